@@ -9,17 +9,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.responding.port import Message, Order, Switch
-from fleet.asking import Asker, Reply
+from agent.responding.port import Message, MessageRequest, Switch
+from fleet.agent_client import AgentClient, OrderReply
 from fleet.control.expiry import Expiry
 from fleet.ledger_file import LedgerFile
+from fleet.operator_commands import CommandReader
 from fleet.outbox import Audited, Outbox
-from fleet.person import PersonWords, Said
 from rules.caps.knobs import KNOB_OF
 from rules.fleet.engine import FleetEngine
-from rules.fleet.memory import Word
-from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetOrder, FleetView
+from rules.fleet.memory import UnsentPage
+from rules.fleet.orders import FleetIncident, FleetOrder, FleetView, OrderKind, OrderResult
 from telemetry.clock import Clock
+from telemetry.commands import Command, CommandVerb
 from telemetry.errors import RailwatchError, TransientError
 from telemetry.records import Action, ActionState, Event, EventKind, Mode, Severity
 
@@ -27,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hands:
+class FleetActuators:
     """Through what a fleet acts: agents, a scheduler, people; None or nothing where there is none."""
 
-    asker: Asker | None = None
+    asker: AgentClient | None = None
     drain: Switch | None = None
     messages: Sequence[Message] = ()
 
@@ -41,17 +42,17 @@ class FleetActing:
     def __init__(
         self,
         engine: FleetEngine,
-        hands: Hands,
+        actuators: FleetActuators,
         ledger: LedgerFile,
         outbox: Outbox,
         clock: Clock,
         *,
-        people: PersonWords,
+        commands: CommandReader,
         simulated: bool = False,
         expiry: Expiry | None = None,
     ) -> None:
-        self._engine, self._hands, self._ledger = engine, hands, ledger
-        self._outbox, self._clock, self._people, self._simulated = outbox, clock, people, simulated
+        self._engine, self._hands, self._ledger = engine, actuators, ledger
+        self._outbox, self._clock, self._commands, self._simulated = outbox, clock, commands, simulated
         self._expiry = expiry
         self._told_refusals: set[tuple[str, str]] = set()
         self._kept = b""
@@ -67,16 +68,16 @@ class FleetActing:
         """Return what it tells of itself."""
         memory = self._engine.memory
         return {
-            "fleet_asked": self.counts[Answered.DONE],
-            "fleet_refused": self.counts[Answered.REFUSED] + self.counts[Answered.LOST],
-            "fleet_unanswered": self.counts[Answered.SILENT],
+            "fleet_asked": self.counts[OrderResult.DONE],
+            "fleet_refused": self.counts[OrderResult.REFUSED] + self.counts[OrderResult.LOST],
+            "fleet_unanswered": self.counts[OrderResult.SILENT],
             "fleet_held_nodes": len({claim.node for claim in memory.claims.values()}),
             "fleet_breaker": float(memory.ledger.breaker is not None),
         } | ({} if self._expiry is None else {"fleet_days_left": float(self._expiry.days_left(self._clock.utc_ns()))})
 
     def step(self, cases: Sequence[FleetIncident], fleet: FleetView) -> None:
         """Do what is due now; nothing is asked while the memory cannot be written."""
-        audited: list[Audited] = [*self._listen(), *self._expiring()]
+        audited: list[Audited] = [*self._take_commands(), *self._expiring()]
         was_whole = self._engine.memory.ledger.breaker is None
         made = self._engine.step(cases, fleet, self._clock.utc_ns())
         audited += [*made.decisions, *made.outcomes]
@@ -102,19 +103,24 @@ class FleetActing:
         logger.warning(news.message)
         return (news,)
 
-    def _listen(self) -> tuple[Event, ...]:
-        """Take in what people said; gives it for the record."""
+    def _take_commands(self) -> tuple[Command, ...]:
+        """Carry out the commands of operators since the last step and return them for the record."""
         memory, now_ns = self._engine.memory, self._clock.utc_ns()
-        words = self._people.read()
-        for word in words:
-            if word.said is Said.RESET:
-                if memory.ledger.breaker is not None and word.event.time_ns >= memory.ledger.breaker.tripped_ns:
-                    memory.ledger.reset()
-                    logger.warning("the fleet's breaker was reset by %s", ", ".join(word.event.sources))
-            elif not self._engine.answer_person(word.about, approved=word.said is Said.APPROVE, now_ns=now_ns):
-                logger.warning("no decision %s waits for a person", word.about)
-        memory.person = tuple(self._people.position)
-        return tuple(word.event for word in words)
+        commands = self._commands.read()
+        for command in commands:
+            match command.verb:
+                case CommandVerb.RESET_BREAKER:
+                    if memory.ledger.breaker is not None and command.time_ns >= memory.ledger.breaker.tripped_ns:
+                        memory.ledger.reset()
+                        logger.warning("fleet breaker reset by %s", command.who)
+                case CommandVerb.APPROVE | CommandVerb.REJECT:
+                    approved = command.verb is CommandVerb.APPROVE
+                    if not self._engine.answer_person(command.subject, approved=approved, now_ns=now_ns):
+                        logger.warning("cannot %s decision %s: not pending", command.verb, command.subject)
+                case _:
+                    logger.warning("command %s is not for a fleet service; ignored", command.verb)
+        memory.person = tuple(self._commands.position)
+        return commands
 
     def _is_kept(self) -> bool:
         """Write the memory down where it has changed."""
@@ -130,45 +136,49 @@ class FleetActing:
         self._kept = body
         return True
 
-    def _carry_out(self, orders: Sequence[FleetOrder]) -> tuple[Reply, ...]:
+    def _carry_out(self, orders: Sequence[FleetOrder]) -> tuple[OrderReply, ...]:
         """Ask agents all together, and the scheduler one after the other."""
         asked = [order for order in orders if order.claim.action in KNOB_OF]
         if self._hands.asker is None:
-            answers = [Reply(answered=Answered.REFUSED, words="no agent can be asked: fleet.act is off")] * len(asked)
+            answers = [OrderReply(result=OrderResult.REFUSED, words="no agent can be asked: fleet.act is off")] * len(
+                asked
+            )
         else:
-            answers = list(self._hands.asker.ask_all([(order.deed, order.claim) for order in asked]))
+            answers = list(self._hands.asker.ask_all([(order.order_kind, order.claim) for order in asked]))
         by_order = {id(order): reply for order, reply in zip(asked, answers, strict=True)}
         return tuple(by_order[id(order)] if id(order) in by_order else self._drained(order) for order in orders)
 
-    def _drained(self, order: FleetOrder) -> Reply:
+    def _drained(self, order: FleetOrder) -> OrderReply:
         drain, claim = self._hands.drain, order.claim
         if drain is None:
-            return Reply(answered=Answered.REFUSED, words="no scheduler is configured")
+            return OrderReply(result=OrderResult.REFUSED, words="no scheduler is configured")
         try:
-            if order.deed is FleetDeed.BEGIN:
+            if order.order_kind is OrderKind.BEGIN:
                 drain.engage(claim.node, token=claim.decision_id, reason=claim.reason)
-            elif order.deed is FleetDeed.END:
+            elif order.order_kind is OrderKind.END:
                 drain.release(claim.node, token=claim.decision_id)
         except TransientError as err:
-            return Reply(answered=Answered.SILENT, words=str(err))
+            return OrderReply(result=OrderResult.SILENT, words=str(err))
         except RailwatchError as err:
-            return Reply(answered=Answered.REFUSED if order.deed is FleetDeed.BEGIN else Answered.LOST, words=str(err))
-        return Reply(answered=Answered.DONE)
+            return OrderReply(
+                result=OrderResult.REFUSED if order.order_kind is OrderKind.BEGIN else OrderResult.LOST, words=str(err)
+            )
+        return OrderReply(result=OrderResult.DONE)
 
-    def _taken_in(self, order: FleetOrder, reply: Reply) -> tuple[Action, ...]:
+    def _taken_in(self, order: FleetOrder, reply: OrderReply) -> tuple[Action, ...]:
         """Learn what came of an order; gives what is worth telling: every change, and a failure once."""
         claim = order.claim
-        self.counts[reply.answered] += 1
-        self._engine.note(claim, order.deed, reply.answered, self._clock.utc_ns())
-        if reply.answered is Answered.DONE:
-            self._told_refusals.discard((claim.node, order.deed))
-            if order.deed is FleetDeed.RENEW:
+        self.counts[reply.result] += 1
+        self._engine.note(claim, order.order_kind, reply.result, self._clock.utc_ns())
+        if reply.result is OrderResult.DONE:
+            self._told_refusals.discard((claim.node, order.order_kind))
+            if order.order_kind is OrderKind.RENEW:
                 return ()
             return tuple(self._acted(order, action) for action in reply.actions) or (self._did(order, reply),)
-        if (claim.node, order.deed) in self._told_refusals:
+        if (claim.node, order.order_kind) in self._told_refusals:
             return ()
-        self._told_refusals.add((claim.node, order.deed))
-        logger.warning("%s on %s: %s, %s", order.deed, claim.node, reply.answered, reply.words)
+        self._told_refusals.add((claim.node, order.order_kind))
+        logger.warning("%s on %s: %s, %s", order.order_kind, claim.node, reply.result, reply.words)
         return (self._did(order, reply),)
 
     def _acted(self, order: FleetOrder, action: Action) -> Action:
@@ -179,6 +189,7 @@ class FleetActing:
             decision_id=order.claim.decision_id,
             incident_id=order.claim.incident_id,
             knob=f"{action.entity_id}/{action.knob}",
+            knob_kind=action.knob_kind,
             entity_id=f"node:{order.claim.node}",
             unit=action.unit,
             found=action.found,
@@ -191,10 +202,10 @@ class FleetActing:
             reason=action.reason,
         )
 
-    def _did(self, order: FleetOrder, reply: Reply) -> Action:
+    def _did(self, order: FleetOrder, reply: OrderReply) -> Action:
         claim = order.claim
-        done = ActionState.RELEASED if order.deed is FleetDeed.END else ActionState.APPLIED
-        failed = ActionState.FAILED if reply.answered is Answered.SILENT else ActionState.REFUSED
+        done = ActionState.RELEASED if order.order_kind is OrderKind.END else ActionState.APPLIED
+        failed = ActionState.FAILED if reply.result is OrderResult.SILENT else ActionState.REFUSED
         asker = self._hands.asker
         return Action(
             id=f"fleet/{claim.node}/{claim.decision_id}",
@@ -207,11 +218,11 @@ class FleetActing:
             found=None,
             wanted=None,
             read_back=None,
-            state=done if reply.answered is Answered.DONE else failed,
+            state=done if reply.result is OrderResult.DONE else failed,
             mode=Mode.ENFORCE,
             lease_until_ns=None,
             owner=f"fleet:{self._engine.rails.me if asker is None else asker.fleet}",
-            reason=f"{order.deed}: {reply.words or claim.reason}",
+            reason=f"{order.order_kind}: {reply.words or claim.reason}",
         )
 
     def _say_words(self) -> None:
@@ -220,9 +231,9 @@ class FleetActing:
             if self._is_said(word):
                 self._engine.note_sent(word.decision.id)
 
-    def _is_said(self, word: Word) -> bool:
+    def _is_said(self, word: UnsentPage) -> bool:
         token = f"{word.decision.rule}:{word.decision.incident_id}:{'over' if word.recovery else 'begun'}"
-        order = Order(decision=word.decision, incident=word.incident, recovery=word.recovery, token=token)
+        order = MessageRequest(decision=word.decision, incident=word.incident, recovery=word.recovery, token=token)
         said = True
         for message in self._hands.messages:
             try:

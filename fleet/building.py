@@ -14,8 +14,8 @@ from config.destination import destination_of
 from config.fleet import FleetStore
 from config.models import Config, Store, StoreKind
 from config.sources import SourceUse
-from fleet.acting import FleetActing, Hands
-from fleet.asking import Asker, TlsWire
+from fleet.acting import FleetActing, FleetActuators
+from fleet.agent_client import AgentClient, TlsTransport
 from fleet.control.expiry import Expiry
 from fleet.control.identity import authority_key, check_private, client_context, private_key, valid_until_ns
 from fleet.control.tokens import read_token
@@ -24,7 +24,7 @@ from fleet.influx import InfluxFleetReader
 from fleet.ledger_file import LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
 from fleet.operator_commands import CommandReader
-from fleet.outbox import Outbox, Told
+from fleet.outbox import Outbox, Published
 from fleet.port import FleetReader
 from fleet.victoria import VictoriaFleetReader
 from rules.fleet.engine import FleetEngine
@@ -57,7 +57,7 @@ def open_fleet(
     since_ns: int | None = None,
     until_ns: int | None = None,
     stopping: Callable[[], bool] = lambda: False,
-    on_news: Callable[[tuple[Told, ...]], None] = lambda _: None,
+    on_published: Callable[[tuple[Published, ...]], None] = lambda _: None,
 ) -> Fleet:
     """Open everything; nothing runs yet but the sender.
 
@@ -86,7 +86,7 @@ def open_fleet(
         clock,
         state_path=config.data_dir / STATE,
         stopping=stopping,
-        on_news=on_news,
+        on_published=on_published,
     )
     acting, close = open_acting(config, outbox, clock)
     daemon = FleetDaemon(
@@ -114,12 +114,12 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
     ledger = LedgerFile(config.data_dir, clock)
     memory = ledger.load()
     token = token_in(act.token)
-    wire = TlsWire(client_context(identity), act.agents, port=act.port, token=token)
+    wire = TlsTransport(client_context(identity), act.agents, port=act.port, token=token)
     expiry = Expiry(
         until_ns=min(valid_until_ns(identity), expires_ns(token, identity, where=act.token)),
         what=f"the certificate or the token of {config.fleet.name}",
     )
-    asker = Asker(
+    asker = AgentClient(
         fleet=config.fleet.name,
         key=private_key(identity.key),
         token=token,
@@ -140,7 +140,7 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
         drain = SlurmDrain(SlurmCommands(config.actuators.slurm.settings(""), clock))
     acting = FleetActing(
         FleetEngine(policies, act.rails(config.fleet.name, modes, config.rails), memory),
-        Hands(asker=asker, drain=drain, messages=(notifier,)),
+        FleetActuators(asker=asker, drain=drain, messages=(notifier,)),
         ledger,
         outbox,
         clock,

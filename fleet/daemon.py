@@ -83,9 +83,9 @@ class FleetDaemon:
 
     def act(self) -> None:
         """Act on what stands now; after the look that is under way, since one thread does both."""
-        standing = self._loop.standing()
-        if self._acting is not None and standing is not None:
-            self._acting.step(*standing)
+        current = self._loop.current()
+        if self._acting is not None and current is not None:
+            self._acting.step(*current)
             self._loop.note_claims(self._acting.claimed)
 
     def _add(self, job: Callable[[], None], period_s: float) -> None:
@@ -122,7 +122,7 @@ class FleetDaemon:
             nodes = tuple(figures.late_values)
             counts = [[float(figures.late_values[node])] for node in nodes]
             frames.append(_frame(nodes, ("fleet_late_values",), counts, now_ns))
-        self._outbox.tell_of_itself(frames, simulated=False)
+        self._outbox.publish_self_metrics(frames, simulated=False)
 
 
 def _frame(entities: tuple[str, ...], signals: tuple[str, ...], rows: list[list[float]], now_ns: int) -> Frame:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rules.fleet.memory import FleetMemory
 from rules.limits.node import Breaker
+from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from analytics.fleet.judge import FleetJudge, FleetSettings
 from analytics.fleet.snapshot import pack_judge, unpack_judge
-from fleet.outbox import Outbox, Told
+from fleet.fleet_state import incidents_of, view_of
+from fleet.outbox import Outbox, Published
 from fleet.port import FleetReader
-from fleet.standing import incidents_of, view_of
 from rules.fleet.orders import FleetIncident, FleetView
+from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
-from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class LoopSettings:
 
 
 @dataclass(slots=True)
-class Figures:
+class LoopCounters:
     """What the loop has done since it began."""
 
     windows: int = 0
@@ -76,16 +76,16 @@ class FleetLoop:
         *,
         state_path: Path,
         stopping: Callable[[], bool] = lambda: False,
-        on_news: Callable[[tuple[Told, ...]], None] = lambda _: None,
+        on_published: Callable[[tuple[Published, ...]], None] = lambda _: None,
     ) -> None:
         self._reader, self._outbox, self._clock = reader, outbox, clock
         self._settings, self._state_path = settings, state_path
-        self._stopping, self._on_news = stopping, on_news
+        self._stopping, self._on_news = stopping, on_published
         self._judge = self._resumed(judged_by)
         self._watched: deque[tuple[int, int, dict[str, int]]] = deque(maxlen=_MAX_WATCHED)
-        self._heard: frozenset[str] = frozenset()
+        self._reporting: frozenset[str] = frozenset()
         self._trouble = ""
-        self.figures = Figures()
+        self.figures = LoopCounters()
 
     @property
     def until_ns(self) -> int:
@@ -97,7 +97,7 @@ class FleetLoop:
         """The nodes that are members of the fleet."""
         return self._judge.state.members.nodes
 
-    def standing(self) -> tuple[tuple[FleetIncident, ...], FleetView] | None:
+    def current(self) -> tuple[tuple[FleetIncident, ...], FleetView] | None:
         """Return the incidents that are not closed, and the members; None before anything is known.
 
         A state that was just read counts: what was begun for its incidents goes on.
@@ -106,7 +106,7 @@ class FleetLoop:
         if not state.until_ns:
             return None
         cases = incidents_of(state.book.incidents, state.kinship)
-        return cases, view_of(state.members.nodes, state.topology, self._heard)
+        return cases, view_of(state.members.nodes, state.topology, self._reporting)
 
     def note_claims(self, claimed: frozenset[str]) -> None:
         """Learn which incidents an action of the fleet holds down: they are not over, only quiet."""
@@ -196,14 +196,14 @@ class FleetLoop:
         self._note_nodes(window.nodes)
         return True
 
-    def _note_nodes(self, heard: frozenset[str]) -> None:
+    def _note_nodes(self, reporting: frozenset[str]) -> None:
         members = frozenset(self.nodes)
-        silent = members - heard
-        for node in sorted((self._heard - heard) & members):
+        silent = members - reporting
+        for node in sorted((self._reporting - reporting) & members):
             logger.warning("node %s is silent", node)
-        for node in sorted(heard - self._heard):
+        for node in sorted(reporting - self._reporting):
             logger.info("node %s is heard", node)
-        self._heard = heard
+        self._reporting = reporting
         self.figures.nodes, self.figures.silent_nodes = len(members), len(silent)
 
     def _due_ns(self) -> int:
@@ -224,7 +224,7 @@ class FleetLoop:
         state = self._judge.state
         if not state.until_ns:
             # Without a state it goes on behind what was told, so that an absence is caught up with or counted.
-            since_ns = min(due_ns, self._outbox.told_until_ns or due_ns)
+            since_ns = min(due_ns, self._outbox.published_until_ns or due_ns)
             state.until_ns = self._on_grid(since_ns if self._settings.since_ns is None else self._settings.since_ns)
         oldest_ns = self._on_grid(due_ns - catch_up_ns)
         if state.until_ns < oldest_ns and self._settings.since_ns is None:

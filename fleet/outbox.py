@@ -16,6 +16,7 @@ from pathlib import Path
 from analytics.connectivity import Kinship
 from analytics.fleet.naming import at_home
 from fleet.influx import BY_FLEET
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.commands import Command
 from telemetry.entities import EntityKind
@@ -24,15 +25,14 @@ from telemetry.frames import Frame
 from telemetry.line_protocol import encode_frame, encode_records, simulated_tag
 from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome
 from telemetry.spool.spool import Spool
-from telemetry.store.resolution import Resolution
 from telemetry.store.records import RecordFile
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkStatus
-from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 
-Told = Finding | Incident
+Published = Finding | Incident
 Audited = Decision | Action | Outcome | Event | Command | Incident
 # At the end what waits gets this long to reach a server that answers; the rest stays in the spool for the next start.
 DRAIN_S = 5.0
@@ -52,8 +52,8 @@ class Outbox:
         self._sender = Sender(self._spool, destination, clock)
         self._sender.start()
         self._resumed = True
-        self._waiting: list[Told] = []
-        self.told_until_ns = _marked(self._marker)
+        self._waiting: list[Published] = []
+        self.published_until_ns = _marked(self._marker)
 
     @property
     def is_blocked(self) -> bool:
@@ -61,13 +61,13 @@ class Outbox:
         return bool(self._waiting)
 
     def tell(
-        self, records: Sequence[Told], until_ns: int, kinship: Kinship, *, simulated: frozenset[str]
-    ) -> tuple[Told, ...]:
+        self, records: Sequence[Published], until_ns: int, kinship: Kinship, *, simulated: frozenset[str]
+    ) -> tuple[Published, ...]:
         """Return what a window gave, once; gives what is news."""
-        again = self._resumed or until_ns <= self.told_until_ns
+        again = self._resumed or until_ns <= self.published_until_ns
         self._resumed = False
         news = tuple(one for one in records if not (again and self._is_kept(one)))
-        if again and not news and until_ns <= self.told_until_ns:
+        if again and not news and until_ns <= self.published_until_ns:
             return ()
         told_ns = self._clock.utc_ns()
         for (node, home_simulated), own in groupby(
@@ -100,7 +100,7 @@ class Outbox:
         if self._waiting:
             self._keep(until_ns)
 
-    def tell_of_itself(self, frames: Sequence[Frame], *, simulated: bool) -> None:
+    def publish_self_metrics(self, frames: Sequence[Frame], *, simulated: bool) -> None:
         """Send self-metrics; each entity is a node, or the fleet itself."""
         for frame in frames:
             for place, entity in enumerate(frame.spec.entities):
@@ -129,21 +129,21 @@ class Outbox:
         try:
             if self._waiting:
                 self._records.append(self._waiting)
-            until_ns = max(until_ns, self.told_until_ns)
+            until_ns = max(until_ns, self.published_until_ns)
             replace_file(self._marker, json.dumps({"told_until_ns": until_ns}).encode())
         except (TransientError, OSError) as err:
             logger.error("records of the fleet wait in memory: %s", err)  # noqa: TRY400 -- the reason says it all
             return
         self._waiting = []
-        self.told_until_ns = until_ns
+        self.published_until_ns = until_ns
 
-    def _is_kept(self, record: Told) -> bool:
+    def _is_kept(self, record: Published) -> bool:
         try:
             return any(one.time_ns == record.time_ns for one in self._records.history(record.id))
         except TransientError:
             return False  # said twice is better than never
 
-    def _home(self, record: Told, kinship: Kinship, simulated: frozenset[str]) -> tuple[str, bool]:
+    def _home(self, record: Published, kinship: Kinship, simulated: frozenset[str]) -> tuple[str, bool]:
         """Return the node that a record is about, the fleet itself where it is about more than one."""
         kind, _, key = kinship.top(record.entity_id).partition(":")
         nodes = {one.key for one in kinship.topology.of_kind(EntityKind.NODE)} if kind != EntityKind.NODE else {key}
@@ -157,7 +157,7 @@ def _node_of(record: Audited) -> str:
     return key if kind == EntityKind.NODE else ""
 
 
-def _as_known_there(record: Told, node: str) -> Told:
+def _as_known_there(record: Published, node: str) -> Published:
     """Return a record with its entity as its node calls it, so that it stands beside the node's own."""
     return replace(record, entity_id=at_home(record.entity_id, node))
 

@@ -18,7 +18,7 @@ from telemetry.clock import NS_PER_MS, NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray
-from telemetry.store.answer import text_of
+from telemetry.store.http_text import text_of
 
 # One numeric field a record, which every record has.
 _TOLD_BY = {"finding": "lasted_s", "incident": "open_s", "event": "severity_rank"}

@@ -7,7 +7,7 @@ from telemetry.records import Event, EventKind, Severity
 
 DAY_NS = 86_400 * NS_PER_S
 # Heuristic: a month, so that it is seen in whatever meeting comes next.
-TOLD_DAYS = 30
+WARN_DAYS = 30
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Expiry:
     def news(self, now_ns: int) -> Event | None:
         """Return what is to be told today, None where nothing is."""
         left, today = self.days_left(now_ns), now_ns // DAY_NS
-        if left >= TOLD_DAYS or today == self._told_day:
+        if left >= WARN_DAYS or today == self._told_day:
             return None
         self._told_day = today
         words = "is over" if left < 0 else f"ends in {left} days"

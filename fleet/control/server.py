@@ -12,9 +12,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-from fleet.control.ask import ENVELOPE_BYTES_MAX, Answer
-from fleet.control.desk import Desk
+from fleet.control.admission import Admission
 from fleet.control.identity import Peer, peer_of, server_context
+from fleet.control.request import ENVELOPE_BYTES_MAX, ControlReply
 from telemetry.errors import EnvironmentLacksError, NotPermittedError
 from telemetry.identity_names import Identity
 
@@ -37,7 +37,7 @@ class ControlServer:
         The address is in use, or a certificate cannot be read.
     """
 
-    def __init__(self, desk: Desk, identity: Identity, *, host: str, port: int) -> None:
+    def __init__(self, desk: Admission, identity: Identity, *, host: str, port: int) -> None:
         context = server_context(identity)
         try:
             self._server = _Listener(host, port, desk, context)
@@ -65,7 +65,7 @@ class _Listener(HTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, desk: Desk, context: ssl.SSLContext) -> None:
+    def __init__(self, host: str, port: int, desk: Admission, context: ssl.SSLContext) -> None:
         self.desk, self._context = desk, context
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         why = self.server.desk.may_read(token, peer)
         if why:
-            self._say(403, Answer(kind="scope", words=why).line())
+            self._say(403, ControlReply(kind="scope", words=why).line())
         else:
             self._say(200, json.dumps(self.server.desk.status()).encode() + b"\n")
 
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             return peer_of(self.connection.getpeercert(binary_form=True), where=where)
         except NotPermittedError as err:
             self.server.desk.turn_away(where, str(err))
-            self._say(403, Answer(kind="forged", words=str(err)).line())
+            self._say(403, ControlReply(kind="forged", words=str(err)).line())
             return None
 
     def _say(self, status: int, body: bytes) -> None:

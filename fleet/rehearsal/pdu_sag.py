@@ -10,17 +10,17 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from agent.responding.port import Order, Receipt
+from agent.responding.port import MessageRequest, Receipt
 from analytics.fleet.judge import FleetSettings
-from fleet.acting import FleetActing, Hands
-from fleet.asking import Asker
+from fleet.acting import FleetActing, FleetActuators
+from fleet.agent_client import AgentClient
 from fleet.control.tokens import Token, act, issue_token
 from fleet.ledger_file import LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
 from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox
-from fleet.rehearsal.agents import MadeUpAgents
-from fleet.rehearsal.made_up import SAGGING, MadeUpFleet, MadeUpReader
+from fleet.rehearsal.simulated_agents import SimulatedAgents
+from fleet.rehearsal.simulated_fleet import SAGGING, SimulatedFleet, SimulatedReader
 from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
 from rules.fleet.memory import FleetMemory
@@ -42,7 +42,7 @@ _DAY_NS = 86_400 * NS_PER_S
 
 
 @dataclass(slots=True)
-class MadeUpClock:
+class SimulatedClock:
     """Time that passes when the rehearsal says so."""
 
     now_s: float = 0.0
@@ -65,9 +65,9 @@ class Pages:
     """Takes what people would be told."""
 
     name: str = "pages"
-    orders: list[Order] = field(default_factory=list)
+    orders: list[MessageRequest] = field(default_factory=list)
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Take one."""
         self.orders.append(order)
         return Receipt(words="written down")
@@ -92,7 +92,7 @@ class Nowhere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsed:
+class RehearsalResult:
     """What came of it."""
 
     nodes: int
@@ -124,27 +124,27 @@ class PduSag:
     def __init__(
         self, folder: Path, *, nodes: int, others: int, policies: tuple[FleetPolicy, ...] | None = None
     ) -> None:
-        self.clock, self.pages = MadeUpClock(), Pages()
-        self.fleet = MadeUpFleet(
+        self.clock, self.pages = SimulatedClock(), Pages()
+        self.fleet = SimulatedFleet(
             nodes=nodes, others=others, start_ns=START_NS, sag_from_s=SAG_FROM_S, sag_until_s=SAG_UNTIL_S
         )
         authority, key = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-        self.agents = MadeUpAgents(
+        self.agents = SimulatedAgents(
             folder / "agents", self.fleet.gpus, _FLEET, key.public_key(), authority.public_key(), self.clock
         )
         self.outbox = Outbox(folder, Nowhere(), self.clock, name=_FLEET, spool_max_bytes=64 << 20)
         self.loop = FleetLoop(
-            MadeUpReader(self.fleet),
+            SimulatedReader(self.fleet),
             self.outbox,
             FleetSettings(above=self.fleet.above),
             LoopSettings(every_s=EVERY_S, lateness_s=LATENESS_S, deadline_s=1e9, catch_up_s=3600, since_ns=START_NS),
             self.clock,
             state_path=folder / "fleet.state",
-            on_news=self._note,
+            on_published=self._note,
         )
         scopes = (act(ActionClass.CLOCK_CAP),)
         token = Token(id="t-made-up", fleet=_FLEET, scopes=scopes, not_before_ns=1, expires_ns=START_NS + _DAY_NS)
-        asker = Asker(
+        asker = AgentClient(
             fleet=_FLEET,
             key=key,
             token=issue_token(token, authority),
@@ -158,7 +158,7 @@ class PduSag:
         self.engine = FleetEngine(load_fleet_policies() if policies is None else policies, self.rails, memory)
         self.acting = FleetActing(
             self.engine,
-            Hands(asker=asker, messages=(self.pages,)),
+            FleetActuators(asker=asker, messages=(self.pages,)),
             LedgerFile(folder, self.clock),
             self.outbox,
             self.clock,
@@ -170,15 +170,15 @@ class PduSag:
     def _note(self, news: tuple[object, ...]) -> None:
         self._opened |= {one.id: one for one in news if isinstance(one, Incident)}
 
-    def run(self, *, reached: Callable[[int], None] = lambda _: None) -> Rehearsed:
+    def run(self, *, reached: Callable[[int], None] = lambda _: None) -> RehearsalResult:
         """Play it to its end; `reached` is told each second of it that is over."""
         try:
             for second in range(EVERY_S, WATCHED_S + LATENESS_S, EVERY_S):
                 self.clock.now_s = float(second)
                 self.loop.step()
-                standing = self.loop.standing()
-                if standing is not None:
-                    self.acting.step(*standing)
+                current = self.loop.current()
+                if current is not None:
+                    self.acting.step(*current)
                     self.loop.note_claims(self.acting.claimed)
                 self.agents.tick()
                 reached(second)
@@ -186,11 +186,11 @@ class PduSag:
             self.outbox.close()
         return self._told()
 
-    def _told(self) -> Rehearsed:
+    def _told(self) -> RehearsalResult:
         racks = {node: rack for rack, members in self.fleet.above.racks.items() for node in members}
         breaker = self.engine.memory.ledger.breaker
         acted_on = self.agents.acted_on
-        return Rehearsed(
+        return RehearsalResult(
             nodes=self.fleet.nodes,
             fleet_nodes=len(self.fleet.names),
             incidents=tuple(self._opened.values()),

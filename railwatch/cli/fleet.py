@@ -18,7 +18,7 @@ from config.loading import load_config
 from config.models import Config, StoreKind
 from fleet import loop
 from fleet.building import Fleet, open_fleet
-from fleet.outbox import Told
+from fleet.outbox import Published
 from railwatch import __version__
 from railwatch.cli import fleet_acts, fleet_ca
 from railwatch.cli.printing import describe, print_json
@@ -94,7 +94,12 @@ def fleet(
         if once:
             stack.enter_context(_store_told_at_the_end())
         running = open_fleet(
-            config, SystemClock(), since_ns=since, until_ns=until, stopping=stop.is_set, on_news=_Teller(as_json).tell
+            config,
+            SystemClock(),
+            since_ns=since,
+            until_ns=until,
+            stopping=stop.is_set,
+            on_published=_Teller(as_json).tell,
         )
         stack.callback(running.outbox.close)
         stack.callback(running.reader.close)
@@ -188,7 +193,7 @@ class _Teller:
         self._as_json = as_json
         self._console = Console(highlight=False)
 
-    def tell(self, records: tuple[Told, ...]) -> None:
+    def tell(self, records: tuple[Published, ...]) -> None:
         for record in records:
             if self._as_json:
                 print_json(to_json(record))

@@ -13,16 +13,22 @@ from rich.text import Text
 
 from config.loading import load_config
 from config.models import Config
-from fleet.asking import TlsWire
+from fleet.agent_client import TlsTransport
 from fleet.building import token_in
 from fleet.control.identity import client_context
 from fleet.ledger_file import LEDGER, read_memory
-from fleet.person import Said, say
+from fleet.operator_commands import command_writer, service_runs
+from railwatch.cli.baselines import current_user
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of
+from railwatch.operator.commands import send_and_wait
 from rules.fleet.memory import FleetMemory
 from telemetry.clock import SystemClock, iso_utc
+from telemetry.commands import CommandVerb, new_command
 from telemetry.errors import EnvironmentLacksError, RailwatchError
+
+# heuristic: a service acts every 5 s by default; the rest is for a slow store or agent.
+SERVICE_WITHIN_S = 15.0
 
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
 
@@ -52,15 +58,14 @@ def status(
 
 
 def reset_breaker(reason: Reason, config_file: ConfigFile = None, data_dir: DataDir = None) -> None:
-    """Close the breaker of a fleet service: only a person does."""
+    """Reset the tripped breaker of a fleet service; only an operator can."""
     folder = data_dir_of(config_file, data_dir)
     breaker = _memory(folder).ledger.breaker
     if breaker is None:
-        typer.echo("the breaker is whole", err=True)
+        typer.echo("the breaker is not tripped", err=True)
         raise typer.Exit(1)
     _check_reason(reason)
-    say(folder, Said.RESET, about="", reason=reason, clock=SystemClock())
-    typer.echo(f"said; the service closes it at its next step ({breaker.reason})")
+    _send(folder, CommandVerb.RESET_BREAKER, "", reason)
 
 
 def approve(
@@ -69,8 +74,8 @@ def approve(
     config_file: ConfigFile = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Let a decision of a fleet service happen that waits for a person."""
-    _answer(Said.APPROVE, decision, reason, data_dir_of(config_file, data_dir))
+    """Approve a pending decision of a fleet service."""
+    _answer(CommandVerb.APPROVE, decision, reason, data_dir_of(config_file, data_dir))
 
 
 def reject(
@@ -79,8 +84,8 @@ def reject(
     config_file: ConfigFile = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Refuse a decision of a fleet service that waits for a person; its incident gets no such action any more."""
-    _answer(Said.REJECT, decision, reason, data_dir_of(config_file, data_dir))
+    """Reject a pending decision of a fleet service; its policy does not act on the incident again."""
+    _answer(CommandVerb.REJECT, decision, reason, data_dir_of(config_file, data_dir))
 
 
 def rehearse(
@@ -147,14 +152,32 @@ def _check_reason(reason: str) -> None:
         raise typer.BadParameter("got no reason; expected some words for the record")
 
 
-def _answer(said: Said, decision: str, reason: str, folder: Path) -> None:
+def _answer(verb: CommandVerb, decision: str, reason: str, folder: Path) -> None:
     _check_reason(reason)
     waiting = [one.decision_id for one in _memory(folder).pending.values()]
     if decision not in waiting:
         typer.echo(f"{decision}: does not wait; these do: {', '.join(waiting) or 'none'}", err=True)
         raise typer.Exit(1)
-    say(folder, said, about=decision, reason=reason, clock=SystemClock())
-    typer.echo("said; the service takes it at its next step")
+    _send(folder, verb, decision, reason)
+
+
+def _send(folder: Path, verb: CommandVerb, subject: str, reason: str) -> None:
+    """Append a command and wait for the service, if one runs on this folder, to take it."""
+    clock = SystemClock()
+    try:
+        command = new_command(verb, subject, who=current_user(), why=reason.strip(), now_ns=clock.utc_ns())
+    except ValueError as err:
+        raise typer.BadParameter(str(err)) from err
+    before = _memory(folder).person
+    running = service_runs(folder)
+    taken = send_and_wait(
+        command_writer(folder),
+        [command],
+        lambda: running and _memory(folder).person != before,
+        within_s=SERVICE_WITHIN_S if running else 0.0,
+        clock=clock,
+    )
+    typer.echo(command.message if taken else f"{command.message}; the service takes it at its next step")
 
 
 def _summary(memory: FleetMemory) -> dict[str, Any]:
@@ -199,11 +222,11 @@ def _asked(config_file: Path | None) -> list[dict[str, Any]]:
     return rows
 
 
-def _wire(config: Config) -> TlsWire:
+def _wire(config: Config) -> TlsTransport:
     act, identity = config.fleet.act, config.fleet.act.identity
     if identity is None or act.token is None:
         raise EnvironmentLacksError("fleet.act has no certificates; expected those of railwatch fleet ca")
-    return TlsWire(client_context(identity), act.agents, port=act.port, token=token_in(act.token))
+    return TlsTransport(client_context(identity), act.agents, port=act.port, token=token_in(act.token))
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

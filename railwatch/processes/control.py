@@ -13,11 +13,11 @@ from threading import Event as Flag
 
 from agent.actuation.client import ActuatorClient
 from analytics.incidents.silence import Silence
-from fleet.control.desk import Desk, DeskSettings
+from fleet.control.admission import Admission, AdmissionSettings
 from fleet.control.expiry import Expiry
 from fleet.control.identity import authority_key, valid_until_ns
-from fleet.control.node_rails import NodeState
-from fleet.control.seen import SeenRequests
+from fleet.control.node_limits import NodeState
+from fleet.control.replay_protection import ReplayProtection
 from fleet.control.server import ControlServer
 from railwatch.processes.child import Ready, run_child
 from railwatch.run_context import RunContext, read_status
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 LOOK_S = 0.2
 
 
-def settings_of(context: RunContext) -> DeskSettings:
+def settings_of(context: RunContext) -> AdmissionSettings:
     """Return whom the node of a run listens to, and how far; EnvironmentLacksError where a certificate is missing."""
     config, control = context.config, context.config.control
     identity = control.identity
     if identity is None:
         raise EnvironmentLacksError("control: no certificates; expected control.authority, .certificate and .key")
     modes = {action: config.actions.of(action).resolve(simulated=context.simulated) for action in ActionClass}
-    return DeskSettings(
+    return AdmissionSettings(
         node=context.node.key,
         fleets=frozenset(control.fleets),
         authority=authority_key(identity.authority),
@@ -98,14 +98,16 @@ def main(context: RunContext, stop: Flag, ready: Ready, *, clock: Clock | None =
     control = context.config.control
     with ExitStack() as kept:
         # The clock is real on a simulated node as well, so its requests are remembered beyond the run.
-        seen = SeenRequests(context.config.data_dir / "control" / "seen.jsonl", now_ns=clock.utc_ns())
+        seen = ReplayProtection(context.config.data_dir / "control" / "seen.jsonl", now_ns=clock.utc_ns())
         kept.callback(seen.close)
         journal = context.journal_writer("control")
         kept.callback(journal.close)
         actuator = ActuatorClient(context.actuator_socket)
         kept.callback(actuator.close)
         settings = settings_of(context)
-        desk = Desk(settings, actuator, seen, clock, lambda: look_at(context, now_ns=clock.utc_ns()), journal.append)
+        desk = Admission(
+            settings, actuator, seen, clock, lambda: look_at(context, now_ns=clock.utc_ns()), journal.append
+        )
         identity = control.identity
         assert identity is not None  # noqa: S101 -- `settings_of` said so
         expiry = Expiry(until_ns=valid_until_ns(identity), what="the certificate of control", entity_id=context.node.id)

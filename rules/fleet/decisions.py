@@ -42,7 +42,6 @@ def decided(
         incident_id=incident.id,
         action=policy.then.action.value,
         targets=tuple(f"node:{node}" for node in nodes) or (incident.entity_id,),
-        clock_mhz=None,
         lease_s=None if knob is None else policy.then.lease_s,
         mode=mode,
         verdict=_VERDICTS[mode],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from rules.fleet.decisions import decided, is_met, is_new, refusals
 from rules.fleet.holding import ASK_AGAIN_NS, note, upkeep
 from rules.fleet.memory import KEEP_NS, Awaited, ClaimState, FleetClaim, FleetMemory, Pending
-from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetOrder, FleetStep, FleetView, Moment
+from rules.fleet.orders import FleetIncident, FleetOrder, FleetStep, FleetView, Moment, OrderKind, OrderResult
 from rules.fleet.outcomes import is_climbed, outcomes
 from rules.fleet.paging import page, page_breaker, recover
 from rules.fleet.policy import FleetPolicy, NodeTarget
@@ -63,9 +63,9 @@ class FleetEngine:
         memory.forget(frozenset(live), now_ns, keep_ns=KEEP_NS)
         return FleetStep(decisions=tuple(out.decisions), orders=tuple(out.orders), outcomes=found)
 
-    def note(self, claim: FleetClaim, deed: FleetDeed, answer: Answered, now_ns: int) -> None:
+    def note(self, claim: FleetClaim, order_kind: OrderKind, answer: OrderResult, now_ns: int) -> None:
         """Learn what came of an order on a node."""
-        note(self.memory, FleetOrder(deed=deed, claim=claim), answer, now_ns)
+        note(self.memory, FleetOrder(order_kind=order_kind, claim=claim), answer, now_ns)
 
     def note_sent(self, decision_id: str) -> None:
         """Learn that a word to people went out."""
@@ -146,7 +146,7 @@ def _wanted(policy: FleetPolicy, case: FleetIncident, at: Moment) -> Iterator[st
         ended_ns = memory.ended.get((policy.id, node))
         if (
             node in fleet.racks
-            and node in fleet.heard
+            and node in fleet.reporting
             and (policy.id, case.incident.id, node) not in memory.claims
             and (ended_ns is None or at.now_ns - ended_ns >= cooldown_ns)
         ):
@@ -173,7 +173,7 @@ def _begun(
             reason=incident.summary[:300],
         )
         at.memory.claims[claim.key] = claim
-        yield FleetOrder(deed=FleetDeed.BEGIN, claim=claim)
+        yield FleetOrder(order_kind=OrderKind.BEGIN, claim=claim)
     at.memory.awaited.setdefault(
         (policy.id, incident.id),
         Awaited(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rules.fleet.memory import ClaimState, FleetClaim, FleetMemory
-from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetOrder, Moment
+from rules.fleet.orders import FleetIncident, FleetOrder, Moment, OrderKind, OrderResult
 from rules.fleet.policy import FleetPolicy
 from telemetry.clock import NS_PER_S
 from telemetry.records import IncidentState
@@ -13,10 +13,10 @@ from telemetry.records import IncidentState
 RENEWALS_PER_LEASE = 4
 # Heuristic: what nobody answered is asked again after this.
 ASK_AGAIN_NS = 10 * NS_PER_S
-_DEEDS = {
-    ClaimState.RESERVED: FleetDeed.BEGIN,
-    ClaimState.HELD: FleetDeed.RENEW,
-    ClaimState.LEAVING: FleetDeed.END,
+_VERBS = {
+    ClaimState.RESERVED: OrderKind.BEGIN,
+    ClaimState.HELD: OrderKind.RENEW,
+    ClaimState.LEAVING: OrderKind.END,
 }
 
 
@@ -34,20 +34,20 @@ def upkeep(live: Mapping[str, FleetIncident], policies: Mapping[str, FleetPolicy
         if claim.state is ClaimState.RESERVED:
             claim = _counted_anew(claim, at)  # noqa: PLW2901 -- the same, later
         memory.claims[claim.key] = replace(claim, due_ns=now_ns + ASK_AGAIN_NS)
-        yield FleetOrder(deed=_DEEDS[claim.state], claim=claim)
+        yield FleetOrder(order_kind=_VERBS[claim.state], claim=claim)
 
 
-def note(memory: FleetMemory, order: FleetOrder, answer: Answered, now_ns: int) -> None:
+def note(memory: FleetMemory, order: FleetOrder, answer: OrderResult, now_ns: int) -> None:
     """Learn what came of an order on a node."""
     now = memory.claims.get(order.claim.key)
     if now is None:
         return
-    if answer is Answered.SILENT:
+    if answer is OrderResult.SILENT:
         memory.claims[now.key] = replace(now, due_ns=now_ns + ASK_AGAIN_NS)
-    elif order.deed is FleetDeed.END:
+    elif order.order_kind is OrderKind.END:
         memory.claims.pop(now.key)
         memory.ended[now.policy_id, now.node] = now_ns
-    elif answer is Answered.DONE:
+    elif answer is OrderResult.DONE:
         due_ns = now_ns + round(now.lease_s / RENEWALS_PER_LEASE * NS_PER_S)
         memory.claims[now.key] = replace(now, state=ClaimState.HELD, due_ns=due_ns)
     else:  # refused or lost: what was carried out before may stand there all the same

@@ -98,7 +98,7 @@ def played(policy: FleetPolicy, case: FleetCase) -> int:
         went_before = Awaited(decision_id="case", due_ns=_AT_NS, before=None, helped=False)
         memory.awaited[policy.after, _INCIDENT_ID] = went_before
     met = FleetIncident(incident=_incident(case), nodes=tuple(racks))
-    fleet = FleetView(racks=racks, heard=frozenset(racks))
+    fleet = FleetView(racks=racks, reporting=frozenset(racks))
     engine.step([met], fleet, _AT_NS)
     engine.step([met], fleet, _AT_NS + round(policy.then.hold_s * NS_PER_S))
     began = sum(claim.policy_id == policy.id for claim in memory.claims.values())

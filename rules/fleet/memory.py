@@ -68,7 +68,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class UnsentPage:
     """Something to be said to people; it stays until it was said, over restarts too."""
 
     decision: Decision
@@ -114,7 +114,7 @@ class FleetMemory:
     pending: dict[Pair, Pending] = field(default_factory=dict)
     approved: set[Pair] = field(default_factory=set)
     barred: set[Pair] = field(default_factory=set)
-    unsent: list[Word] = field(default_factory=list)
+    unsent: list[UnsentPage] = field(default_factory=list)
     person: tuple[int, ...] = ()
 
     @staticmethod
@@ -220,7 +220,7 @@ class _Stored:
     pending: tuple[Pending, ...]
     approved: tuple[Pair, ...]
     barred: tuple[Pair, ...]
-    unsent: tuple[Word, ...]
+    unsent: tuple[UnsentPage, ...]
     person: tuple[int, ...]
 
 

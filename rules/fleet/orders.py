@@ -8,7 +8,7 @@ from rules.limits.fleet import FleetRails
 from telemetry.records import Decision, Incident, Outcome
 
 
-class FleetDeed(StrEnum):
+class OrderKind(StrEnum):
     """What is to be done."""
 
     BEGIN = "begin"
@@ -29,14 +29,14 @@ class FleetView:
     """The members of the fleet with their racks, empty where unknown, and which of them have values now."""
 
     racks: dict[str, str]
-    heard: frozenset[str]
+    reporting: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOrder:
     """One thing to do on a node for a claim."""
 
-    deed: FleetDeed
+    order_kind: OrderKind
     claim: FleetClaim
 
 
@@ -49,7 +49,7 @@ class FleetStep:
     outcomes: tuple[Outcome, ...] = ()
 
 
-class Answered(StrEnum):
+class OrderResult(StrEnum):
     """What came of an order: done, refused for good, lost what stood there, or no answer."""
 
     DONE = "done"

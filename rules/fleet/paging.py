@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rules.fleet.decisions import decided, is_met
-from rules.fleet.memory import KEEP_NS, Word
+from rules.fleet.memory import KEEP_NS, UnsentPage
 from rules.fleet.orders import FleetIncident, Moment
 from rules.fleet.policy import FleetPolicy
 from rules.policy.model import ActionClass
@@ -29,7 +29,7 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
         memory.paged[key] = now_ns
         memory.told[incident.id] = policy.id
         if mode is Mode.ENFORCE:
-            memory.unsent.append(Word(decision=decision, incident=incident))
+            memory.unsent.append(UnsentPage(decision=decision, incident=incident))
         yield decision
 
 
@@ -47,7 +47,7 @@ def page_breaker(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: 
             rule="fleet-breaker",
         )
         if mode is Mode.ENFORCE:
-            memory.unsent.append(Word(decision=decision, incident=incident))
+            memory.unsent.append(UnsentPage(decision=decision, incident=incident))
         yield decision
 
 
@@ -63,10 +63,9 @@ def recover(live: frozenset[str], at: Moment) -> None:
                 incident_id=incident_id,
                 action=ActionClass.NOTIFY.value,
                 targets=(),
-                clock_mhz=None,
                 lease_s=None,
                 mode=Mode.ENFORCE,
                 verdict=Verdict.EXECUTE,
                 reason="it is over",
             )
-            at.memory.unsent.append(Word(decision=decision, incident=None, recovery=True))
+            at.memory.unsent.append(UnsentPage(decision=decision, incident=None, recovery=True))

@@ -7,7 +7,7 @@ from typing import Any
 import urllib3
 
 from telemetry.errors import TransientError
-from telemetry.store.answer import text_of
+from telemetry.store.http_text import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import pytest
 from analytics.fleet.judge import FleetSettings
 from analytics.fleet.window import Window
 from fleet.loop import LATE_LOOK_NS, FleetLoop, LoopSettings
-from fleet.outbox import Outbox, Told
+from fleet.outbox import Outbox, Published
 from telemetry.clock import NS_PER_S
 from telemetry.errors import TransientError
 from telemetry.records import Finding
@@ -59,7 +59,7 @@ class Rig:
     """A loop on a folder; made anew it is what a new process finds."""
 
     def __init__(self, folder: Path, reader: FakeFleetReader, clock: FleetClock, **settings: float) -> None:
-        self.folder, self.server, self.told = folder, FakeServer(), list[Told]()
+        self.folder, self.server, self.told = folder, FakeServer(), list[Published]()
         self.outbox = Outbox(folder, self.server, clock, name="fleet", spool_max_bytes=1 << 20)
         self.loop = FleetLoop(
             reader,
@@ -74,7 +74,7 @@ class Rig:
             ),
             clock,
             state_path=folder / "fleet.state",
-            on_news=self.told.extend,
+            on_published=self.told.extend,
         )
 
     def kept(self) -> list[tuple[str, int]]:
@@ -93,7 +93,7 @@ def rig(folder: Path, reader: FakeFleetReader, clock: FleetClock, **settings: fl
         made.outbox.close()
 
 
-def ids(records: list[Told]) -> list[tuple[str, int]]:
+def ids(records: list[Published]) -> list[tuple[str, int]]:
     return [(one.id, one.time_ns) for one in records]
 
 
@@ -155,7 +155,7 @@ def test_a_window_that_was_reported_but_not_marked_is_kept_once(tmp_path: Path) 
     (tmp_path / "fleet.told.json").write_text(json.dumps({"told_until_ns": START_NS + 20 * NS_PER_S}))
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
-        assert made.outbox.told_until_ns == START_NS + 25 * NS_PER_S
+        assert made.outbox.published_until_ns == START_NS + 25 * NS_PER_S
         assert made.kept() == wanted
 
 
@@ -172,7 +172,7 @@ def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_r
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
         assert made.kept() == ids(made.told) != []
-        assert made.outbox.told_until_ns == START_NS + 60 * NS_PER_S
+        assert made.outbox.published_until_ns == START_NS + 60 * NS_PER_S
 
 
 def test_a_loop_that_was_killed_before_it_saved_goes_on_behind_what_it_had_reported(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_incident_stays_while_caps_hold_it_down_and_caps_stay_until_a_person
     sag: PduSag,
 ) -> None:
     sag.run()
-    cases, _ = sag.loop.standing() or ((), None)
+    cases, _ = sag.loop.current() or ((), None)
     assert [case.incident.state for case in cases] == [IncidentState.MITIGATED]
     assert set(sag.agents.capped) == set(sag.agents.acted_on)
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
-from fleet.acting import FleetActing, Hands
-from fleet.asking import Asker, TlsWire
+from fleet.acting import FleetActing, FleetActuators
+from fleet.agent_client import AgentClient, TlsTransport
 from fleet.control.identity import client_context, private_key
 from fleet.ledger_file import LedgerFile
+from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox
-from fleet.person import PersonWords
 from fleet.rehearsal.pdu_sag import Nowhere
 from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
@@ -76,11 +76,11 @@ def serve(folder: Path, life_s: float) -> None:
     token = (ca / f"fleet-{FLEET}.token").read_text().strip()
     ledger = LedgerFile(folder, clock)
     memory = ledger.load()
-    asker = Asker(
+    asker = AgentClient(
         fleet=FLEET,
         key=private_key(identity.key),
         token=token,
-        wire=TlsWire(client_context(identity), agents, port=1, token=token),
+        wire=TlsTransport(client_context(identity), agents, port=1, token=token),
         clock=clock,
         term=ledger.begin_term(),
         instance=token_hex(8),
@@ -89,14 +89,14 @@ def serve(folder: Path, life_s: float) -> None:
     outbox = Outbox(folder, Nowhere(), clock, name=FLEET, spool_max_bytes=1 << 20)
     acting = FleetActing(
         FleetEngine(policies(), rails(life_s), memory),
-        Hands(asker=asker),
+        FleetActuators(asker=asker),
         ledger,
         outbox,
         clock,
-        people=PersonWords(folder, memory.person),
+        commands=CommandReader(folder, memory.person),
     )
     nodes = tuple(sorted(agents))
-    view = FleetView(racks={node: f"r{place // 2}" for place, node in enumerate(nodes)}, heard=frozenset(nodes))
+    view = FleetView(racks={node: f"r{place // 2}" for place, node in enumerate(nodes)}, reporting=frozenset(nodes))
     while True:
         name = (folder / "incident").read_text()
         cases = [FleetIncident(incident=incident(name, 1), nodes=nodes)] if name else []

@@ -25,8 +25,8 @@ from fleet.building import reader_of
 from simulator.runs.node_run import record_run
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.recording import Recording, read_recording
-from telemetry.store.resolution import Resolution
 from telemetry.store.records import RecordFile
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.port import Answer
 from tests.fleet.stored import StoredNode, second_of

@@ -21,14 +21,14 @@ import pytest
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.knob_log import KnobLog
 from fleet.authority import Authority
-from fleet.control.desk import Desk, DeskSettings
+from fleet.control.admission import Admission, AdmissionSettings
 from fleet.control.identity import authority_key
-from fleet.control.node_rails import NodeState
-from fleet.control.seen import SeenRequests
+from fleet.control.node_limits import NodeState
+from fleet.control.replay_protection import ReplayProtection
 from fleet.control.server import ControlServer
 from fleet.control.tokens import act
 from fleet.ledger_file import read_memory
-from fleet.rehearsal.agents import CLOCKS_MHZ, MadeUpKnob
+from fleet.rehearsal.simulated_agents import CLOCKS_MHZ, SimulatedKnob
 from rules.limits.node import Rails
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
@@ -54,9 +54,9 @@ class Agents:
     """
 
     folder: Path
-    knobs: dict[str, MadeUpKnob] = field(default_factory=dict)
+    knobs: dict[str, SimulatedKnob] = field(default_factory=dict)
     actuators: dict[str, KnobActuator] = field(default_factory=dict)
-    desks: dict[str, Desk] = field(default_factory=dict)
+    desks: dict[str, Admission] = field(default_factory=dict)
     told: list[tuple[str, Decision, int]] = field(default_factory=list)
     let_ns: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,18 +80,18 @@ class Agents:
             found[node] = f"127.0.0.1:{server.port}"
         return found
 
-    def desk(self, node: str, clock: SystemClock) -> Desk:
-        knob = self.knobs[node] = MadeUpKnob({f"GPU-{node}": FOUND_MHZ})
+    def desk(self, node: str, clock: SystemClock) -> Admission:
+        knob = self.knobs[node] = SimulatedKnob({f"GPU-{node}": FOUND_MHZ})
         journal = KnobLog(self.folder / node, run_id="run-1")
         actuator = self.actuators[node] = KnobActuator((knob,), journal, clock, sink=lambda _: None)
-        settings = DeskSettings(
+        settings = AdmissionSettings(
             node=node,
             fleets=frozenset({FLEET}),
             authority=authority_key(self.folder / "ca" / "authority.pem"),
             rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600),
         )
         state = NodeState(settings={KnobKind.CLOCK: {f"gpu:GPU-{node}": CLOCKS_MHZ}})
-        seen = SeenRequests(self.folder / node / "seen.jsonl", now_ns=clock.utc_ns())
+        seen = ReplayProtection(self.folder / node / "seen.jsonl", now_ns=clock.utc_ns())
 
         def tell(record: Decision | Event) -> None:
             if isinstance(record, Event):
@@ -106,7 +106,7 @@ class Agents:
             self.let_ns[node] = clock.utc_ns()
             return state
 
-        return Desk(settings, actuator, seen, clock, look, tell)
+        return Admission(settings, actuator, seen, clock, look, tell)
 
     @property
     def capped(self) -> set[str]:

@@ -1,7 +1,7 @@
 """Two fleet services act on one fleet, know nothing of each other, lose requests and answers, and die: budgets hold.
 
 As `test_fleet_rails` shows of the ledger alone, here of whole engines: with claims that end and begin anew, and what
-nobody answered asked again.
+nobody result asked again.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
 from rules.fleet.memory import FleetMemory
-from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetOrder, FleetView
+from rules.fleet.orders import FleetIncident, FleetOrder, FleetView, OrderKind, OrderResult
 from rules.fleet.policy import FleetPolicy
 from rules.limits.fleet import Begun, FleetLedger, FleetRails
 from rules.policy.model import ActionClass
@@ -53,17 +53,17 @@ class Nodes:
 
     held: set[tuple[int, str]] = field(default_factory=set)
     begun: list[Begun] = field(default_factory=list)
-    counts: Counter[FleetDeed] = field(default_factory=Counter)
+    counts: Counter[OrderKind] = field(default_factory=Counter)
 
-    def take(self, service: int, order: FleetOrder, *, at_ns: int) -> Answered:
+    def take(self, service: int, order: FleetOrder, *, at_ns: int) -> OrderResult:
         node, key = order.claim.node, (service, order.claim.node)
-        self.counts[order.deed] += 1
-        if order.deed is FleetDeed.END:
+        self.counts[order.order_kind] += 1
+        if order.order_kind is OrderKind.END:
             self.held.discard(key)
-        elif order.deed is FleetDeed.BEGIN and key not in self.held:
+        elif order.order_kind is OrderKind.BEGIN and key not in self.held:
             self.held.add(key)
             self.begun.append(Begun(node=node, rack=RACKS[node], time_ns=at_ns))
-        return Answered.DONE if order.deed is not FleetDeed.RENEW or key in self.held else Answered.LOST
+        return OrderResult.DONE if order.order_kind is not OrderKind.RENEW or key in self.held else OrderResult.LOST
 
 
 turns = st.builds(
@@ -104,19 +104,21 @@ def engine_of(service: int, share: float, disk: bytes) -> FleetEngine:
 def carried_out(engine: FleetEngine, turn: Turn, nodes: Nodes, now_ns: int) -> bytes:
     """Let a service do what is due; gives what its disk has afterwards."""
     incident = sag(IncidentState.OPEN if turn.is_open else IncidentState.MITIGATED)
-    fleet = FleetView(racks={node: RACKS[node] for node in sorted(turn.sees)}, heard=turn.sees)
+    fleet = FleetView(racks={node: RACKS[node] for node in sorted(turn.sees)}, reporting=turn.sees)
     step = engine.step([FleetIncident(incident=incident, nodes=tuple(sorted(RACKS)))], fleet, now_ns)
     written = engine.memory.to_json()  # before anything is asked
     for number, order in enumerate(step.orders):
         way = turn.ways[number % len(turn.ways)]
         if number == turn.dies_after:
             return written
-        refused = Answered.REFUSED if order.deed is FleetDeed.BEGIN else Answered.SILENT  # as the asker has it
-        answer = {Way.LOST: Answered.SILENT, Way.REFUSED: refused}.get(way)
+        refused = (
+            OrderResult.REFUSED if order.order_kind is OrderKind.BEGIN else OrderResult.SILENT
+        )  # as the asker has it
+        answer = {Way.LOST: OrderResult.SILENT, Way.REFUSED: refused}.get(way)
         if answer is None:
             done = nodes.take(turn.service, order, at_ns=now_ns + turn.late_s * NS_PER_S)
-            answer = Answered.SILENT if way is Way.UNANSWERED else done
-        engine.note(order.claim, order.deed, answer, now_ns)
+            answer = OrderResult.SILENT if way is Way.UNANSWERED else done
+        engine.note(order.claim, order.order_kind, answer, now_ns)
     return written if turn.dies_after is not None else engine.memory.to_json()
 
 

@@ -8,11 +8,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.knob_log import KnobLog
-from fleet.control.ask import Answer, Ask, Deed, sealed
-from fleet.control.desk import Desk, DeskSettings
+from fleet.control.admission import Admission, AdmissionSettings
 from fleet.control.identity import Peer
-from fleet.control.node_rails import NodeState
-from fleet.control.seen import SeenRequests
+from fleet.control.node_limits import NodeState
+from fleet.control.replay_protection import ReplayProtection
+from fleet.control.request import ControlReply, NodeRequest, RequestVerb, sealed
 from fleet.control.tokens import READ, Token, act, issue_token
 from rules.limits.node import Rails
 from rules.policy.model import ActionClass
@@ -47,15 +47,15 @@ class Rig:
         self.power = FakeKnob(name="power_limit", found=300.0, supported=LIMITS_W, kind=KnobKind.POWER)
         self.fan = FakeKnob(name="fan", found=None, supported=FANS, kind=KnobKind.FAN)
         self.actuator = KnobActuator((self.knob, self.power, self.fan), journal, self.clock, sink=lambda _: None)
-        self.settings = DeskSettings(
+        self.settings = AdmissionSettings(
             node=NODE, fleets=frozenset({FLEET, "fleet-b"}), authority=self.authority.public_key(), rails=self.rails
         )
         self.token = self.token_for(FLEET)
         self.start()
 
     def start(self) -> None:
-        self.seen = SeenRequests(self.folder / "seen.jsonl", now_ns=self.clock.utc_ns())
-        self.desk = Desk(self.settings, self.actuator, self.seen, self.clock, self.state, self.told.append)
+        self.seen = ReplayProtection(self.folder / "seen.jsonl", now_ns=self.clock.utc_ns())
+        self.desk = Admission(self.settings, self.actuator, self.seen, self.clock, self.state, self.told.append)
 
     def restart(self) -> None:
         self.seen.close()
@@ -79,7 +79,7 @@ class Rig:
         )
         return issue_token(token, key or self.authority)
 
-    def ask(self, do: Deed = Deed.CAP, /, **changed: object) -> Ask:
+    def ask(self, do: RequestVerb = RequestVerb.CAP, /, **changed: object) -> NodeRequest:
         """A request that is right in everything a test does not name."""
         now_ns = self.clock.utc_ns()
         fields: dict[str, object] = {
@@ -91,22 +91,22 @@ class Rig:
             "incident_id": "i-1",
             "policy_id": "feed-sag-clock-cap",
             "decision_id": "d-1",
-            "ratio": 0.66 if do is Deed.CAP else None,
+            "ratio": 0.66 if do is RequestVerb.CAP else None,
             "lease_s": 120.0,
             "reason": "the feed sags",
             "issued_ns": now_ns,
             "expires_ns": now_ns + 20 * NS_PER_S,
             "nonce": token_hex(16),
         }
-        return Ask.model_validate(fields | changed)
+        return NodeRequest.model_validate(fields | changed)
 
-    def body(self, ask: Ask, *, key: Ed25519PrivateKey | None = None, token: str = "") -> bytes:
+    def body(self, ask: NodeRequest, *, key: Ed25519PrivateKey | None = None, token: str = "") -> bytes:
         return sealed(ask, key=key or self.key, token=token or self.token)
 
     def peer(self, fleet: str = FLEET) -> Peer:
         return Peer(fleet=fleet, key=self.key.public_key(), where="127.0.0.1")
 
-    def send(self, ask: Ask) -> Answer:
+    def send(self, ask: NodeRequest) -> ControlReply:
         return self.desk.handle(self.body(ask), self.peer())
 
     @property

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.authority import Authority
 from fleet.building import expires_ns, token_in
-from fleet.control.expiry import DAY_NS, TOLD_DAYS, Expiry
+from fleet.control.expiry import DAY_NS, WARN_DAYS, Expiry
 from fleet.control.identity import client_context, private_key, server_context, valid_until_ns
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
@@ -56,7 +56,7 @@ def test_what_ends_first_is_known_and_a_token_of_another_authority_is_none(ident
 def test_the_end_of_a_certificate_is_reported_once_a_day_through_its_last_month() -> None:
     end_ns = 1_000 * DAY_NS
     expiry = Expiry(until_ns=end_ns, what="the certificate of control", entity_id="node:node1")
-    days = [expiry.news(end_ns - round(left * DAY_NS)) for left in (TOLD_DAYS + 1, 29.5, 29.4, 28.5, -0.5)]
+    days = [expiry.news(end_ns - round(left * DAY_NS)) for left in (WARN_DAYS + 1, 29.5, 29.4, 28.5, -0.5)]
     assert [one and one.message.partition(";")[0] for one in days] == [
         None,
         "the certificate of control ends in 29 days",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
 from rules.fleet.memory import ClaimState, FleetMemory
-from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetStep, FleetView
+from rules.fleet.orders import FleetIncident, FleetStep, FleetView, OrderKind, OrderResult
 from rules.fleet.policy import FleetPolicy
 from rules.limits.fleet import FleetLedger, FleetRails
 from rules.limits.node import Maintenance
@@ -63,20 +63,20 @@ class Fleet:
 
     def __init__(self, policies: tuple[FleetPolicy, ...] | None = None, **rails: object) -> None:
         names = [f"n{number:03d}" for number in range(200)]
-        self.view = FleetView(racks={name: f"r{name[:3]}" for name in names}, heard=frozenset(names))
+        self.view = FleetView(racks={name: f"r{name[:3]}" for name in names}, reporting=frozenset(names))
         self.nodes = tuple(names[:30])
         memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
         limits = FleetRails(modes=ALL, life_s=0.0, **rails)  # type: ignore[arg-type]
         self.engine = FleetEngine(load_fleet_policies() if policies is None else policies, limits, memory)
         self.now_s = 0.0
 
-    def step(self, *incidents: Incident, at_s: float, answer: Answered | None = Answered.DONE) -> FleetStep:
+    def step(self, *incidents: Incident, at_s: float, answer: OrderResult | None = OrderResult.DONE) -> FleetStep:
         now_ns = T0_NS + round(at_s * NS_PER_S)
         cases = [FleetIncident(incident=one, nodes=self.nodes) for one in incidents]
         step = self.engine.step(cases, self.view, now_ns)
         for order in step.orders:
             if answer is not None:
-                self.engine.note(order.claim, order.deed, answer, now_ns)
+                self.engine.note(order.claim, order.order_kind, answer, now_ns)
         return step
 
     @property
@@ -84,37 +84,37 @@ class Fleet:
         return [claim.node for claim in self.engine.memory.claims.values()]
 
 
-def deeds(step: FleetStep) -> list[tuple[FleetDeed, str]]:
-    return [(order.deed, order.claim.node) for order in step.orders]
+def deeds(step: FleetStep) -> list[tuple[OrderKind, str]]:
+    return [(order.order_kind, order.claim.node) for order in step.orders]
 
 
 def test_one_node_a_rack_is_capped_and_the_rest_is_refused_once_with_its_reason() -> None:
     fleet = Fleet()
     step = fleet.step(sag(), at_s=0)
-    assert deeds(step) == [(FleetDeed.BEGIN, node) for node in ("n000", "n010", "n020")]
+    assert deeds(step) == [(OrderKind.BEGIN, node) for node in ("n000", "n010", "n020")]
     assert [one.verdict for one in step.decisions] == [Verdict.EXECUTE, Verdict.REFUSE, Verdict.EXECUTE]
     assert "one rack in 10 min is used up; 27 nodes left as they are" in step.decisions[1].reason
     again = fleet.step(sag(), at_s=5)
     assert (again.decisions, again.orders) == ((), ())
     later = fleet.step(sag(), at_s=600)
-    assert [node for deed, node in deeds(later) if deed is FleetDeed.BEGIN] == ["n001", "n011", "n021"]
+    assert [node for order_kind, node in deeds(later) if order_kind is OrderKind.BEGIN] == ["n001", "n011", "n021"]
 
 
 def test_leases_are_renewed_four_times_and_what_nobody_answered_is_asked_again_on_the_same_budget() -> None:
     fleet = Fleet()
-    fleet.step(sag(), at_s=0, answer=Answered.SILENT)
+    fleet.step(sag(), at_s=0, answer=OrderResult.SILENT)
     assert {claim.state for claim in fleet.engine.memory.claims.values()} == {ClaimState.RESERVED}
-    assert [deed for deed, _ in deeds(fleet.step(sag(), at_s=11))] == [FleetDeed.BEGIN] * 3
+    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=11))] == [OrderKind.BEGIN] * 3
     assert deeds(fleet.step(sag(), at_s=20)) == []
-    assert [deed for deed, _ in deeds(fleet.step(sag(), at_s=42))] == [FleetDeed.RENEW] * 3
+    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=42))] == [OrderKind.RENEW] * 3
     assert len(fleet.engine.memory.ledger.begun) == 3
 
 
 def test_what_an_agent_refuses_is_given_back_and_left_alone_for_the_cooldown() -> None:
     fleet = Fleet()
-    fleet.step(sag(), at_s=0, answer=Answered.REFUSED)
+    fleet.step(sag(), at_s=0, answer=OrderResult.REFUSED)
     # An attempt before it, which nobody answered, may have been carried out.
-    assert [deed for deed, _ in deeds(fleet.step(sag(), at_s=5))] == [FleetDeed.END] * 3
+    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=5))] == [OrderKind.END] * 3
     assert fleet.held == []
     assert [node for _, node in deeds(fleet.step(sag(), at_s=604))] == ["n001", "n011", "n021"]
 
@@ -122,8 +122,10 @@ def test_what_an_agent_refuses_is_given_back_and_left_alone_for_the_cooldown() -
 def test_what_an_agent_does_not_renew_is_given_back_since_its_cap_may_still_stand() -> None:
     fleet = Fleet()
     fleet.step(sag(), at_s=0)
-    assert [deed for deed, _ in deeds(fleet.step(sag(), at_s=31, answer=Answered.LOST))] == [FleetDeed.RENEW] * 3
-    assert [deed for deed, _ in deeds(fleet.step(sag(), at_s=32))] == [FleetDeed.END] * 3
+    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=31, answer=OrderResult.LOST))] == [
+        OrderKind.RENEW
+    ] * 3
+    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=32))] == [OrderKind.END] * 3
     assert fleet.held == []
 
 
@@ -132,12 +134,12 @@ def test_caps_are_released_one_by_one_after_a_quiet_while_and_kept_while_the_inc
     fleet.step(sag(), at_s=0)
     quiet = sag(IncidentState.MITIGATED)
     for at_s in range(10, 1800, 10):
-        assert all(deed is FleetDeed.RENEW for deed, _ in deeds(fleet.step(quiet, at_s=at_s)))
+        assert all(order_kind is OrderKind.RENEW for order_kind, _ in deeds(fleet.step(quiet, at_s=at_s)))
     ended = [
         (at_s, node)
         for at_s in range(1800, 1900, 5)
-        for deed, node in deeds(fleet.step(quiet, at_s=at_s))
-        if deed is FleetDeed.END
+        for order_kind, node in deeds(fleet.step(quiet, at_s=at_s))
+        if order_kind is OrderKind.END
     ]
     assert ended == [(1810, "n000"), (1820, "n010"), (1830, "n020")]
     assert fleet.held == []
@@ -147,12 +149,15 @@ def test_a_tripped_breaker_holds_everything_until_a_person_resets_it() -> None:
     fleet = Fleet(breaker_ratio=0.10)
     step = fleet.step(sag(), at_s=0)
     assert fleet.engine.memory.ledger.breaker is not None
-    began = [node for deed, node in deeds(step) if deed is FleetDeed.BEGIN]
+    began = [node for order_kind, node in deeds(step) if order_kind is OrderKind.BEGIN]
     assert began == ["n000", "n010", "n020"][: len(began)]
     for at_s in range(700, 4000, 300):
-        assert all(deed is FleetDeed.RENEW for deed, _ in deeds(fleet.step(sag(IncidentState.MITIGATED), at_s=at_s)))
+        assert all(
+            order_kind is OrderKind.RENEW
+            for order_kind, _ in deeds(fleet.step(sag(IncidentState.MITIGATED), at_s=at_s))
+        )
     fleet.engine.memory.ledger.reset()
-    assert (FleetDeed.END, "n000") in deeds(fleet.step(sag(IncidentState.MITIGATED), at_s=4000))
+    assert (OrderKind.END, "n000") in deeds(fleet.step(sag(IncidentState.MITIGATED), at_s=4000))
 
 
 def test_people_are_reported_once_of_the_incident_and_of_the_breaker_in_the_same_breath() -> None:
@@ -219,7 +224,7 @@ def test_the_memory_goes_over_a_restart_whole() -> None:
 
 def test_a_silent_node_is_not_asked() -> None:
     fleet = Fleet()
-    fleet.view = replace(fleet.view, heard=fleet.view.heard - {"n000"})
+    fleet.view = replace(fleet.view, reporting=fleet.view.reporting - {"n000"})
     assert [node for _, node in deeds(fleet.step(sag(), at_s=0))] == ["n001", "n010", "n020"]
 
 
@@ -247,10 +252,10 @@ def test_a_clock_that_is_set_back_ends_no_lease_and_keeps_no_word_and_no_release
     fleet.step(sag(), at_s=7200)
     fleet.step(sag(), at_s=7231)
     back = fleet.step(sag(), at_s=31)
-    assert [deed for deed, _ in deeds(back)] == [FleetDeed.RENEW] * 3
+    assert [order_kind for order_kind, _ in deeds(back)] == [OrderKind.RENEW] * 3
     assert deeds(fleet.step(sag(), at_s=36)) == []
     fleet.step(sag(IncidentState.CLOSED), at_s=7300)
     fleet.step(sag(IncidentState.CLOSED), at_s=100)  # quiet began ahead of this clock, and now counts from here
     left = fleet.step(sag(IncidentState.CLOSED), at_s=100 + 1801)
-    assert sum(deed is FleetDeed.END for deed, _ in deeds(left)) == 1
+    assert sum(order_kind is OrderKind.END for order_kind, _ in deeds(left)) == 1
     assert len(fleet.engine.memory.ledger.begun) <= 3

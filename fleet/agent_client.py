@@ -12,11 +12,11 @@ import urllib3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
-from fleet.control.ask import Answer, Ask, Deed, sealed
-from fleet.control.desk import DONE, Refused
+from fleet.control.admission import DONE, RefusalKind
+from fleet.control.request import ControlReply, NodeRequest, RequestVerb, sealed
 from fleet.control.server import ASK_PATH, STATUS_PATH
 from rules.fleet.memory import FleetClaim
-from rules.fleet.orders import Answered, FleetDeed
+from rules.fleet.orders import OrderKind, OrderResult
 from rules.limits.fleet import REQUEST_LIFE_S
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, RailwatchError, TransientError
@@ -28,27 +28,27 @@ WAIT_S = 3.0
 ANSWER_BYTES_MAX = 256 << 10
 # Heuristic: so many agents are asked at a time; a tenth of 1,000 nodes takes a second, and 20 s if all are dead.
 ASKED_AT_ONCE = 16
-_DEEDS = {FleetDeed.BEGIN: Deed.CAP, FleetDeed.RENEW: Deed.RENEW, FleetDeed.END: Deed.RELEASE}
+_VERBS = {OrderKind.BEGIN: RequestVerb.CAP, OrderKind.RENEW: RequestVerb.RENEW, OrderKind.END: RequestVerb.RELEASE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class OrderReply:
     """What came of one request."""
 
-    answered: Answered
+    result: OrderResult
     words: str = ""
     actions: tuple[Action, ...] = ()
 
 
-class Wire(Protocol):
+class AgentTransport(Protocol):
     """Carries a sealed request to a node; TransientError where nobody answered, NotPermittedError where not let in."""
 
-    def send(self, node: str, body: bytes) -> Answer:
+    def send(self, node: str, body: bytes) -> ControlReply:
         """Return the answer."""
         ...
 
 
-class TlsWire:
+class TlsTransport:
     """Talks to agents over mutual TLS; any thread may use it.
 
     Parameters
@@ -61,7 +61,7 @@ class TlsWire:
         self._context, self._agents, self._port, self._token = context, dict(agents), port, token
         self._pools: dict[str, urllib3.HTTPSConnectionPool] = {}
 
-    def send(self, node: str, body: bytes) -> Answer:
+    def send(self, node: str, body: bytes) -> ControlReply:
         """Return the answer of a node."""
         return self._answer(node, "POST", ASK_PATH, body=body)
 
@@ -81,10 +81,10 @@ class TlsWire:
         for pool in self._pools.values():
             pool.close()
 
-    def _answer(self, node: str, method: str, path: str, *, body: bytes) -> Answer:
+    def _answer(self, node: str, method: str, path: str, *, body: bytes) -> ControlReply:
         data = self._exchange(node, method, path, body=body)
         try:
-            return Answer.model_validate_json(data)
+            return ControlReply.model_validate_json(data)
         except ValidationError as err:
             raise TransientError(f"{node}: the answer cannot be read") from err
 
@@ -122,41 +122,41 @@ def _split(address: str, port: int) -> tuple[str, int]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Asker:
+class AgentClient:
     """Makes requests of orders. `term` and `instance` say which process of which start of the service asks."""
 
     fleet: str
     key: Ed25519PrivateKey
     token: str
-    wire: Wire
+    wire: AgentTransport
     clock: Clock
     term: int
     instance: str
     life_s: float = REQUEST_LIFE_S
 
-    def ask_all(self, orders: Sequence[tuple[FleetDeed, FleetClaim]]) -> tuple[Reply, ...]:
+    def ask_all(self, orders: Sequence[tuple[OrderKind, FleetClaim]]) -> tuple[OrderReply, ...]:
         """Carry out orders for nodes, several at a time; gives what came of each."""
         if not orders:
             return ()
         with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(orders))) as pool:
             return tuple(pool.map(lambda order: self.ask(*order), orders))
 
-    def ask(self, deed: FleetDeed, claim: FleetClaim) -> Reply:
+    def ask(self, order_kind: OrderKind, claim: FleetClaim) -> OrderReply:
         """Carry out one order for a node."""
         now_ns = self.clock.utc_ns()
         # What begins has been counted as begun, and lives from then on.
-        counted_ns = claim.begun_ns if deed is FleetDeed.BEGIN else now_ns
-        ask = Ask(
+        counted_ns = claim.begun_ns if order_kind is OrderKind.BEGIN else now_ns
+        ask = NodeRequest(
             node=claim.node,
             fleet=self.fleet,
             term=self.term,
             instance=self.instance,
-            do=_DEEDS[deed],
+            do=_VERBS[order_kind],
             action=claim.action,
             incident_id=claim.incident_id,
             policy_id=claim.policy_id,
             decision_id=claim.decision_id,
-            ratio=claim.ratio if deed is FleetDeed.BEGIN else None,
+            ratio=claim.ratio if order_kind is OrderKind.BEGIN else None,
             lease_s=claim.lease_s,
             reason=claim.reason or claim.policy_id,
             issued_ns=now_ns,
@@ -166,20 +166,20 @@ class Asker:
         try:
             answer = self.wire.send(claim.node, sealed(ask, key=self.key, token=self.token))
         except TransientError as err:
-            return Reply(answered=Answered.SILENT, words=str(err))
+            return OrderReply(result=OrderResult.SILENT, words=str(err))
         except RailwatchError as err:
-            refused = Answered.REFUSED if deed is FleetDeed.BEGIN else Answered.SILENT
-            return Reply(answered=refused, words=str(err))
-        return _reply(answer, deed)
+            refused = OrderResult.REFUSED if order_kind is OrderKind.BEGIN else OrderResult.SILENT
+            return OrderReply(result=refused, words=str(err))
+        return _reply(answer, order_kind)
 
 
-def _reply(answer: Answer, deed: FleetDeed) -> Reply:
+def _reply(answer: ControlReply, order_kind: OrderKind) -> OrderReply:
     if answer.kind == DONE:
         actions = tuple(one for one in map(from_json, answer.actions) if isinstance(one, Action))
-        return Reply(answered=Answered.DONE, actions=actions)
+        return OrderReply(result=OrderResult.DONE, actions=actions)
     words = f"{answer.kind}: {answer.words}"
-    if deed is FleetDeed.BEGIN and answer.kind != Refused.FAILED:
-        return Reply(answered=Answered.REFUSED, words=words)
+    if order_kind is OrderKind.BEGIN and answer.kind != RefusalKind.FAILED:
+        return OrderReply(result=OrderResult.REFUSED, words=words)
     # What stands there is not given up because somebody did not listen: it is asked again.
-    lost = deed is FleetDeed.RENEW and answer.kind == Refused.RAILS
-    return Reply(answered=Answered.LOST if lost else Answered.SILENT, words=words)
+    lost = order_kind is OrderKind.RENEW and answer.kind == RefusalKind.RAILS
+    return OrderReply(result=OrderResult.LOST if lost else OrderResult.SILENT, words=words)

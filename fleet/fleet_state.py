@@ -20,10 +20,10 @@ def incidents_of(incidents: tuple[Incident, ...], kinship: Kinship) -> tuple[Fle
     )
 
 
-def view_of(nodes: tuple[str, ...], topology: Topology, heard: frozenset[str]) -> FleetView:
+def view_of(nodes: tuple[str, ...], topology: Topology, reporting: frozenset[str]) -> FleetView:
     """Return the members of the fleet, each with its rack, an empty text where nobody told."""
     racks = dict.fromkeys(nodes, "") | _racks(Same(topology))
-    return FleetView(racks=racks, heard=heard & frozenset(nodes))
+    return FleetView(racks=racks, reporting=reporting & frozenset(nodes))
 
 
 @lru_cache(maxsize=4)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fleet.control.ask import SIGNED_AS, Deed
-from fleet.control.desk import DONE, TOLD_PER_MINUTE, Refused
-from fleet.control.seen import SeenRequests
+from fleet.control.admission import DONE, EVENTS_PER_MINUTE, RefusalKind
+from fleet.control.replay_protection import ReplayProtection
+from fleet.control.request import SIGNED_AS, RequestVerb
 from fleet.control.tokens import READ, act
 from rules.limits.node import Maintenance
 from rules.policy.model import ActionClass
@@ -31,8 +31,8 @@ def test_a_cap_is_carried_out_as_a_share_of_the_highest_clock_renewed_and_given_
     assert answer.kind == DONE
     assert rig.settings_mhz == {1005.0}  # the nearest supported clock below 0.66 of 1530 MHz
     assert {one["owner"] for one in answer.actions} == {"fleet:fleet-a"}
-    assert rig.send(rig.ask(Deed.RENEW)).kind == DONE
-    assert rig.send(rig.ask(Deed.RELEASE)).kind == DONE
+    assert rig.send(rig.ask(RequestVerb.RENEW)).kind == DONE
+    assert rig.send(rig.ask(RequestVerb.RELEASE)).kind == DONE
     assert rig.settings_mhz == {FOUND_MHZ}
     executed = [one for one in rig.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
     assert [one.action for one in executed] == ["clock_cap", "clock_release"]
@@ -50,20 +50,20 @@ def test_a_power_limit_and_a_fan_have_the_same_life_as_a_clock(
     found = dict(knob.settings)
     token = rig.token_for("fleet-a", act(action))
 
-    def send(do: Deed = Deed.CAP, **changed: object) -> str:
-        ask = rig.ask(do, action=action, **({"ratio": ratio} if do is Deed.CAP else {}) | changed)
+    def send(do: RequestVerb = RequestVerb.CAP, **changed: object) -> str:
+        ask = rig.ask(do, action=action, **({"ratio": ratio} if do is RequestVerb.CAP else {}) | changed)
         return rig.desk.handle(rig.body(ask, token=token), rig.peer()).kind
 
     assert send() == DONE
     assert set(knob.settings.values()) == {setting}  # the nearest that is no looser
-    assert send(Deed.RENEW) == DONE
+    assert send(RequestVerb.RENEW) == DONE
     rig.clock.advance(121.0)
     rig.actuator.tick()
     assert set(knob.settings.values()) == {safe}  # nobody renewed it
-    assert send(Deed.RELEASE) == DONE
+    assert send(RequestVerb.RELEASE) == DONE
     assert knob.settings == found
-    assert send(ratio=0.39) == Refused.RAILS
-    assert send(ratio=None, setting=301.0) == Refused.RAILS
+    assert send(ratio=0.39) == RefusalKind.RAILS
+    assert send(ratio=None, setting=301.0) == RefusalKind.RAILS
     assert rig.knob.writes == []
     executed = [one for one in rig.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
     assert [one.action for one in executed] == [action, f"{action.removesuffix('_cap')}_release"]
@@ -71,7 +71,11 @@ def test_a_power_limit_and_a_fan_have_the_same_life_as_a_clock(
 
 def test_two_knobs_that_one_incident_holds_are_given_back_one_by_one(rig: Rig) -> None:
     token = rig.token_for("fleet-a", act(ActionClass.CLOCK_CAP), act(ActionClass.POWER_CAP))
-    for do, action in ((Deed.CAP, "clock_cap"), (Deed.CAP, "power_cap"), (Deed.RELEASE, "power_cap")):
+    for do, action in (
+        (RequestVerb.CAP, "clock_cap"),
+        (RequestVerb.CAP, "power_cap"),
+        (RequestVerb.RELEASE, "power_cap"),
+    ):
         assert rig.desk.handle(rig.body(rig.ask(do, action=action), token=token), rig.peer()).kind == DONE
     assert (rig.settings_mhz, set(rig.power.settings.values())) == ({1005.0}, {300.0})
 
@@ -80,7 +84,7 @@ def test_two_policies_of_one_incident_hold_a_knob_side_by_side_and_the_strictest
     assert rig.send(rig.ask()).kind == DONE
     assert rig.send(rig.ask(policy_id="the-next-rung", ratio=0.53)).kind == DONE
     assert rig.settings_mhz == {802.0}
-    assert rig.send(rig.ask(Deed.RELEASE, policy_id="the-next-rung")).kind == DONE
+    assert rig.send(rig.ask(RequestVerb.RELEASE, policy_id="the-next-rung")).kind == DONE
     assert rig.settings_mhz == {1005.0}
 
 
@@ -97,7 +101,7 @@ def test_what_turns_no_knob_and_a_knob_that_no_gpu_has_are_refused(rig: Rig) -> 
     for action, words in (("drain", "not carried out for a fleet"), ("power_cap", "no GPU here has a power limit")):
         token = rig.token_for("fleet-a", act(ActionClass(action)))
         answer = rig.desk.handle(rig.body(rig.ask(action=action), token=token), rig.peer())
-        assert (answer.kind, words in answer.words) == (Refused.RAILS, True)
+        assert (answer.kind, words in answer.words) == (RefusalKind.RAILS, True)
 
 
 def test_a_cap_that_nobody_renews_falls_to_a_safe_clock_and_not_to_the_highest(rig: Rig) -> None:
@@ -110,19 +114,19 @@ def test_a_cap_that_nobody_renews_falls_to_a_safe_clock_and_not_to_the_highest(r
 def test_the_same_request_again_is_refused_over_a_restart_too(rig: Rig) -> None:
     body = rig.body(rig.ask())
     assert rig.desk.handle(body, rig.peer()).kind == DONE
-    assert rig.desk.handle(body, rig.peer()).kind == Refused.REPLAYED
+    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
     rig.restart()
-    assert rig.desk.handle(body, rig.peer()).kind == Refused.REPLAYED
-    assert rig.desk.counts[Refused.REPLAYED] == 1  # counters begin with the process
+    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
+    assert rig.desk.counts[RefusalKind.REPLAYED] == 1  # counters begin with the process
 
 
 def test_a_request_that_was_taken_stays_refused_when_its_nonce_is_forgotten_and_the_clock_is_set_back(rig: Rig) -> None:
     old = rig.body(rig.ask())
     rig.desk.handle(old, rig.peer())
     rig.clock.advance(100.0)
-    assert rig.send(rig.ask(Deed.RENEW)).kind == DONE  # forgets the first one
+    assert rig.send(rig.ask(RequestVerb.RENEW)).kind == DONE  # forgets the first one
     rig.clock.step_utc(-100.0)
-    assert rig.desk.handle(old, rig.peer()).kind == Refused.REPLAYED
+    assert rig.desk.handle(old, rig.peer()).kind == RefusalKind.REPLAYED
 
 
 def test_an_agent_that_has_lost_its_memory_takes_nothing_that_was_issued_before(rig: Rig) -> None:
@@ -132,27 +136,27 @@ def test_an_agent_that_has_lost_its_memory_takes_nothing_that_was_issued_before(
     rig.seen.close()
     (rig.folder / "seen.jsonl").unlink()
     rig.start()
-    assert rig.desk.handle(body, rig.peer()).kind == Refused.REPLAYED
+    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
     assert rig.send(rig.ask()).kind == DONE
 
 
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        (Refused.FORGED, {"node": "node2"}),
-        (Refused.FORGED, {"fleet": "fleet-b"}),
-        (Refused.STALE, {"issued_ns": 1, "expires_ns": 2}),
-        (Refused.STALE, {"life_s": 61.0}),
-        (Refused.STALE, {"ahead_s": 6.0}),
-        (Refused.SCOPE, {"action": "power_cap"}),
-        (Refused.RAILS, {"ratio": 0.3}),
-        (Refused.RAILS, {"ratio": None, "setting": 1600.0}),
-        (Refused.RAILS, {"targets": ("gpu:GPU-elsewhere",)}),
-        (Refused.RAILS, {"lease_s": 601.0}),
+        (RefusalKind.FORGED, {"node": "node2"}),
+        (RefusalKind.FORGED, {"fleet": "fleet-b"}),
+        (RefusalKind.STALE, {"issued_ns": 1, "expires_ns": 2}),
+        (RefusalKind.STALE, {"life_s": 61.0}),
+        (RefusalKind.STALE, {"ahead_s": 6.0}),
+        (RefusalKind.SCOPE, {"action": "power_cap"}),
+        (RefusalKind.RAILS, {"ratio": 0.3}),
+        (RefusalKind.RAILS, {"ratio": None, "setting": 1600.0}),
+        (RefusalKind.RAILS, {"targets": ("gpu:GPU-elsewhere",)}),
+        (RefusalKind.RAILS, {"lease_s": 601.0}),
     ],
 )
 def test_what_is_not_right_is_refused_counted_reported_and_changes_nothing(
-    rig: Rig, kind: Refused, change: dict[str, object]
+    rig: Rig, kind: RefusalKind, change: dict[str, object]
 ) -> None:
     now_ns = rig.clock.utc_ns()
     if "life_s" in change:
@@ -177,23 +181,23 @@ def test_a_forged_signature_a_strange_token_and_a_service_that_is_not_known_are_
         (rig.body(rig.ask(fleet="fleet-c")), rig.peer("fleet-c")),
     ]
     for body, peer in cases:
-        assert rig.desk.handle(body, peer).kind == Refused.FORGED
+        assert rig.desk.handle(body, peer).kind == RefusalKind.FORGED
     changed = json.loads(rig.body(rig.ask()))
     changed["ask"] = changed["ask"].replace("0.66", "0.99")
-    assert rig.desk.handle(json.dumps(changed).encode(), rig.peer()).kind == Refused.FORGED
-    assert rig.desk.counts == {Refused.FORGED: 5}
+    assert rig.desk.handle(json.dumps(changed).encode(), rig.peer()).kind == RefusalKind.FORGED
+    assert rig.desk.counts == {RefusalKind.FORGED: 5}
     assert all(isinstance(one, Event) for one in rig.told)
     assert rig.knob.writes == []
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"ask":1}', b"\xff" * 10, b"x" * (33 << 10)])
 def test_a_body_that_is_no_request_is_refused(rig: Rig, body: bytes) -> None:
-    assert rig.desk.handle(body, rig.peer()).kind == Refused.MALFORMED
+    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.MALFORMED
 
 
 def test_a_token_allows_its_scopes_for_its_service_while_it_lives_and_until_it_is_revoked(rig: Rig) -> None:
     reads = rig.token_for("fleet-a", READ)
-    assert rig.desk.handle(rig.body(rig.ask(), token=reads), rig.peer()).kind == Refused.SCOPE
+    assert rig.desk.handle(rig.body(rig.ask(), token=reads), rig.peer()).kind == RefusalKind.SCOPE
     assert rig.desk.may_read(reads, rig.peer()) == ""
     acts = rig.token_for("fleet-a", act(ActionClass.CLOCK_CAP))
     assert "no scope read" in rig.desk.may_read(acts, rig.peer())
@@ -204,10 +208,10 @@ def test_a_token_allows_its_scopes_for_its_service_while_it_lives_and_until_it_i
 
 def test_an_older_term_and_a_twin_of_the_same_term_are_fenced_off(rig: Rig) -> None:
     assert rig.send(rig.ask(term=7, instance="new")).kind == DONE
-    assert rig.send(rig.ask(term=6, instance="old")).kind == Refused.FENCED
-    assert rig.send(rig.ask(term=7, instance="twin")).kind == Refused.FENCED
+    assert rig.send(rig.ask(term=6, instance="old")).kind == RefusalKind.FENCED
+    assert rig.send(rig.ask(term=7, instance="twin")).kind == RefusalKind.FENCED
     rig.restart()
-    assert rig.send(rig.ask(term=6, instance="old")).kind == Refused.FENCED
+    assert rig.send(rig.ask(term=6, instance="old")).kind == RefusalKind.FENCED
     assert rig.desk.status()["terms"] == {"fleet-a": 7}
 
 
@@ -239,24 +243,24 @@ def test_a_request_that_cannot_be_remembered_is_not_carried_out(rig: Rig, monkey
     def full(*_: object, **__: object) -> None:
         raise TransientError("disk full")
 
-    monkeypatch.setattr(SeenRequests, "take", full)
-    assert rig.send(rig.ask()).kind == Refused.FAILED
+    monkeypatch.setattr(ReplayProtection, "take", full)
+    assert rig.send(rig.ask()).kind == RefusalKind.FAILED
     assert rig.knob.writes == []
 
 
 def test_a_request_that_waited_for_the_disk_until_it_expired_is_not_begun(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SeenRequests, "take", lambda *_, **__: rig.clock.advance(21.0))
-    assert rig.send(rig.ask()).kind == Refused.STALE
+    monkeypatch.setattr(ReplayProtection, "take", lambda *_, **__: rig.clock.advance(21.0))
+    assert rig.send(rig.ask()).kind == RefusalKind.STALE
     assert rig.knob.writes == []
 
 
 def test_whoever_floods_the_port_is_counted_and_fills_no_disk(rig: Rig) -> None:
     for _ in range(100):
         rig.desk.turn_away("192.0.2.1", "no certificate")
-    assert rig.desk.counts[Refused.FORGED] == 100
-    assert len(rig.told) == TOLD_PER_MINUTE
+    assert rig.desk.counts[RefusalKind.FORGED] == 100
+    assert len(rig.told) == EVENTS_PER_MINUTE
 
 
 def test_maintenance_and_a_silence_of_the_node_hold_for_a_fleet_as_for_its_guard(rig: Rig) -> None:
@@ -289,19 +293,19 @@ def test_half_a_line_on_a_full_disk_costs_no_later_request_its_place_in_memory(
     write = os.write
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
-        assert rig.send(rig.ask()).kind == Refused.FAILED
+        assert rig.send(rig.ask()).kind == RefusalKind.FAILED
     body = rig.body(rig.ask())
     assert rig.desk.handle(body, rig.peer()).kind == DONE
     rig.restart()
-    assert rig.desk.handle(body, rig.peer()).kind == Refused.REPLAYED
+    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
 
 
 def test_no_text_of_a_service_moves_the_cursor_of_whoever_reads_it(rig: Rig) -> None:
     body = json.loads(rig.body(rig.ask()))
-    assert rig.desk.handle(json.dumps(body | {"\x1b[2J": 1}).encode(), rig.peer()).kind == Refused.MALFORMED
+    assert rig.desk.handle(json.dumps(body | {"\x1b[2J": 1}).encode(), rig.peer()).kind == RefusalKind.MALFORMED
     fields = json.loads(body["ask"]) | {"reason": "all is well\n\x1b[1A"}
     text = json.dumps(fields)
     signed = body | {"ask": text, "signature": rig.key.sign(SIGNED_AS + text.encode()).hex()}
-    assert rig.desk.handle(json.dumps(signed).encode(), rig.peer()).kind == Refused.MALFORMED
+    assert rig.desk.handle(json.dumps(signed).encode(), rig.peer()).kind == RefusalKind.MALFORMED
     assert len(rig.told) == 2
     assert all(isinstance(one, Event) and one.message.isprintable() for one in rig.told)

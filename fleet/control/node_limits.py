@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.actuation.limits import DEFAULT_LIMITS
-from fleet.control.ask import Ask
+from fleet.control.request import NodeRequest
 from rules.limits.node import DAY_NS, HOUR_NS, Rails
 from rules.policy.model import ActionClass
 from telemetry.knobs import KnobKind
@@ -38,24 +38,24 @@ class NodeState:
     claims: frozenset[str] = frozenset()
     acted_ns: Sequence[tuple[ActionClass, int]] = ()
 
-    def of(self, ask: Ask) -> Mapping[str, Sequence[float]]:
+    def of(self, ask: NodeRequest) -> Mapping[str, Sequence[float]]:
         """Return what the knob of a request can be set to, by GPU; nothing where no GPU has that knob."""
         return {} if ask.knob is None else self.settings.get(ask.knob, {})
 
 
-def targets_of(ask: Ask, state: NodeState) -> tuple[str, ...]:
+def targets_of(ask: NodeRequest, state: NodeState) -> tuple[str, ...]:
     """Return the GPUs that are meant: all of the node where none is named."""
     return ask.targets or tuple(state.of(ask))
 
 
-def setting_of(ask: Ask, entity_id: str, state: NodeState) -> float:
+def setting_of(ask: NodeRequest, entity_id: str, state: NodeState) -> float:
     """Return the setting that is asked of one GPU."""
     if ask.setting is not None:
         return ask.setting
     return (ask.ratio or 1.0) * state.of(ask)[entity_id][-1]
 
 
-def refusal(ask: Ask, state: NodeState, rails: Rails, *, lease_max_s: float, now_ns: int) -> str:
+def refusal(ask: NodeRequest, state: NodeState, rails: Rails, *, lease_max_s: float, now_ns: int) -> str:
     """Return which rail forbids a cap, the weightiest first; an empty text where none does."""
     if ask.knob is None:
         return f"{ask.action.value} is not carried out for a fleet"  # it has no lease here
@@ -72,7 +72,7 @@ def refusal(ask: Ask, state: NodeState, rails: Rails, *, lease_max_s: float, now
     )
 
 
-def _not_now(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
+def _not_now(ask: NodeRequest, state: NodeState, rails: Rails, now_ns: int) -> str:
     if state.breaker is not None:
         return f"the breaker of this node tripped ({state.breaker}); a person must reset it"
     if state.silence is not None and ask.action in rails.silence_stops:
@@ -82,7 +82,7 @@ def _not_now(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
     return f"{ask.action.value} needs a person's approval here" if ask.action in rails.approval else ""
 
 
-def _wrong_gpus(ask: Ask, knob: KnobKind, state: NodeState) -> str:
+def _wrong_gpus(ask: NodeRequest, knob: KnobKind, state: NodeState) -> str:
     settings = state.of(ask)
     if not settings:
         return f"no GPU here has a {knob.words} that can be set"
@@ -90,7 +90,7 @@ def _wrong_gpus(ask: Ask, knob: KnobKind, state: NodeState) -> str:
     return f"no GPU here with a {knob.words} that can be set: {', '.join(strangers)[:200]}" if strangers else ""
 
 
-def _wrong_setting(ask: Ask, knob: KnobKind, state: NodeState, rails: Rails) -> str:
+def _wrong_setting(ask: NodeRequest, knob: KnobKind, state: NodeState, rails: Rails) -> str:
     least = rails.min_clock_ratio if knob is KnobKind.CLOCK else DEFAULT_LIMITS[knob].min_ratio
     for target in targets_of(ask, state):
         highest, wanted = state.of(ask)[target][-1], setting_of(ask, target, state)
@@ -101,7 +101,7 @@ def _wrong_setting(ask: Ask, knob: KnobKind, state: NodeState, rails: Rails) -> 
     return ""
 
 
-def _no_budget(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
+def _no_budget(ask: NodeRequest, state: NodeState, rails: Rails, now_ns: int) -> str:
     ages_ns = [now_ns - acted_ns for action, acted_ns in state.acted_ns if action is ask.action]
     is_new = ask.claim_id not in state.claims  # a change of a cap that stands is no new action
     for most, over_ns, words in (

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.knob_log import KnobLog
-from fleet.control.ask import Answer
-from fleet.control.desk import Desk, DeskSettings
+from fleet.control.admission import Admission, AdmissionSettings
 from fleet.control.identity import Peer
-from fleet.control.node_rails import NodeState
-from fleet.control.seen import SeenRequests
+from fleet.control.node_limits import NodeState
+from fleet.control.replay_protection import ReplayProtection
+from fleet.control.request import ControlReply
 from rules.limits.node import Rails
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock
@@ -28,7 +28,7 @@ CLOCKS_MHZ = tuple(135.0 + 7.5 * step for step in range(187))
 
 
 @dataclass(slots=True)
-class MadeUpKnob:
+class SimulatedKnob:
     """The clocks of one node's GPUs; `settings` is what is in force."""
 
     settings: dict[str, float | None]
@@ -52,7 +52,7 @@ class MadeUpKnob:
 
 
 @dataclass(slots=True)
-class MadeUpAgents:
+class SimulatedAgents:
     """All agents of a fleet, each made when it is first asked. As a wire it takes no time and loses nothing."""
 
     folder: Path
@@ -62,12 +62,12 @@ class MadeUpAgents:
     authority: Ed25519PublicKey
     clock: Clock
     told: list[Decision | Event] = field(default_factory=list)
-    knobs: dict[str, MadeUpKnob] = field(default_factory=dict)
-    _desks: dict[str, Desk] = field(default_factory=dict)
+    knobs: dict[str, SimulatedKnob] = field(default_factory=dict)
+    _desks: dict[str, Admission] = field(default_factory=dict)
     _actuators: dict[str, KnobActuator] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def send(self, node: str, body: bytes) -> Answer:
+    def send(self, node: str, body: bytes) -> ControlReply:
         """Let a node's desk answer."""
         with self._lock:
             if node not in self._desks:
@@ -95,18 +95,18 @@ class MadeUpAgents:
         done = [one for one in self.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
         return tuple(one.targets[0].partition(":")[2] for one in done if one.action == "clock_cap")
 
-    def _desk(self, node: str) -> Desk:
-        knob = self.knobs[node] = MadeUpKnob(dict.fromkeys(self.gpus[node], CLOCKS_MHZ[-1]))
+    def _desk(self, node: str) -> Admission:
+        knob = self.knobs[node] = SimulatedKnob(dict.fromkeys(self.gpus[node], CLOCKS_MHZ[-1]))
         journal = KnobLog(self.folder / node, run_id="rehearsal")
         actuator = self._actuators[node] = KnobActuator((knob,), journal, self.clock, sink=lambda _: None)
-        seen = SeenRequests(self.folder / node / "seen.jsonl", now_ns=self.clock.utc_ns())
-        settings = DeskSettings(
+        seen = ReplayProtection(self.folder / node / "seen.jsonl", now_ns=self.clock.utc_ns())
+        settings = AdmissionSettings(
             node=node,
             fleets=frozenset({self.fleet}),
             authority=self.authority,
             rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)),
         )
         clocks = {f"gpu:{uuid}": CLOCKS_MHZ for uuid in self.gpus[node]}
-        return Desk(
+        return Admission(
             settings, actuator, seen, self.clock, lambda: NodeState(settings={KnobKind.CLOCK: clocks}), self.told.append
         )

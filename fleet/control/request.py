@@ -27,7 +27,7 @@ GPUS_MAX = 64
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Deed(StrEnum):
+class RequestVerb(StrEnum):
     """What is asked."""
 
     CAP = "cap"
@@ -35,7 +35,7 @@ class Deed(StrEnum):
     RELEASE = "release"
 
 
-class Ask(BaseModel):
+class NodeRequest(BaseModel):
     """What one service asks of one node, once, until `expires_ns`.
 
     `term` grows with every start of the service, and `instance` tells two processes of one term apart. No target means
@@ -49,7 +49,7 @@ class Ask(BaseModel):
     fleet: FleetId
     term: Annotated[int, Field(ge=1)]
     instance: Name
-    do: Deed
+    do: RequestVerb
     action: ActionClass = ActionClass.CLOCK_CAP
     incident_id: Name
     policy_id: PolicyId
@@ -66,7 +66,7 @@ class Ask(BaseModel):
     @model_validator(mode="after")
     def _a_cap_has_one_setting(self) -> Self:
         given = sum(value is not None for value in (self.setting, self.ratio))
-        if given != (1 if self.do is Deed.CAP else 0):
+        if given != (1 if self.do is RequestVerb.CAP else 0):
             raise ValueError("exactly one of setting and ratio for a cap, and none for anything else")
         return self
 
@@ -96,7 +96,7 @@ class Envelope(BaseModel):
     token: Annotated[str, Field(max_length=4096)]
 
 
-def sealed(ask: Ask, *, key: Ed25519PrivateKey, token: str) -> bytes:
+def sealed(ask: NodeRequest, *, key: Ed25519PrivateKey, token: str) -> bytes:
     """Return a request as it travels."""
     text = ask.model_dump_json(exclude_none=True)
     signature = key.sign(SIGNED_AS + text.encode()).hex()
@@ -119,12 +119,12 @@ def is_signed(envelope: Envelope, key: Ed25519PublicKey) -> bool:
     return True
 
 
-def read_ask(envelope: Envelope) -> Ask:
+def read_request(envelope: Envelope) -> NodeRequest:
     """Read what is asked; ValueError in one line that names the key where it cannot be."""
-    return _checked(Ask, envelope.ask.encode())
+    return _checked(NodeRequest, envelope.ask.encode())
 
 
-class Answer(BaseModel):
+class ControlReply(BaseModel):
     """What an agent says: `kind` is `done`, or the kind of refusal; `actions` are records as JSON types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -23,7 +23,7 @@ _GPU = {"power_w": 250.0, "sm_clock_mhz": 1400.0, "gpu_util_ratio": 0.97, "gpu_t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeUpFleet:
+class SimulatedFleet:
     """`nodes` on the PDU that sags from `sag_from_s` to `sag_until_s`, and `others` on the one that does not."""
 
     nodes: int
@@ -57,10 +57,10 @@ class MadeUpFleet:
 
 
 @dataclass(slots=True)
-class MadeUpReader:
+class SimulatedReader:
     """Gives the windows of a fleet, as the reader of a store does."""
 
-    fleet: MadeUpFleet
+    fleet: SimulatedFleet
     _cards: tuple[Entity, ...] = field(init=False)
     _supplies: tuple[Entity, ...] = field(init=False)
 

@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fleet.control.ask import Ask
+from fleet.control.request import NodeRequest
 from rules.limits.node import DAY_NS
 from rules.policy.model import ActionClass
-from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.atomic_files import open_replaced, write_whole
+from telemetry.errors import EnvironmentLacksError, TransientError
 
 # Heuristic: some 150 KiB, a few thousand requests; then what is still needed is written anew.
 COMPACT_BYTES = 256 << 10
@@ -23,7 +23,7 @@ COMPACT_BYTES = 256 << 10
 NONCES_MAX = 4096
 
 
-class SeenRequests:
+class ReplayProtection:
     """The memory of one agent, in one file that it alone writes; any thread may not: the desk has a lock.
 
     Raises
@@ -52,7 +52,7 @@ class SeenRequests:
         """Return the newest term and its instance, by service."""
         return dict(self._terms)
 
-    def fenced(self, ask: Ask) -> str:
+    def fenced(self, ask: NodeRequest) -> str:
         """Return why another process of this service has taken its place, an empty text where none has."""
         term, instance = self._terms.get(ask.fleet, (0, ""))
         if ask.term < term:
@@ -61,11 +61,11 @@ class SeenRequests:
             return f"another process of {ask.fleet} holds term {term}"
         return ""
 
-    def replayed(self, ask: Ask) -> bool:
+    def replayed(self, ask: NodeRequest) -> bool:
         """Return whether this request was taken before, or may have been."""
         return ask.nonce in self._nonces or ask.expires_ns <= self._floor_ns or ask.issued_ns < self._begun_ns
 
-    def take(self, ask: Ask, *, forget_before_ns: int) -> None:
+    def take(self, ask: NodeRequest, *, forget_before_ns: int) -> None:
         """Remember a request, on disk; TransientError where that is impossible, and then it must not be carried out."""
         self._forget(forget_before_ns)
         if len(self._nonces) >= NONCES_MAX:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.asking import ANSWER_BYTES_MAX, TlsWire
+from fleet.agent_client import ANSWER_BYTES_MAX, TlsTransport
 from fleet.authority import Authority
 from fleet.control.identity import client_context, server_context
 from telemetry.clock import SystemClock
@@ -34,7 +34,7 @@ class Odd(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def wire(tmp_path: Path) -> Iterator[TlsWire]:
+def wire(tmp_path: Path) -> Iterator[TlsTransport]:
     authority = Authority.begin(tmp_path, SystemClock(), name="test")
     authority.issue_node("node1", SystemClock())
     authority.issue_fleet("fleet-a", SystemClock())
@@ -48,7 +48,7 @@ def wire(tmp_path: Path) -> Iterator[TlsWire]:
     server.socket = server_context(identity("node-node1")).wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     context = client_context(identity("fleet-fleet-a"))
-    made = TlsWire(context, {"node1": f"127.0.0.1:{server.server_address[1]}"}, port=1, token="t")
+    made = TlsTransport(context, {"node1": f"127.0.0.1:{server.server_address[1]}"}, port=1, token="t")
     yield made
     made.close()
     server.shutdown()
@@ -57,7 +57,7 @@ def wire(tmp_path: Path) -> Iterator[TlsWire]:
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[1]", b"1", b"x" * (ANSWER_BYTES_MAX + 1)])
 def test_an_answer_that_is_none_or_too_long_is_reported_as_no_answer(
-    wire: TlsWire, body: bytes, monkeypatch: pytest.MonkeyPatch
+    wire: TlsTransport, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Odd, "body", body)
     with pytest.raises(TransientError, match="node1: "):
