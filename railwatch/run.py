@@ -1,4 +1,4 @@
-"""One run of everything on one node: choose the source of values, start the processes, watch, stop in order."""
+"""One run on one node: chooses the source of values, starts the processes, watches and stops them in order."""
 
 import contextlib
 import fcntl
@@ -33,37 +33,37 @@ from telemetry.records import Action, Decision, Mode, Record
 
 logger = logging.getLogger(__name__)
 
-# Whoever opens the driver may have to wait for it, as the probe did.
+# A process that opens the driver may have to wait for it, as the probe did.
 DRIVER_START_TIMEOUT_S = 60.0
-# What opens the driver, or may.
+# Processes that open the driver, or may.
 READ_THE_NODE = ("actuator", "sampler", "slow")
-# What the slow sources tell of goes to the guard, and stands in its journal from then on.
+# The guard reads the events of the slow sources and writes them to its own journal.
 SLOW = "slow"
-# The journals that say what was done about a decision.
+# The journals that hold the actions on a decision.
 ACTING = ("actuator", "responder")
-# More than it takes to give up a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
+# Longer than its own limits for a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
 SERVICE_STOP_S = 20.0
-# It writes the recording that is open.
+# The recorder writes the recording that is open.
 RECORDER_STOP_S = 20.0
-# Whoever decides stops first; the actuator then restores what it found; the recorder writes and the service stores the
-# last of it.
+# Processes that decide stop first; then the actuator restores the settings that it found; the recorder writes and the
+# service stores the last records.
 STOP_ORDER = ("control", "slow", "sampler", "actuator", "responder", "recorder", "service", "plant")
-# What each of them does where it takes its time.
+# What each process does while it stops, for a stop that takes long.
 STOPPING = {
-    "control": "control, which closes its connections",
-    "slow": "the slow sources, one of which has not answered yet",
-    "sampler": "the sampler and the guard",
-    "actuator": "the actuator, which gives back what it set",
-    "responder": "the responder, which ends what it began",
-    "recorder": "the recorder, which writes the recording that is open",
-    "service": "the service, which stores the last records",
-    "plant": "the simulated node",
+    "control": "control (closes its connections)",
+    "slow": "slow (one of the slow sources has not answered yet)",
+    "sampler": "sampler",
+    "actuator": "actuator (restores the settings it found)",
+    "responder": "responder (finishes what it began)",
+    "recorder": "recorder (writes the open recording)",
+    "service": "service (stores the last records)",
+    "plant": "simulated node",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What the user asked of a run; `plant_node` None takes real GPUs where there are any."""
+    """The options of a run; `plant_node` None uses real GPUs where there are any."""
 
     plant_node: str | None = None
     scenario: str | None = None
@@ -77,9 +77,9 @@ def choose_source(
     probe: Callable[[], ProbeAnswer] = probe_nvml,
     driver_here: Callable[[], bool] = has_driver,
 ) -> tuple[DriverKind, str, RunRequest]:
-    """Decide between this node and a simulated one; gives the driver, the sentence that says so, and what runs.
+    """Return the driver, a description of the source for people, and the options with what they leave open.
 
-    A node is simulated where that is asked for, or where there is no NVIDIA driver at all. A driver that is slow or
+    A node is simulated on request, or where there is no NVIDIA driver at all. A driver that is slow or
     broken belongs to a real node, which then runs on its other sources.
     """
     if wanted.plant_node is None and wanted.scenario is None:
@@ -99,7 +99,7 @@ def choose_source(
     return DriverKind.NVML, sentence, wanted
 
 
-# How long an act waits for its decision to be written down, before it is told without.
+# How long an action waits for the record of its decision before it is reported without.
 HOLD_BACK_NS = 1_000_000_000
 
 
@@ -109,9 +109,9 @@ class NodeRun:
     Attributes
     ----------
     records_lost
-        How many records of the run no file has, known once it has stopped; `record_trouble` says why.
+        How many records of the run are in no file, known once it has stopped; `record_trouble` is the reason.
     waits_for
-        What has to end next while it stops, in words.
+        The process that has to end next while the run stops, and what it does.
     """
 
     def __init__(self, config: Config, wanted: RunRequest, clock: Clock, launcher: Launcher | None = None) -> None:
@@ -126,14 +126,14 @@ class NodeRun:
         self._claimed = False
         self._decided: set[str] = set()
         self._held: list[Record] = []
-        self._session: RunContext | None = None
+        self._context: RunContext | None = None
         self._left: list[Record] = []
         self.records_lost = 0
         self.record_trouble = ""
         self.waits_for = ""
 
     def claim(self) -> None:
-        """Take the port and the folders of this run, before anything is said or started.
+        """Take the port and the folders of this run, before anything is printed or started.
 
         Raises
         ------
@@ -153,12 +153,12 @@ class NodeRun:
         self._claimed = True
 
     def start(self) -> str:
-        """Start every process and give the address of the page; claims first what `claim` has not.
+        """Start every process and return the address of the page; calls `claim` where it was not called.
 
         Raises
         ------
         EnvironmentLacksError
-            As from `claim`, or a process cannot run and says why.
+            As from `claim`, or a process reports that it cannot run.
         """
         if not self._claimed:
             self.claim()
@@ -186,7 +186,7 @@ class NodeRun:
             started_ns=self._clock.utc_ns(),
         )
         context.save()
-        self._session = context
+        self._context = context
         self._journals = {name: context.journal_reader(name) for name in JOURNALS}
         for journal in self._journals.values():
             journal.skip_to_end()
@@ -216,23 +216,23 @@ class NodeRun:
         return address
 
     def watch(self) -> Iterator[Record]:
-        """Start again what died, and give the records written since the last look, in order of time."""
+        """Restart processes that exited, and yield the records written since the last call, in order of time."""
         if self._supervisor is not None:
             self._supervisor.watch()
         yield from self.records()
 
     @property
     def restarts(self) -> int:
-        """How often a process had to be started again."""
+        """How often a process was restarted."""
         return 0 if self._supervisor is None else self._supervisor.restarts
 
     def records(self) -> Iterator[Record]:
-        """Yield the records written since the last look, in order of time and no action before its decision."""
-        # An act is journalled by its own process, and may be there before the guard has written down why.
+        """Yield the records written since the last call, in order of time and no action before its decision."""
+        # Another process journals an action, and may be faster than the guard with the decision.
         acts = [one for name in ACTING for one in self._journals[name].read()] if self._journals else []
-        told = [one for name in ("guard", "control") for one in self._journals[name].read()] if self._journals else []
-        self._decided |= {record.id for record in told if isinstance(record, Decision)}
-        told, self._left = [*self._left, *told], []
+        fresh = [one for name in ("guard", "control") for one in self._journals[name].read()] if self._journals else []
+        self._decided |= {record.id for record in fresh if isinstance(record, Decision)}
+        fresh, self._left = [*self._left, *fresh], []
         held, self._held = [*self._held, *acts], []
         now_ns = self._clock.utc_ns()
         for act in held:
@@ -240,24 +240,24 @@ class NodeRun:
             if waits and now_ns - act.time_ns < HOLD_BACK_NS:
                 self._held.append(act)
             else:
-                told.append(act)
-        yield from sorted(told, key=lambda record: record.time_ns)
+                fresh.append(act)
+        yield from sorted(fresh, key=lambda record: record.time_ns)
 
     def stop(self) -> dict[str, Any]:
-        """Stop everything in order; gives what went wrong on the way, empty when nothing did."""
+        """Stop everything in order; return the exit status of each process that failed, by its name."""
         troubles: dict[str, Any] = {}
         if self._supervisor is not None:
             for name in STOP_ORDER:
                 self.waits_for = STOPPING[name]
-                status = self._supervisor.stop(name)
-                if status not in (0, None):
-                    troubles[name] = status
+                exit_status = self._supervisor.stop(name)
+                if exit_status not in (0, None):
+                    troubles[name] = exit_status
             self._supervisor.stop_all()
-        if self._session is not None:
+        if self._context is not None:
             self._left = list(self.records())  # what a full disk left in the run folder goes with it
-            said = read_status(self._session.service_status_path)
-            self.records_lost = said.get("records_waiting", 0) + said.get("records_lost", 0)
-            self.record_trouble = said.get("trouble", "") or "no room"
+            status = read_status(self._context.service_status_path)
+            self.records_lost = status.get("records_waiting", 0) + status.get("records_lost", 0)
+            self.record_trouble = status.get("trouble", "") or "no space left"
         if self._launcher is not None:
             self._launcher.close()
         self._cleanup.close()
@@ -314,12 +314,12 @@ def _claim_folder(folder: Path, cleanup: ExitStack) -> None:
         lock = (folder / "lock").open("a+")
     except OSError as err:
         reason = "not a folder" if isinstance(err, FileExistsError | NotADirectoryError) else err.strerror
-        raise EnvironmentLacksError(f"{folder}: {reason}; expected a data folder that can be written") from err
+        raise EnvironmentLacksError(f"{folder}: {reason}; expected a writable data folder") from err
     cleanup.callback(lock.close)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
-        raise EnvironmentLacksError(f"{folder}: another railwatch runs on this data folder") from err
+        raise EnvironmentLacksError(f"{folder}: in use by another railwatch") from err
 
 
 def _check_port(host: str, port: int) -> None:
@@ -330,24 +330,24 @@ def _check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as err:
             raise EnvironmentLacksError(
-                f"{host}:{port}: {err.strerror}; expected a free port for the page; --port 0 takes one"
+                f"{host}:{port}: {err.strerror}; expected a free port for the page (--port 0 chooses one)"
             ) from err
 
 
 def _set_aside(run_dir: Path, cleanup: ExitStack) -> None:
-    """Keep what a killed run left behind, its lock being gone, until the recorder has taken the last rows from it."""
+    """Set the run folder of a killed run aside, until the recorder has read the last rows from it."""
     left = left_dir(run_dir)
     shutil.rmtree(left, ignore_errors=True)
     if run_dir.exists():
-        with contextlib.suppress(OSError):  # it is removed then, and `_make_run_dir` says what is wrong
+        with contextlib.suppress(OSError):  # `_make_run_dir` removes it and raises where that fails too
             run_dir.replace(left)
         cleanup.callback(shutil.rmtree, left, ignore_errors=True)
 
 
 def _make_run_dir(run_dir: Path, cleanup: ExitStack) -> None:
     try:
-        shutil.rmtree(run_dir, ignore_errors=True)  # what a killed run left behind; its lock is gone
+        shutil.rmtree(run_dir, ignore_errors=True)  # left by a killed run, whose lock is released
         run_dir.mkdir(mode=0o700, parents=True)
     except OSError as err:
-        raise EnvironmentLacksError(f"{run_dir}: {err.strerror}; expected a run folder that can be written") from err
+        raise EnvironmentLacksError(f"{run_dir}: {err.strerror}; expected a writable run folder") from err
     cleanup.callback(shutil.rmtree, run_dir, ignore_errors=True)

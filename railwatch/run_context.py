@@ -1,4 +1,4 @@
-"""One run of railwatch on one node: what the supervisor decided and every process of the run has to know."""
+"""The facts of one run on one node that the supervisor decided and every process of the run needs."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ SERVICE_STATUS = "service.json"
 
 
 class DriverKind(StrEnum):
-    """Where GPU values come from; `HUNG` is NVML that gave no answer when the run began."""
+    """Source of GPU values; `HUNG` is NVML that did not answer when the run began."""
 
     NVML = "nvml"
     HUNG = "hung"
@@ -35,10 +35,10 @@ JOURNALS = ("guard", "actuator", "recorder", "control", "responder")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What every process of a run has to know; plain data, written to the run folder.
+    """The facts of one run that every process needs; plain data, written to the run folder.
 
     `run_dir` lives in memory where the machine has a memory file system, since the ring is written many times a
-    second. `source` is the sentence that says where the values come from.
+    second. `source` describes for people where the values come from.
     """
 
     run_dir: Path
@@ -79,127 +79,127 @@ class RunContext:
 
     @property
     def steps_ring_path(self) -> Path:
-        """What each step of the guard took in; the recorder alone reads it."""
+        """Ring of the inputs of each step of the guard; only the recorder reads it."""
         return self.run_dir / "ring-steps"
 
     @property
     def clocks_path(self) -> Path:
-        """The clocks that can be set, by GPU; the sampler writes it."""
+        """File of the clocks that can be set, by GPU; the sampler writes it."""
         return self.run_dir / "clocks.json"
 
     @property
     def readings_ring_path(self) -> Path:
-        """The ring of what other programs send; it is replaced whenever one sends something new."""
+        """The ring of the readings that other programs send; replaced whenever one sends a new signal."""
         return self.run_dir / "ring-readings"
 
     @property
     def other_ring_paths(self) -> tuple[Path, ...]:
-        """Every ring but the sampler's; each may come late."""
+        """Every ring but the sampler's; each may appear late."""
         return self.slow_ring_path, self.readings_ring_path
 
     @property
     def readings_socket(self) -> Path:
-        """Where other programs send their readings."""
+        """Socket to which other programs send their readings."""
         return self.config.sources.readings.socket or self.run_dir / "readings.sock"
 
     @property
     def recorder_status_path(self) -> Path:
-        """What the flight recorder says of itself, in JSON."""
+        """Status of the flight recorder, in JSON."""
         return self.run_dir / "recorder.json"
 
     @property
     def responder_status_path(self) -> Path:
-        """What the responder says of itself, in JSON."""
+        """Status of the responder, in JSON."""
         return self.run_dir / "responder.json"
 
     @property
     def service_status_path(self) -> Path:
-        """What the service says of the records that it keeps, in JSON."""
+        """Status of the records that the service stores, in JSON."""
         return self.run_dir / SERVICE_STATUS
 
     @property
     def page_count_path(self) -> Path:
-        """How often people were paged; a simulated node begins anew with each run."""
+        """Count of pages to people; a simulated node starts from zero with each run."""
         return (self.run_dir if self.simulated else self.config.data_dir) / "pages.json"
 
     @property
     def slow_events_path(self) -> Path:
-        """What the slow sources tell; the guard follows it."""
+        """Journal of the events of slow sources; the guard follows it."""
         return self.journal_path("slow")
 
     @property
     def person_path(self) -> Path:
-        """What people say through commands; the guard follows it."""
+        """Journal of operators' commands; the guard follows it."""
         return self.journal_path("person")
 
     @property
     def ranges_path(self) -> Path:
-        """What else can be set in each GPU, as JSON of least and most by kind and UUID; see `clocks_path`."""
+        """File of the other settings of each GPU: lowest and highest value by kind and UUID, in JSON."""
         return self.run_dir / "ranges.json"
 
     @property
     def baselines_path(self) -> Path:
-        """What is learnt of each entity, in JSON; the guard writes it."""
+        """Learnt baselines of each entity, in JSON; the guard writes it."""
         return self.run_dir / "baselines.json"
 
     @property
     def guard_path(self) -> Path:
-        """What the guard keeps for a restart, in JSON; a simulated node begins anew with each run."""
+        """State of the guard for a restart, in JSON; a simulated node starts empty with each run."""
         return (self.run_dir if self.simulated else self.config.data_dir) / "guard.json"
 
     @property
     def control_status_path(self) -> Path:
-        """What fleet services asked so far, in JSON; the control process writes it."""
+        """Counts of the requests of fleet services, in JSON; the control process writes it."""
         return self.run_dir / "control.json"
 
     @property
     def actuator_status_path(self) -> Path:
-        """What the actuator counts of its journal, in JSON: slow and failed syncs, words of people forgotten."""
+        """Counts of the actuator's journal, in JSON: slow and failed syncs, dropped bars of operators."""
         return self.run_dir / "actuator.json"
 
     @property
     def begun_path(self) -> Path:
-        """Made when every process is up; a simulated node stands still until then."""
+        """File that exists once every process is up; time of a simulated node starts then."""
         return self.run_dir / "begun"
 
     @property
     def actuator_socket(self) -> Path:
-        """Where the actuator listens: the privileged one where there is one for this run, or its own."""
+        """Socket of the actuator: the privileged one if this run uses it, else the run's own."""
         return self.privileged_socket or self.run_dir / "actuator.sock"
 
     @property
     def privileged_socket(self) -> Path | None:
-        """Where an actuator with privileges of its own listens; a simulated node needs none."""
+        """Socket of a separate privileged actuator; None for a simulated node, which needs none."""
         return None if self.simulated else self.config.actions.socket
 
     @property
     def journal_dir(self) -> Path:
-        """Where the journals of records lie."""
+        """Folder of the journals of records."""
         return self.config.data_dir / "journal"
 
     def journal_path(self, name: str) -> Path:
-        """Where the journal of one process lies; on a full disk it goes on in the run folder."""
+        """Return the journal file of one process; on a full disk it continues in the run folder."""
         return self.journal_dir / f"{name}.jsonl"
 
     def journal_writer(self, name: str) -> RecordJournalWriter:
-        """Open the journal of one process, which alone may write it."""
+        """Open the journal of one process for writing; it may have one writer."""
         return RecordJournalWriter(self.journal_path(name), simulated=self.simulated, spill_dir=self.run_dir)
 
     def journal_reader(self, name: str, position: Position | None = None) -> RecordJournalReader:
-        """Follow the journal of one process from a position, from its beginning where there is none."""
+        """Open the journal of one process for reading from a position, None for its beginning."""
         return RecordJournalReader(self.journal_path(name), position, spill_dir=self.run_dir)
 
     def journal_trouble(self, names: Iterable[str]) -> str:
-        """Return the first of these journals that cannot be written to now, and why; an empty text where all can be."""
+        """Return the first of these journals that cannot be written now and the reason; empty if all can."""
         troubles = (trouble_of(self.journal_path(name)) for name in names)
         return next(filter(None, troubles), "")
 
     def journal_lost(self, names: Iterable[str]) -> int:
-        """Return how many records of this run found no room in these journals."""
+        """Return how many records of this run were lost for lack of space in these journals."""
         return sum(lost_of(self.journal_path(name), self.run_dir) for name in names)
 
     def stored_position(self, name: str) -> Position | None:
-        """Up to where a journal stands in the record file; None where nothing of it does."""
+        """Return the position up to which a journal is in the record file; None if nothing of it is."""
         try:
             text = (self.journal_dir / f"{name}.position").read_text(encoding="ascii")
             return tuple(int(number) for number in text.split()) or None
@@ -207,12 +207,12 @@ class RunContext:
             return None
 
     def keep_stored_position(self, name: str, position: Position) -> None:
-        """Write down up to where a journal stands in the record file."""
+        """Save the position up to which a journal is in the record file."""
         body = " ".join(map(str, position)).encode()
         replace_file(self.journal_dir / f"{name}.position", body, synced=False)
 
     def journal_starts(self) -> dict[str, Position]:
-        """Where each journal ended when this run began; one that is not named did not exist."""
+        """Return the end of each journal when this run began; one that is not named did not exist."""
         try:
             starts = json.loads((self.run_dir / JOURNAL_STARTS).read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
@@ -220,11 +220,11 @@ class RunContext:
         return {name: tuple(position) for name, position in starts.items()}
 
     def keep_journal_starts(self, starts: Mapping[str, Position]) -> None:
-        """Write down where each journal ends now."""
+        """Save the positions at which the journals end now."""
         (self.run_dir / JOURNAL_STARTS).write_text(json.dumps(dict(starts)), encoding="ascii")
 
     def save(self) -> None:
-        """Write it into the run folder."""
+        """Write it to the run folder."""
         fields = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
         # A process that starts again meanwhile reads the old file or the new one.
         replace_file(self.run_dir / FILE_NAME, json.dumps(fields).encode(), synced=False)
@@ -253,14 +253,14 @@ def run_dir_of(data_dir: Path) -> Path:
 
 
 def responder_folder(config: Config, *, simulated: bool) -> Path:
-    """Return where the journal of the responder lies; a simulated node has its own, that outlives a killed run."""
+    """Return the folder of the responder's journal; a simulated node has its own, which outlives a killed run."""
     return config.data_dir / ("responder-simulated" if simulated else "responder")
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """Return what a process last said of itself; nothing where none has."""
+    """Return the status that a process last wrote as JSON; empty if there is none."""
     try:
-        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        status: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return said
+    return status

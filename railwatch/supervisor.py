@@ -1,8 +1,8 @@
 """Starts, watches and stops the processes of a node, in order.
 
-A process that dies, or is not ready in time, is started again with a growing pause; the others do not notice. The
-end is in the reverse order of dependence, given by the caller: whoever decides stops first, whoever acts undoes its
-acts, whoever stores flushes.
+A process that exits, or is not ready in time, is restarted after a growing pause; the others are not affected. The
+caller stops processes in the reverse order of dependence: those that decide first, then those that act, which undo
+their actions, then those that store, which flush.
 """
 
 import json
@@ -24,19 +24,19 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
-# Whoever closed its output gets this long to end by itself, and as long again once it is killed.
+# Time for a process that closed its output to exit, and as long again once it is killed.
 LEAVE_S = 5.0
-# Heuristic: between the end of its output and its own a process that dies needs milliseconds.
+# heuristic: a process that exits takes milliseconds from the end of its output to its own.
 _REAP_S = 0.2
-# Stands for the status of a process that cannot end, since a thread of it is stuck in the kernel.
+# Status of a process that does not exit after SIGKILL, since a thread of it is stuck in the kernel.
 LINGERS = -1000
-# A process that ran this long before it died starts again at the first pause.
+# A process that ran this long before it exited restarts after the first pause.
 SETTLED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """One process: the module to run, its environment, and how long its start and stop may take."""
+    """One process: module, environment, and time limits of its start and stop."""
 
     name: str
     module: str
@@ -69,40 +69,40 @@ class Supervisor:
         self.restarts = 0
 
     def start(self, spec: ChildSpec) -> dict[str, Any]:
-        """Start a process and give what it said when it was ready; raises as `start_together`."""
+        """Start a process and return the facts that it reports when ready; raises as `start_together`."""
         return self.start_together((spec,))[0]
 
     def start_together(self, specs: Sequence[ChildSpec]) -> tuple[dict[str, Any], ...]:
-        """Start processes side by side, since each spends its start on loading its code; give what each said.
+        """Start processes in parallel and return the facts that each reports when ready.
 
         Raises
         ------
         EnvironmentLacksError
-            One said why it cannot run, died, or was not ready in time. The others are left to `stop_all`.
+            One reported that it cannot run, exited, or was not ready in time. `stop_all` stops the others.
         """
         for spec in specs:
             self._children[spec.name] = self._spawn(spec)
         return tuple(self._ready(self._children[spec.name]) for spec in specs)
 
     def _ready(self, child: _Child) -> dict[str, Any]:
-        """Wait until a process says that it is ready; one that is not is ended."""
+        """Wait until a process reports that it is ready; kill one that does not."""
         spec = child.spec
         try:
             line = child.first_line.get(timeout=spec.start_timeout_s)
             facts = _facts(child, line, within_s=LEAVE_S)
         except queue.Empty:
-            self._give_up(spec.name)
-            raise EnvironmentLacksError(f"process {spec.name}: not ready within {spec.start_timeout_s:.0f} s") from None
+            self._discard(spec.name)
+            raise EnvironmentLacksError(f"{spec.name}: not ready within {spec.start_timeout_s:.0f} s") from None
         except EnvironmentLacksError:
-            self._give_up(spec.name)
+            self._discard(spec.name)
             raise
         child.is_ready = True
         return facts
 
     def watch(self) -> tuple[str, ...]:
-        """Look once at every process, start again what died; gives the names of those that died since.
+        """Check every process and restart those that exited; return the names of those that exited since the last call.
 
-        It waits for none of them: one that was started again says that it is ready while the others are looked at.
+        It never waits: a restarted process reports that it is ready during a later call.
         """
         died = []
         now_s = self._clock.monotonic_s()
@@ -115,15 +115,15 @@ class Supervisor:
             elif child.restart_at_s is None:
                 self._schedule(child, now_s)
                 died.append(name)
-                logger.error("process %s ended with status %s; it starts again in %.1f s", name, status, child.pause_s)
+                logger.error("%s exited with status %s; restarting in %.1f s", name, status, child.pause_s)
             elif now_s >= child.restart_at_s:
                 self._restart(child)
         return tuple(died)
 
     def stop(self, name: str) -> int | None:
-        """Ask one process to end, kill it if it does not in time; gives its exit status, None where there is none.
+        """Send SIGTERM to a process, SIGKILL if it does not exit in time; return its status, None if there is none.
 
-        It waits for a limited time, even for a process that a kill does not end: the others are to be told to stop.
+        The wait is limited even for a process that SIGKILL does not end: the others must be stopped too.
         """
         child = self._children.pop(name, None)
         if child is None:
@@ -134,18 +134,18 @@ class Supervisor:
             try:
                 process.wait(child.spec.stop_timeout_s)
             except subprocess.TimeoutExpired:
-                logger.error("process %s did not stop within %.0f s and is killed", name, child.spec.stop_timeout_s)  # noqa: TRY400 -- the traceback says nothing
+                logger.error("%s did not stop within %.0f s; sending SIGKILL", name, child.spec.stop_timeout_s)  # noqa: TRY400 -- the traceback adds nothing
         return _end(name, process)
 
     def stop_all(self) -> None:
-        """Stop what is left, last started first."""
+        """Stop the remaining processes, the last started first."""
         for name in reversed(list(self._children)):
             self.stop(name)
 
     def _cannot_end(self, child: _Child, now_s: float) -> bool:
-        """Return whether a process is to end, it closed its output or was killed, and even a kill does not make it end.
+        """Return True if a process closed its output or was killed, and did not exit even after SIGKILL.
 
-        A thread that is stuck in the kernel holds it; nothing can be done about that, and nothing waits for it.
+        A thread that is stuck in the kernel holds such a process; nothing waits for it.
         """
         if child.left_at_s is None:
             if not child.left.is_set():
@@ -162,7 +162,7 @@ class Supervisor:
         child.restart_at_s = now_s + child.pause_s
 
     def _restart(self, child: _Child) -> None:
-        _let_go(child.process)
+        _close_input(child.process)
         self.restarts += 1
         fresh = self._spawn(child.spec)
         child.process, child.started_s, child.first_line = fresh.process, fresh.started_s, fresh.first_line
@@ -170,7 +170,7 @@ class Supervisor:
         child.left, child.left_at_s = fresh.left, None
 
     def _see_ready(self, child: _Child, now_s: float) -> None:
-        """Take what a process says that was started again; one that says nothing in time is killed, once."""
+        """Read the first line of a restarted process; kill it, once, if there is none in time."""
         if child.is_ready or child.left_at_s is not None:
             return
         try:
@@ -178,19 +178,19 @@ class Supervisor:
             child.is_ready = True
         except queue.Empty:
             if now_s - child.started_s > child.spec.start_timeout_s:
-                logger.error("process %s is not ready within %.0f s", child.spec.name, child.spec.start_timeout_s)  # noqa: TRY400 -- the traceback says nothing
+                logger.error("%s not ready within %.0f s; sending SIGKILL", child.spec.name, child.spec.start_timeout_s)  # noqa: TRY400 -- the traceback adds nothing
                 self._kill(child, now_s)
         except EnvironmentLacksError as err:
-            logger.error("process %s cannot run: %s", child.spec.name, err)  # noqa: TRY400 -- the reason says it all
+            logger.error("%s cannot run: %s", child.spec.name, err)  # noqa: TRY400 -- the traceback adds nothing
             self._kill(child, now_s)
 
     def _kill(self, child: _Child, now_s: float) -> None:
-        """Kill it and count it as leaving from now on, so that it is replaced though it may not end."""
+        """Kill it, and restart it after a while even if it does not exit."""
         child.process.kill()
         child.left_at_s = now_s
 
-    def _give_up(self, name: str) -> None:
-        """Leave nothing of a process that did not come up."""
+    def _discard(self, name: str) -> None:
+        """Kill and forget a process that did not become ready."""
         _end(name, self._children.pop(name).process)
 
     def _spawn(self, spec: ChildSpec) -> _Child:
@@ -214,17 +214,17 @@ class Supervisor:
         try:
             return self._launcher.start(spec.module, [str(self._run_dir)], spec.environ)
         except OSError as err:
-            logger.warning("launcher of processes failed, processes load their code themselves from now on: %s", err)
+            logger.warning("launcher failed: %s; starting processes without it from now on", err)
             self._launcher.close()
             self._launcher = None
             return None
 
 
 def _listen(process: ChildProcess, first_line: queue.Queue[bytes], left: threading.Event) -> None:
-    """Pass on the first line, and tell when there will be no other.
+    """Pass on the first line, and set `left` at the end of the output.
 
-    Nobody else closes this pipe. Were it closed beside a read, the pipe of the next process could get its number in
-    between, and this thread would take away what that process says first.
+    Only this thread closes the pipe. If another closed it during a read, the pipe of the next process could get its
+    number, and this thread would take the first line of that process.
     """
     if process.stdout is None:
         return
@@ -238,40 +238,42 @@ def _listen(process: ChildProcess, first_line: queue.Queue[bytes], left: threadi
 
 
 def _facts(child: _Child, line: bytes, *, within_s: float) -> dict[str, Any]:
-    """Read what a process said first; EnvironmentLacksError where it cannot run.
+    """Parse the first line of a process; EnvironmentLacksError if it cannot run.
 
-    One that said nothing is given some time to end, so that its status can be told.
+    A process that closed its output without a line gets some time to exit, so that its status can be reported.
     """
     name = child.spec.name
     if not line:
         try:
             status = child.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            raise EnvironmentLacksError(f"process {name}: closed its output before it was ready") from None
-        raise EnvironmentLacksError(f"process {name}: ended with status {status} before it was ready")
+            raise EnvironmentLacksError(f"{name}: closed its output before it was ready") from None
+        raise EnvironmentLacksError(f"{name}: exited with status {status} before it was ready")
     try:
-        said: dict[str, Any] = json.loads(line)
+        message: dict[str, Any] = json.loads(line)
     except ValueError:
-        raise EnvironmentLacksError(f"process {name}: said {line[:80]!r} instead of being ready") from None
-    if "failed" in said:
-        raise EnvironmentLacksError(said["failed"])
-    facts: dict[str, Any] = said["ready"]
+        raise EnvironmentLacksError(
+            f"{name}: printed {line[:80]!r}; expected one line of JSON that reports it is ready"
+        ) from None
+    if "failed" in message:
+        raise EnvironmentLacksError(message["failed"])
+    facts: dict[str, Any] = message["ready"]
     return facts
 
 
 def _end(name: str, process: ChildProcess) -> int:
-    """Kill a process that still runs; gives its exit status, `LINGERS` where not even that ends it in time."""
+    """Kill a process that still runs; return its exit status, `LINGERS` if it does not exit in time."""
     if process.poll() is None:
         process.kill()
     try:
         process.wait(LEAVE_S)
     except subprocess.TimeoutExpired:
-        logger.error("process %s cannot be ended; it is left behind", name)  # noqa: TRY400 -- the traceback says nothing
-    _let_go(process)
+        logger.error("%s did not exit after SIGKILL; leaving it behind", name)  # noqa: TRY400 -- the traceback adds nothing
+    _close_input(process)
     return LINGERS if process.returncode is None else process.returncode
 
 
-def _let_go(process: ChildProcess) -> None:
-    """Close what it is told to end by; what it says is read to its end, which is when nobody can write it any more."""
+def _close_input(process: ChildProcess) -> None:
+    """Close the standard input of a process, which requests its end; the reader closes its output."""
     if process.stdin is not None:
         process.stdin.close()

@@ -56,11 +56,11 @@ class PageApprovals:
     """Approvals and rejections from the page of one run; satisfies `dashboards.page.source.ApprovalPort`."""
 
     def __init__(self, context: RunContext) -> None:
-        self._session = context
+        self._context = context
 
     def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Command:
         """Approve or reject a pending decision; TransientError where the guard does not take it."""
         verb = CommandVerb.APPROVE if approve else CommandVerb.REJECT
         command = new_command(verb, decision_id, who=who, why=why, now_ns=SystemClock().utc_ns())
-        send_to_guard(self._session, [command])
+        send_to_guard(self._context, [command])
         return command

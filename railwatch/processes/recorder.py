@@ -44,7 +44,7 @@ class RecordingReporter:
     """Says what became of recordings: to the journal, to whoever asked, and in counts."""
 
     def __init__(self, context: RunContext, journal: RecordJournalWriter, box: BlackBox, clock: Clock) -> None:
-        self._session = context
+        self._context = context
         self._journal = journal
         self._box = box
         self._clock = clock
@@ -88,11 +88,11 @@ class RecordingReporter:
         """Report what became of it to those who asked for it by hand."""
         for trigger in order.meta.about["triggers"]:
             if trigger["what"] == BY_HAND:
-                _put(wishes_dir(self._session.run_dir) / f"{trigger['id']}.done", answer)
+                _put(wishes_dir(self._context.run_dir) / f"{trigger['id']}.done", answer)
 
     def _tell(self, what: str, message: str, severity: Severity) -> None:
         time_ns = self._clock.utc_ns()
-        node = self._session.node
+        node = self._context.node
         event = Event(
             id=f"recording:{what}:{time_ns}",
             time_ns=time_ns,

@@ -70,7 +70,7 @@ class Service:
     def __init__(
         self, context: RunContext, keeper: StoreWriter, records: RecordFile, page: NodePage, clock: Clock
     ) -> None:
-        self._session = context
+        self._context = context
         self._keeper = keeper
         self._records = records
         self._page = page
@@ -141,16 +141,16 @@ class Service:
         self._unwritten, self._trouble = [], ""
         try:
             for name, reader in self._readers.items():
-                self._session.keep_stored_position(name, reader.position)
+                self._context.keep_stored_position(name, reader.position)
         except OSError as err:  # a service that is started again stores some of it twice
             logger.warning("up to where records are stored is not written down: %s", err)
 
     def _report(self) -> None:
         """Report the page and the commands how the keeping of records goes, where that has changed."""
-        trouble = self._trouble or self._session.journal_trouble(ALL_JOURNALS)
+        trouble = self._trouble or self._context.journal_trouble(ALL_JOURNALS)
         status = {
             "records_waiting": len(self._unwritten),
-            "records_lost": self.records_lost + self._session.journal_lost(ALL_JOURNALS),
+            "records_lost": self.records_lost + self._context.journal_lost(ALL_JOURNALS),
             "trouble": trouble,
         }
         if status == self._reported:
@@ -158,11 +158,11 @@ class Service:
         self._reported = status
         self._page.trouble = trouble
         with contextlib.suppress(OSError):
-            self._session.service_status_path.write_text(json.dumps(status), encoding="utf-8")
+            self._context.service_status_path.write_text(json.dumps(status), encoding="utf-8")
 
     def close_simulated(self, *, at_start: bool) -> None:
         """Close what a simulated node left open: the node ends with its run, and a kill leaves it to the next one."""
-        if not self._session.simulated:
+        if not self._context.simulated:
             return
         now_ns = self._clock.utc_ns()
         left = [
@@ -172,7 +172,7 @@ class Service:
             if isinstance(record, Incident) and self._records.simulated(record.id)
         ]
         if at_start:
-            left = [incident for incident in left if incident.opened_ns < self._session.started_ns]
+            left = [incident for incident in left if incident.opened_ns < self._context.started_ns]
         closed = [
             replace(
                 incident,
@@ -252,7 +252,7 @@ class Service:
         Gives the last rollups of the rings before.
         """
         try:
-            rings = Rings.attach(self._session.ring_path, self._session.other_ring_paths)
+            rings = Rings.attach(self._context.ring_path, self._context.other_ring_paths)
             tables = _stored(rings)
             newest_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
         except EnvironmentLacksError:
@@ -287,14 +287,14 @@ class Service:
 
     def _response_counts(self) -> list[float]:
         """Return what waits outside the GPUs and what came of the rest; NaN where no responder runs."""
-        said = read_status(self._session.responder_status_path)
+        said = read_status(self._context.responder_status_path)
         tallies = said.get("actuators", {}).values()
         counts = [sum(tally[kind] for tally in tallies for kind in kinds) for kinds in RESPONSE_COUNTS.values()]
         return [float(count) if said else np.nan for count in (said.get("waiting", 0), *counts)]
 
     def _control_counts(self) -> list[float]:
         """Return what fleet services asked so far, and for how long they may yet; NaN where none may."""
-        said = read_status(self._session.control_status_path)
+        said = read_status(self._context.control_status_path)
         counts = said.get("counts", {})
         asked = [float(counts.get(kind, 0)) if said else np.nan for kind in CONTROL_COUNTS.values()]
         return [*asked, said.get("days_left", np.nan)]
@@ -302,8 +302,8 @@ class Service:
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
         pages = self._page.pages = self._pages.rate
-        recorder = read_status(self._session.recorder_status_path)
-        actuator = read_status(self._session.actuator_status_path)
+        recorder = read_status(self._context.recorder_status_path)
+        actuator = read_status(self._context.actuator_status_path)
         row = (
             self._rows_lost,
             status.spool_bytes,

@@ -116,7 +116,7 @@ class DriverWatch:
         process: str = "sampler",
         ask_once: Callable[[OpenDriver], object] | None = None,
     ) -> None:
-        self._session = context
+        self._context = context
         self._clock = clock
         self._open_limit_s = open_limit_s
         self._ask_once = ask_once or _ask_what_is_asked_once
@@ -129,11 +129,11 @@ class DriverWatch:
 
     def open(self) -> OpenDriver:
         """Open the driver, or give one without values where it does not answer, now or since the process before."""
-        if self._session.driver not in (DriverKind.NVML, DriverKind.HUNG):
-            return open_driver(self._session, self._clock)
+        if self._context.driver not in (DriverKind.NVML, DriverKind.HUNG):
+            return open_driver(self._context, self._clock)
         known = self._known()
         if known is None or known.back_ns is not None:
-            opened = open_in_time(self._session, self._clock, self._open_limit_s, self._ask_once)
+            opened = open_in_time(self._context, self._clock, self._open_limit_s, self._ask_once)
             if opened is not None:
                 self._keep_gpus(opened)
                 self.news = known
@@ -152,9 +152,9 @@ class DriverWatch:
     def _known(self) -> Away | None:
         """Return what the process before left word of, or the start of the run where its probe hung."""
         known = _read_mark(self._mark)
-        begun_hung = self._session.driver is DriverKind.HUNG and not (self._session.run_dir / _GPUS).exists()
+        begun_hung = self._context.driver is DriverKind.HUNG and not (self._context.run_dir / _GPUS).exists()
         if known is None and begun_hung:
-            known = Away(since_ns=self._session.started_ns, why=self._session.source)
+            known = Away(since_ns=self._context.started_ns, why=self._context.source)
             _write(self._mark, asdict(known))
         return known
 
@@ -164,13 +164,13 @@ class DriverWatch:
         With the same tables the next writer takes the ring over, and what was read before stays in it.
         """
         kept = list(collectors) if self.away is None else self._with_stand_ins(collectors, self.away.why)
-        _write(self._session.run_dir / _RATES, {one.name: one.rate for one in kept})
+        _write(self._context.run_dir / _RATES, {one.name: one.rate for one in kept})
         return kept
 
     def _with_stand_ins(self, collectors: Sequence[Collector], why: str) -> list[Collector]:
         try:
-            known = json.loads((self._session.run_dir / _RATES).read_text(encoding="utf-8"))
-            ring = Ring.attach(self._session.ring_path)
+            known = json.loads((self._context.run_dir / _RATES).read_text(encoding="utf-8"))
+            ring = Ring.attach(self._context.ring_path)
         except (EnvironmentLacksError, OSError, ValueError):
             return list(collectors)
         before = {table.spec.name: table.spec for table in ring.tables.values()}
@@ -188,21 +188,21 @@ class DriverWatch:
         """Return what tells that the driver went away or is back; nothing where it was there all along."""
         if self.news is None:
             return ()
-        return (DriverNews(self.news, node=self._session.node.key, clock=self._clock),)
+        return (DriverNews(self.news, node=self._context.node.key, clock=self._clock),)
 
     def supported_mhz(self, driver: OpenDriver) -> dict[str, tuple[float, ...]]:
         """Return the clocks that can be set, those of before where the driver does not answer."""
         if self.away is None:
             return driver.supported_mhz()
         try:
-            known = json.loads(self._session.clocks_path.read_text(encoding="utf-8"))
+            known = json.loads(self._context.clocks_path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return {uuid: tuple(clocks) for uuid, clocks in known.items()}
 
     def ranges(self, driver: OpenDriver) -> dict[str, dict[str, tuple[float, float]]]:
         """Return what else can be set, as before where the driver does not answer."""
-        return driver.ranges() if self.away is None else ranges_said(self._session)
+        return driver.ranges() if self.away is None else ranges_said(self._context)
 
     def see(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
         """Look at the collectors of the driver; gives why it counts as dead, an empty text where it does not."""
@@ -228,15 +228,15 @@ class DriverWatch:
 
     def _keep_gpus(self, opened: OpenDriver) -> None:
         if opened.gpus:
-            _write(self._session.run_dir / _GPUS, [asdict(gpu) for gpu in opened.gpus])
-        elif not self._session.simulated:
+            _write(self._context.run_dir / _GPUS, [asdict(gpu) for gpu in opened.gpus])
+        elif not self._context.simulated:
             why = opened.why or "the driver finds no GPU"
             self.absent = Away(since_ns=self._clock.utc_ns(), why=why, absent=True)
             logger.warning("no GPU is read: %s; it is looked for again now and then", why)
 
     def _known_gpus(self) -> tuple[GpuIdentity, ...]:
         try:
-            found = json.loads((self._session.run_dir / _GPUS).read_text(encoding="utf-8"))
+            found = json.loads((self._context.run_dir / _GPUS).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return ()
         return tuple(GpuIdentity(**fields) for fields in found)

@@ -67,7 +67,7 @@ class NodePage:
     """
 
     def __init__(self, context: RunContext, records: RecordFile, keeper: StoreWriter, clock: Clock) -> None:
-        self._session = context
+        self._context = context
         self._config = context.config
         self._records_file = records
         self._keeper = keeper
@@ -95,15 +95,15 @@ class NodePage:
         health, reason = self._health(records, last_ns, collectors)
         modes = self._config.actions
         return NodeStatus(
-            node=self._session.node.name,
+            node=self._context.node.name,
             version=__version__,
-            simulated=self._session.simulated,
-            source=self._session.source,
+            simulated=self._context.simulated,
+            source=self._context.source,
             uptime_s=self._clock.monotonic_s() - self._started_s,
             health=health,
             health_reason=reason,
             modes=tuple(
-                ActionMode(action=action.value, mode=modes.of(action).resolve(simulated=self._session.simulated))
+                ActionMode(action=action.value, mode=modes.of(action).resolve(simulated=self._context.simulated))
                 for action in ActionClass
             ),
             store=self._keeper.status(),
@@ -167,7 +167,7 @@ class NodePage:
 
     def _find(self, kind: str) -> tuple[Record, ...]:
         # A simulated node starts anew with each run; what an earlier plant went through is not its past.
-        since_ns = self._session.started_ns if self._session.simulated else 0
+        since_ns = self._context.started_ns if self._context.simulated else 0
         recent = {record.id: record for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT)}
         field = "state"
         live: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ class NodePage:
         with self._lock:
             if self._rings is None or not self._rings.current:
                 try:
-                    self._rings = Rings.attach(self._session.ring_path, self._session.other_ring_paths)
+                    self._rings = Rings.attach(self._context.ring_path, self._context.other_ring_paths)
                 except EnvironmentLacksError as err:
                     raise TransientError(str(err)) from err
             return self._rings
@@ -223,7 +223,7 @@ class NodePage:
         return min(newest) if newest and len(newest) == len(tables) else None
 
     def _collectors(self) -> tuple[CollectorStatus, ...]:
-        rows, workers = read_statuses(self._session.run_dir)
+        rows, workers = read_statuses(self._context.run_dir)
         found = []
         for row in rows:
             worker = workers.get(row["name"])

@@ -62,7 +62,7 @@ def test_sampling_goes_on_without_a_driver_that_hangs_and_with_it_once_it_is_bac
         node.until(lambda: state_of(node, "gpu_fast").startswith("working"), what="the GPUs are read")
         with driver_that_hangs(node):
             hung_s = clock.monotonic_s()
-            node.until(lambda: said(node, "ended with status 7"), what="the process gives the driver up")
+            node.until(lambda: said(node, "exited with status 7"), what="the process gives the driver up")
             node.until(
                 lambda: "driver does not answer" in state_of(node, "gpu_fast"),
                 what="another does without it",
@@ -73,7 +73,7 @@ def test_sampling_goes_on_without_a_driver_that_hangs_and_with_it_once_it_is_bac
             incident = node.line(type="incident", state="open")
             assert "no reading of power_w" in incident["summary"]
         back_s = clock.monotonic_s()
-        node.until(lambda: said(node, "ended with status 8"), what="the driver answers")
+        node.until(lambda: said(node, "exited with status 8"), what="the driver answers")
         node.until(lambda: state_of(node, "gpu_fast").startswith("working"), what="the GPUs are read again")
         again_s = clock.monotonic_s() - back_s
         logger.info("without the driver after %.1f s, with it %.1f s after it was back", without_s, again_s)

@@ -37,7 +37,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = complaint(up(*SIMULATED, "--port", str(port), data_dir=tmp_path / "data"), 3)
-    assert said == f"127.0.0.1:{port}: Address already in use; expected a free port for the page; --port 0 takes one"
+    assert said == f"127.0.0.1:{port}: Address already in use; expected a free port for the page (--port 0 chooses one)"
     assert not run_dir_of(tmp_path / "data").exists()
 
 
@@ -45,7 +45,7 @@ def test_a_data_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocked = tmp_path / "a-file"
     blocked.write_text("not a folder")
     said = complaint(up(*SIMULATED, "--port", "0", data_dir=blocked / "data"), 3)
-    assert said == f"{blocked / 'data'}: not a folder; expected a data folder that can be written"
+    assert said == f"{blocked / 'data'}: not a folder; expected a writable data folder"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -58,14 +58,14 @@ def test_a_data_folder_without_permission_is_named(tmp_path: Path) -> None:
 def test_a_data_folder_on_a_read_only_file_system_is_named() -> None:
     said = complaint(up(*SIMULATED, "--port", "0", data_dir=Path("/proc/railwatch")), 3)
     assert said.startswith("/proc/railwatch: ")
-    assert said.endswith("expected a data folder that can be written")
+    assert said.endswith("expected a writable data folder")
 
 
 def test_a_second_run_on_the_same_data_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     with node_up(tmp_path / "data", *SIMULATED) as node:
         assert node.url
         said = complaint(up(*SIMULATED, "--port", "0", data_dir=tmp_path / "data"), 3)
-        assert said == f"{tmp_path / 'data'}: another railwatch runs on this data folder"
+        assert said == f"{tmp_path / 'data'}: in use by another railwatch"
         assert node.api("health")["health"] in ("healthy", "unknown")
         assert node.end() == 0, node.story()
 

@@ -137,13 +137,13 @@ def test_a_port_in_use_is_one_line_and_nothing_is_left(tmp_path: Path) -> None:
 
 def test_a_data_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    refused(NodeRun(config(tmp_path / "file" / "data"), WANTED, SystemClock()), "expected a data folder")
+    refused(NodeRun(config(tmp_path / "file" / "data"), WANTED, SystemClock()), "expected a writable data folder")
 
 
 def test_one_run_at_a_time_has_a_data_folder(tmp_path: Path) -> None:
     with ExitStack() as first:
         run_module._claim_folder(tmp_path, first)
-        refused(NodeRun(config(tmp_path), WANTED, SystemClock()), "another railwatch runs on this data folder")
+        refused(NodeRun(config(tmp_path), WANTED, SystemClock()), "in use by another railwatch")
 
 
 def test_a_process_that_cannot_start_is_reported_and_the_others_are_stopped(tmp_path: Path) -> None:

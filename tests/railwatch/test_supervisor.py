@@ -62,9 +62,9 @@ def test_a_process_that_is_ready_returns_its_facts_and_ends_cleanly(supervisor: 
     ("how", "message"),
     [
         ("fails", "there is no such thing here"),
-        ("dies", "child: ended with status 7 before it was ready"),
+        ("dies", "child: exited with status 7 before it was ready"),
         ("silent", "child: not ready within 1 s"),
-        ("talks", "child: said b'hello"),
+        ("talks", "child: printed b'hello"),
     ],
 )
 def test_a_process_that_does_not_come_up_is_an_error_and_nothing_is_left(
@@ -78,7 +78,7 @@ def test_a_process_that_does_not_come_up_is_an_error_and_nothing_is_left(
     assert supervisor.stop("child") is None
 
 
-def test_processes_that_start_together_are_all_there_and_give_their_facts_in_order(supervisor: Supervisor) -> None:
+def test_processes_that_start_together_are_all_there_and_return_their_facts_in_order(supervisor: Supervisor) -> None:
     facts = supervisor.start_together([spec("works", name=name) for name in ("one", "two", "three")])
     assert [one["pid"] for one in facts] == [supervisor._children[n].process.pid for n in ("one", "two", "three")]
     assert supervisor.watch() == ()
@@ -104,7 +104,7 @@ def test_a_process_that_dies_is_started_again_after_a_pause(
     first = supervisor.start(spec("works"))["pid"]
     kill(first)
     wait_for(lambda: supervisor.watch() == ("child",))
-    assert "ended with status -9; it starts again in 0.5 s" in caplog.text
+    assert "exited with status -9; restarting in 0.5 s" in caplog.text
     assert supervisor.watch() == ()
     assert len(pids(tmp_path)) == 1, "the pause is not over"
     clock.advance(FIRST_PAUSE_S)
@@ -150,7 +150,7 @@ def test_the_others_do_not_wait_for_one_that_does_not_come_up_again(
     assert CLOCK.monotonic_s() - begun_s < 50.0  # it may take a minute to come up
     clock.advance(61.0)
     wait_for(lambda: supervisor.watch() == ("child",))
-    assert "is not ready within 60 s" in caplog.text
+    assert "child not ready within 60 s" in caplog.text
 
 
 def test_what_a_process_states_is_closed_by_its_reader_alone_lest_that_reads_from_the_next_one(
@@ -257,7 +257,7 @@ def test_stopping_does_not_wait_for_a_process_that_cannot_end_so_that_the_next_i
     supervisor.start(spec("works", name="actuator"))
     stuck = supervisor.start(spec("deaf", name="sampler", stop_timeout_s=0.3))["pid"]
     assert supervisor.stop("sampler") == LINGERS
-    assert "process sampler cannot be ended" in caplog.text
+    assert "sampler did not exit after SIGKILL" in caplog.text
     assert running(stuck)
     assert supervisor.stop("actuator") == 0
 
@@ -270,7 +270,7 @@ def test_a_start_does_not_wait_for_a_process_that_cannot_end(
     with pytest.raises(EnvironmentLacksError, match="not ready within 1 s"):
         supervisor.start(spec("silent", start_timeout_s=1.0))
     assert CLOCK.monotonic_s() - begun_s < ENDS_BY_ITSELF_S / 2
-    assert "process child cannot be ended" in caplog.text
+    assert "child did not exit after SIGKILL" in caplog.text
 
 
 @pytest.mark.usefixtures("unending")
@@ -303,7 +303,7 @@ def test_a_process_that_does_not_come_up_and_cannot_be_ended_is_stated_once_and_
         assert supervisor.watch() == ()
         clock.advance(LEAVE_S / 2)
     assert supervisor.watch() == ("child",)
-    assert caplog.text.count("is not ready within 60 s") == 1
+    assert caplog.text.count("child not ready within 60 s") == 1
     clock.advance(child.pause_s)
     supervisor.watch()
     wait_for(lambda: len(pids(tmp_path)) == 3)

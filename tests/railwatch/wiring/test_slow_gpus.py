@@ -20,14 +20,14 @@ from tests.agent.driver.plant_file import plant_driver
 from tests.agent.fakes import FakeClock
 
 
-def _session(folder: Path, kind: DriverKind, config: str = "{}") -> RunContext:
+def _context(folder: Path, kind: DriverKind, config: str = "{}") -> RunContext:
     return RunContext(run_dir=folder, config_json=config, driver=kind, source="test", simulated=False)
 
 
 def test_rare_signals_and_processes_come_from_one_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with plant_driver(tmp_path, monkeypatch) as plant:
         plant.set(1, process_pid=os.getpid(), process_bytes=1 << 30)
-        sources = slow_gpus(_session(tmp_path, DriverKind.NVML), SystemClock())
+        sources = slow_gpus(_context(tmp_path, DriverKind.NVML), SystemClock())
         rare, processes = gpu_rare(_settings(sources)).collector, gpu_processes(_settings(sources)).collector
         assert rare is not None
         assert processes is not None
@@ -50,7 +50,7 @@ def test_rare_signals_and_processes_come_from_one_driver(tmp_path: Path, monkeyp
     ],
 )
 def test_where_gpus_are_not_wanted_none_is_opened(tmp_path: Path, kind: DriverKind, config: str, why: str) -> None:
-    sources = slow_gpus(_session(tmp_path, kind, config), SystemClock())
+    sources = slow_gpus(_context(tmp_path, kind, config), SystemClock())
     assert gpu_rare(_settings(sources)).status.detail == why
     assert gpu_processes(_settings(sources)).status.detail == why
 
