@@ -4,6 +4,7 @@ CPU time after a sleep depends on the machine more than on the code: the row aga
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -39,7 +40,8 @@ SUBJECTS = ("agent", "agent_gpus", *AGAINST)
 class Cost:
     """What one subject took over the measured time.
 
-    `driver_s` is the time inside the driver's calls as the subject counts it, None where it does not.
+    `driver_s` is the time inside the driver's calls as the subject counts it, None where it does not. `pss_mib` is its
+    proportional set size: memory that other processes share counts as its part.
     """
 
     wall_s: float
@@ -47,6 +49,7 @@ class Cost:
     resident_mib: float
     ticks: int
     driver_s: float | None
+    pss_mib: float = math.nan
 
     @property
     def core_share(self) -> float:

@@ -301,7 +301,7 @@ def actuator(folder: Path) -> Iterator[tuple[ActuatorClient, Stamps]]:
 
 
 def may_be_agent(folder: Path) -> bool:
-    """Return whether this process may be the agent's user beside root, and that user may read the code and the folder."""
+    """Return True if this process can become the agent user and that user can read the code and the folder."""
     if os.geteuid() != 0:
         return False
     with _effective(AGENT_ID):

@@ -1,6 +1,6 @@
 """Every benchmark there is."""
 
-from bench import agent_cost, detectors, fidelity, hwmon, ingest, reaction, simulator
+from bench import agent_cost, detectors, fidelity, hwmon, ingest, reaction, simulator, whole_node
 from bench.rows import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -8,6 +8,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="agent_cost",
         summary="CPU and memory of the sampler on 8 GPUs, beside pynvml, nvitop, gpustat and an XML poller",
         run=agent_cost.run,
+    ),
+    Benchmark(
+        name="whole_node",
+        summary="CPU and memory of all processes of railwatch up at its defaults, beside a plain poll and nvitop",
+        run=whole_node.run,
     ),
     Benchmark(
         name="fidelity",

@@ -39,6 +39,7 @@ def measure(clock: Clock, task: dict[str, Any], *, ticks: Callable[[], int], dri
         "resident_mib": psutil.Process().memory_info().rss / 2**20,
         "ticks": ticks() - began_ticks,
         "driver_s": ended_driver_s - began_driver_s,
+        "pss_mib": psutil.Process().memory_full_info().pss / 2**20,
     }
     print(json.dumps(cost), flush=True)
 
@@ -86,6 +87,7 @@ def run_loop(task: dict[str, Any], fast: Callable[[], None], slow: Callable[[], 
         "resident_mib": psutil.Process().memory_info().rss / 2**20,
         "ticks": loop.ticks,
         "driver_s": None,
+        "pss_mib": psutil.Process().memory_full_info().pss / 2**20,
     }
     print(json.dumps(cost), flush=True)
 
@@ -127,7 +129,7 @@ def agent(task: dict[str, Any]) -> None:
             pipes=driver.pipes,
             sysfs_root=sysfs_root,
             samples=driver.samples if rate_hz is None else None,
-            sweeping=SweepOptions(settings=SweepSettings(most_hz=DEFAULT_MAX_HZ), clock=clock)
+            sweeping=SweepOptions(settings=SweepSettings(max_hz=DEFAULT_MAX_HZ), clock=clock)
             if rate_hz is None
             else None,
         )
@@ -187,6 +189,50 @@ def pynvml_loop(task: dict[str, Any]) -> None:
     pynvml.nvmlShutdown()
 
 
+def telegraf_like(task: dict[str, Any]) -> None:
+    """Poll as Telegraf's inputs nvidia_smi, sensors, cpu and mem do together, in one process and without programs.
+
+    Each tick reads the NVML values of the plain loop, every hwmon file (opened, read and closed) and the host's CPU and
+    memory, and writes them as line protocol into a file that begins again with each tick: what an agent sends off.
+    """
+    import pynvml  # noqa: PLC0415 -- what the agent is compared with
+
+    pynvml.nvmlInit()
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    files = sorted(Path(task["sysfs_root"]).glob("class/hwmon/*/*_input"))
+    out = Path(task["folder"]) / "lines"
+
+    def gpu_line(index: int, handle: Any) -> str:
+        util = pynvml.nvmlDeviceGetUtilizationRates(handle)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        fields = {
+            "power_mw": pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])[0].value.uiVal,
+            "limit_mw": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle),
+            "sm_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "mem_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
+            "gpu_percent": util.gpu,
+            "mem_percent": util.memory,
+            "used_bytes": memory.used,
+            "reasons": pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
+            "temp_c": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "pcie_gen": pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
+            "pcie_width": pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
+        }
+        return f"gpu,index={index} " + ",".join(f"{name}={value}i" for name, value in fields.items())
+
+    def poll() -> None:
+        lines = [gpu_line(index, handle) for index, handle in enumerate(handles)]
+        for path in files:
+            value = path.read_text(encoding="ascii").strip()
+            lines.append(f"sensors,chip={path.parent.name},feature={path.name} value={value}i")
+        lines.append(f"cpu usage={psutil.cpu_percent()}")
+        lines.append(f"mem used={psutil.virtual_memory().used}i")
+        out.write_text("\n".join(lines), encoding="ascii")
+
+    run_loop(task, poll, lambda: None)
+    pynvml.nvmlShutdown()
+
+
 def waking(task: dict[str, Any]) -> None:
     """Do nothing at that rate: what this machine charges for being woken."""
     run_loop(task, lambda: None, lambda: None)
@@ -227,6 +273,7 @@ SUBJECTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "agent": agent,
     "agent_gpus": agent,
     "pynvml": pynvml_loop,
+    "telegraf_like": telegraf_like,
     "waking": waking,
     "nvitop": nvitop,
     "gpustat": gpustat,

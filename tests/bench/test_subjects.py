@@ -1,9 +1,12 @@
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
-from bench import agent_cost, ingest, reaction
+from bench import agent_cost, ingest, reaction, whole_node
 from bench.subjects.many_gpus import node_of, served_plant
 from bench.subjects.sampling import PacedLoop
 from bench.subjects.stamps import Stamps
@@ -106,3 +109,37 @@ def test_what_the_writers_sent_is_what_the_server_holds() -> None:
     rows = {row.name: row for row in ingest.run(times=200)}
     assert rows["values_per_cpu_s"].ratio is not None
     assert rows["values_per_cpu_s"].ratio > 1.0
+
+
+def test_the_cost_of_a_node_is_the_sum_of_its_processes_without_the_plant() -> None:
+    before = {
+        1: whole_node.Use(name="sampler", cpu_s=1.0, pss_mib=30.0),
+        2: whole_node.Use(name="service", cpu_s=2.0, pss_mib=60.0),
+    }
+    after = {1: replace(before[1], cpu_s=1.5), 2: replace(before[2], cpu_s=2.3)}
+    poll = agent_cost.Cost(wall_s=10.0, cpu_s=0.1, resident_mib=40.0, ticks=10, driver_s=None, pss_mib=20.0)
+    rows = {row.name: row for row in whole_node.rows_of(before, after, 10.0, dict.fromkeys(whole_node.AGAINST, poll))}
+    assert rows["whole_node_core_share"].value == pytest.approx(0.08)
+    assert rows["whole_node_core_share"].ratio == pytest.approx(8.0)
+    assert rows["whole_node_pss_mib"].value == pytest.approx(90.0)
+    assert rows["core_share_sampler"].value == pytest.approx(0.05)
+
+
+def test_the_plant_of_a_run_does_not_count_and_each_process_has_its_name() -> None:
+    code = "import sys, time; print('ready', flush=True); time.sleep(60)"
+    names = ("railwatch.processes.plant", "railwatch.processes.sampler", "other")
+    children = [subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE) for name in names]
+    try:
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+        found = whole_node.uses(psutil.Process())
+        assert {child.pid: found[child.pid].name for child in children[1:]} == {
+            children[1].pid: "sampler",
+            children[2].pid: "supervisor",
+        }
+        assert children[0].pid not in found
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
