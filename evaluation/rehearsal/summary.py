@@ -62,12 +62,23 @@ def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
     )
 
 
-def told_by(results: Sequence[SeedResult]) -> dict[str, int]:
+def cost_only(results: Sequence[SeedResult]) -> str | None:
+    """Return a line if caps lowered the goodput and prevented no drop; None otherwise."""
+    watched = _mean([one.goodput(one.watched) for one in results], 1.0).value
+    bare = _mean([one.goodput(one.bare) for one in results], 1.0).value
+    drops = sum(one.watched.drops - one.bare.drops for one in results)
+    caps = sum(one.answers.caps for one in results)
+    if not caps or drops < 0 or watched is None or bare is None or watched >= bare:
+        return None
+    return f"capping only cost goodput: {watched:.3f} with railwatch, {bare:.3f} without; no drop was prevented"
+
+
+def not_carried_out(results: Sequence[SeedResult]) -> dict[str, int]:
     """Return how many decisions of each other kind there were."""
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for one in results:
-        told.update(one.answers.told)
-    return dict(sorted(told.items()))
+        reported.update(one.answers.reported)
+    return dict(sorted(reported.items()))
 
 
 def _mean(values: Sequence[float | None], most: float) -> Measured:

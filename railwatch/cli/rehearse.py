@@ -1,4 +1,4 @@
-"""``railwatch rehearse``: a scenario with railwatch in the loop, and the same without it, over seeds."""
+"""``railwatch rehearse``: a simulated scenario with and without railwatch, over several seeds."""
 
 import contextlib
 import sys
@@ -18,7 +18,7 @@ from evaluation.rehearsal.plan import Rehearsal
 from evaluation.rehearsal.progress import simulated_s
 from evaluation.rehearsal.runs import Arm, SeedResult
 from evaluation.rehearsal.runs import rehearse as rehearsed
-from evaluation.rehearsal.summary import LEAST_SEEDS, Figure, summarised, told_by
+from evaluation.rehearsal.summary import LEAST_SEEDS, Figure, cost_only, not_carried_out, summarised
 from evaluation.workers import none_left_at_work
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
@@ -27,31 +27,31 @@ from simulator.files import DEFAULT_NODE
 from telemetry.durations import format_duration
 from telemetry.records import Mode
 
-# own choices: when people begin to wonder, when they wonder again, and how often a bar moves.
-_FIRST_SAID_S, _SAID_EVERY_S, _LOOK_S = 4.0, 9.0, 0.5
+# heuristic: first progress line, interval of the next ones, and of the progress bar.
+_FIRST_LINE_S, _LINE_INTERVAL_S, _LOOK_S = 4.0, 9.0, 0.5
 
 
 def rehearse(
-    scenario: Annotated[str, typer.Argument(help="A scenario by name or file.")],
-    node: Annotated[str, typer.Option("--node", help="A node by name or file.")] = DEFAULT_NODE,
-    workload: Annotated[str | None, typer.Option("--workload", help="What runs; the node's own if none.")] = None,
+    scenario: Annotated[str, typer.Argument(help="Scenario, by name or YAML file.")],
+    node: Annotated[str, typer.Option("--node", help="Node, by name or YAML file.")] = DEFAULT_NODE,
+    workload: Annotated[str | None, typer.Option("--workload", help="Workload; default: that of the node.")] = None,
     rules: Annotated[
-        Path | None, typer.Option("--rules", help="A folder of policies; they replace built-in ones of the same id.")
+        Path | None, typer.Option("--rules", help="Folder of policies; they replace those of the same id.")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="How many seeds.")] = 3,
-    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The first of them.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Number of seeds.")] = 3,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="First seed.")] = 1,
     duration: Annotated[
         float | None,
-        typer.Option(parser=seconds, metavar="DURATION", help="How long: 60s, 10m; the scenario's own if none."),
+        typer.Option(parser=seconds, metavar="DURATION", help="Length, e.g. 60s; default: that of the scenario."),
     ] = None,
-    mode: Annotated[Mode, typer.Option("--mode", help="How far every class of action may go.")] = Mode.ENFORCE,
+    mode: Annotated[Mode, typer.Option("--mode", help="Mode of every class of action.")] = Mode.ENFORCE,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Close the loop on a simulated node: what would have dropped, what railwatch does about it, and what that costs.
+    """Run a scenario with and without railwatch, and compare GPU drops, goodput and actions.
 
-    Detectors, rules, rails and the actuator are those of a real node; nothing real is touched. Actions other than clock
-    caps are counted and not carried out.
+    Detectors, policies, limits and the actuator are those of a real node; the hardware is simulated. Actions other than
+    clock caps are counted and not carried out.
     """
     rehearsal = Rehearsal(
         scenario=scenario,
@@ -104,7 +104,8 @@ def _summary_fields(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> dict
             }
             for figure in summarised(results)
         ],
-        "not_carried_out": told_by(results),
+        "not_carried_out": not_carried_out(results),
+        "cost_only": cost_only(results),
     }
 
 
@@ -118,19 +119,22 @@ def _print(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> None:
         (_cells(figure, bounded=bounded) for figure in summarised(results)),
     )
     if not bounded:
-        typer.echo("too few seeds for bounds")
-    told = told_by(results)
-    if told:
-        listed = ", ".join(f"{action} {count} times" for action, count in told.items())
-        typer.echo(f"decided and not carried out here: {listed}")
+        typer.echo("too few seeds for confidence bounds")
+    cost = cost_only(results)
+    if cost is not None:
+        typer.echo(cost)
+    skipped = not_carried_out(results)
+    if skipped:
+        listed = ", ".join(f"{action} {count} times" for action, count in skipped.items())
+        typer.echo(f"decided, but not carried out in a rehearsal: {listed}")
 
 
 def _cells(figure: Figure, *, bounded: bool) -> tuple[str, str, str, str]:
-    without = "" if figure.bare is None else _said(figure.bare, bounded=bounded)
-    return figure.name, _said(figure.watched, bounded=bounded), without, figure.unit
+    without = "" if figure.bare is None else _text(figure.bare, bounded=bounded)
+    return figure.name, _text(figure.watched, bounded=bounded), without, figure.unit
 
 
-def _said(found: Measured, *, bounded: bool) -> str:
+def _text(found: Measured, *, bounded: bool) -> str:
     if found.value is None:
         return "-"
     if not bounded or found.low is None or found.high is None:
@@ -145,8 +149,8 @@ def _seeds(results: Sequence[SeedResult]) -> str:
 
 @contextlib.contextmanager
 def _shown(total_s: float) -> Iterator[Path]:
-    """Show on standard error how far the runs are that leave their marks in the folder that this gives."""
-    console = Console(stderr=True)  # standard output is the result's
+    """Show progress on standard error, read from the marks that runs leave in the folder that this yields."""
+    console = Console(stderr=True)  # standard output is for the result
     columns = (
         TextColumn("rehearsing"),
         BarColumn(),
@@ -161,15 +165,15 @@ def _shown(total_s: float) -> Iterator[Path]:
         task = bar.add_task("", total=total_s)
 
         def follow() -> None:
-            wait_s = _LOOK_S if console.is_terminal else _FIRST_SAID_S
+            wait_s = _LOOK_S if console.is_terminal else _FIRST_LINE_S
             while not over.wait(wait_s):
                 made_s = simulated_s(Path(folder))
                 bar.update(task, completed=made_s)
                 if not console.is_terminal:
                     sys.stderr.write(f"railwatch: rehearse: {made_s} of {total_s:.0f} simulated seconds\n")
-                    wait_s = _SAID_EVERY_S
+                    wait_s = _LINE_INTERVAL_S
 
-        thread = threading.Thread(target=follow, name="tell-progress", daemon=True)
+        thread = threading.Thread(target=follow, name="report-progress", daemon=True)
         thread.start()
         try:
             yield Path(folder)

@@ -163,6 +163,10 @@ def _tighten(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
         bases, _ = bases_of(matter.incident, matter.node, targets=claim.gpus, topology=matter.topology)
         claim = memory.claims[matter.key] = replace(claim, bases=bases)
     step = tighten(claim, then, matter.incident, matter.node, matter.rails, scale=scale, now_ns=matter.now_ns)
+    if step.useless:
+        decision = _loosen(matter, claim, claim.gpus, setting=None, reason=step.reason)
+        memory.watches[matter.key] = replace(matter.watch, barred=step.reason)
+        return decision
     if step.setting is None:
         if step.exhausted:
             memory.claims[matter.key] = replace(claim, exhausted=True)

@@ -31,14 +31,16 @@ DEEP_AFTER_S = 5.0
 class Tightening:
     """What to do with a setting whose symptom is still there.
 
-    `setting` is None where it stays as it is; `exhausted` then says that it ought to be stricter and cannot.
-    `returned` tells that the symptom came back after the setting had been relaxed.
+    `setting` is None if it stays as it is; `exhausted` means that it should be stricter and cannot be, `useless` that
+    the cap does not remove the symptom and is to be released. `returned` means that the symptom came back after the
+    setting had been relaxed.
     """
 
     setting: float | None = None
     reason: str = ""
     returned: bool = False
     exhausted: bool = False
+    useless: bool = False
 
 
 def tighten(
@@ -64,6 +66,8 @@ def tighten(
     why = _why(claim, response, incident, node, hold_v=hold_v, now_ns=now_ns)
     if why is None:
         return Tightening()
+    if response.persist is Persist.RELEASE and not returned:
+        return Tightening(reason=f"{why}: it does not remove the symptom and only costs work", useless=True)
     ratio = rails.safe_resistance_ratio
     predicted = safe_setting(claim.bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=ratio)
     safe = scale.strictest if predicted is None else predicted

@@ -7,6 +7,7 @@ from rules.engine.policy_incident import Matter
 from rules.limits.node import DAY_NS, HOUR_NS, Breaker
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
+from telemetry.durations import format_duration
 from telemetry.knobs import KnobKind
 
 # Telling people and protecting the hardware do not wait for the last action; see `Rails.spacing_s`.
@@ -47,17 +48,19 @@ def _no_target(knob: KnobKind) -> str:
 def _budgets(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
     memory, rails, now_ns = matter.memory, matter.rails, matter.now_ns
     then = matter.policy.then
+    uncounted = "; tightening a cap in force does not count" if then.action in KNOB_OF else ""
     ages_ns = [now_ns - item.time_ns for item in memory.acted if item.action is then.action]
-    for most, over_ns, words in (
+    for most, over_ns, period in (
         (rails.actions_per_hour, HOUR_NS, "an hour"),
         (rails.actions_per_day, DAY_NS, "a day"),
     ):
         if sum(age_ns < over_ns for age_ns in ages_ns) >= most:
-            yield "rate", f"the budget of {most} new {then.action.value} actions {words} is used up"
+            yield "rate", f"limit of {most} new {then.action.value} actions {period} reached{uncounted}"
     if then.budget is not None:
         own = [item for item in memory.acted if item.policy_id == matter.policy.id]
         if sum(now_ns - item.time_ns < then.budget.per_s * NS_PER_S for item in own) >= then.budget.actions:
-            yield "rate", f"the policy's budget of {then.budget.actions} in {then.budget.per_s:g} s is used up"
+            period = format_duration(then.budget.per_s)
+            yield "rate", f"budget of {then.budget.actions} new actions in {period} used up{uncounted}"
     spaced = [now_ns - item.time_ns for item in memory.acted if item.action in _SPACED]
     if then.action in _SPACED and any(age_ns < rails.spacing_s * NS_PER_S for age_ns in spaced):
         yield "spacing", f"at most one action in {rails.spacing_s:g} s, and there was one"

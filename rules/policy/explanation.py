@@ -27,6 +27,11 @@ _OF_WHICH = {
     Target.ALL_GPUS_OF_JOB: "of every GPU of its job",
     Target.ALL_GPUS: "of every GPU of the node",
 }
+_IF_IT_LASTS = {
+    Persist.TIGHTEN: ", and again while the symptom lasts",
+    Persist.HOLD: "",
+    Persist.RELEASE: ", and releases it if the symptom lasts",
+}
 _UNIT = {ActionClass.CLOCK_CAP: " MHz", ActionClass.POWER_CAP: " W", ActionClass.FAN: " of the full speed"}
 
 
@@ -71,8 +76,7 @@ def _setting(policy: Policy) -> str:
         fallback = f"; to {rule.fallback:g} of the setting in force where no prediction is possible"
         return f" as far as it takes for the predicted voltage to stay above {rule.hold_v:g} V{fallback}"
     if rule.fraction is not None:
-        again = ", and again while the symptom lasts" if policy.then.persist is Persist.TIGHTEN else ""
-        return f" to {rule.fraction:g} of the setting in force{again}"
+        return f" to {rule.fraction:g} of the setting in force{_IF_IT_LASTS[policy.then.persist]}"
     if rule.fixed is not None:
         return f" to {rule.fixed:g}{_UNIT[policy.then.action]}"
     if rule.hold_c is not None:
@@ -88,9 +92,15 @@ def _within(policy: Policy, rails: Rails) -> Iterator[str]:
         yield "its class is in rails.approval: an operator must approve each time"
     if then.budget is not None:
         gpus = "" if then.budget.gpus_max is None else f", at most {then.budget.gpus_max} GPUs at once"
-        yield f"its budget: {then.budget.actions} new actions in {format_duration(then.budget.per_s)}{gpus}"
+        period = format_duration(then.budget.per_s)
+        yield f"its budget: {then.budget.actions} new actions in {period}{gpus}{_counted(policy)}"
     yield f"limit of the node: {rails.actions_per_hour} new actions of its class an hour"
     yield f"cooldown after an action: {format_duration(then.cooldown_s)} on the same entity"
+
+
+def _counted(policy: Policy) -> str:
+    """Return how the steps of a cap count against its budget; nothing for an action without steps."""
+    return "" if policy.then.setting is None else "; steps of a cap in force do not count"
 
 
 def _ends(policy: Policy) -> str:

@@ -60,13 +60,15 @@ class Target(StrEnum):
 
 
 class Persist(StrEnum):
-    """What a symptom gets that is still there when its cap has had time to work.
+    """Response to a symptom that is still present when its cap has had time to work.
 
-    A cap lowers what a GPU draws, and not every symptom follows: a bad thermal interface stays one at any clock.
+    A cap lowers the power of a GPU, and not every symptom follows: a bad thermal interface stays one at any clock, and
+    a platform may brake for a reason that is not this node's load.
     """
 
     TIGHTEN = "tighten"
     HOLD = "hold"
+    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

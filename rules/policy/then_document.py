@@ -202,7 +202,9 @@ class ThenDocument(BaseModel):
         default=1, description="how many times in a row new evidence must meet the condition"
     )
     settle: PositiveDuration | None = Field(default=None, description="how long a cap may take to show its effect; 30s")
-    persist: Persist | None = Field(default=None, description="what follows if the symptom stays: tighten or hold")
+    persist: Persist | None = Field(
+        default=None, description="response to a symptom that stays: tighten, hold or release"
+    )
     release: ReleaseDocument | None = Field(default=None, description="how the cap goes again")
     approval: Literal["required", "none"] = Field(
         default="none", description="whether a person has to say yes each time; power_cycle needs `required`"

@@ -7,7 +7,7 @@ import pytest
 from evaluation.rehearsal.answers import NOTHING_DONE
 from evaluation.rehearsal.outcome import RunOutcome
 from evaluation.rehearsal.runs import SeedResult
-from evaluation.rehearsal.summary import Figure, summarised, told_by
+from evaluation.rehearsal.summary import Figure, cost_only, not_carried_out, summarised
 
 _WELL = RunOutcome(
     drops=0,
@@ -29,7 +29,7 @@ def result_of(seed: int, *, bare_drops: int, steps: int = 90) -> SeedResult:
         watched=replace(_WELL, steps=steps),
         bare=replace(_WELL, drops=bare_drops, steps=40),
         healthy_steps=100,
-        answers=replace(NOTHING_DONE, caps=2, told={"notify": 1}),
+        answers=replace(NOTHING_DONE, caps=2, reported={"notify": 1}),
     )
 
 
@@ -73,4 +73,15 @@ def test_one_seed_has_no_bounds_of_its_mean() -> None:
 
 
 def test_decisions_of_other_kinds_are_counted_over_the_seeds() -> None:
-    assert told_by([result_of(1, bare_drops=0), result_of(2, bare_drops=0)]) == {"notify": 2}
+    assert not_carried_out([result_of(1, bare_drops=0), result_of(2, bare_drops=0)]) == {"notify": 2}
+
+
+def test_caps_that_lowered_the_goodput_and_prevented_no_drop_are_reported() -> None:
+    costly = result_of(1, bare_drops=0, steps=30)
+    assert cost_only([costly]) == (
+        "capping only cost goodput: 0.300 with railwatch, 0.400 without; no drop was prevented"
+    )
+    assert cost_only([result_of(1, bare_drops=0, steps=40)]) is None, "as much was done"
+    assert cost_only([result_of(1, bare_drops=1, steps=30)]) is None, "a drop was prevented"
+    assert cost_only([replace(costly, answers=NOTHING_DONE)]) is None, "nothing was capped"
+    assert cost_only([replace(costly, healthy_steps=0)]) is None, "the goodput is not known"

@@ -55,7 +55,7 @@ def test_bounds_are_those_of_the_policy_and_of_the_rails() -> None:
     assert within == [
         "mode in force: enforce",
         "its class is in rails.approval: an operator must approve each time",
-        "its budget: 3 new actions in 1d, at most 2 GPUs at once",
+        "its budget: 3 new actions in 1d, at most 2 GPUs at once; steps of a cap in force do not count",
         "limit of the node: 2 new actions of its class an hour",
         "cooldown after an action: 5m on the same entity",
     ]

@@ -254,7 +254,7 @@ def test_each_mistake_of_a_condition_has_its_line_and_key(tmp_path: Path) -> Non
         (GOOD.replace("  action:", "\taction:").encode(), 7, "a tab at the start of the line"),
         (b"", 1, "nothing in it"),
         (b"# only a remark\n", 1, "nothing in it"),
-        (GOOD.encode() + b"why: again\n", 17, "the key stands twice"),
+        (GOOD.encode() + b"why: again\n", 17, "duplicate key"),
         (GOOD.encode() + b"--- {}\n", 17, "but found another document"),
         (GOOD.replace("For the", "\x00").encode(), None, "special characters are not allowed"),
     ],
