@@ -24,8 +24,8 @@ from agent.sampler.accounts import Accounts
 from agent.sampler.event_pump import EventPump
 from agent.sampler.pacing.pacer import PaceReport
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.worker import Notices, Worker, WorkerState, WorkerStatus
-from agent.scheduling import keep_what_is_loaded
+from agent.sampler.worker import WorkerCallbacks, Worker, WorkerState, WorkerStatus
+from agent.scheduling import freeze_loaded_objects
 from telemetry.clock import Clock
 from telemetry.entities import Topology
 from telemetry.records import Event, EventKind, Severity
@@ -74,11 +74,11 @@ def _rows(collector: Collector, settings: SamplerSettings, seconds: float) -> in
     if isinstance(collector, StampedCollector):
         return rows_for(min(seconds, _STAMPED_S), _STAMPED_HZ)
     if settings.paced is not None and isinstance(collector, PacedCollector) and collector.name not in settings.own:
-        return rows_for(seconds, settings.paced.most_hz)
+        return rows_for(seconds, settings.paced.max_hz)
     return rows_for(seconds, settings.pace_of(collector.name, collector.rate).rate_hz)
 
 
-def settle_process() -> None:
+def tune_process() -> None:
     """Tune this process for short ticks; call once, in the sampler's own process, when everything is loaded.
 
     The priority counts for threads that are started later; without the permission to raise it ticks come later on a
@@ -87,7 +87,7 @@ def settle_process() -> None:
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    keep_what_is_loaded()
+    freeze_loaded_objects()
 
 
 def _let_follow(collectors: Sequence[Collector], ring: Ring) -> None:
@@ -127,7 +127,7 @@ class Sampler:
         self._settings = settings
         self._on_events = on_events
         _let_follow(collectors, ring)
-        notices = Notices(on_rows=on_rows, on_state=self._tell, on_slowed=self._tell_slowed)
+        notices = WorkerCallbacks(on_rows=on_rows, on_state=self._publish_state, on_slowed=self._publish_slowed)
         self._workers = tuple(
             Worker(
                 collector,
@@ -143,7 +143,7 @@ class Sampler:
             if isinstance(worker.collector, AlertingCollector):
                 worker.collector.alert(worker.row_at_once)
         self._pumps = tuple(
-            EventPump(source, clock=clock, settings=settings, on_events=on_events, on_state=self._tell)
+            EventPump(source, clock=clock, settings=settings, on_events=on_events, on_state=self._publish_state)
             for source in event_sources
         )
         self._parts: tuple[Worker | EventPump, ...] = (*self._workers, *self._pumps)
@@ -174,7 +174,7 @@ class Sampler:
         self._stopping.set()
         end_s = self._clock.monotonic_s() + timeout_s
         for part in self._parts:
-            part.ask_to_stop()
+            part.request_stop()
         for part in self._parts:
             part.stop(max(0.1, end_s - self._clock.monotonic_s()))
         if self._watchdog.is_alive():
@@ -214,27 +214,27 @@ class Sampler:
         ages_s = (worker.status().age_s for worker in self._workers)
         return max((waited_s if age is None else age for age in ages_s), default=float("nan"))
 
-    def _tell(self, status: WorkerStatus) -> None:
+    def _publish_state(self, status: WorkerStatus) -> None:
         """Publish a collector's change of state; that it works for the first time is no news."""
         if status.state is WorkerState.WORKING and status.name not in self._bad:
             return
         if status.state is WorkerState.WORKING:
             self._bad.discard(status.name)
-            severity, words = Severity.INFO, "works again"
+            severity, summary = Severity.INFO, "works again"
         else:
             self._bad.add(status.name)
-            severity, words = Severity.WARNING, f"is {status.state}: {status.detail}"
-        self._say(status.name, status.state, severity, words)
+            severity, summary = Severity.WARNING, f"is {status.state}: {status.detail}"
+        self._publish(status.name, status.state, severity, summary)
 
-    def _tell_slowed(self, name: str, over: str) -> None:
+    def _publish_slowed(self, name: str, over: str) -> None:
         """Publish that a collector is read less often for what it costs, or that this is over."""
         if over:
-            words = f"is read less often, since it costs more than its budget: {over}"
-            self._say(name, "slowed", Severity.WARNING, words)
+            summary = f"is read less often, since it costs more than its budget: {over}"
+            self._publish(name, "slowed", Severity.WARNING, summary)
         else:
-            self._say(name, "in-budget", Severity.INFO, "is within its budget again")
+            self._publish(name, "in-budget", Severity.INFO, "is within its budget again")
 
-    def _say(self, name: str, state: str, severity: Severity, words: str) -> None:
+    def _publish(self, name: str, state: str, severity: Severity, summary: str) -> None:
         time_ns = self._clock.utc_ns()
         event = Event(
             id=f"collector:{name}:{state}:{time_ns}",
@@ -243,7 +243,7 @@ class Sampler:
             entity_id=f"node:{self._node}",
             code=None,
             severity=severity,
-            message=f"Collector {name} {words}",
+            message=f"Collector {name} {summary}",
             sources=("agent",),
         )
         logger.log(logging.INFO if severity is Severity.INFO else logging.WARNING, "%s", event.message)

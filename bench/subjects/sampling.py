@@ -106,7 +106,7 @@ def agent(task: dict[str, Any]) -> None:
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
     from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
     from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415
-    from agent.sampler.sampler import Sampler, make_ring, settle_process  # noqa: PLC0415
+    from agent.sampler.sampler import Sampler, make_ring, tune_process  # noqa: PLC0415
     from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415
     from telemetry.entities import Topology  # noqa: PLC0415
 
@@ -139,7 +139,7 @@ def agent(task: dict[str, Any]) -> None:
     path = Path(task["folder"]) / f"ring-{task['subject']}-{rate_hz or 0:g}"
     ring = make_ring(path, collectors, settings, node="bench", topology=Topology(entities=()), simulated=True)
     sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
-    settle_process()
+    tune_process()
     sampler.start()
     table = ring.tables["gpu_fast"]
     measure(clock, task, ticks=lambda: table.count, driver_s=driver.costs.total_s)

@@ -74,10 +74,10 @@ def sampler_settings(config: Config) -> SamplerSettings:
 def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
     """Return how voltage rails are looked at between two rows."""
     hz = config.sources.hwmon_hz
-    most_hz = DEFAULT_MAX_HZ if hz is None else MAX_HZ
+    max_hz = DEFAULT_MAX_HZ if hz is None else MAX_HZ
     low_v = config.detectors.rail_sag.at_once_below_v
     rows_hz = AUTO_FIXED_HZ if config.sampling.fast_hz is None else config.sampling.fast_hz
-    return SweepOptions(settings=SweepSettings(hz=hz, most_hz=most_hz, low_v=low_v, rows_hz=rows_hz), clock=clock)
+    return SweepOptions(settings=SweepSettings(hz=hz, max_hz=max_hz, low_v=low_v, rows_hz=rows_hz), clock=clock)
 
 
 class HungWatch:
@@ -111,7 +111,7 @@ class StatusFiles:
         self._sources = run_dir / f"{_SOURCES}-{process}.json"
         self._workers = run_dir / f"{_WORKERS}-{process}.json"
 
-    def tell_sources(self, statuses: Iterable[SourceStatus]) -> None:
+    def write_sources(self, statuses: Iterable[SourceStatus]) -> None:
         """Write which sources there are."""
         _write(
             self._sources,
@@ -121,7 +121,7 @@ class StatusFiles:
             ],
         )
 
-    def tell_workers(self, statuses: Iterable[WorkerStatus]) -> None:
+    def write_workers(self, statuses: Iterable[WorkerStatus]) -> None:
         """Write how the collectors do."""
         names = ("name", "state", "detail", "errors", "hangs", "age_s", "pace")
         _write(self._workers, [{name: getattr(status, name) for name in names} for status in statuses])

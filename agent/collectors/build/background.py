@@ -45,8 +45,8 @@ class SourceBuilder(Generic[Settings]):
         """Build every source and return them in the order of the factories."""
         self._run(range(len(self._factories)), within_s)
         for number, factory in enumerate(self._factories):
-            answer = self._results.pop(number, None)
-            self._kept[number] = _timed_out(factory, within_s) if answer is None else answer
+            built = self._results.pop(number, None)
+            self._kept[number] = _timed_out(factory, within_s) if built is None else built
         return self.built
 
     def retry(self, within_s: float, *, max_s: float = math.inf) -> bool:
@@ -94,12 +94,12 @@ class SourceBuilder(Generic[Settings]):
     def _build_one(self, number: int) -> None:
         factory, began_s = self._factories[number], self._clock.monotonic_s()
         try:
-            answer = factory(self._settings)
+            built = factory(self._settings)
         except Exception as err:
             logger.warning("cannot build source %s", _name(factory), exc_info=err)
-            answer = _failed(factory, f"{type(err).__name__}: {err}")
+            built = _failed(factory, f"{type(err).__name__}: {err}")
         self._build_times_s[number] = self._clock.monotonic_s() - began_s
-        self._results[number] = answer
+        self._results[number] = built
 
 
 def _measures(collector: Collector) -> tuple[object, ...]:

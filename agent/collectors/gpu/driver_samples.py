@@ -71,7 +71,7 @@ class GpuSamples:
         found: dict[str, set[bool | None]] = {}
         for (_, signal), track in self._tracks.items():
             found.setdefault(signal, set()).add(track.agrees)
-        return tuple(signal for signal, answers in found.items() if False in answers and True not in answers)
+        return tuple(signal for signal, agreements in found.items() if False in agreements and True not in agreements)
 
     def follow(self, table: RingTable) -> None:
         """Set the fast group's table."""

@@ -35,7 +35,7 @@ class PduChannel:
     status: Oid | None = None
     bad_statuses: frozenset[int] = frozenset()
 
-    def value(self, answer: SnmpValue, status: SnmpValue) -> float:
+    def value(self, reading: SnmpValue, status: SnmpValue) -> float:
         """Return the signal in its unit, NaN where it is absent or invalid.
 
         Raises
@@ -45,11 +45,11 @@ class PduChannel:
         """
         if isinstance(status, int) and status in self.bad_statuses:
             return float("nan")
-        if answer is None:
+        if reading is None:
             return float("nan")
-        number = float(answer)
+        number = float(reading)
         if not math.isfinite(number):
-            raise ValueError(f"{answer!r} is not a number")
+            raise ValueError(f"{reading!r} is not a number")
         if self.negative_is_absent and number < 0:
             return float("nan")
         return number * self.factor

@@ -138,5 +138,5 @@ def _part(kind: str, index: Oid) -> str:
     return "-".join((kind, *map(str, index)))
 
 
-def _label(answer: SnmpValue) -> str:
-    return "" if answer is None else str(answer).strip()
+def _label(name: SnmpValue) -> str:
+    return "" if name is None else str(name).strip()

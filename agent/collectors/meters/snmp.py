@@ -130,9 +130,9 @@ class PysnmpClient:
             async for response in rows:
                 self._check(response)
                 for name, value in response[3]:
-                    answer = _value(value)
-                    if answer is not None and tuple(name)[: len(root)] == root:
-                        found[tuple(name)[len(root) :]] = answer
+                    found_value = _value(value)
+                    if found_value is not None and tuple(name)[: len(root)] == root:
+                        found[tuple(name)[len(root) :]] = found_value
         except (PySnmpError, OSError) as err:
             raise self._error(err) from err
         return found

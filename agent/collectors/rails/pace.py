@@ -1,6 +1,6 @@
-"""How often a rail is looked at: what its sensor says of its own updates, else what its changes show.
+"""Read rate of a rail: from the update period that its chip reports, else from the changes of its value.
 
-A sensor is looked at twice per update, since looks and updates are not in step: looked at once per update, one is
+A sensor is read twice per update, since reads and updates are not in step: at one read per update, an update is
 missed each time the two drift past one another.
 """
 
@@ -9,41 +9,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-# heuristic: above this the wake-ups cost more than a 12 V rail's output capacitors let a dip change in between.
+# heuristic: above this rate wake-ups cost processor time, and output capacitors keep a 12 V rail nearly constant
+# between two reads.
 MAX_HZ = 1000.0
-# Where nobody asked for more: a dip of 5 ms is looked at twice, and a second costs two fifths of what 1 kHz costs.
-# Heuristic.
+# heuristic: unless a rate is configured, a dip of 5 ms is read twice, at two fifths of the cost of 1 kHz.
 DEFAULT_MAX_HZ = 400.0
-# A sensor that shows no update while it is measured (a rail at rest): often enough for the ms-scale of a shunt monitor
-# with averaging off being seen at its next change. Heuristic.
+# heuristic: for a sensor without updates while it is measured (a rail at rest); often enough to see the next change of
+# a shunt monitor without averaging, which updates within milliseconds.
 RESTING_HZ = 100.0
 READS_PER_UPDATE = 2.0
 # heuristic: reads over I2C take 0.1 to 1 ms each, and their bus has other users.
-MOST_BUSY_SHARE = 0.25
+MAX_BUSY_SHARE = 0.25
 
 _MEASURE_S = 1.0
 _MIN_UPDATES = 5
-# At two looks per update half of the looks bring one; where most do, the sensor is faster than was thought.
+# At two reads per update half of the reads find one; where most do, the sensor is faster than was measured.
 _CHECK_READS = 200
 _TOO_FAST_SHARE = 0.8
 
 
-def rate_hz(period_s: float | None, *, round_s: float = 0.0, most_hz: float = MAX_HZ) -> float:
-    """Return the looks per second for a sensor that updates once in `period_s` and takes `round_s` to be read.
+def rate_hz(period_s: float | None, *, round_s: float = 0.0, max_hz: float = MAX_HZ) -> float:
+    """Return the reads per second for a sensor that updates once in `period_s` and takes `round_s` to be read.
 
-    `period_s` None is a sensor whose updates are not known.
+    `period_s` is None for a sensor with an unknown update period.
     """
-    wanted_hz = RESTING_HZ if period_s is None else READS_PER_UPDATE / max(period_s, READS_PER_UPDATE / most_hz)
-    affordable_hz = math.inf if round_s <= 0 else MOST_BUSY_SHARE / round_s
-    return max(1.0, min(most_hz, wanted_hz, affordable_hz))
+    wanted_hz = RESTING_HZ if period_s is None else READS_PER_UPDATE / max(period_s, READS_PER_UPDATE / max_hz)
+    affordable_hz = math.inf if round_s <= 0 else MAX_BUSY_SHARE / round_s
+    return max(1.0, min(max_hz, wanted_hz, affordable_hz))
 
 
 @dataclass(slots=True)
 class UpdateWatch:
-    """Measures how often a sensor updates, from the times at which its value was seen to change.
+    """Measures the update period of a sensor, from the times at which its value changed.
 
-    `settled` is False while it measures; `period_s` is then what it found, None where nothing changed. It measures
-    again by itself once nearly every look brings a change.
+    `settled` is False while it measures; `period_s` is the result, None where the value did not change. It measures
+    again once nearly every read finds a change.
     """
 
     settled: bool = False
@@ -55,7 +55,7 @@ class UpdateWatch:
     _changes: int = 0
 
     def note(self, now_s: float, *, changed: bool) -> bool:
-        """Take in one look; True where that begins or ends a measurement."""
+        """Record one read; return True if that begins or ends a measurement."""
         if self.settled:
             return self._check(changed=changed)
         if math.isnan(self._since_s):
@@ -72,7 +72,7 @@ class UpdateWatch:
         return True
 
     def check(self, reads: int, changes: int) -> bool:
-        """Measure again where so many of these reads of a settled sensor brought a change; True where it does."""
+        """Measure a settled sensor again if nearly all of these reads found a change; return True if so."""
         faster = self.settled and changes > _TOO_FAST_SHARE * reads
         if faster:
             self._begin(settled=False)
@@ -95,12 +95,12 @@ class UpdateWatch:
 
 
 class SensorsWatch:
-    """Measures the updates of sensors that are read together, each alone: six in turn would look like a fast one.
+    """Measures the updates of sensors that are read together, each alone: six in turn would appear as one fast sensor.
 
     Parameters
     ----------
     changes
-        Returns how many reads of each sensor have found a new value so far.
+        Returns the number of reads of each sensor that have found a new value so far.
     """
 
     def __init__(self, changes: Callable[[], list[int]]) -> None:
@@ -112,11 +112,11 @@ class SensorsWatch:
 
     @property
     def period_s(self) -> float | None:
-        """The period of the sensor that updates most often, None where none was seen to update."""
+        """Period of the sensor that updates most often, None where none has updated."""
         return min((watch.period_s for watch in self._watches if watch.period_s is not None), default=None)
 
     def note(self, now_s: float) -> bool:
-        """Record one round of reads; True where that begins or ends a measurement."""
+        """Record one round of reads; return True if that begins or ends a measurement."""
         self._reads += 1
         if self.settled and self._reads < _CHECK_READS:
             return False

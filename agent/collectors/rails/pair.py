@@ -1,4 +1,4 @@
-"""Voltage and current of one rail as a pair, with the lowest voltage and the highest current since they were taken."""
+"""Voltage and current of one rail as a pair, with the lowest voltage and the highest current since the last row."""
 
 import math
 import threading
@@ -11,11 +11,11 @@ _NAN = float("nan")
 
 
 class RailPair:
-    """Reads one rail again and again.
+    """Reads one rail repeatedly.
 
     Where one chip converts both (an INA2xx on a shunt), the voltage is read once more after the current: the same
-    number twice says that the current in between is of the same conversion, and where it changed the current is read
-    again beside the new voltage. A PMBus supply converts them one after the other; that skew is the supply's own, and
+    number twice means that the current in between is of the same conversion, and where it changed the current is read
+    again with the new voltage. A PMBus supply converts them one after the other; that skew is the supply's own, and
     the rail is tagged with it.
 
     Attributes
@@ -24,8 +24,8 @@ class RailPair:
         The newest pair; NaN where it is absent, and for a voltage outside `plausible_v`.
     voltage_changes, current_changes
         Reads so far that found a new number.
-    not_plausible
-        Voltages that were read and left out, so far.
+    implausible
+        Voltages that were read and dropped, so far.
     """
 
     def __init__(self, rail: Rail, plausible_v: tuple[float, float]) -> None:
@@ -43,12 +43,12 @@ class RailPair:
 
     @property
     def refused(self) -> int:
-        """Reads so far that gave no number, or one that no live rail has."""
+        """Reads so far that returned no number, or an implausible one."""
         files = (self._voltage,) if self._current is None else (self._voltage, self._current)
         return self.implausible + sum(file.refused + file.failed for file in files)
 
     def read(self) -> bool:
-        """Read the pair and keep its extremes; True where it is another pair than before."""
+        """Read the pair and update its extremes; return True if the pair has changed."""
         voltage_v, current_a = self._read()
         if voltage_v == self.voltage_v and (current_a == self.current_a or self._current is None):
             return False
@@ -57,9 +57,9 @@ class RailPair:
             voltage_v = _NAN
         new_v = voltage_v != self.voltage_v and not math.isnan(voltage_v)
         new_a = current_a != self.current_a and not math.isnan(current_a)
-        with self._lock:  # never held while the kernel is asked, which may take for ever
+        with self._lock:  # never held during a read, which may hang
             self.voltage_v, self.current_a = voltage_v, current_a
-            # Python gives the first of two where one is NaN, so what is absent leaves the extremes alone.
+            # Python's min and max return the first of two where the second is NaN, so absent values change no extreme.
             self._min_v = min(self._min_v, voltage_v)
             self._max_a = max(self._max_a, current_a)
         self.voltage_changes += new_v
@@ -67,9 +67,9 @@ class RailPair:
         return new_v or new_a
 
     def take(self) -> tuple[float, float, float, float]:
-        """Return the newest pair, the lowest voltage and the highest current since the last taking, and begin anew.
+        """Return the newest pair with the lowest voltage and the highest current since the last call; reset both.
 
-        Where nothing was read since, the extremes are those of the newest pair.
+        Without a read since then, the extremes are those of the newest pair.
         """
         with self._lock:
             lowest_v = self.voltage_v if self._min_v == math.inf else self._min_v
@@ -78,7 +78,7 @@ class RailPair:
             return self.voltage_v, self.current_a, lowest_v, highest_a
 
     def close(self) -> None:
-        """Let the descriptors go; closing twice is harmless."""
+        """Close the descriptors; closing twice is harmless."""
         self._voltage.close()
         if self._current is not None:
             self._current.close()

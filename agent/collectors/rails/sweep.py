@@ -1,4 +1,4 @@
-"""Rails of one pace, read on a thread of their own between two rows of the ring."""
+"""Thread that reads the rails of one pace between two rows of the ring."""
 
 import logging
 import math
@@ -7,65 +7,65 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.collectors.rails.pace import MAX_HZ, MOST_BUSY_SHARE, SensorsWatch, rate_hz
+from agent.collectors.rails.pace import MAX_BUSY_SHARE, MAX_HZ, SensorsWatch, rate_hz
 from agent.collectors.rails.pair import RailPair
 from agent.sampler.schedule import Schedule, wait_until
-from agent.scheduling import come_first
+from agent.scheduling import use_realtime_priority
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# How long a stop waits for a thread that reads.
+# heuristic: time that a stop waits for a thread in a read.
 _JOIN_S = 0.5
-# An I2C transfer that is given up takes the kernel's time-out, 1 s by default (Linux, i2c-core-base.c); a round that
-# takes longer hangs, and what was read before is no longer true.
+# An I2C transfer that fails takes the kernel's time-out, 1 s by default (Linux, i2c-core-base.c); a longer round hangs,
+# and the values read before it are out of date.
 STUCK_AFTER_S = 2.0
 # A round begins so many of its own durations before a row. heuristic: it has ended by then, and the processor is awake.
 _LEAD = 2.0
-# A pace that misses a whole number of looks per row by less than this takes that number. heuristic: error of a period.
+# A pace that misses a whole number of reads per row by less than this takes that number. heuristic: error of a period.
 _SLACK = 0.1
 _ABSENT = array("d", [float("nan")] * 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
-    """How rails are looked at between two rows.
+    """Settings of reads between two rows.
 
     Parameters
     ----------
     hz
-        Looks per second at every rail; None takes what each sensor's updates ask for.
+        Reads per second of every rail; None for a rate from each sensor's update period.
     most_hz
-        Never more often than this.
+        Upper limit of the rate.
     low_v
-        A voltage that falls below this cannot wait for the next row; None where each can.
+        A voltage below this is reported at once, not with the next row; None for no such limit.
     rows_hz
-        Rows per second. Looks are then made right before rows and a whole number of times per row: a processor that
-        wakes once for both takes half the time that it takes to wake twice. None leaves the looks where they fall.
+        Rows per second. Reads are then made right before rows and a whole number of times per row: one wake-up for
+        both takes half the processor time of two. None for reads that are not aligned to rows.
     """
 
     hz: float | None = None
-    most_hz: float = MAX_HZ
+    max_hz: float = MAX_HZ
     low_v: float | None = None
     rows_hz: float | None = None
 
 
 class Sweep:
-    """Reads some rails at absolute deadlines, so that a dip between two rows is in the next row's extremes.
+    """Reads rails at absolute deadlines, so that a dip between two rows is in the next row's extremes.
 
-    Without a thread each taking reads once.
+    Without a thread, `take` reads once.
 
     Attributes
     ----------
     rows
-        Which rows of the table these rails are.
+        Row numbers of these rails in the table.
     hz
-        Looks per second now, 0 while no thread runs.
+        Reads per second now, 0 while no thread runs.
     rounds, missed
-        Rounds done, and looks left out because a round took too long.
+        Rounds done, and reads skipped because a round took too long.
     on_low
-        Called from the thread that reads when a voltage has fallen below `SweepSettings.low_v`; it may not raise.
+        Called from the reading thread when a voltage falls below `SweepSettings.low_v`; it must not raise.
     """
 
     def __init__(self, pairs: Sequence[RailPair], rows: Sequence[int], *, period_s: float | None) -> None:
@@ -85,7 +85,7 @@ class Sweep:
         self._stuck = False
 
     def start(self, settings: SweepSettings, clock: Clock) -> None:
-        """Start the thread; one that runs already goes on."""
+        """Start the thread unless it is running."""
         if self._stop is not None:
             return
         self._clock, self._stop = clock, threading.Event()
@@ -95,7 +95,7 @@ class Sweep:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and let the descriptors go; a thread that hangs in a read is left behind."""
+        """Stop the thread and close the descriptors; a thread that hangs in a read is abandoned."""
         if self._stop is not None:
             self._stop.set()
         thread, self._stop, self._thread = self._thread, None, None
@@ -115,7 +115,7 @@ class Sweep:
                 cells[4 * row : 4 * row + 4] = _ABSENT
             if not self._stuck:
                 self._stuck = True
-                logger.warning("a read of %d rails does not end; they read as absent", len(self._pairs))
+                logger.warning("read of %d rails hangs; reporting them as absent", len(self._pairs))
             return
         else:
             self._taken_s = now_s
@@ -124,7 +124,7 @@ class Sweep:
             cells[4 * row : 4 * row + 4] = array("d", pair.take())
 
     def _round(self) -> bool:
-        """Read every rail once; True where one of them shows something new."""
+        """Read every rail once; return True if one of them has changed."""
         changed = False
         for pair in self._pairs:
             changed |= pair.read()
@@ -132,7 +132,7 @@ class Sweep:
         return changed
 
     def _run(self, settings: SweepSettings, clock: Clock, stop: threading.Event) -> None:
-        come_first()
+        use_realtime_priority()
         known = settings.hz is not None or self._period_s is not None
         watch = None if known else SensorsWatch(self._changes)
         began_s = clock.monotonic_s()
@@ -154,7 +154,7 @@ class Sweep:
         return [count for pair in self._pairs for count in (pair.voltage_changes, pair.current_changes)]
 
     def _report_low(self, low_v: float) -> None:
-        """Report of a rail that has just fallen below a voltage; one that stays there is told of by the rows."""
+        """Report a rail that has just fallen below a voltage; while it stays there, rows show it."""
         was_low, self._low = self._low, any(pair.voltage_v < low_v for pair in self._pairs)
         if self._low and not was_low:
             self.on_low()
@@ -163,25 +163,25 @@ class Sweep:
         self, settings: SweepSettings, watch: SensorsWatch | None, *, round_s: float, now_s: float
     ) -> Schedule:
         if settings.hz is not None:
-            self.hz = min(settings.hz, settings.most_hz)
+            self.hz = min(settings.hz, settings.max_hz)
         elif watch is None:
-            self.hz = rate_hz(self._period_s, round_s=round_s, most_hz=settings.most_hz)
+            self.hz = rate_hz(self._period_s, round_s=round_s, max_hz=settings.max_hz)
         elif watch.settled:
-            self.hz = rate_hz(watch.period_s, round_s=round_s, most_hz=settings.most_hz)
-        else:  # to see how fast it is, look as fast as its reads allow
-            self.hz = rate_hz(0.0, round_s=round_s, most_hz=settings.most_hz)
+            self.hz = rate_hz(watch.period_s, round_s=round_s, max_hz=settings.max_hz)
+        else:  # to measure the update period, read as often as the reads allow
+            self.hz = rate_hz(0.0, round_s=round_s, max_hz=settings.max_hz)
             return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
         if settings.hz is None and settings.rows_hz is not None:
-            return self._before_rows(settings.rows_hz, settings.most_hz, round_s=round_s, now_s=now_s)
+            return self._before_rows(settings.rows_hz, settings.max_hz, round_s=round_s, now_s=now_s)
         return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
 
-    def _before_rows(self, rows_hz: float, most_hz: float, *, round_s: float, now_s: float) -> Schedule:
-        """Return a schedule whose rounds end right before rows, at least as often as the pace asks for."""
+    def _before_rows(self, rows_hz: float, max_hz: float, *, round_s: float, now_s: float) -> Schedule:
+        """Return a schedule whose rounds end right before rows, at least at the configured pace."""
         if self.hz < rows_hz:
             aligned_hz = rows_hz / math.floor(rows_hz / self.hz + _SLACK)
         else:
-            aligned_hz = rows_hz * min(math.ceil(self.hz / rows_hz - _SLACK), math.floor(most_hz / rows_hz))
-        if round_s * aligned_hz > MOST_BUSY_SHARE:  # a bus has other users
+            aligned_hz = rows_hz * min(math.ceil(self.hz / rows_hz - _SLACK), math.floor(max_hz / rows_hz))
+        if round_s * aligned_hz > MAX_BUSY_SHARE:  # a bus has other users
             return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
         self.hz = aligned_hz
         row_s = now_s if self._taken_s is None else self._taken_s
@@ -191,4 +191,4 @@ class Sweep:
 
 
 def _no_callback() -> None:
-    """Report nobody."""
+    """Do nothing: no callback is set."""

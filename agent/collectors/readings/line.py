@@ -1,8 +1,8 @@
-"""One line of what other programs send: a subset of InfluxDB's line protocol.
+"""Parser of lines that other programs send: a subset of InfluxDB's line protocol.
 
 ``kind,key=KEY[,name=NAME] signal=value[,signal=value...] [time]``, with the time in nanoseconds since 1970 UTC. Syntax
-and escapes are those of the line protocol reference (docs.influxdata.com), and several spaces are as good as one;
-strings and booleans are left out, since every signal is a number.
+and escapes are those of the line protocol reference (docs.influxdata.com), and several spaces count as one;
+strings and booleans are not supported, since every signal is a number.
 """
 
 import difflib
@@ -15,7 +15,7 @@ from functools import lru_cache
 from telemetry.entities import EntityKind
 from telemetry.signals import Signal, signals_of
 
-# What another program may speak of. GPUs and links have drivers that know better.
+# Kinds that other programs may send. GPUs and links are read from their drivers.
 KINDS = (EntityKind.NODE, EntityKind.SUPPLY, EntityKind.FAN, EntityKind.JOB)
 # heuristic: every signal of a supply with room to spare.
 MAX_LINE_BYTES = 4096
@@ -28,12 +28,12 @@ _ESCAPED = re.compile(r"\\([ ,=\\])")
 
 
 class LineRefusedError(ValueError):
-    """A line that cannot be used; the message is the reason, on one line."""
+    """A refused line; the message is the reason, on one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one line says; `time_ns` is None where it has no time of its own."""
+    """Values of one line; `time_ns` is None where it has no time of its own."""
 
     kind: EntityKind
     key: str
@@ -43,19 +43,19 @@ class Reading:
 
 
 def parse_line(line: bytes, *, node: str) -> Reading:
-    """Read one line, without its end; `node` is the key of this node, which its own lines need not name.
+    """Parse one line, without its end; `node` is the key of this node, which its own lines need not name.
 
     Raises
     ------
     LineRefusedError
-        It is none; the message says why and what was expected.
+        It is malformed; the message has the reason and what was expected.
     """
     if len(line) > MAX_LINE_BYTES:
-        raise LineRefusedError(f"{len(line)} bytes; a line has at most {MAX_LINE_BYTES}")
+        raise LineRefusedError(f"{len(line)} bytes; expected at most {MAX_LINE_BYTES}")
     try:
         text = line.decode("utf-8").strip(" \r\0")
     except UnicodeDecodeError as err:
-        raise LineRefusedError("the line is no UTF-8 text") from err
+        raise LineRefusedError("the line is not UTF-8 text") from err
     parts = _SPACE.split(text)
     if len(parts) not in (2, 3):
         raise LineRefusedError(f"{_shown(text)}: expected {_SHAPE}")
@@ -75,22 +75,24 @@ def parse_line(line: bytes, *, node: str) -> Reading:
 
 
 def _entity(text: str) -> tuple[EntityKind, dict[str, str]]:
-    word, *pairs = _COMMA.split(text)
-    kind = next((kind for kind in KINDS if kind.value == word), None)
+    label, *pairs = _COMMA.split(text)
+    kind = next((kind for kind in KINDS if kind.value == label), None)
     if kind is None:
-        raise LineRefusedError(f"{_shown(word)} is no kind; expected one of {', '.join(KINDS)}")
+        raise LineRefusedError(f"{_shown(label)} is not a kind; expected one of {', '.join(KINDS)}")
     tags: dict[str, str] = {}
     for pair in pairs:
         name, value = _pair(pair)
         if name not in ("key", "name"):
-            raise LineRefusedError(f"tag {_shown(name)} is not known; expected key or name")
+            raise LineRefusedError(f"tag {_shown(name)} is unknown; expected key or name")
         value = _ESCAPED.sub(r"\1", value)
         if name in tags:
-            raise LineRefusedError(f"{name} is given twice")
+            raise LineRefusedError(f"{name} appears twice")
         if len(value) > _MAX_KEY_CHARS:
-            raise LineRefusedError(f"{name}={_shown(value)}: {len(value)} characters; at most {_MAX_KEY_CHARS}")
+            raise LineRefusedError(
+                f"{name}={_shown(value)}: {len(value)} characters; expected at most {_MAX_KEY_CHARS}"
+            )
         if not value.isprintable():
-            raise LineRefusedError(f"{name}={_shown(value)}: a character in it cannot be printed")
+            raise LineRefusedError(f"{name}={_shown(value)}: expected printable characters")
         tags[name] = value
     return kind, tags
 
@@ -101,14 +103,14 @@ def _values(kind: EntityKind, text: str) -> tuple[tuple[str, float], ...]:
     for pair in _COMMA.split(text):
         name, value = _pair(pair)
         if name not in known:
-            raise LineRefusedError(f"{_shown(name)} is no signal of a {kind}; {_nearest(name, known)}")
+            raise LineRefusedError(f"{_shown(name)} is not a signal of a {kind}; {_nearest(name, known)}")
         number = float(value.rstrip("iu")) if _NUMBER.fullmatch(value) else math.nan
         if not math.isfinite(number):
             raise LineRefusedError(f"{name}={_shown(value)}: expected a number")
         if not known[name].is_plausible(number):
             raise LineRefusedError(f"{name}={_shown(value)}: expected {known[name].range_text}")
         if name in values:
-            raise LineRefusedError(f"{name} is given twice")
+            raise LineRefusedError(f"{name} appears twice")
         values[name] = number
     return tuple(values.items())
 
@@ -122,7 +124,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _time_ns(text: str) -> int:
     if not _TIME.fullmatch(text):
-        raise LineRefusedError(f"{_shown(text)} is no time; expected nanoseconds since 1970 UTC")
+        raise LineRefusedError(f"{_shown(text)} is not a time; expected nanoseconds since 1970 UTC")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The sockets that other programs send their lines to: unix datagrams, a unix stream, and TCP on loopback if wanted."""
+"""Sockets for lines of other programs: unix datagrams, a unix stream, and TCP on loopback if configured."""
 
 import contextlib
 import errno
@@ -19,23 +19,23 @@ LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 64
 _BACKLOG = 16
 _RECEIVE_BYTES = 4 * MAX_LINE_BYTES
-# What a line takes, about: a stream's turn is counted in bytes.
-_BYTES_PER_LINE, _SHORTEST_TURN_BYTES = 64, 256
+# heuristic: bytes per line, since a stream's share is counted in bytes.
+_BYTES_PER_LINE, _MIN_SHARE_BYTES = 64, 256
 _OWN_MODE, _GROUP_MODE = 0o600, 0o660
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSettings:
-    """Where to listen.
+    """Addresses and permissions of the sockets.
 
     Parameters
     ----------
     path
-        The datagram socket; the stream socket lies beside it, see `stream_path`.
+        The datagram socket; the stream socket is in the same folder, see `stream_path`.
     group
-        Whose members may send too; empty for this user alone.
+        Group whose members may send too; empty for this user alone.
     tcp_port
-        Port on the loopback address, None for none.
+        Port on the loopback address, None for no TCP.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class ListenerSettings:
 
     @property
     def lacks_group(self) -> bool:
-        """Whether this machine has no such group."""
+        """True if this machine does not have the group."""
         try:
             grp.getgrnam(self.group or "root")
         except (KeyError, ValueError):
@@ -53,35 +53,35 @@ class ListenerSettings:
 
     @property
     def stream_path(self) -> Path:
-        """``readings-stream.sock`` beside ``readings.sock``."""
+        """Path of the stream socket: ``readings-stream.sock`` next to ``readings.sock``."""
         return self.path.with_name(f"{self.path.stem}-stream{self.path.suffix}")
 
 
 class _Connection:
-    """One stream and the start of a line that has not ended yet."""
+    """One stream and its unfinished line."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.partial = b""
 
     def send_refusal(self, reason: str) -> None:
-        """Send the reason back if the other end takes it; it need not."""
+        """Send the reason to the other end; ignore errors, since it may not read."""
         with contextlib.suppress(OSError):
             self.sock.send(f"refused: {reason}\n".encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A line without its end, and how to tell its sender that it is refused; nobody hears it behind a datagram."""
+    """A line without its end, and a function that sends a refusal; a datagram's sender receives none."""
 
     line: bytes
     refuse: Callable[[str], None]
 
 
 class Listener:
-    """Gives the lines that came, at most so many at a time; what is not fetched waits in the kernel, then the sender.
+    """Receives lines, a limited number at a time; further ones wait in the kernel, and then the sender blocks.
 
-    Nothing grows without bound: connections, the unfinished line of each, and what is fetched at once are limited.
+    Memory is bounded: connections, the unfinished line of each, and the lines per fetch are limited.
     """
 
     def __init__(self, settings: ListenerSettings) -> None:
@@ -90,18 +90,18 @@ class Listener:
         self._datagrams: socket.socket | None = None
         self._paths: list[Path] = []
         self._connections: dict[socket.socket, _Connection] = {}
-        # Ended, and closed at the next look: until then their last lines can be answered.
+        # Ended, and closed at the next fetch: until then refusals of their last lines can be sent.
         self._ending: list[socket.socket] = []
         self.tcp_port: int | None = None
         self.rejected_connections = 0
 
     def open(self) -> None:
-        """Listen; a socket that a dead process left in the place is removed.
+        """Create the sockets; a socket file of a dead process is removed.
 
         Raises
         ------
         NotPermittedError, TransientError
-            A socket cannot be made; the message names it and says why.
+            A socket cannot be created; the message names it and the reason.
         """
         self.close()
         self._selector = selectors.DefaultSelector()
@@ -121,7 +121,7 @@ class Listener:
             raise
 
     def close(self) -> None:
-        """Let every socket go and remove their files; closing twice is harmless."""
+        """Close every socket and remove their files; closing twice is harmless."""
         self._close_ended()
         if self._selector is not None:
             for key in list(self._selector.get_map().values()):
@@ -135,7 +135,7 @@ class Listener:
         self._paths, self._connections, self._datagrams = [], {}, None
 
     def fetch(self, timeout_s: float, most: int) -> list[Received]:
-        """Wait up to the time-out for lines and give at most about `most`; every sender has its turn."""
+        """Wait up to the time-out for lines and return about `most` at most, shared among all senders."""
         if self._selector is None:
             self.open()
         self._close_ended()
@@ -152,7 +152,7 @@ class Listener:
             elif connection is None:
                 self._accept(sock)
             else:
-                received += self._stream_lines(connection, max(_SHORTEST_TURN_BYTES, share * _BYTES_PER_LINE))
+                received += self._stream_lines(connection, max(_MIN_SHARE_BYTES, share * _BYTES_PER_LINE))
         return received
 
     def _unix(self, path: Path, kind: socket.SocketKind) -> socket.socket:
@@ -185,7 +185,7 @@ class Listener:
             connection = _Connection(sock)
             if len(self._connections) >= MAX_CONNECTIONS or self._selector is None:
                 self.rejected_connections += 1
-                connection.send_refusal(f"{MAX_CONNECTIONS} connections are open already")
+                connection.send_refusal(f"{MAX_CONNECTIONS} connections are already open")
                 sock.close()
                 return
             self._connections[sock] = connection
@@ -201,7 +201,7 @@ class Listener:
         *lines, connection.partial = (connection.partial + chunk).split(b"\n")
         too_long = len(connection.partial) > MAX_LINE_BYTES
         if not chunk or too_long:
-            lines.append(connection.partial)  # the last line of a sender that ends without a newline
+            lines.append(connection.partial)  # last line without a newline
             self._forget(connection)
         for line in lines:
             if line.strip():
@@ -220,16 +220,16 @@ class Listener:
 
 
 def _datagram_lines(sock: socket.socket, most: int) -> Iterator[Received]:
-    """Yield the lines of whole datagrams until there are so many."""
-    given = 0
-    while given < most:
+    """Yield the lines of whole datagrams, about `most` of them."""
+    count = 0
+    while count < most:
         try:
-            # Longer ones are cut by the kernel and then refused for their length.
+            # The kernel truncates longer ones, which are then refused for their length.
             datagram = sock.recv(_RECEIVE_BYTES)
         except OSError:
             return
         for line in datagram.split(b"\n"):
-            given += 1
+            count += 1
             if line.strip():
                 yield Received(line=line, refuse=lambda _: None)
 
@@ -248,14 +248,14 @@ def _tcp(port: int) -> socket.socket:
 
 
 def _remove_left_behind(path: Path, kind: socket.SocketKind) -> None:
-    """Remove a socket that nobody listens at; anything else in the place stays, and binding tells of it."""
+    """Remove a socket file without a listener; any other file stays, and binding fails."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             return
     except OSError:
         return
     with socket.socket(socket.AF_UNIX, kind) as probe:
-        probe.settimeout(0)  # a listener that takes nobody in any more would be waited for without end
+        probe.settimeout(0)  # a listener with a full backlog would block for ever
         try:
             probe.connect(str(path))
         except OSError as err:

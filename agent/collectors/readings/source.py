@@ -1,4 +1,4 @@
-"""What other programs send, as a source: lines in, rows and counts out."""
+"""Source of readings that other programs send: receives lines, writes rows and counts."""
 
 import logging
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from telemetry.records import Event, EventKind, Severity
 
 logger = logging.getLogger(__name__)
 
-# Lines that are taken in at a time, and how often: a flood costs no more than 1000 lines a second do.
+# heuristic: lines per fetch and fetches per second: a flood costs no more than 1000 lines a second.
 _FETCH_EVERY_S = 0.1
 _LINES_PER_FETCH = 100
-# A row's time has to lie near those of its neighbours, since rollups go forward; heuristic: a sender may batch for a
-# few seconds, and a clock of the same machine is not ahead.
+# heuristic: a sender may batch for a few seconds, and a clock of the same machine is not ahead. Older rows would miss
+# their rollup.
 OLDEST_S, NEWEST_S = 5.0, 1.0
-# The first refusal is told of at once, later ones with their number.
+# heuristic: the first refusal is reported at once, later ones with their number.
 _REPORT_EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingsSettings:
-    """Where readings come in and go to.
+    """Sockets and ring of sent readings.
 
     Parameters
     ----------
     ring_path, ring_s
-        Their ring, and how many seconds it holds.
+        Path of their ring, and the seconds that it holds.
     """
 
     listener: ListenerSettings
@@ -40,12 +40,12 @@ class ReadingsSettings:
 
 
 class Readings:
-    """An event source whose events are few: it fills a ring of its own and tells of lines that it refuses.
+    """An event source that writes readings to a ring of its own; its events report refused lines.
 
     Attributes
     ----------
     refused
-        Lines so far that were none, or that spoke of what may not be spoken of.
+        Refused lines so far: malformed, or of an entity or signal that may not be sent.
     """
 
     name = "readings"
@@ -65,25 +65,25 @@ class Readings:
 
     @property
     def kept(self) -> int:
-        """Lines so far that became values."""
+        """Accepted lines so far."""
         return self._tables.kept
 
     def open(self) -> None:
-        """Make the ring and listen."""
+        """Create the ring and the sockets."""
         self._tables.open()
         self.listener.open()
 
     def close(self) -> None:
-        """Stop listening and let the ring go; closing twice is harmless."""
+        """Close the sockets and the ring; closing twice is harmless."""
         self.listener.close()
         self._tables.close()
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Take in what comes within the time-out; gives an event where lines were refused."""
+        """Store the lines that arrive within the time-out; return an event where lines were refused."""
         end_s = self._clock.monotonic_s() + timeout_s
         while (now_s := self._clock.monotonic_s()) < end_s:
             self._store(self.listener.fetch(min(_FETCH_EVERY_S, end_s - now_s), _LINES_PER_FETCH))
-            # However much waits, the next look is at its time: a flood waits in the kernel.
+            # The next fetch is at its time, however many lines wait: a flood waits in the kernel.
             self._clock.sleep_until(min(end_s, now_s + _FETCH_EVERY_S))
         self._expire_and_count(self._clock.monotonic_s())
         return self._report_refused(self._clock.monotonic_s())
@@ -106,7 +106,7 @@ class Readings:
             self._tables.write(readings)
 
     def _expire_and_count(self, now_s: float) -> None:
-        """Once a second: values that are no longer true, and the counts."""
+        """Once a second, expire old values and write the counts."""
         if now_s < self._count_at_s:
             return
         self._count_at_s = now_s + 1.0
@@ -120,7 +120,7 @@ class Readings:
             return ()
         self._reported, self._report_at_s = self.refused, now_s + _REPORT_EVERY_S
         time_ns = self._clock.utc_ns()
-        message = f"{new} sent line{'s' if new > 1 else ''} refused; the last one: {self._reason}"
+        message = f"{new} sent line{'s' if new > 1 else ''} refused, the last one: {self._reason}"
         logger.warning("%s", message)
         return (
             Event(
@@ -137,7 +137,7 @@ class Readings:
 
 
 def _checked_time_ns(time_ns: int | None, now_ns: int) -> int:
-    """Return the time of a reading: its own where it has one that is near now."""
+    """Return the time of a reading: its own, if it is near now."""
     if time_ns is None:
         return now_ns
     ahead_s = (time_ns - now_ns) / NS_PER_S
@@ -150,12 +150,12 @@ def _checked_time_ns(time_ns: int | None, now_ns: int) -> int:
 
 
 def readings_status(settings: ListenerSettings) -> SourceStatus:
-    """Return where other programs can send their readings."""
+    """Return the status with the addresses that other programs can send to."""
     if settings.lacks_group:
         return SourceStatus(
             name=Readings.name,
             state=SourceState.NOT_PERMITTED,
-            detail=f"there is no group {settings.group}",
+            detail=f"group {settings.group} does not exist",
             how_to_get=f"groupadd {settings.group}, or name another in `sources.readings.group`",
         )
     places = [str(settings.path), str(settings.stream_path)]

@@ -1,4 +1,4 @@
-"""The tables of what other programs send: they grow with what comes, and their rows keep the senders' own times."""
+"""Tables of sent readings: they grow with new entities and signals, and rows keep the senders' time stamps."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ from telemetry.signals import signals_of
 
 # heuristic: the outlets of a rack's power strip, or the jobs of a busy node.
 MAX_ENTITIES = 64
-# heuristic: a meter that sends every ten seconds may miss a few before its last value is no longer true.
+# heuristic: a meter that sends every ten seconds may miss a few before its last value is out of date.
 STALE_AFTER_NS = 60 * NS_PER_S
-# heuristic: beside a main ring of some tens of MiB.
+# heuristic: small next to the main ring of some tens of MiB.
 _TABLE_BYTES = 4 << 20
 _BYTES_PER_CELL = 9
 _MIN_ROWS = 256
-# Lines without a time of their own share a row per look, and looks are this often.
+# Lines without a time of their own share a row per fetch; fetches per second.
 _ROWS_PER_S = 10.0
 COUNTS = "readings"
 _COUNT_SIGNALS = ("readings_kept", "readings_refused")
@@ -33,7 +33,7 @@ _SENT = (("sensor", "sent"),)
 
 @dataclass(slots=True)
 class _Kind:
-    """What is known of one kind: its entities with the time of their last reading, and the values held with theirs."""
+    """State of one kind: its entities with the time of their last reading, and the held values with theirs."""
 
     last_ns: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -44,13 +44,13 @@ class _Kind:
 class ReadingTables:
     """A ring of its own for readings, so that a new meter or job replaces no other source's ring.
 
-    What is known already costs a row; a new entity or signal replaces the ring by one with room for it, and readers
-    drain the old one. Not thread-safe.
+    A reading of a known entity and signal costs a row; a new one replaces the ring by a larger one, and readers drain
+    the old ring. Not thread-safe.
 
     Parameters
     ----------
     seconds
-        How long rows are kept, as far as 4 MiB per kind allow.
+        Time that rows are kept, within 4 MiB per kind.
     """
 
     def __init__(self, path: Path, *, node: str, simulated: bool, seconds: float) -> None:
@@ -63,7 +63,7 @@ class ReadingTables:
         self.kept = 0
 
     def open(self) -> None:
-        """Make the ring; what a ring of the same node has from before is known again.
+        """Create the ring; entities of an earlier ring of the same node are known again.
 
         Raises
         ------
@@ -73,36 +73,36 @@ class ReadingTables:
         if self._ring is not None:
             return
         with contextlib.suppress(EnvironmentLacksError):
-            self._remember(Ring.attach(self._path))
+            self._adopt(Ring.attach(self._path))
         self._replace_ring()
 
     def close(self) -> None:
-        """Let the ring go; closing twice is harmless."""
+        """Close the ring; closing twice is harmless."""
         if self._ring is not None:
             self._ring.close()
             self._ring = None
 
     def admit(self, reading: Reading, now_ns: int) -> None:
-        """Make room for a reading's entity.
+        """Register a reading's entity.
 
         Raises
         ------
         LineRefusedError
-            There are as many of its kind as there may be, and none of them has fallen silent.
+            The number of entities of its kind is at its limit, and none of them is stale.
         """
         kind = self._kinds[reading.kind]
         if reading.key not in kind.last_ns and len(kind.last_ns) >= MAX_ENTITIES:
             silent = min(kind.last_ns, key=lambda key: kind.last_ns[key])
             if now_ns - kind.last_ns[silent] < STALE_AFTER_NS:
-                raise LineRefusedError(f"{reading.kind} {reading.key}: {MAX_ENTITIES} are known already")
-            _forget(kind, silent)
+                raise LineRefusedError(f"{reading.kind} {reading.key}: {MAX_ENTITIES} of this kind are already known")
+            _remove(kind, silent)
         kind.last_ns.setdefault(reading.key, now_ns)
         kind.names.setdefault(reading.key, reading.name)
 
     def write(self, readings: Sequence[tuple[int, Reading]]) -> None:
         """Append rows of admitted readings with their times, earliest first; equal times of a kind share a row.
 
-        Two lines of one entity at one time are set 1 ns apart, in the order in which they came: both are kept.
+        Two lines of one entity at one time are set 1 ns apart, in the order of arrival: both are kept.
         """
         if self._ring is None:
             self.open()
@@ -122,7 +122,7 @@ class ReadingTables:
         self.kept += len(readings)
 
     def expire(self, now_ns: int) -> None:
-        """Take back the values of whoever has been silent for a minute: they are no longer true."""
+        """Reset the values of entities without a reading for a minute to NaN."""
         for name, kind in self._kinds.items():
             silent = {
                 key
@@ -136,7 +136,7 @@ class ReadingTables:
                 self._append_row(name, now_ns, fresh=dict.fromkeys(gone, np.nan))
 
     def count(self, now_ns: int, *, refused: int) -> None:
-        """Append how many readings were kept and refused so far."""
+        """Append the numbers of readings kept and refused so far."""
         if self._ring is not None:
             values = np.array([[self.kept, refused]], dtype=np.float64)
             self._ring.tables[COUNTS].append(now_ns, values, np.ones(values.shape, dtype=np.bool_))
@@ -149,7 +149,7 @@ class ReadingTables:
             for name, value in reading.values:
                 place = reading.key, name
                 fresh[place] = value
-                # A line that comes late, behind a newer one, is a row of its own time and no value of now.
+                # A late line, behind a newer one, is a row of its own time and does not replace the held value.
                 if time_ns >= known.held.get(place, (0, value))[0]:
                     known.held[place] = time_ns, value
         self._append_row(kind, time_ns, fresh=fresh)
@@ -189,7 +189,7 @@ class ReadingTables:
         return [*specs, TableSpec(name=COUNTS, kind=EntityKind.AGENT, entities=(agent,), signals=_COUNT_SIGNALS)]
 
     def _replace_ring(self) -> None:
-        """Put a ring with today's columns in place; one with the same columns goes on where it ended."""
+        """Create a ring with the present columns; one with the same columns continues where it ended."""
         specs = self._specs()
         self.close()
         self._ring = Ring.create(
@@ -205,8 +205,8 @@ class ReadingTables:
         fits = _TABLE_BYTES // (_BYTES_PER_CELL * spec.shape[0] * spec.shape[1])
         return max(_MIN_ROWS, min(rows_for(self._seconds, _ROWS_PER_S), fits))
 
-    def _remember(self, ring: Ring) -> None:
-        """Know the columns of a ring that a process before left, so that its rows are gone on with."""
+    def _adopt(self, ring: Ring) -> None:
+        """Register the entities and signals of an earlier process's ring, so that its tables continue."""
         if ring.node == self._node and ring.simulated == self._simulated:
             for table in ring.tables.values():
                 kind = self._kinds.get(table.spec.kind)
@@ -221,7 +221,7 @@ def _table_name(kind: EntityKind) -> str:
     return f"sent_{kind}"
 
 
-def _forget(kind: _Kind, key: str) -> None:
+def _remove(kind: _Kind, key: str) -> None:
     del kind.last_ns[key], kind.names[key]
     for place in [place for place in kind.held if place[0] == key]:
         del kind.held[place]

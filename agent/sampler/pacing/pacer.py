@@ -43,14 +43,14 @@ class PaceMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacerSettings:
-    """How a table may be polled: at most `most_hz` times a second, `idle_hz` while nothing runs.
+    """How a table may be polled: at most `max_hz` times a second, `idle_hz` while nothing runs.
 
     heuristic: a quarter of the calls that a sensor of 100 ms takes in step. At 2 Hz a lost GPU could take longer than
     the two seconds that are promised: half a second until its row is empty, then the detector's hold of a second, which
     two periods may fall short of by a hair.
     """
 
-    most_hz: float = 100.0
+    max_hz: float = 100.0
     idle_hz: float = 2.5
     budget: BudgetSettings = field(default_factory=BudgetSettings)
 
@@ -70,12 +70,12 @@ class PaceReport:
     over: str
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """One line for the page."""
-        said = f"every {1000 * self.period_s:.3g} ms, {self.mode}"
+        text = f"every {1000 * self.period_s:.3g} ms, {self.mode}"
         if not math.isnan(self.sensor_period_s):
-            said += f"; sensors update every {1000 * self.sensor_period_s:.4g} ms"
-        return said + (f"; slowed, over budget: {self.over or 'lately'}" if self.stretch > 1.0 else "")
+            text += f"; sensors update every {1000 * self.sensor_period_s:.4g} ms"
+        return text + (f"; slowed, over budget: {self.over or 'lately'}" if self.stretch > 1.0 else "")
 
 
 class Pacer:
@@ -120,7 +120,7 @@ class Pacer:
         self._dice = 1
         self._probes = 0
         self._mode = PaceMode.MEASURING
-        self._period_s = 1.0 / settings.most_hz
+        self._period_s = 1.0 / settings.max_hz
 
     @property
     def deadline_s(self) -> float:
@@ -239,12 +239,12 @@ class Pacer:
             return PaceMode.CEILING
         if self.budget.stretch > 1.0:
             return PaceMode.WHOLE_PERIOD
-        in_step = self._lock is not None and self._lock.period_s * self._settings.most_hz >= 1.0
+        in_step = self._lock is not None and self._lock.period_s * self._settings.max_hz >= 1.0
         return PaceMode.IN_STEP if in_step else PaceMode.HALF_PERIOD
 
     def _interval_s(self) -> float:
         settings = self._settings
-        least_s = 1.0 / settings.most_hz
+        least_s = 1.0 / settings.max_hz
         wanted_s = least_s
         if self._mode is PaceMode.IDLE:
             wanted_s = 1.0 / settings.idle_hz

@@ -23,7 +23,7 @@ from tests.agent.fakes import START_NS, FakeGpuReader, gpu_fast_spec, node_topol
 from tests.waiting import LeapingClock, wait_for
 
 CLOCK = SystemClock()
-PACED = SamplerSettings(paced=PacerSettings(most_hz=200.0))
+PACED = SamplerSettings(paced=PacerSettings(max_hz=200.0))
 
 
 class Late:

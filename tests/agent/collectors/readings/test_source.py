@@ -184,7 +184,7 @@ def test_refused_lines_are_counted_and_stated_once(tmp_path: Path, clock: FakeCl
     source.open()
     _send(tmp_path, "nonsense", "job,key=17 steps=5")
     (event,) = source.poll(0.2)
-    assert event.message.startswith("1 sent line refused; the last one: 'nonsense'")
+    assert event.message.startswith("1 sent line refused, the last one: 'nonsense'")
     _send(tmp_path, "nonsense", "nonsense")
     assert source.poll(1.2) == ()
     assert source.refused == 3
@@ -223,7 +223,7 @@ def test_a_line_without_end_is_refused_and_its_connection_closed(tmp_path: Path,
         unix.connect(str(tmp_path / "readings-stream.sock"))
         unix.sendall(b"x" * 6000)
         source.poll(1.0)
-        assert b"a line has at most 4096" in unix.recv(200)
+        assert b"expected at most 4096" in unix.recv(200)
         source.poll(0.1)
         with pytest.raises(BrokenPipeError):
             unix.sendall(b"x")

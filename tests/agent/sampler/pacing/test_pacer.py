@@ -78,7 +78,7 @@ def test_a_sensor_faster_than_the_polls_is_read_at_the_ceiling() -> None:
 
 
 def test_polls_never_come_faster_than_the_ceiling_but_for_a_probe() -> None:
-    settings = PacerSettings(most_hz=20.0)
+    settings = PacerSettings(max_hz=20.0)
     pacer = begun(1, settings=settings)
     polled = poll(pacer, [SimulatedSensor(period_s=0.02, phase_s=0.0)], start_s=START_S, end_s=START_S + 20.0)
     assert len(polled.times_s) <= 20 * 20 + 1
@@ -138,7 +138,7 @@ def test_over_budget_it_reads_less_often_and_states_what_is_over() -> None:
         end_s += 1.0
     assert len(polled.times_s) < 20
     assert pacer.report().stretch > 1.0
-    assert "slowed, over budget" in pacer.report().words
+    assert "slowed, over budget" in pacer.report().summary
 
 
 def in_step(period_s: float = 0.02, count: int = 1) -> tuple[Pacer, list[SimulatedSensor], float]:
