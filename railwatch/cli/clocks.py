@@ -1,4 +1,4 @@
-"""``railwatch clocks``: where the clocks of each GPU went, over a recording."""
+"""``railwatch clocks``: what held the clocks of each GPU down, over a recording."""
 
 import math
 from pathlib import Path
@@ -14,25 +14,25 @@ from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import Frame
 from telemetry.recording import read_recording
 
-_TENTHS = 1000  # of a per cent, as shares are shown
+_TENTHS = 1000  # shares are printed in tenths of a per cent
 
 
 def clocks(
-    recording: Annotated[Path, typer.Argument(help="A .parquet or .csv file in long form.")],
+    recording: Annotated[Path, typer.Argument(help="Recording, .parquet or .csv in long form.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Report how long each reason held a GPU below its highest clock, and how much clock that cost.
+    """Report what held each GPU below its highest clock, for how long, and at what cost.
 
-    Power limit, heat, power brake, sync boost, clocks that were set, nothing to do: by the driver's bits and counters,
-    whichever saw more. Shares are of the time in which that GPU was read.
+    Reasons: power limit, heat, power brake, sync boost, clock caps and other set clocks, idle. Each is taken from the
+    reason bits or the counters of the driver, whichever shows more. Shares are of the time in which the GPU was read.
     """
     read = read_recording(recording)
     frame = gpu_frame([*read.frames()])
     if frame is None or len(frame) < 2:
-        raise EnvironmentLacksError(f"{recording}: no rows of GPUs with clocks or their reasons")
+        raise EnvironmentLacksError(f"{recording}: no GPU rows with clocks or throttle reasons")
     account = clock_account(frame)
     if not account.seconds > 0:
-        raise EnvironmentLacksError(f"{recording}: rows lie too far apart to say what held between them")
+        raise EnvironmentLacksError(f"{recording}: rows are too far apart to attribute the time between them")
     if as_json:
         _print_objects(account, frame)
         return

@@ -1,87 +1,83 @@
-"""What there is to call, and how the help lists it before any of it is loaded."""
+"""List of the commands with their summaries, so that the help loads none of them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCommand:
-    """A command of the root: `summary` is the first paragraph of its own help; a group has no `example`."""
+    """Command of the root: `summary` is the first paragraph of its own help; a group has no `example`."""
 
     name: str
     summary: str
     example: str | None = None
 
 
-# A command is the function of its name in the module of its name, a group is the `app` there.
+# A command is the function of its name in the module of its name; a group is the `app` there.
 COMMANDS = (
     ListedCommand(
         name="up",
-        summary="Run everything on this node: agent, guard, store and page.",
+        summary="Run railwatch on this node: sampling, guard, store and web page.",
         example="railwatch up --simulate v100x4 --scenario psu-sag --for 60s",
     ),
     ListedCommand(
         name="actuatord",
-        summary="Turn GPU knobs for an agent without privileges: the ones, within the ranges, that a file of its own"
-        " allows.",
+        summary="Run the privileged actuator: it sets the GPU knobs that its own file allows, within its ranges.",
         example="railwatch actuatord --config /etc/railwatch/actuatord.yaml --check",
     ),
     ListedCommand(
         name="doctor",
-        summary="Say what this node can measure and do. Reads only; exit status 1 where neither GPU nor supply can be"
-        " read.",
+        summary="Report what this node can measure and control, what is missing, and how to get it.",
         example="railwatch doctor --measure 10s --json",
     ),
     ListedCommand(
         name="record",
-        summary="Write samples at full rate with topology, configuration, records and kernel log to one file.",
+        summary="Record samples of a running node at full rate into one file, with records and kernel log.",
         example="railwatch record --duration 60s --out incident.parquet",
     ),
     ListedCommand(
         name="replay",
-        summary="Run detectors, incidents and rules over a recording; nothing is carried out, decisions say what"
-        " would be.",
+        summary="Run detectors and policies over a recording; nothing is changed, decisions are printed.",
         example="railwatch replay incident.parquet --json",
     ),
     ListedCommand(
         name="rehearse",
-        summary="Close the loop on a simulated node: what would have dropped, what railwatch does about it, and what"
-        " that costs.",
+        summary="Run a scenario with and without railwatch, and compare GPU drops, goodput and actions.",
         example="railwatch rehearse psu-sag --seeds 3",
     ),
     ListedCommand(
         name="evaluate",
-        summary="Score the judgement against simulated and real data; exit 1 says which rows missed their goal.",
+        summary="Score detection and classification on simulated and real data against their goals.",
         example="railwatch evaluate judgement --seeds 3 --json",
     ),
     ListedCommand(
         name="clocks",
-        summary="Say how long each reason held a GPU below its highest clock, and how much clock that cost.",
+        summary="Report what held each GPU below its highest clock, for how long, and at what cost.",
         example="railwatch clocks monday.parquet --json",
     ),
     ListedCommand(
         name="backtest",
-        summary="Score every row of a table of series against its first, healthy share, and flag what stands out.",
+        summary="Score every row of a CSV table against its healthy first part, and flag anomalies.",
         example="railwatch backtest node.csv --time time_s --columns power_w,gpu_temp_c --out scores.csv",
     ),
     ListedCommand(
         name="fleet",
         summary="Judge all nodes that write to one store: the same detectors, and what only shows across nodes.",
     ),
-    ListedCommand(name="incidents", summary="What was found, and the numbers that say so."),
-    ListedCommand(name="actions", summary="What was changed, by whom and why, and taking it back."),
-    ListedCommand(name="recordings", summary="What the flight recorder wrote."),
+    ListedCommand(name="incidents", summary="List and show incidents, with the evidence and what was done."),
+    ListedCommand(name="actions", summary="List, show, verify, approve and release actions."),
+    ListedCommand(name="recordings", summary="List and show the recordings of the flight recorder."),
     ListedCommand(name="rules", summary="The policies in force, what they say, and whether they do what they say."),
     ListedCommand(name="simulate", summary="GPU nodes as physics: list, look at, run, serve and check them."),
-    ListedCommand(name="logs", summary="Read kernel logs."),
-    ListedCommand(name="explain", summary="Explain a code, a cause or an incident in words a person can act on."),
-    ListedCommand(name="config", summary="Check, show or start a configuration file."),
-    ListedCommand(name="dashboards", summary="Grafana dashboards to import."),
-    ListedCommand(name="supply", summary="Supply paths: what they are made of."),
-    ListedCommand(name="models", summary="What the judgement learnt from data: thresholds for a budget."),
+    ListedCommand(name="logs", summary="Find GPU and PCIe errors in kernel logs."),
+    ListedCommand(name="explain", summary="Explain an Xid, a cause or an incident, and what to do about it."),
+    ListedCommand(name="config", summary="Check a configuration file, show the one in force, or print a sample."),
+    ListedCommand(name="dashboards", summary="Export dashboards for Grafana."),
+    ListedCommand(name="supply", summary="Estimate the source resistance of a supply path from logged data."),
+    ListedCommand(name="models", summary="Calibrate thresholds from healthy recordings, for a budget of pages."),
     ListedCommand(
         name="baselines",
-        summary="What is learnt of each entity and then frozen, and accepting another; of a run that goes on.",
+        summary="List the learnt baselines of a running node, and accept a new normal state.",
     ),
-    ListedCommand(name="dither", summary="An experiment that proves whose current moves a voltage."),
-    ListedCommand(name="notify", summary="Try the ways to people, and see what waits on them."),
+    ListedCommand(name="dither", summary="Plan and judge an experiment: which GPU moves a supply voltage."),
+    ListedCommand(name="notify", summary="Test the notification routes, and show what they sent and hold."),
 )

@@ -1,4 +1,4 @@
-"""``railwatch config``: check, show or start a configuration file."""
+"""``railwatch config``: check a configuration file, show the one in force, or print a sample."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,9 +18,9 @@ from rules.fleet.loading import load_fleet_policies
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="Check, show or start a configuration file.")
+app = typer.Typer(no_args_is_help=True, help="Check a configuration file, show the one in force, or print a sample.")
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 # The keys that name folders of policies.
 _FOLDERS: Mapping[tuple[str, ...], Callable[[Config], tuple[Path, ...]]] = {
     ("rules", "dirs"): lambda config: config.rules.dirs,
@@ -30,12 +30,11 @@ _FOLDERS: Mapping[tuple[str, ...], Callable[[Config], tuple[Path, ...]]] = {
 
 
 @app.command(epilog="Example: railwatch config check /etc/railwatch.yaml")
-def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json: JsonFlag = False) -> None:
-    """Report every problem of a configuration file with its line, key and what was expected.
+def check(file: Annotated[Path, typer.Argument(help="Configuration file (YAML).")], as_json: JsonFlag = False) -> None:
+    """Check a configuration file and report every problem with line, key and what was expected.
 
-    The policies that it puts in force are read as well, the node's and the fleet's, and what they name has to stand in
-    it. A hook's program that cannot be run here is a warning, and so is a folder of policies that is not here: the file
-    may be meant for another machine.
+    The policies of the node and of the fleet that it names are checked too. A hook program that cannot run here and a
+    missing folder of policies are warnings, since the file may be meant for another machine.
     """
     try:
         config = load_config(file, os.environ)
@@ -51,12 +50,12 @@ def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json:
     if as_json:
         print_json({"file": str(file), "ok": True, "empty": not data, "warnings": len(warnings)})
     else:
-        fine = "empty: every key has its default" if not data else "no problems"
+        fine = "no problems (empty file, all defaults apply)" if not data else "no problems"
         typer.echo(f"{file}: " + (pluralize(len(warnings), "warning") if warnings else fine))
 
 
 def _check_policies(config: Config) -> None:
-    """Refuse policies that cannot be used, with every problem of the node's and of the fleet's."""
+    """Raise ConfigError with every problem of the policies of node and fleet."""
     problems: list[Problem] = []
     act = config.fleet.act
     readers: tuple[Callable[[], object], ...] = (
@@ -73,7 +72,7 @@ def _check_policies(config: Config) -> None:
 
 
 def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
-    """Yield every program of a hook that cannot be started here."""
+    """Yield a warning for each hook program that cannot run here."""
     for name, hook in config.actuators.hooks.items():
         key = ("actuators", "hooks", name, "command")
         try:
@@ -89,7 +88,7 @@ def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Probl
 
 
 def _folders_not_here(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
-    """Yield every folder of policies that this machine has not."""
+    """Yield a warning for each missing folder of policies."""
     for key, folders in _FOLDERS.items():
         for folder in folders(config):
             if _is_missing(folder):
@@ -114,7 +113,7 @@ def _here(folders: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _is_missing(folder: Path) -> bool:
-    """Return whether there is nothing; what is there and cannot be read is for the reader of the policies to refuse."""
+    """Return True if a folder does not exist; an unreadable one is refused by the reader of the policies."""
     try:
         folder.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -125,7 +124,7 @@ def _is_missing(folder: Path) -> bool:
 
 
 def _check_group(config: Config, file: Path, lines: Lines) -> None:
-    """Report that a group is missing: a run would start all the same, and nobody could send."""
+    """Raise ConfigError for a missing group: a run would start, and no program could send readings."""
     group = config.sources.readings.group
     if ListenerSettings(path=file, group=group).lacks_group:
         key = ("sources", "readings", "group")
@@ -137,13 +136,13 @@ def _check_group(config: Config, file: Path, lines: Lines) -> None:
 
 @app.command(epilog="Example: railwatch config sample > railwatch.yaml")
 def sample() -> None:
-    """Print a file with every key at its default, commented out."""
+    """Print a sample file with every key at its default, commented out."""
     typer.echo(sample_yaml(), nl=False)
 
 
 @app.command(epilog="Example: RAILWATCH_SAMPLING__FAST_HZ=50 railwatch config show")
-def show(file: Annotated[Path | None, typer.Option("--config", help="The YAML file.")] = None) -> None:
-    """Print the configuration in force as JSON: defaults, file and environment together, secrets left out."""
+def show(file: Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).")] = None) -> None:
+    """Print the configuration in force as JSON: defaults, file and environment, without secrets."""
     fields = load_config(file, os.environ).model_dump(mode="json")
     for section, key in (("store", "password"), ("store", "token"), ("page", "token"), ("page", "act_token")):
         if fields[section][key] is not None:

@@ -1,4 +1,4 @@
-"""``railwatch dither``: an experiment that proves whose current moves a voltage; it changes nothing by itself."""
+"""``railwatch dither``: plan and judge an experiment that shows which GPU moves a voltage; it changes nothing."""
 
 import json
 from dataclasses import asdict
@@ -18,20 +18,20 @@ from telemetry.errors import ConfigError, Problem
 from telemetry.recording import Recording, read_recording
 from telemetry.store.merge import merge_frames
 
-app = typer.Typer(no_args_is_help=True, help="An experiment that proves whose current moves a voltage.")
+app = typer.Typer(no_args_is_help=True, help="Plan and judge an experiment: which GPU moves a supply voltage.")
 
 
 @app.command(epilog="Example: railwatch dither plan gpu2 --clock 1530 --low 1440 --out plan.json")
 def plan(
     gpu: Annotated[str, typer.Argument(metavar="GPU", help="Name or UUID of the GPU.")],
-    clock_mhz: Annotated[float, typer.Option("--clock", help="The clock that it runs at; the high level, in MHz.")],
-    low_mhz: Annotated[float, typer.Option("--low", help="A supported clock 60 to 120 MHz below.")],
-    out: Annotated[Path, typer.Option("--out", help="Where the plan goes; judge reads it.")],
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the order of the levels.")] = 1,
+    clock_mhz: Annotated[float, typer.Option("--clock", help="Present clock in MHz, the high level.")],
+    low_mhz: Annotated[float, typer.Option("--low", help="Supported clock 60 to 120 MHz below, in MHz.")],
+    out: Annotated[Path, typer.Option("--out", help="File for the plan; dither judge reads it.")],
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the order of the levels.")] = 1,
 ) -> None:
-    """Write down which clock to hold when; a person, or a script of theirs, does it while railwatch records.
+    """Write a schedule of clocks to set by hand or by script while railwatch records.
 
-    Each level is held for three seconds, and the clock that was found is given back at the end.
+    Each level is held for three seconds; at the end the clock returns to its earlier setting.
     """
     made = plan_dither(gpu, clock_mhz=clock_mhz, supported_mhz=(low_mhz, clock_mhz), seed=seed)
     if made is None:
@@ -44,22 +44,22 @@ def plan(
     out.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
     for level in made.levels:
         typer.echo(f"{level.start_s:5.0f} s to {level.stop_s:3.0f} s: {level.clock_mhz:.0f} MHz")
-    typer.echo(f"{made.duration_s:5.0f} s: back to {made.restore_mhz:.0f} MHz, or to what was found")
+    typer.echo(f"{made.duration_s:5.0f} s: back to {made.restore_mhz:.0f} MHz, or to the earlier setting")
 
 
 @app.command(
     epilog="Example: railwatch dither judge tuesday.parquet plan.json --supply psu0 --start 2026-03-01T18:00:00Z"
 )
 def judge(
-    recording: Annotated[Path, typer.Argument(help="What was recorded meanwhile.")],
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="What dither plan wrote.")],
-    supply: Annotated[str, typer.Option("--supply", help="Whose voltage; name or id.")],
-    start: Annotated[str, typer.Option("--start", help="When the first level began: 2026-03-01T18:00:00Z.")],
+    recording: Annotated[Path, typer.Argument(help="Recording made during the experiment.")],
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan written by dither plan.")],
+    supply: Annotated[str, typer.Option("--supply", help="Supply to judge; name or id.")],
+    start: Annotated[str, typer.Option("--start", help="Start of the first level, e.g. 2026-03-01T18:00:00Z.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Report whether the voltage followed the plan, by how much, and which source resistance that makes.
+    """Judge whether the voltage followed the plan, by how much, and the source resistance that follows.
 
-    Exit status 1 says that it did not, or that nobody can tell.
+    Exit status 1 if it did not follow, or if that is unknown.
     """
     made, read = _read_plan(plan_file), read_recording(recording)
     time_ns, voltage_v, power_w = _columns(read, recording, gpu=made.gpu_id, supply=supply)
@@ -67,10 +67,10 @@ def judge(
     if as_json:
         print_json(asdict(verdict))
     else:
-        answer = {True: "yes", False: "no", None: "nobody can tell"}[verdict.moves]
+        result = {True: "yes", False: "no", None: "unknown"}[verdict.moves]
         ohm = verdict.source_resistance_ohm
-        more = "" if ohm is None or not verdict.moves else f"; source resistance {ohm * 1e3:.2f} mohm"
-        typer.echo(f"{made.gpu_id} moves the voltage of {supply}: {answer}; {verdict.why}{more}")
+        more = "" if ohm is None or not verdict.moves else f"; source resistance {ohm * 1e3:.2f} mΩ"
+        typer.echo(f"{made.gpu_id} moves the voltage of {supply}: {result}; {verdict.why}{more}")
     if not verdict.moves:
         raise typer.Exit(1)
 
@@ -82,7 +82,7 @@ def _read_plan(path: Path) -> DitherPlan:
         return DitherPlan(gpu_id=str(held["gpu_id"]), levels=levels, restore_mhz=float(held["restore_mhz"]))
     except (OSError, ValueError, KeyError, TypeError) as err:
         problem = Problem(
-            where=str(path), line=None, key="", found=f"{err}", expected="a file of railwatch dither plan"
+            where=str(path), line=None, key="", found=f"{err}", expected="a file written by railwatch dither plan"
         )
         raise ConfigError([problem]) from err
 
@@ -99,7 +99,7 @@ def _start_ns(text: str) -> int:
 
 
 def _columns(read: Recording, path: Path, *, gpu: str, supply: str) -> tuple[Any, Any, Any]:
-    """Return times, voltage and power ``(n_times,)``, each at its own rows and NaN at the others."""
+    """Return times, voltage and power ``(n_times,)``, each NaN in the rows of the other."""
     frames = [*read.frames()]
     found = []
     for kind, signal, name in ((EntityKind.SUPPLY, "voltage_v", supply), (EntityKind.GPU, "power_w", gpu)):

@@ -1,4 +1,4 @@
-"""``railwatch evaluate``: the score table, every row with its bounds and its goal."""
+"""``railwatch evaluate``: score table, each row with its bounds and its goal."""
 
 import contextlib
 import signal
@@ -23,20 +23,23 @@ from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 
-_TERMINATED = 128 + signal.SIGTERM  # what a shell says of a command that SIGTERM ended
+_TERMINATED = 128 + signal.SIGTERM  # exit status in a shell of a command ended by SIGTERM
 
 
 def evaluate(
     suite: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(suite.name for suite in SUITES)}; all of them if none.")
+        str | None, typer.Argument(help=f"One of {', '.join(suite.name for suite in SUITES)}; default: all.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="The published table: hours instead of minutes.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Full table; takes hours, not minutes.")] = False,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, max=1000, help="Seeds a scenario; the suite's own if none.")
+        int | None, typer.Option("--seeds", min=1, max=1000, help="Seeds per scenario; default: those of the suite.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Score the judgement against simulated and real data; exit 1 says which rows missed their goal."""
+    """Score detection and classification on simulated and real data against their goals.
+
+    Exit status 1 if a row missed its goal; standard error names it.
+    """
     rows: list[Row] = []
     lacking: list[str] = []
     chosen = _chosen(suite)
@@ -52,7 +55,7 @@ def evaluate(
         _print(rows)
     missed = [row for row in rows if row.missed]
     for line in lacking:
-        sys.stderr.write(f"railwatch: left out {line}\n")
+        sys.stderr.write(f"railwatch: skipped {line}\n")
     for row in missed:
         sys.stderr.write(f"railwatch: missed {row.suite}: {row.name}, {_value(row)}, goal {row.goal}\n")
     if missed or lacking:
@@ -70,7 +73,7 @@ def _chosen(name: str | None) -> tuple[Suite, ...]:
 
 
 def _rows(suite: Suite, effort: shape.Effort, *, as_json: bool) -> list[Row]:
-    """Run a suite: its rows are printed as they come, and how far it is is shown on standard error."""
+    """Run a suite; rows are printed as they are ready, progress on standard error."""
     rows = []
     with _shown(suite.name) as progress:
         for row in suite.rows(effort, progress):
@@ -82,7 +85,7 @@ def _rows(suite: Suite, effort: shape.Effort, *, as_json: bool) -> list[Row]:
 
 @contextlib.contextmanager
 def _ended_quietly() -> Iterator[None]:
-    """Let SIGTERM end the command as Ctrl-C does, so that workers and what they share with it end as well."""
+    """Handle SIGTERM like Ctrl-C, so that workers and their shared memory are cleaned up."""
 
     def ended(*_: object) -> None:
         raise SystemExit(_TERMINATED)
@@ -96,18 +99,18 @@ def _ended_quietly() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _shown(name: str) -> Iterator[shape.Progress]:
-    console = Console(stderr=True)  # standard output is the result's
+    console = Console(stderr=True)  # standard output is for the result
     columns = (TextColumn(name), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    pace = ProgressLog(SystemClock())
+    log = ProgressLog(SystemClock())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
 
-        def told(what: str, share: float) -> None:
+        def report(what: str, share: float) -> None:
             bar.update(task, completed=share, description=escape(what))
             if not console.is_terminal and share < 1.0:
-                pace.told(f"{name}: {what}")
+                log.update(f"{name}: {what}")
 
-        yield told
+        yield report
 
 
 def _print(rows: Sequence[Row]) -> None:
@@ -124,7 +127,7 @@ def _print(rows: Sequence[Row]) -> None:
 
 
 def _value(row: Row) -> str:
-    """Return the figure with its bounds, for people."""
+    """Return the value of a row with its bounds as text."""
     if row.value is None:
         return "no figure"
     unit = f" {row.unit}" if row.unit else ""

@@ -1,4 +1,4 @@
-"""``railwatch explain``: a code, a cause or an incident in words a person can act on."""
+"""``railwatch explain``: meaning of an Xid, a cause or an incident, and what to do about it."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -14,50 +14,50 @@ from railwatch.cli.explain_incident import incident
 from railwatch.cli.printing import print_json
 from telemetry.records import Cause, FaultClass
 
-app = typer.Typer(no_args_is_help=True, help="Explain a code, a cause or an incident in words a person can act on.")
+app = typer.Typer(no_args_is_help=True, help="Explain an Xid, a cause or an incident, and what to do about it.")
 
 
 def _code(text: str) -> int:
     if not text.isdecimal():
-        raise typer.BadParameter(f"{text!r}; expected the number in the log, such as 79")
+        raise typer.BadParameter(f"{text!r}; expected the number in the kernel log, such as 79")
     return int(text)
 
 
-Code = Annotated[int, typer.Argument(parser=_code, metavar="CODE", help="The number in the log.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+Code = Annotated[int, typer.Argument(parser=_code, metavar="CODE", help="Number in the kernel log, e.g. 79.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command(epilog="Example: railwatch explain xid 79")
 def xid(code: Code, as_json: JsonFlag = False) -> None:
-    """Explain an Xid of NVIDIA's GPU driver."""
-    _tell(explain_xid(code), f"Xid {code}", as_json=as_json)
+    """Explain an Xid of the NVIDIA GPU driver."""
+    _print_code(explain_xid(code), f"Xid {code}", as_json=as_json)
 
 
 @app.command(epilog="Example: railwatch explain sxid 20034")
 def sxid(code: Code, as_json: JsonFlag = False) -> None:
-    """Explain an SXid of NVIDIA's NVSwitch driver."""
-    _tell(explain_sxid(code), f"SXid {code}", as_json=as_json)
+    """Explain an SXid of the NVIDIA NVSwitch driver."""
+    _print_code(explain_sxid(code), f"SXid {code}", as_json=as_json)
 
 
 @app.command(epilog="Example: railwatch explain cause joint_ageing")
 def cause(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A class of root cause, or what an incident is headed.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Cause, as incidents list prints it.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Explain a cause: what it means, what would disprove it or lies behind it, what to check."""
+    """Explain a cause: its meaning, what disproves it or lies behind it, what to check."""
     if name in ANSWERS:
-        _tell_cause(FaultClass(name), as_json=as_json)
+        _print_cause(FaultClass(name), as_json=as_json)
     elif name in SYMPTOMS:
-        _tell_symptom(Cause(name), as_json=as_json)
+        _print_symptom(Cause(name), as_json=as_json)
     else:
         known = ", ".join(dict.fromkeys(one.value for one in (*FaultClass, *Cause)))
-        raise typer.BadParameter(f"{name!r} is none of {known}", param_hint="NAME")
+        raise typer.BadParameter(f"got {name!r}; expected one of {known}", param_hint="NAME")
 
 
 app.command(epilog="Example: railwatch explain incident i-7f2a7a248c --plot incident.svg")(incident)
 
 
-def _tell_cause(one: FaultClass, *, as_json: bool) -> None:
+def _print_cause(one: FaultClass, *, as_json: bool) -> None:
     answer = ANSWERS[one]
     if as_json:
         print_json({"cause": one.value, **asdict(answer)})
@@ -65,28 +65,28 @@ def _tell_cause(one: FaultClass, *, as_json: bool) -> None:
     console = Console(highlight=False)
     console.print(f"[bold]{one.value}[/]  {escape(answer.means)}", soft_wrap=True)
     console.print(f"  [dim]disproved by[/] {escape(answer.would_disprove)}", soft_wrap=True)
-    _tell_check(console, answer.check)
+    _print_check(console, answer.check)
 
 
-def _tell_symptom(one: Cause, *, as_json: bool) -> None:
+def _print_symptom(one: Cause, *, as_json: bool) -> None:
     symptom = SYMPTOMS[one]
     if as_json:
         print_json({"cause": one.value, **asdict(symptom)})
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{one.value}[/]  {escape(symptom.means)}; a symptom, no cause", soft_wrap=True)
+    console.print(f"[bold]{one.value}[/]  {escape(symptom.means)}; a symptom, not a root cause", soft_wrap=True)
     for place, cause in enumerate(symptom.behind):
         label = "behind it" if place == 0 else ""
         console.print(f"  [dim]{label:<12}[/] {cause.value}: {escape(ANSWERS[cause].means)}", soft_wrap=True)
-    _tell_check(console, symptom.check)
+    _print_check(console, symptom.check)
 
 
-def _tell_check(console: Console, check: str) -> None:
+def _print_check(console: Console, check: str) -> None:
     console.print(f"  [dim]check[/]        {escape(check)}", soft_wrap=True)
     console.print("  [dim]more[/]         docs/runbook/causes.md", soft_wrap=True)
 
 
-def _tell(found: Explanation | None, title: str, *, as_json: bool) -> None:
+def _print_code(found: Explanation | None, title: str, *, as_json: bool) -> None:
     if found is None:
         typer.echo(f"{title} is not in the catalogue", err=True)
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""What all readers of somebody's logged file share: how it is opened, what parts its columns, what a cell says."""
+"""Shared parts of the readers of logged files: opening, delimiter, and values of cells."""
 
 import csv
 import gzip
@@ -12,46 +12,46 @@ from typing import TextIO
 
 from telemetry.errors import ConfigError, Problem
 
-# Cells that stand for no value in files of meters and data frames.
+# Cells without a value in files of meters and data frames.
 _ABSENT = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 _DECIMAL_COMMA = re.compile(r"[+-]?\d[\d.]*,\d+")
 _GZIP_MAGIC = b"\x1f\x8b"
-# heuristic: a clock that steps back now and then costs the rows until it has caught up; more is another file.
+# heuristic: a clock that steps back costs the rows until it has caught up; more is a wrong file.
 MAX_BACKWARD_RATIO = 0.1
 
 
 @contextmanager
 def opened(file: Path) -> Iterator[TextIO]:
-    """Open a text file, gzip too.
+    """Open a text file, also .gz.
 
     Raises
     ------
     ConfigError
-        It cannot be read, or turns out to be no table of text while it is read.
+        The file cannot be read, or is not a table of text.
     """
     try:
         with file.open("rb") as raw:
             packed = raw.read(2) == _GZIP_MAGIC
-        how = gzip.open if packed else open
-        with how(file, "rt", encoding="utf-8-sig", newline="") as text:
+        open_text = gzip.open if packed else open
+        with open_text(file, "rt", encoding="utf-8-sig", newline="") as text:
             yield text
     except UnicodeDecodeError as err:
         raise refused(file, "(file)", "not UTF-8 text", "a CSV file in UTF-8") from err
     except (csv.Error, EOFError, gzip.BadGzipFile) as err:
         raise refused(file, "(file)", str(err), "a CSV file with a header") from err
     except OSError as err:
-        raise refused(file, "(file)", reason(err), "a file that can be read") from err
+        raise refused(file, "(file)", reason(err), "a readable file") from err
 
 
 def delimiter(text: TextIO) -> str:
-    """Return what parts the header's names: a comma, a semicolon or a tab."""
+    """Return the delimiter of the header: comma, semicolon or tab."""
     header = text.readline()
     text.seek(0)
     return max(",;\t", key=header.count)
 
 
 def number(cell: str) -> float | None:
-    """Read a cell: NaN where it is absent or infinite, None where it is no number."""
+    """Parse a cell: NaN if empty or infinite, None if not a number."""
     try:
         value = float(cell)
     except ValueError:
@@ -60,12 +60,12 @@ def number(cell: str) -> float | None:
 
 
 def number_expected(cell: str, otherwise: str = "a number") -> str:
-    """Return what should stand in a cell that is no number."""
+    """Return what was expected in a cell that is not a number."""
     return "a number with a decimal point" if _DECIMAL_COMMA.fullmatch(cell.strip()) else otherwise
 
 
 def iso_moment_s(cell: str) -> float | None:
-    """Read a time in ISO 8601, UTC where it names no zone; None where it is none."""
+    """Parse a time in ISO 8601, UTC if it has no zone; None if it is not a time."""
     try:
         moment = datetime.fromisoformat(cell)
     except ValueError:
@@ -74,7 +74,7 @@ def iso_moment_s(cell: str) -> float | None:
 
 
 def reason(err: Exception) -> str:
-    """Return in one line what an error says."""
+    """Return the message of an error in one line."""
     return getattr(err, "strerror", None) or " ".join(str(err).split()) or type(err).__name__
 
 

@@ -1,4 +1,4 @@
-"""A logged pair of voltage and current out of a file that somebody's meter wrote: CSV, or arrays of NumPy."""
+"""Reader of voltage and current from the file of any meter: CSV, or NumPy arrays."""
 
 import csv
 import zipfile
@@ -20,10 +20,10 @@ from railwatch.cli.logged_file import (
 )
 from telemetry.frames import FloatArray
 
-# heuristic: nobody logs a rail less often than every hour; a larger step is milliseconds or nanoseconds.
+# heuristic: rails are logged at least hourly; a larger step is in milliseconds or nanoseconds.
 _LONGEST_STEP_S = 3600.0
-# From how large on a stamp since 1970 is in milliseconds, micro- and nanoseconds: as seconds they would all lie beyond
-# the year 5000, and in their own unit they begin in 1973.
+# Smallest epoch stamps in nano-, micro- and milliseconds: as seconds they would be beyond the year 5000, and in their
+# own unit they begin in 1973.
 _EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
 
@@ -31,8 +31,8 @@ _EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 class LoggedPair:
     """Columns of shape ``(n,)`` with rising times; NaN where a value is absent.
 
-    `absent` counts rows without a voltage or a current, `backward` rows that were left out because their time is not
-    later than that of a row before.
+    `absent` counts rows without a voltage or a current, `backward` rows left out because their time is not later than
+    an earlier one.
     """
 
     time_s: FloatArray
@@ -44,12 +44,12 @@ class LoggedPair:
 
 
 def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature: str | None) -> LoggedPair:
-    """Read a file.
+    """Read voltage and current from a file.
 
     Raises
     ------
     ConfigError
-        The file cannot be read, lacks a column, or holds something else than numbers, named in one line.
+        The file cannot be read, lacks a column, or holds a cell that is not a number.
     """
     wanted = [time, voltage, current] + ([temperature] if temperature is not None else [])
     columns = _npz(file, wanted) if file.suffix == ".npz" else _csv(file, wanted, time=time)
@@ -62,7 +62,7 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
     rises[1:] &= times[1:] > latest[:-1]
     backward = int(len(times) - rises.sum())
     if backward > MAX_BACKWARD_RATIO * len(times):
-        raise refused(file, time, f"{backward} of {len(times)} times that are not later", "times that rise")
+        raise refused(file, time, f"{backward} of {len(times)} times not later than an earlier one", "times that rise")
     times, volts, amps = times[rises], volts[rises], amps[rises]
     if len(times) > 1 and float(np.median(np.diff(times))) > _LONGEST_STEP_S:
         found = f"steps of {float(np.median(np.diff(times))):g}, as if in milliseconds or nanoseconds"
@@ -78,7 +78,7 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
 
 
 def _in_seconds(times: FloatArray) -> FloatArray:
-    """Return the times in seconds: stamps since 1970 tell by their size what they are in."""
+    """Return the times in seconds; the size of an epoch stamp shows its unit."""
     known = times[np.isfinite(times)]
     middle = float(np.median(known)) if known.size else 0.0
     per_second = next((unit for least, unit in _EPOCH_UNITS if middle > least), 1.0)
@@ -111,7 +111,7 @@ def _cells(file: Path, text: TextIO, wanted: list[str], *, time: str) -> list[Fl
 
 
 def _number(cell: str, *, is_time: bool) -> float | None:
-    """Read a cell: NaN where it is absent, None where it is no number, nor a time where one is due."""
+    """Parse a cell: NaN if empty, None if it is neither a number nor, in the column of times, a time."""
     value = number(cell)
     return iso_moment_s(cell) if value is None and is_time else value
 

@@ -1,4 +1,4 @@
-"""A table of series out of a CSV file that anybody's logger wrote: a column of times, and columns of numbers."""
+"""Reader of CSV tables from any logger: a column of times, and columns of numbers."""
 
 import csv
 import math
@@ -24,31 +24,31 @@ from telemetry.frames import FloatArray, MaskArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoggedTable:
-    """Times as they were written, and values ``(n_rows, n_columns)``, NaN where a cell is absent.
+    """Times as text, and values ``(n_rows, n_columns)``, NaN where a cell is empty.
 
-    `backward` ``(n_rows,)`` marks rows that are not later than a row before, whose values are all NaN. `words` are the
-    columns that were not asked for by name and hold no numbers.
+    `backward` ``(n_rows,)`` marks rows not later than an earlier row; their values are all NaN. `text_columns` were not
+    requested by name and hold no numbers.
     """
 
     times: tuple[str, ...]
     columns: tuple[str, ...]
     values: FloatArray
     backward: MaskArray
-    words: tuple[str, ...]
+    text_columns: tuple[str, ...]
 
 
 def read_table(file: Path, *, time: str, columns: Sequence[str] | None) -> LoggedTable:
-    """Read a CSV file, gzip too; every column that holds numbers where `columns` is None.
+    """Read a CSV file (also .gz); with `columns` None every column of numbers.
 
     Raises
     ------
     ConfigError
-        The file cannot be read, lacks a column, or holds something else than numbers, named in one line.
+        The file cannot be read, lacks a column, or holds a cell that is not a number.
     """
     with opened(file) as text:
         table = _table(file, text, time=time, columns=columns)
     if table.backward.sum() > MAX_BACKWARD_RATIO * len(table.times):
-        found = f"{int(table.backward.sum())} of {len(table.times)} times that are not later than those before"
+        found = f"{int(table.backward.sum())} of {len(table.times)} times not later than an earlier one"
         raise refused(file, time, found, "times that rise")
     table.values[table.backward] = np.nan
     return table
@@ -61,7 +61,7 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
     times: list[str] = []
     latest, backward = -math.inf, []
     cells = {name: array("d") for name in places}
-    words: set[str] = set()
+    text_columns: set[str] = set()
     time_place = header.index(time)
     for row in rows:
         if not row:
@@ -79,19 +79,23 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
             value = number(cell)
             if value is None and columns is not None:
                 raise refused(file, name, repr(cell.strip())[:60], number_expected(cell), line=rows.line_num)
-            words.update((name,) if value is None else ())
+            text_columns.update((name,) if value is None else ())
             cells[name].append(math.nan if value is None else value)
-    kept = tuple(name for name in places if name not in words)
+    kept = tuple(name for name in places if name not in text_columns)
     if not kept or not times:
         raise refused(file, "(file)", "no column of numbers" if times else "no row of data", "rows of numbers")
     values = np.array([np.frombuffer(cells[name]) for name in kept]).T.copy()
     return LoggedTable(
-        times=tuple(times), columns=kept, values=values, backward=np.array(backward), words=tuple(sorted(words))
+        times=tuple(times),
+        columns=kept,
+        values=values,
+        backward=np.array(backward),
+        text_columns=tuple(sorted(text_columns)),
     )
 
 
 def _places(file: Path, header: list[str], *, time: str, columns: Sequence[str] | None) -> dict[str, int]:
-    """Return where each wanted column stands."""
+    """Return the position of each wanted column."""
     twice = {name for name in header if header.count(name) > 1}
     wanted = [name for name in header if name != time] if columns is None else list(columns)
     for name in (time, *wanted):
@@ -105,7 +109,7 @@ def _places(file: Path, header: list[str], *, time: str, columns: Sequence[str] 
 
 
 def _moment(cell: str) -> float | None:
-    """Return a number that rises with time, None where the cell is no time."""
+    """Return a number that rises with time, None if the cell is not a time."""
     value = number(cell)
     if value is None:
         return iso_moment_s(cell)

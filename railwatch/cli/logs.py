@@ -1,4 +1,4 @@
-"""``railwatch logs``: what a kernel log tells of GPUs, switches and their bus."""
+"""``railwatch logs``: errors of GPUs, switches and their bus in a kernel log."""
 
 import gzip
 import io
@@ -16,24 +16,24 @@ from analytics.kernel_log import KernelLogParser, scan, to_fields
 from railwatch.cli.printing import print_json
 from telemetry.errors import ConfigError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="Read kernel logs.")
+app = typer.Typer(no_args_is_help=True, help="Find GPU and PCIe errors in kernel logs.")
 
 STDIN = Path("-")
-# Of the driver lines that nobody understands, the last few are shown as they stand.
+# heuristic: number of driver lines printed that the parser does not understand.
 SHOWN = 5
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 @app.command(name="scan", epilog="Example: journalctl -k | railwatch logs scan - --json")
 def scan_command(
-    file: Annotated[Path, typer.Argument(help="A kernel log as text, gzip too; - reads standard input.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event.")] = False,
+    file: Annotated[Path, typer.Argument(help="Kernel log as text (also .gz); - reads standard input.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
     """List every Xid, SXid, bus drop and PCIe error line of a kernel log; lines count from 1."""
     parser = KernelLogParser()
     counts: Counter[str] = Counter()
     with _opened(file) as lines:
-        for event in scan(_whole(lines, file), parser):
+        for event in scan(_lines_of(lines, file), parser):
             fields = to_fields(event)
             counts[fields["kind"]] += 1
             if as_json:
@@ -71,7 +71,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
         yield io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
-def _whole(lines: TextIO, path: Path) -> Iterator[str]:
+def _lines_of(lines: TextIO, path: Path) -> Iterator[str]:
     try:
         yield from lines
     except (gzip.BadGzipFile, EOFError, OSError) as err:

@@ -1,4 +1,4 @@
-"""``railwatch models``: what the judgement learnt from data, such as thresholds for a budget of false alarms."""
+"""``railwatch models``: thresholds calibrated from healthy recordings, for a budget of pages."""
 
 import os
 from collections import Counter
@@ -22,34 +22,33 @@ from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, Problem
 from telemetry.recording import Recording, read_recording
 
-app = typer.Typer(no_args_is_help=True, help="What the judgement learnt from data: thresholds for a budget.")
+app = typer.Typer(no_args_is_help=True, help="Calibrate thresholds from healthy recordings, for a budget of pages.")
 
 
 @app.command(epilog="Example: railwatch models calibrate monday.parquet tuesday.parquet --out thresholds.yaml")
 def calibrate(
-    recordings: Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Recordings of healthy time.")],
+    recordings: Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Recordings of a healthy node.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where the thresholds go; analytics.thresholds takes the file.")
+        Path | None, typer.Option("--out", help="File for the thresholds; the key analytics.thresholds names it.")
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option("--pages-per-node-month", help="The budget; analytics.pages_per_node_month if none is given."),
+        typer.Option("--pages-per-node-month", help="Budget of pages per node and month; default: the configuration."),
     ] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Raise limits until healthy time would page no more often than the budget allows; none is ever lowered.
+    """Raise limits until the healthy recordings page no more often than the budget allows; no limit is lowered.
 
-    Whoever names a recording says that nothing was wrong in it: what rose there counts as normal. What was found in it
-    all the same is told. Exit status 1 says that a limit cannot be raised as far as the budget asks, or that there is
-    too little healthy time for any.
+    Every recording is taken as healthy; findings in it are listed. Exit status 1: a limit cannot be raised far enough
+    for the budget, or there is too little healthy time for any limit.
     """
     config = load_config(config_file, os.environ)
     budget = config.analytics.pages_per_node_month if budget is None else budget
     _check(out, budget)
     healthy, found = Healthy(), Counter[str]()
     for path in recordings:
-        healthy = _taken_in(path, read_recording(path), healthy, found, config.detectors)
+        healthy = _with_recording(path, read_recording(path), healthy, found, config.detectors)
     rows = calibrated(healthy, config.detectors, pages_per_node_month=budget)
     days = max((len(values) for values in healthy.maxima.values()), default=0) * BLOCK_S / 86_400
     if out is not None:
@@ -73,7 +72,7 @@ def calibrate(
 
 @app.command(epilog="Example: railwatch models thresholds --config railwatch.yaml")
 def thresholds(config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
-    """Show every limit that can be calibrated: as configured, and as it is in force."""
+    """Show every limit that can be calibrated, as configured and as in force."""
     config = load_config(config_file, os.environ)
     held = in_force(config)
     if as_json:
@@ -95,10 +94,12 @@ def _check(out: Path | None, budget: float) -> None:
         raise ConfigError([Problem(where="--out", line=None, key="", found=found, expected=expected)])
 
 
-def _taken_in(path: Path, read: Recording, healthy: Healthy, found: Counter[str], limits: DetectorLimits) -> Healthy:
-    """Take in one recording; what was found is counted by detector and entity."""
+def _with_recording(
+    path: Path, read: Recording, healthy: Healthy, found: Counter[str], limits: DetectorLimits
+) -> Healthy:
+    """Add one recording to the healthy time, and count its findings by detector and entity."""
     first_ns, last_ns = read.span_ns or (0, 0)
-    pace, columns = ProgressLog(SystemClock()), (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    progress, columns = ProgressLog(SystemClock()), (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(escape(path.name), total=max(last_ns - first_ns, 1))
@@ -106,7 +107,7 @@ def _taken_in(path: Path, read: Recording, healthy: Healthy, found: Counter[str]
             healthy = seen.healthy
             bar.update(task, completed=seen.time_ns - first_ns)
             if not console.is_terminal and seen.time_ns:
-                pace.told(f"{path.name}: {(seen.time_ns - first_ns) / max(last_ns - first_ns, 1):.0%}")
+                progress.update(f"{path.name}: {(seen.time_ns - first_ns) / max(last_ns - first_ns, 1):.0%}")
             for one in seen.raised:
                 found[f"{one.severity.value} {one.cause.value} on {one.entity_id} by {one.detector}"] += 1
     return healthy
@@ -130,8 +131,8 @@ def _fields(one: Calibrated) -> dict[str, object]:
 
 def _print(rows: tuple[Calibrated, ...], found: Counter[str], *, out: Path | None, days: float, budget: float) -> None:
     print_table(
-        f"{days:.3g} healthy node-days, {budget:g} pages a node-month",
-        ("limit", "now", "largest seen", "budget asks for", "set to", ""),
+        f"{days:.3g} healthy node-days, budget {budget:g} pages per node-month",
+        ("limit", "now", "largest seen", "needed", "set to", ""),
         [
             (
                 one.statistic.name,
@@ -145,10 +146,10 @@ def _print(rows: tuple[Calibrated, ...], found: Counter[str], *, out: Path | Non
         ],
     )
     console = Console(highlight=False)
-    for words, count in found.most_common():
-        console.print(f"found all the same, {count} time{'' if count == 1 else 's'}: {escape(words)}", soft_wrap=True)
+    for text, count in found.most_common():
+        console.print(f"finding in healthy time, {count}x: {escape(text)}", soft_wrap=True)
     if out is not None:
-        console.print(f"{escape(str(out))}: set analytics.thresholds to it", soft_wrap=True)
+        console.print(f"wrote {escape(str(out))}; set analytics.thresholds to this file", soft_wrap=True)
     if all(one.wanted is None for one in rows):
         hours = MIN_BLOCKS * BLOCK_S / 3600
         console.print(f"too little healthy time for any limit: each needs {hours:g} hours with values", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``railwatch recordings``: what the flight recorder wrote."""
+"""``railwatch recordings``: list and show the recordings of the flight recorder."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from telemetry.recording import Recording, meta_of, read_recording
 from telemetry.recording_files import read_header
 from telemetry.records import Incident
 
-app = typer.Typer(no_args_is_help=True, help="What the flight recorder wrote.")
+app = typer.Typer(no_args_is_help=True, help="List and show the recordings of the flight recorder.")
 
 
 @app.command(name="list", epilog="Example: railwatch recordings list --json")
 def list_command(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
-    """List the recordings of a data folder, oldest first: why each was written, and its size."""
+    """List the recordings of a data folder, oldest first, with size and reason."""
     used = data_dir_of(config_file, data_dir)
     check_data_dir(used)
     folder = recordings_dir(used)
@@ -39,12 +39,12 @@ def list_command(data_dir: DataDir = None, config_file: ConfigFile = None, as_js
 
 @app.command(epilog="Example: railwatch recordings show 20261121T161452Z-gpu_lost.parquet")
 def show(
-    file: Annotated[Path, typer.Argument(help="A recording; a bare name is one of the data folder.")],
+    file: Annotated[Path, typer.Argument(help="Recording; a name without folder is looked up in the data folder.")],
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what one recording holds: its span, its tables, what asked for it, its records and kernel log."""
+    """Show one recording: time span, tables, triggers, records and kernel log."""
     path = file
     if not file.exists() and file.parent == Path():
         path = recordings_dir(data_dir_of(config_file, data_dir)) / file
@@ -53,19 +53,19 @@ def show(
     if as_json:
         print_json(fields)
         return
-    typer.echo(f"{path}: {fields['reason'] or 'made by hand'}{_marks(fields)}")
+    typer.echo(f"{path}: {fields['reason'] or 'recorded by hand'}{_marks(fields)}")
     if fields["first"] is not None:
         typer.echo(f"{fields['first']} to {fields['last']}, {fields['seconds']:.1f} s, {fields['rows']} rows")
     if fields["ring_rows_lost"]:
-        typer.echo(f"{fields['ring_rows_lost']} rows were overwritten before the recorder read them")
+        typer.echo(f"{fields['ring_rows_lost']} rows lost: overwritten in the ring before the recorder read them")
     if fields["cut_s"]:
-        typer.echo(f"its first {fields['cut_s']:.1f} s are missing: recorder.memory_max was full")
+        typer.echo(f"first {fields['cut_s']:.1f} s missing: recorder.memory_max reached")
     for trigger in fields["triggers"]:
         typer.echo(f"  {iso_utc(trigger['time_ns'])[11:19]}  {trigger['what']}: {trigger['reason']}")
     tables = [(t["table"], t["kind"], str(t["entities"]), str(t["signals"])) for t in fields["tables"]]
-    print_table("tables", ("table", "of", "entities", "signals"), tables)
-    told_kinds = ", ".join(f"{count} {name}" for name, count in fields["records"].items()) or "none"
-    typer.echo(f"records: {told_kinds}; kernel log: {fields['kernel_lines']} lines")
+    print_table("tables", ("table", "kind", "entities", "signals"), tables)
+    kinds = ", ".join(f"{count} {name}" for name, count in fields["records"].items()) or "none"
+    typer.echo(f"records: {kinds}; kernel log: {fields['kernel_lines']} lines")
 
 
 def _listed(path: Path) -> dict[str, Any]:

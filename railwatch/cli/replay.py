@@ -1,4 +1,4 @@
-"""``railwatch replay``: the live pipeline over a recording, the same every time."""
+"""``railwatch replay``: the live pipeline over a recording, deterministic."""
 
 import os
 from collections import defaultdict
@@ -19,22 +19,22 @@ from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.recording import read_recording
 from telemetry.records import to_json
 
-_DAY_NS = 86_400 * NS_PER_S  # what takes longer is told with its dates
+_DAY_NS = 86_400 * NS_PER_S  # longer recordings are printed with dates
 
 
 def replay(
-    recording: Annotated[Path, typer.Argument(help="A .parquet or .csv file in long form.")],
+    recording: Annotated[Path, typer.Argument(help="Recording, .parquet or .csv in long form.")],
     rules: Annotated[
         Path | None,
-        typer.Option(help="A folder of policies, taken as the site's: they replace those of the same id."),
+        typer.Option(help="Folder of policies; they replace those of the same id."),
     ] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run detectors, incidents and rules over a recording; nothing is carried out, decisions say what would be.
+    """Run detectors and policies over a recording; nothing is changed, decisions are printed.
 
-    The load in it is what it was under the caps of that day, and here no cap answers, so that decisions may differ from
-    those of the run. `rules test --recording` compares the two.
+    The recorded load already has the caps of that day in it, so decisions may differ from those of the run;
+    `rules test --recording` compares the two.
     """
     read = read_recording(recording)
     config = laid_over(load_config(config_file, os.environ), () if rules is None else (rules,))
@@ -50,11 +50,11 @@ def replay(
         else:
             console.print(f"[dim]{iso_utc(record.time_ns)[shown]}[/]  {describe(record)}", soft_wrap=True)
     if not as_json:
-        told = ", ".join(_counted(name, found) for name, found in sorted(ids.items())) or "nothing found"
-        console.print(f"{recording}: {told}", soft_wrap=True, markup=False)
+        counts = ", ".join(_count_text(name, found) for name, found in sorted(ids.items())) or "no findings"
+        console.print(f"{recording}: {counts}", soft_wrap=True, markup=False)
 
 
-def _counted(name: str, ids: Sequence[str]) -> str:
-    """Return how many there are; an incident has a record for each of its changes."""
+def _count_text(name: str, ids: Sequence[str]) -> str:
+    """Return the number of ids, and of records if different: an incident has one for each change."""
     many = pluralize(len(set(ids)), name)
     return many if len(set(ids)) == len(ids) else f"{many} ({pluralize(len(ids), 'record')})"

@@ -1,4 +1,4 @@
-"""``railwatch supply``: what a supply path is made of, from any logged voltage and current."""
+"""``railwatch supply``: source resistance of a supply path, from any logged voltage and current."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,16 +14,15 @@ from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import ConfigError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="Supply paths: what they are made of.")
-# Where a half alone differs by more than this, the answer is told with a warning. heuristic: ten times the 1 % within
-# which the halves of a clean recording agree.
+app = typer.Typer(no_args_is_help=True, help="Estimate the source resistance of a supply path from logged data.")
+# heuristic: a warning beyond ten times the 1 % within which the halves of a clean recording agree.
 _HALVES_DIFFER_RATIO = 0.10
-_WORDS = {
-    Identifiability.TOO_FEW_SAMPLES: "too few samples: {samples} that can be used, {needed} needed{apart}",
+_REASONS = {
+    Identifiability.TOO_FEW_SAMPLES: "too few samples: {samples} usable, {needed} needed{apart}",
     Identifiability.LOAD_TOO_STEADY: "the load is too steady: the current must move by more than 3 % of its largest",
     Identifiability.NOT_CORRELATED: "voltage does not follow current (r = {correlation:.2f}, needs below -0.90){sign}",
-    Identifiability.TIME_SKEW: "time skew: voltage and current were not taken together, they fit better {skew}",
-    Identifiability.TOO_UNCERTAIN: "the bounds lie wider than half the answer; more samples or load steps needed",
+    Identifiability.TIME_SKEW: "time skew: voltage and current were not sampled together, they fit better {skew}",
+    Identifiability.TOO_UNCERTAIN: "bounds wider than half the value; more samples or load steps needed",
 }
 
 _STUCK = "the voltage stays at one value while the current moves: it is stuck, or its sensor is too coarse"
@@ -31,23 +30,23 @@ _STUCK = "the voltage stays at one value while the current moves: it is stuck, o
 
 @app.callback()
 def root() -> None:
-    """Keep `estimate` a command of its own."""
+    """Keep `estimate` as a subcommand."""
 
 
 @app.command(
     epilog="Example: railwatch supply estimate feed.csv --time time_s --voltage voltage_v --current current_a --json"
 )
 def estimate(
-    file: Annotated[Path, typer.Argument(help="A CSV file with a header, gzip too, or .npz; any sampling rate.")],
-    time: Annotated[str, typer.Option("--time", help="The column of times: seconds, epoch stamps, or ISO 8601.")],
-    voltage: Annotated[str, typer.Option("--voltage", help="The column of voltages in V; of .npz also name:index.")],
-    current: Annotated[str, typer.Option("--current", help="The column of currents in A; of .npz also name:index.")],
+    file: Annotated[Path, typer.Argument(help="CSV file with a header (also .gz), or .npz; any sampling rate.")],
+    time: Annotated[str, typer.Option("--time", help="Column of times: seconds, epoch, or ISO 8601.")],
+    voltage: Annotated[str, typer.Option("--voltage", help="Column of voltages in V; in .npz also name:index.")],
+    current: Annotated[str, typer.Option("--current", help="Column of currents in A; in .npz also name:index.")],
     temperature: Annotated[
-        str | None, typer.Option("--temperature", help="A column of air temperatures in °C: gives R at 25 °C too.")
+        str | None, typer.Option("--temperature", help="Column of air temperatures in °C; adds R at 25 °C.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Estimate open-circuit voltage and source resistance with 95 % bounds; exit 1 where the log does not tell them."""
+    """Estimate open-circuit voltage and source resistance with 95 % bounds; exit status 1 if not identifiable."""
     pair = read_pair(file, time=time, voltage=voltage, current=current, temperature=temperature)
     _check_units(pair, file, voltage=voltage, current=current)
     found = estimate_series(pair.time_s, pair.voltage_v, pair.current_a, temp_c=pair.temp_c)
@@ -81,13 +80,13 @@ def _sentence(pair: LoggedPair, found: SeriesEstimate) -> str:
     low_ohm, high_ohm = found.source_resistance_bounds_ohm
     low_v, high_v = found.open_circuit_bounds_v or (np.nan, np.nan)
     parts = [
-        f"source resistance {found.source_resistance_ohm * 1e3:.3g} mohm ({low_ohm * 1e3:.3g} to {high_ohm * 1e3:.3g})",
+        f"source resistance {found.source_resistance_ohm * 1e3:.3g} mΩ ({low_ohm * 1e3:.3g} to {high_ohm * 1e3:.3g})",
         f"open circuit {found.open_circuit_v:.3f} V ({low_v:.3f} to {high_v:.3f})",
         f"r = {found.correlation:.3f}",
         f"{found.samples} samples at {_rate(found.period_s)}",
     ]
     if found.resistance_25_ohm is not None:
-        parts.insert(1, f"{found.resistance_25_ohm * 1e3:.3g} mohm at 25 °C")
+        parts.insert(1, f"{found.resistance_25_ohm * 1e3:.3g} mΩ at 25 °C")
     differ = found.halves_differ_ratio
     if differ is not None:
         warn = ", more than chance or the path changed" if differ > _HALVES_DIFFER_RATIO else ""
@@ -101,7 +100,7 @@ def _why_not(pair: LoggedPair, found: SeriesEstimate) -> str:
     if _is_stuck(pair, found):
         return _STUCK
     correlation = found.correlation or 0.0
-    return _WORDS[found.identifiability].format(
+    return _REASONS[found.identifiability].format(
         samples=found.samples,
         needed=MIN_SAMPLES,
         apart="" if found.samples < MIN_SAMPLES else " that lie 20 ms apart and do not repeat the one before",
@@ -112,7 +111,7 @@ def _why_not(pair: LoggedPair, found: SeriesEstimate) -> str:
 
 
 def _is_stuck(pair: LoggedPair, found: SeriesEstimate) -> bool:
-    """Return whether there are samples enough, the current moves, and the voltage is the same in all of them."""
+    """Return True if the current moves and the voltage is the same in all of enough samples."""
     known = np.isfinite(pair.voltage_v) & np.isfinite(pair.current_a)
     if found.samples < MIN_SAMPLES or np.ptp(pair.voltage_v[known]) > 0.0:
         return False
@@ -126,8 +125,8 @@ def _side(skew_s: float) -> str:
 
 def _left_out(pair: LoggedPair, found: SeriesEstimate) -> str:
     counts = ((pair.absent, "without a value"), (pair.backward, "back in time"), (found.failed, "far off any rail"))
-    words = ", ".join(f"{count} {why}" for count, why in counts if count)
-    return f"; left out: {words}" if words else ""
+    parts = ", ".join(f"{count} {why}" for count, why in counts if count)
+    return f"; left out: {parts}" if parts else ""
 
 
 def _rate(period_s: float) -> str:

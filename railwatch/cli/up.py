@@ -142,7 +142,7 @@ def _approval_line(config: Config, *, simulated: bool) -> Iterator[str]:
     """Yield a line that names the action classes in enforce mode that need approval."""
     waiting = [
         one.value
-        for one in config.rails.approval
+        for one in config.limits.approval
         if one is not ActionClass.POWER_CYCLE and config.actions.of(one).resolve(simulated=simulated) is Mode.ENFORCE
     ]
     if waiting:

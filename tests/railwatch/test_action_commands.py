@@ -160,7 +160,7 @@ def test_verify_after_a_killed_run_states_what_it_left(killed: Killed, told: Tol
     data_dir = killed(simulated=False)
     with pytest.raises(EnvironmentLacksError) as caught:
         told("verify", "--data-dir", str(data_dir))
-    words = f"application_clock of {GPUS[0].entity_id} at 1057; railwatch actions revert-all gives them back"
+    words = f"application_clock of {GPUS[0].entity_id} at 1057; run railwatch actions revert-all to release them"
     assert str(caught.value) == f"{data_dir}: the run has ended; its knobs: {words}"
 
 

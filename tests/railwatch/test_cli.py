@@ -26,7 +26,7 @@ KERNEL_LOG = """\
         (("up", "--port", "99999"), "--port"),
         (("up", "--scenario", "nonsense"), "got 'nonsense'; expected a scenario: ac-sag, ambient-swing"),
         (("up", "--simulate", "nonsense"), "got 'nonsense'; expected a node: a100x8, b200x8"),
-        (("explain", "xid", "seventy"), "expected the number in the log, such as 79"),
+        (("explain", "xid", "seventy"), "expected the number in the kernel log, such as 79"),
         (("actions", "release"), "expected one INCIDENT or --all"),
         (("replay", "no.csv"), "no.csv: (file): no such file; expected a recording"),
         (("record", "--out", "x.txt"), "expected .parquet or .csv"),
@@ -235,7 +235,7 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(arguments: tuple[
 def test_a_configuration_that_sets_nothing_is_called_empty(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "railwatch.yaml"
     path.write_text("# data_dir: /srv\n")
-    assert run("config", "check", str(path))[:2] == (0, f"{path}: empty: every key has its default\n")
+    assert run("config", "check", str(path))[:2] == (0, f"{path}: no problems (empty file, all defaults apply)\n")
     path.write_text("data_dir: /srv\n")
     assert run("config", "check", str(path))[:2] == (0, f"{path}: no problems\n")
 

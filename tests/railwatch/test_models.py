@@ -38,7 +38,7 @@ def test_an_error_in_time_that_was_stated_to_be_healthy_is_reported(run: Run, tm
     xid = event_of(at_s=60.0, code=79, entity_id="gpu:GPU-1")
     status, text, _ = run("models", "calibrate", str(recorded(tmp_path / "a.parquet", hours=0.1, events=(xid,))))
     assert status == 1  # six minutes are too little for any limit
-    assert "found all the same, 1 time: " in text
+    assert "finding in healthy time, 1x: " in text
     assert "gpu:GPU-1 by gpu_errors" in text
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_is_missing_is_reported_where_it_is_named(tmp_path: Path, ru
     config = tmp_path / "railwatch.yaml"
     config.write_text("analytics:\n  thresholds: nowhere.yaml\n")
     status, out, err = run("config", "check", str(config))
-    expected = "expected one that railwatch models calibrate wrote"
+    expected = "expected a file written by railwatch models calibrate"
     assert (status, out) == (2, "")
     assert err == f"{config}:2: analytics.thresholds: no file 'nowhere.yaml'; {expected}\n"
 

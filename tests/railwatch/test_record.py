@@ -12,7 +12,7 @@ from agent.recorder.triggers import BY_HAND
 from agent.recorder.unpacking import contents_of
 from agent.recorder.writing import Result
 from railwatch.cli.printing import describe
-from railwatch.cli.record import _wish, record
+from railwatch.cli.record import _requested, record
 from railwatch.cli.recordings import list_command
 from railwatch.cli.run_folder import open_records
 from railwatch.processes.recorder import RecordingReporter
@@ -45,7 +45,7 @@ def test_whoever_asked_for_a_recording_is_reported_that_it_cannot_be_written(con
     order = RecordingJob(name="a", contents=contents_of([], {}), meta=run_meta(context).with_about(about))
     teller.hear(Result(order=order, why=FULL))
     with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; it waits in memory until there is room$"):
-        _wish(context, FakeClock())
+        _requested(context, FakeClock())
     (told,) = RecordJournalReader(context.journal_path("recorder")).read()
     assert isinstance(told, Event)
     assert FULL in told.message
@@ -54,13 +54,13 @@ def test_whoever_asked_for_a_recording_is_reported_that_it_cannot_be_written(con
 
 def test_on_a_full_disk_no_recording_is_asked_for(context: RunContext) -> None:
     with full_disk(), pytest.raises(EnvironmentLacksError, match="data/recordings: No space left on device"):
-        _wish(context, FakeClock())
+        _requested(context, FakeClock())
     assert not list(wishes_dir(context.run_dir).iterdir())
 
 
 def test_a_recorder_that_states_nothing_is_reported_by_the_folder_of_recordings(context: RunContext) -> None:
-    with pytest.raises(EnvironmentLacksError, match="data/recordings: the flight recorder has written nothing"):
-        _wish(context, FakeClock())
+    with pytest.raises(EnvironmentLacksError, match="data/recordings: the flight recorder wrote no recording"):
+        _requested(context, FakeClock())
 
 
 def test_a_recording_of_no_length_and_one_over_a_file_are_refused(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_recording_of_no_length_and_one_over_a_file_are_refused(tmp_path: Path
     there.write_text("of yesterday")
     with pytest.raises(typer.BadParameter, match="--duration 0s records nothing"):
         record(tmp_path / "b.parquet", 0.0, data_dir=tmp_path)
-    with pytest.raises(typer.BadParameter, match="exists; expected a name that is free, or --force"):
+    with pytest.raises(typer.BadParameter, match="exists; expected a new file name, or --force"):
         record(there, None, data_dir=tmp_path)
     with pytest.raises(EnvironmentLacksError, match="railwatch is not running here"):
         record(there, None, force=True, data_dir=tmp_path)

@@ -93,7 +93,7 @@ def test_what_a_recording_lacks_is_shown(run: Run, tmp_path: Path) -> None:
         )
     _, whole, _ = run("recordings", "show", str(tmp_path / "whole.parquet"))
     _, lacks, _ = run("recordings", "show", str(tmp_path / "lacks.parquet"))
-    said = [line for line in lacks.splitlines() if "12 rows were overwritten" in line or "first 3.5 s" in line]
+    said = [line for line in lacks.splitlines() if "12 rows lost: overwritten" in line or "first 3.5 s" in line]
     assert len(said) == len(lacks.splitlines()) - len(whole.splitlines()) == 2
 
 

@@ -129,7 +129,7 @@ class SteppedClock:
 def test_a_long_check_states_how_far_it_is_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     pace = ProgressLog(SteppedClock())
     for done in range(1, 6):
-        pace.told(f"{done} of 5 rows")
+        pace.update(f"{done} of 5 rows")
     assert capsys.readouterr() == ("", "railwatch: 2 of 5 rows\nrailwatch: 4 of 5 rows\n")
 
 

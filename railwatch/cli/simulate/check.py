@@ -38,7 +38,7 @@ def check(
         for result in check_rows(table, rows):
             results.append(result)
             if not console.is_terminal and len(results) < len(rows):
-                pace.told(f"{len(results)} of {len(rows)} rows")
+                pace.update(f"{len(results)} of {len(rows)} rows")
             progress.update(task, advance=1, description=result.row.id)
             if as_json:
                 print_json(_fields(result))

@@ -1,4 +1,4 @@
-"""What ``railwatch doctor`` finds in the GPU driver, as rows: GPUs, signals, calls, and how often sensors update."""
+"""Rows of ``railwatch doctor`` about the GPU driver: GPUs, signals, calls and sensor update periods."""
 
 from collections.abc import Mapping
 
@@ -6,13 +6,13 @@ from agent.driver.nvml import NvmlDriver
 from agent.driver.nvml_library import Answer
 from agent.driver.probe import UpdatePeriod, measure_update_period, probe
 from analytics.precision import precision_of
-from railwatch.cli.diagnosis import Fields
+from railwatch.cli.doctor_report import Fields
 from telemetry.clock import Clock
 from telemetry.signals import RateClass
 
 
 def probe_rows(driver: NvmlDriver) -> list[Fields]:
-    """Read everything a few times; gives a row for each GPU, for each signal of each, and for each driver call."""
+    """Read everything a few times and return a row for each GPU, signal and driver call."""
     found = probe(driver)
     pipes: dict[str, dict[str, float]] = {gpu.uuid: {} for gpu in driver.gpus()}
     for item in found.signals:
@@ -47,7 +47,7 @@ def probe_rows(driver: NvmlDriver) -> list[Fields]:
 
 
 def _gpu_rows(driver: NvmlDriver, pipes: Mapping[str, dict[str, float]]) -> list[Fields]:
-    """Return the GPUs that answer, then those that the driver counts beside them."""
+    """Return a row for each GPU that answers, then one for each GPU that was lost."""
     answering = [
         {
             "kind": "gpu",
@@ -64,7 +64,7 @@ def _gpu_rows(driver: NvmlDriver, pipes: Mapping[str, dict[str, float]]) -> list
 
 
 def period_rows(driver: NvmlDriver, clock: Clock, duration_s: float) -> list[Fields]:
-    """Poll so long; gives a row for each signal of each GPU that can be read, also where no change was seen."""
+    """Poll for this long and return a row for each readable signal of each GPU, also if it did not change."""
     periods = [
         period
         for rate in RateClass
