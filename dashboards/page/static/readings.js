@@ -134,11 +134,23 @@ function margin(gpu) {
   return now === null || limit === null ? null : limit - now;
 }
 
+/** Reasons for a lower clock: the caps that railwatch has in force, then the reason bits of the driver. */
 function heldBack(gpu) {
   const bits = read(gpu, "throttle_reasons");
   if (bits === null) return read(gpu, "pci_present") === 0 ? "off the bus" : UNKNOWN;
   const names = Object.entries(state.labels.throttle_bits).filter(([bit]) => Math.floor(bits / bit) % 2 === 1);
-  return names.map(([, name]) => name).join(", ") || "nothing";
+  return [...ownCaps(gpu), ...names.map(([, name]) => name)].join(", ") || "nothing";
+}
+
+/** The lowest clock cap and the lowest power cap of railwatch on a GPU, as texts. */
+function ownCaps(gpu) {
+  const held = state.records.actions.filter(
+    (action) => action.entity_id === gpu.id && state.labels.in_force.includes(action.state) && action.wanted !== null,
+  );
+  return ["MHz", "W"].flatMap((unit) => {
+    const settings = held.filter((action) => action.unit === unit).map((action) => action.wanted);
+    return settings.length ? [`railwatch cap ${quantity(Math.min(...settings), unit)}`] : [];
+  });
 }
 
 function drawFigures() {
