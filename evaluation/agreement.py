@@ -6,16 +6,16 @@ Railwatch promotes nothing itself; a person raises the mode in the configuration
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rules.engine.operator_events import Say, word_of
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
-from telemetry.records import Decision, Event, Verdict
+from telemetry.commands import Command, CommandVerb
+from telemetry.records import Decision, Verdict
 
 # heuristic: two weeks hold ten working days and two weekends of load, and one wrong in twenty is what people bear.
 DAYS_MIN, AGREED_MIN = 14.0, 0.95
 _DAY_NS = 86_400 * NS_PER_S
-_TOLD = frozenset({Verdict.OBSERVE, Verdict.RECOMMEND, Verdict.PENDING})
-_YES, _NO = frozenset({Say.AGREE, Say.APPROVE}), frozenset({Say.DISAGREE, Say.REJECT})
+_REPORTED = frozenset({Verdict.OBSERVE, Verdict.RECOMMEND, Verdict.PENDING})
+_YES, _NO = frozenset({CommandVerb.AGREE, CommandVerb.APPROVE}), frozenset({CommandVerb.DISAGREE, CommandVerb.REJECT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,36 +24,35 @@ class Agreement:
 
     action: str
     days: float
-    told: int
+    reported: int
     judged: int
     agreed: int
     ready: bool
     lacks: str
 
 
-def agreements_of(decisions: Sequence[Decision], events: Sequence[Event], *, now_ns: int) -> tuple[Agreement, ...]:
+def agreements_of(decisions: Sequence[Decision], commands: Sequence[Command], *, now_ns: int) -> tuple[Agreement, ...]:
     """Return the agreement of each class that a decision was kept of; the last word on a decision counts."""
-    last: dict[str, Say] = {}
-    for event in sorted(events, key=lambda item: item.time_ns):
-        word = word_of(event)
-        if word is not None and word.say in _YES | _NO:
-            last[word.decision_id] = word.say
+    last: dict[str, CommandVerb] = {}
+    for command in sorted(commands, key=lambda item: item.time_ns):
+        if command.verb in _YES | _NO:
+            last[command.subject] = command.verb
     found = []
     for action in ActionClass:
-        own = [one for one in decisions if one.action == action.value and (one.verdict in _TOLD or one.id in last)]
+        own = [one for one in decisions if one.action == action.value and (one.verdict in _REPORTED or one.id in last)]
         if not own:
             continue
         since_ns = min(one.time_ns for one in own)
-        said = [last[one.id] for one in own if one.id in last]
-        agreed = sum(say in _YES for say in said)
+        verdicts = [last[one.id] for one in own if one.id in last]
+        agreed = sum(verdict in _YES for verdict in verdicts)
         days = (now_ns - since_ns) / _DAY_NS
-        lacks = _lacks(days, agreed, len(said))
+        lacks = _lacks(days, agreed, len(verdicts))
         found.append(
             Agreement(
                 action=action.value,
                 days=days,
-                told=len(own),
-                judged=len(said),
+                reported=len(own),
+                judged=len(verdicts),
                 agreed=agreed,
                 ready=not lacks,
                 lacks=lacks,

@@ -39,11 +39,11 @@ def seen_in(read: Recording, limits: DetectorLimits, healthy: Healthy) -> Iterat
     for frame in (*read.frames(window_ns=STEP_NS), None):
         if waiting and (frame is None or int(frame.time_ns[0]) // STEP_NS != int(waiting[0].time_ns[0]) // STEP_NS):
             now_ns = max(int(one.time_ns[-1]) for one in waiting)
-            told = [event for event in events if event.time_ns <= now_ns]
-            events = events[len(told) :]
-            state = panel.take_events(state, told)
+            reported = [event for event in events if event.time_ns <= now_ns]
+            events = events[len(reported) :]
+            state = panel.take_events(state, reported)
             state, findings = panel.step(state, waiting, topology)
-            state, of_events = panel.step_events(state, told, now_ns, topology)
+            state, of_events = panel.step_events(state, reported, now_ns, topology)
             healthy = healthy.after(panel, state, limits, now_ns)
             raised = tuple(one for one in (*findings, *of_events) if one.status is FindingStatus.RAISED)
             yield Seen(time_ns=now_ns, healthy=healthy, raised=raised)

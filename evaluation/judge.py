@@ -11,7 +11,7 @@ from telemetry.records import Incident
 
 
 class Judge:
-    """Gives the incidents of rows as they come; rules, which need a node to act on, have no part in it."""
+    """Source of the incidents of rows as they come; rules, which need a node to act on, have no part in it."""
 
     def __init__(self, specs: Sequence[TableSpec], topology: Topology) -> None:
         self._topology = topology

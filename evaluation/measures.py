@@ -76,24 +76,24 @@ def longest(values: Sequence[float]) -> Measured:
     return Measured(value=max(values)) if values else NOTHING
 
 
-def brier_score(told: Sequence[float], happened: Sequence[bool]) -> Measured:
+def brier_score(reported: Sequence[float], happened: Sequence[bool]) -> Measured:
     """Return the Brier score with the bounds of a bootstrap over events."""
-    return _scored(brier, told, happened)
+    return _scored(brier, reported, happened)
 
 
-def calibration_error(told: Sequence[float], happened: Sequence[bool]) -> Measured:
+def calibration_error(reported: Sequence[float], happened: Sequence[bool]) -> Measured:
     """Return the expected calibration error with the bounds of a bootstrap over events."""
-    return _scored(expected_calibration_error, told, happened)
+    return _scored(expected_calibration_error, reported, happened)
 
 
 def _scored(
-    measure: Callable[[FloatArray, MaskArray], float], told: Sequence[float], happened: Sequence[bool]
+    measure: Callable[[FloatArray, MaskArray], float], reported: Sequence[float], happened: Sequence[bool]
 ) -> Measured:
-    if not told:
+    if not reported:
         return NOTHING
-    said, was = np.array(told, dtype=np.float64), np.array(happened, dtype=np.bool_)
-    rows = np.random.default_rng(0).integers(len(said), size=(_DRAWS, len(said)))
-    return _bounded(measure(said, was), np.array([measure(said[drawn], was[drawn]) for drawn in rows]))
+    predicted, was = np.array(reported, dtype=np.float64), np.array(happened, dtype=np.bool_)
+    rows = np.random.default_rng(0).integers(len(predicted), size=(_DRAWS, len(predicted)))
+    return _bounded(measure(predicted, was), np.array([measure(predicted[drawn], was[drawn]) for drawn in rows]))
 
 
 def _bounded(value: float, drawn: FloatArray) -> Measured:

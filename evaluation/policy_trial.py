@@ -76,8 +76,8 @@ def try_out(read: Recording, settings: PipelineSettings, *, done: Sequence[Recor
 
     `done` stands in for the recording's own records where they are known from elsewhere, such as the store of the run.
     """
-    rails = replace(settings.rails, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
-    would = answers_of(tuple(replayed(read, replace(settings, rails=rails))))
+    limits = replace(settings.action_limits, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+    would = answers_of(tuple(replayed(read, replace(settings, action_limits=limits))))
     was = answers_of(read.records if done is None else done)
     return Trial(rows=tuple(beside(would, was)), unjudged=tuple(unjudged(read, settings)))
 
@@ -95,7 +95,7 @@ def answers_of(records: Sequence[Record]) -> tuple[Answer, ...]:
             policy_id=item.rule,
             action=item.action,
             targets=item.targets,
-            setting=next((v for v in (item.clock_mhz, item.power_limit_w, item.fan_ratio) if v is not None), None),
+            setting=item.setting,
             verdict=item.verdict,
             reason=item.reason,
             came=", ".join(dict.fromkeys(states.get(item.id, ()))),
@@ -138,10 +138,10 @@ def unjudged(read: Recording, settings: PipelineSettings) -> Iterator[str]:
         yield f"no signals for these detectors, so their causes were not judged: {', '.join(sorted(idle))}"
     supplies = [spec for spec in specs if spec.kind is EntityKind.SUPPLY]
     if not supplies:
-        yield "no supply telemetry: nothing could be said of sags, joints or the clock that holds a voltage"
+        yield "no supply telemetry: nothing is known of sags, joints or the clock that holds a voltage"
     elif not any("current_a" in spec.signals for spec in supplies):
         yield "no supply currents: no source resistance, so that a hold_v fell back on its fraction"
     if not read.meta.config.get("supported_mhz"):
-        yield "the recording does not say which clocks the GPUs support: no cap could be computed"
+        yield "the recording does not hold the supported clocks of the GPUs: no cap could be computed"
     if not any(isinstance(record, Decision) for record in read.records):
         yield "the recording holds no decisions of its own: nothing to set beside"

@@ -9,8 +9,9 @@ from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.retracing import Trace, retrace
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import tables_of
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
+from telemetry.commands import Command
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording import Recording
@@ -23,7 +24,7 @@ WINDOW_NS = 50_000_000
 
 def recommending(settings: PipelineSettings) -> PipelineSettings:
     """Return the settings of a replay: nothing can be carried out, so that every decision says what would be."""
-    return replace(settings, rails=Rails(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
+    return replace(settings, action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
 
 
 def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WINDOW_NS) -> Iterator[Record]:
@@ -69,13 +70,13 @@ def _trace(read: Recording) -> Trace | None:
     whole = {spec.name: frame for spec in read.tables if (frame := _whole(read, spec)) is not None}
     if STEPS not in whole or np.any(np.diff(whole[STEPS].values[:, 0, : len(tables_of(steps))], axis=0) < 0):
         return None
-    events = [record for record in read.records if isinstance(record, Event)]
+    reports = [record for record in read.records if isinstance(record, Event | Command)]
     order = read.meta.about.get("event_order", [])
     return Trace(
         steps=whole[STEPS],
         tables={name: whole[name] for name in tables_of(steps) if name in whole},
         first_rows=first_rows,
-        events=[events[place] for place in order] if sorted(order) == list(range(len(events))) else events,
+        reports=[reports[place] for place in order] if sorted(order) == list(range(len(reports))) else reports,
         actions=[record for record in read.records if isinstance(record, Action)],
     )
 
@@ -93,7 +94,7 @@ def _whole(read: Recording, spec: TableSpec) -> Frame | None:
 
 
 def _records(pipeline: Pipeline, read: Recording, window_ns: int) -> Iterator[Record]:
-    events = [record for record in read.records if isinstance(record, Event)]
+    reports = [record for record in read.records if isinstance(record, Event | Command)]
     waiting: list[Frame] = []
     window = None
     for frame in read.frames(window_ns=window_ns):
@@ -101,19 +102,19 @@ def _records(pipeline: Pipeline, read: Recording, window_ns: int) -> Iterator[Re
             continue
         here = int(frame.time_ns[0]) // window_ns
         if window is not None and here != window:
-            yield from _step(pipeline, waiting, events)
+            yield from _step(pipeline, waiting, reports)
             waiting = []
         window = here
         waiting.append(frame)
     if waiting:
-        yield from _step(pipeline, waiting, events)
-    for event in events:  # told when no row came any more
-        yield from pipeline.step((), (event,), event.time_ns).records
+        yield from _step(pipeline, waiting, reports)
+    for report in reports:  # made when no row came any more
+        yield from pipeline.step((), (report,), report.time_ns).records
 
 
-def _step(pipeline: Pipeline, frames: list[Frame], events: list[Event]) -> tuple[Record, ...]:
+def _step(pipeline: Pipeline, frames: list[Frame], reports: list[Event | Command]) -> tuple[Record, ...]:
     now_ns = max(int(frame.time_ns[-1]) for frame in frames)
-    told = []
-    while events and events[0].time_ns <= now_ns:
-        told.append(events.pop(0))
-    return pipeline.step(frames, told, now_ns).records
+    due = []
+    while reports and reports[0].time_ns <= now_ns:
+        due.append(reports.pop(0))
+    return pipeline.step(frames, due, now_ns).records

@@ -67,7 +67,7 @@ ANSWERS: dict[FaultClass, Answer] = {
     ),
     FaultClass.SENSOR_FAULT: Answer(
         means="a sensor is wrong, what it measures is not",
-        would_disprove="a meter that shows what the sensor says",
+        would_disprove="a meter that agrees with the sensor",
         check="the value against a meter; until then trust nothing that rests on it",
     ),
     FaultClass.EXPORTER_FAULT: Answer(
@@ -76,7 +76,7 @@ ANSWERS: dict[FaultClass, Answer] = {
         check="the collector's process and log; nvidia-smi or ipmitool by hand",
     ),
     FaultClass.NO_ELECTRICAL_EVIDENCE: Answer(
-        means="a GPU was lost, and nothing on the supply side says why",
+        means="a GPU was lost, and nothing on the supply side explains it",
         would_disprove="a dip in a faster recording of the rail at the moment of the loss",
         check="kernel log, PCI device, seat; change no supply on a hunch",
     ),

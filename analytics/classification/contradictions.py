@@ -51,6 +51,6 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     Contradiction(sign=Sign.LOST, present=True, against=(EXPORTER, HANG), why="a GPU alone is gone"),
     Contradiction(sign=Sign.ALL_SILENT, present=True, against=(BARE,), why="all fell silent at once"),
     Contradiction(
-        sign=Sign.DISAGREES, present=True, against=_ELECTRICAL, why="the sensor that says so contradicts the others"
+        sign=Sign.DISAGREES, present=True, against=_ELECTRICAL, why="the sensor that reports it contradicts the others"
     ),
 )

@@ -81,7 +81,7 @@ class Scene:
 def observations(scene: Scene) -> tuple[Observation, ...]:
     """Return each sign once, in the order in which they began; the earliest telling of a sign that is there counts."""
     first: dict[Sign, Observation] = {}
-    told = chain(
+    reported = chain(
         *(_of_finding(finding, scene.kinship) for finding in (*scene.own, *scene.beside)),
         _together(scene),
         _of_brake(scene),
@@ -90,22 +90,22 @@ def observations(scene: Scene) -> tuple[Observation, ...]:
         _of_silence(scene),
         *(_of_event(event, scene) for event in scene.events),
     )
-    for one in told:
+    for one in reported:
         known = first.get(one.sign)
         if known is None or (one.present, -one.since_ns) > (known.present, -known.since_ns):
             first[one.sign] = one
     return tuple(sorted(first.values(), key=lambda one: (one.since_ns, one.sign)))
 
 
-def _seen(sign: Sign, since_ns: int, words: str, *, present: bool = True) -> Observation:
-    return Observation(sign=sign, present=present, since_ns=since_ns, words=words)
+def _seen(sign: Sign, since_ns: int, text: str, *, present: bool = True) -> Observation:
+    return Observation(sign=sign, present=present, since_ns=since_ns, text=text)
 
 
 def _of_finding(finding: Finding, kinship: Kinship) -> Iterator[Observation]:
     since_ns, name = finding.since_ns, kinship.name(finding.entity_id)
     sign = _PLAIN_SIGNS.get(finding.cause)
     if sign is not None:
-        yield _seen(sign, since_ns, f"{_said(finding.cause)} on {name}{_numbers(finding)}")
+        yield _seen(sign, since_ns, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
     if finding.cause is Cause.LOOSE_MODULE:
         yield _seen(Sign.LINKS_OF_ONE, since_ns, f"the errors stay with {name}")
     if finding.cause is Cause.GPU_ERROR:
@@ -118,8 +118,8 @@ def _of_finding(finding: Finding, kinship: Kinship) -> Iterator[Observation]:
         if ratio >= _RISEN_RATIO:
             yield _seen(Sign.RESISTANCE_UP, since_ns, f"source resistance {ratio:.2f} x its baseline on {name}")
         elif ratio <= _AS_BEFORE_RATIO:
-            words = f"source resistance as before on {name} ({ratio:.2f} x)"
-            yield _seen(Sign.RESISTANCE_UP, since_ns, words, present=False)
+            text = f"source resistance as before on {name} ({ratio:.2f} x)"
+            yield _seen(Sign.RESISTANCE_UP, since_ns, text, present=False)
     threads = finding.number("thread_ratio")
     if threads is not None and threads >= _SPINNING_RATIO:
         yield _seen(Sign.THREADS_SPIN, since_ns, f"a driver thread takes {threads:.0%} of a processor on {name}")
@@ -146,20 +146,20 @@ def _of_brake(scene: Scene) -> Iterator[Observation]:
     """Yield that a brake is all that there is, where somebody measures the supply."""
     brakes = [one for one in scene.own if one.cause is Cause.POWER_BRAKE]
     if brakes and scene.fed_seen and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
-        words = "the supply side is measured and shows nothing beside the brake"
-        yield _seen(Sign.BRAKE_ALONE, min(one.since_ns for one in brakes), words)
+        text = "the supply side is measured and shows nothing beside the brake"
+        yield _seen(Sign.BRAKE_ALONE, min(one.since_ns for one in brakes), text)
 
 
 def _of_heat(scene: Scene) -> Iterator[Observation]:
     warm = _group(one for one in (*scene.own, *scene.siblings) if one.cause is Cause.THERMAL_MARGIN)
     if len(warm) > 1:
-        words = f"{_named(warm, scene.kinship)} near their limit together"
-        yield _seen(Sign.SEVERAL_HOT, min(one.since_ns for one in warm), words)
+        text = f"{_named(warm, scene.kinship)} near their limit together"
+        yield _seen(Sign.SEVERAL_HOT, min(one.since_ns for one in warm), text)
     for one in scene.own:
         grown = one.number("grows_with_power_ratio")
         if grown is not None and not _CONSTANT_RATIO < grown < _GROWS_RATIO:
-            words = f"{max(grown, 0.0):.0%} of the excess of {scene.kinship.name(one.entity_id)} grows with power"
-            yield _seen(Sign.HEAT_GROWS_WITH_POWER, one.since_ns, words, present=grown >= _GROWS_RATIO)
+            text = f"{max(grown, 0.0):.0%} of the excess of {scene.kinship.name(one.entity_id)} grows with power"
+            yield _seen(Sign.HEAT_GROWS_WITH_POWER, one.since_ns, text, present=grown >= _GROWS_RATIO)
 
 
 def _of_loss(scene: Scene) -> Iterator[Observation]:
@@ -178,13 +178,13 @@ def _of_loss(scene: Scene) -> Iterator[Observation]:
         off_bus = one.number("pci_present") == 0 or one.number("code") == _XID_OFF_THE_BUS
         if off_bus or one.number("pci_present") == 1:
             name = scene.kinship.name(one.entity_id)
-            words = f"{name} is off its bus" if off_bus else f"the PCI device of {name} is still there"
-            yield _seen(Sign.OFF_BUS, one.since_ns, words, present=off_bus)
+            text = f"{name} is off its bus" if off_bus else f"the PCI device of {name} is still there"
+            yield _seen(Sign.OFF_BUS, one.since_ns, text, present=off_bus)
     before = [one for one in scene.beside if one.cause in ELECTRICAL_SIGNS]
     if before:
         earliest = min(before, key=lambda one: (one.since_ns, one.id))
-        words = f"{_said(earliest.cause)} on {scene.kinship.name(earliest.entity_id)} about the time of the loss"
-        yield _seen(Sign.ELECTRICAL, earliest.since_ns, words)
+        text = f"{_stated(earliest.cause)} on {scene.kinship.name(earliest.entity_id)} about the time of the loss"
+        yield _seen(Sign.ELECTRICAL, earliest.since_ns, text)
     elif scene.fed_seen:
         yield _seen(Sign.ELECTRICAL, first_ns, "the supply side is measured and shows nothing", present=False)
 
@@ -251,12 +251,12 @@ def _named(group: Iterable[Finding], kinship: Kinship) -> str:
     return f"{', '.join(names[:_MAX_NAMES])}{more}"
 
 
-def _said(cause: Cause) -> str:
+def _stated(cause: Cause) -> str:
     return cause.value.replace("_", " ")
 
 
 # The numbers that are worth a place in one line, by name, and how each is written.
-_TELLING: dict[str, str] = {
+_DISTINGUISHING: dict[str, str] = {
     "resistance_ratio": "{:.2f} x its baseline",
     "fallen_v": "{:.2f} V lower",
     "minimum_v": "down to {:.2f} V",
@@ -269,9 +269,11 @@ _TELLING: dict[str, str] = {
 
 def _numbers(finding: Finding) -> str:
     ratio = _resistance_ratio(finding) if finding.number("resistance_ratio") is None else None
-    told = [] if ratio is None else [_TELLING["resistance_ratio"].format(ratio)]
-    told += [words.format(value) for name, words in _TELLING.items() if (value := finding.number(name)) is not None]
-    return f" ({', '.join(told)})" if told else ""
+    reported = [] if ratio is None else [_DISTINGUISHING["resistance_ratio"].format(ratio)]
+    reported += [
+        text.format(value) for name, text in _DISTINGUISHING.items() if (value := finding.number(name)) is not None
+    ]
+    return f" ({', '.join(reported)})" if reported else ""
 
 
 def is_evidence(event: Event) -> bool:

@@ -7,7 +7,7 @@ from telemetry.records import FaultClass
 
 # heuristic: a symptom that five classes share tells half of what its number says; a telling of somebody else, whose
 # clock and wording are not ours, four fifths.
-SYMPTOM, TOLD, FINGERPRINT = 0.5, 0.8, 1.0
+SYMPTOM, REPORTED, FINGERPRINT = 0.5, 0.8, 1.0
 RARE = "assumption: by chance within the same minutes"
 BY_DEFINITION = "the detector's own rule, less what its gates refuse (assumption: 5 to 10 %)"
 SOMETIMES = "assumption: it may, and mostly does not"

@@ -55,7 +55,7 @@ class Contribution:
     """What one sign adds to the score of one class, in natural logarithms, and the words for it."""
 
     gain: float
-    words: str
+    text: str
 
 
 DEFAULT_WEIGHTS = Weights()
@@ -66,15 +66,15 @@ def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS
     """Return the hypotheses, likeliest first; their probabilities add up to 1. Without any sign that is the priors."""
     extras = _extras(observed, weights)
     shares = _softmax(_scores(observed, extras), weights.temperature)
-    told = {cause: share for cause, share in shares.items() if share >= _LEAST_PROBABILITY}
-    total = sum(told.values())
+    reported = {cause: share for cause, share in shares.items() if share >= _LEAST_PROBABILITY}
+    total = sum(reported.values())
     ranked = []
-    for cause in sorted(told, key=lambda one: -told[one]):  # equals keep the order of the table
+    for cause in sorted(reported, key=lambda one: -reported[one]):  # equals keep the order of the table
         parts = [*_plain(cause, observed), *extras.get(cause, ())]
         ranked.append(
             Hypothesis(
                 cause=cause,
-                probability=told[cause] / total,
+                probability=reported[cause] / total,
                 for_=_lines(part for part in parts if part.gain >= _LEAST_GAIN),
                 against=_lines(part for part in parts if part.gain <= -_LEAST_GAIN),
                 would_disprove=ANSWERS[cause].would_disprove,
@@ -109,7 +109,7 @@ def _softmax(scores: dict[FaultClass, float], temperature: float) -> dict[FaultC
 
 
 def _plain(cause: FaultClass, observed: Sequence[Observation]) -> list[Contribution]:
-    return [Contribution(gain=gain_of(one.sign, cause, present=one.present), words=one.words) for one in observed]
+    return [Contribution(gain=gain_of(one.sign, cause, present=one.present), text=one.text) for one in observed]
 
 
 def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
@@ -120,13 +120,13 @@ def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
         first_ns = min(one.since_ns for one in there)
         first = [one.sign for one in there if one.since_ns == first_ns]
         for cause in dict.fromkeys(owner for sign in first if (owner := _OWNER[sign]) is not None):
-            found.setdefault(cause, []).append(Contribution(gain=weights.precedence, words="its evidence came first"))
+            found.setdefault(cause, []).append(Contribution(gain=weights.precedence, text="its evidence came first"))
     seen = {(one.sign, one.present) for one in observed}
     for clash in CONTRADICTIONS:
         if (clash.sign, clash.present) in seen:
             for cause in clash.against:
-                words = f"contradiction: {clash.why}"
-                found.setdefault(cause, []).append(Contribution(gain=-weights.contradiction, words=words))
+                text = f"contradiction: {clash.why}"
+                found.setdefault(cause, []).append(Contribution(gain=-weights.contradiction, text=text))
     return found
 
 
@@ -165,4 +165,4 @@ _GAINS = {present: {row.sign: _gains(row, present=present) for row in ROWS} for 
 
 def _lines(parts: Iterable[Contribution]) -> tuple[str, ...]:
     ordered = sorted(parts, key=lambda part: -abs(part.gain))
-    return tuple(f"{part.words} ({part.gain:+.1f})" for part in ordered)
+    return tuple(f"{part.text} ({part.gain:+.1f})" for part in ordered)

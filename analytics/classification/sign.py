@@ -54,4 +54,4 @@ class Observation:
     sign: Sign
     present: bool
     since_ns: int
-    words: str
+    text: str

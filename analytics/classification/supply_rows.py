@@ -1,7 +1,7 @@
 """The rows of the table that the supply path shows: sags, brakes, resistance, and what supplies tell of themselves."""
 
 from analytics.classification.classes import BARE, INPUT, JOINT, LOST, OVERLOAD, SENSOR, SYNCHRONOUS, UNKNOWN
-from analytics.classification.row import BY_DEFINITION, FINGERPRINT, RARE, SOMETIMES, SYMPTOM, TOLD, Row
+from analytics.classification.row import BY_DEFINITION, FINGERPRINT, RARE, REPORTED, SOMETIMES, SYMPTOM, Row
 from analytics.classification.sign import Sign
 
 SUPPLY_ROWS: tuple[Row, ...] = (
@@ -10,7 +10,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
         weight=SYMPTOM,
         otherwise=(0.01, RARE),
         given=(
-            (JOINT, 0.6, "assumption: only once it is far gone; before that the resistance alone tells"),
+            (JOINT, 0.6, "assumption: only once it is far gone; before that only the resistance shows it"),
             (LOST, 0.7, "assumption: at a load that needs all supplies"),
             (OVERLOAD, 0.9, "assumption: this is how it shows"),
             (SYNCHRONOUS, 0.9, "assumption: this is how it shows"),
@@ -67,7 +67,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
         otherwise=(0.01, "assumption: one false alarm of a CUSUM in a year or less, see docs on source resistance"),
         given=(
             (JOINT, 0.95, BY_DEFINITION),
-            (LOST, 0.3, "N / (N - 1) on N supplies in parallel; mostly told as a lost supply"),
+            (LOST, 0.3, "N / (N - 1) on N supplies in parallel; mostly reported as a lost supply"),
             (UNKNOWN, 0.03, RARE),
         ),
     ),
@@ -100,7 +100,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
         given=(
             (SYNCHRONOUS, 0.9, BY_DEFINITION),
             (OVERLOAD, 0.25, "assumption: an overloaded path dips deepest at a step"),
-            (JOINT, 0.1, "assumption: as for an overloaded path, until the resistance tells"),
+            (JOINT, 0.1, "assumption: as for an overloaded path, until the resistance shows it"),
             (UNKNOWN, 0.03, RARE),
         ),
     ),
@@ -130,7 +130,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
     ),
     Row(
         sign=Sign.SUPPLY_EVENT,
-        weight=TOLD,
+        weight=REPORTED,
         otherwise=(0.01, RARE),
         given=(
             (LOST, 0.5, "IPMI 2.0 table 42-3, power supply: failure (share that is logged: assumption)"),
@@ -141,7 +141,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
     ),
     Row(
         sign=Sign.INPUT_EVENT,
-        weight=TOLD,
+        weight=REPORTED,
         otherwise=(0.005, RARE),
         given=(
             (
@@ -149,7 +149,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
                 0.5,
                 "IPMI 2.0 table 42-3, power supply: input lost or out of range; a UPS on battery (share: assumption)",
             ),
-            (LOST, 0.1, "assumption: a pulled plug is told as input lost too"),
+            (LOST, 0.1, "assumption: a pulled plug is reported as input lost too"),
             (UNKNOWN, 0.01, RARE),
         ),
     ),

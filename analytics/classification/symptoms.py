@@ -60,7 +60,7 @@ SYMPTOMS: dict[Cause, Symptom] = {
     Cause.GPU_ERROR: Symptom(
         means="the driver reported an Xid that asks for something",
         behind=(FaultClass.DRIVER_FAULT, FaultClass.LOOSE_MODULE, FaultClass.NO_ELECTRICAL_EVIDENCE),
-        check="railwatch explain xid CODE says what the code means and what to do",
+        check="railwatch explain xid CODE explains the code and what to do",
     ),
     Cause.FABRIC_ERROR: Symptom(
         means="NVLink or NVSwitch reported an error",

@@ -21,7 +21,7 @@ from analytics.classification.classes import (
     SYNCHRONOUS,
     UNKNOWN,
 )
-from analytics.classification.row import BY_DEFINITION, FINGERPRINT, RARE, SOMETIMES, SYMPTOM, TOLD, Row
+from analytics.classification.row import BY_DEFINITION, FINGERPRINT, RARE, REPORTED, SOMETIMES, SYMPTOM, Row
 from analytics.classification.sign import Sign
 from analytics.classification.supply_rows import SUPPLY_ROWS
 
@@ -42,7 +42,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         sign=Sign.HEAT_GROWS_WITH_POWER,
         weight=FINGERPRINT,
-        otherwise=(0.5, "says nothing"),
+        otherwise=(0.5, "no evidence"),
         given=(
             (INTERFACE, 0.95, "excess = power x extra resistance"),
             (AIR, 0.3, "warm air adds the same at any power; too little air does not"),
@@ -81,7 +81,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         sign=Sign.FAN_EVENT,
-        weight=TOLD,
+        weight=REPORTED,
         otherwise=(0.01, RARE),
         given=((AIR, 0.5, "IPMI 2.0 table 42-3, fan (share that is logged: assumption)"), (UNKNOWN, 0.02, RARE)),
     ),
@@ -198,13 +198,13 @@ ROWS: tuple[Row, ...] = (
         given=(
             (DRIVER, 0.15, "assumption: firmware"),
             (LOOSE, 0.1, SOMETIMES),
-            (BARE, 0.3, "assumption: what the driver says on the way out"),
+            (BARE, 0.3, "assumption: messages of the driver as it unloads"),
             (UNKNOWN, 0.6, "NVIDIA Xid catalogue: memory and other parts of the GPU, which have no class here"),
         ),
     ),
     Row(
         sign=Sign.DRIVER_CHANGED,
-        weight=TOLD,
+        weight=REPORTED,
         otherwise=(0.02, RARE),
         given=((DRIVER, 0.6, "assumption: somebody works on it"), (UNKNOWN, 0.05, RARE)),
     ),
@@ -230,7 +230,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         sign=Sign.COLLECTOR_FAILED,
-        weight=TOLD,
+        weight=REPORTED,
         otherwise=(0.01, RARE),
         given=(
             (EXPORTER, 0.7, "the collector's own word (share: assumption)"),

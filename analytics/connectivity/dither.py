@@ -15,7 +15,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 # heuristic: 60 to 120 MHz move a V100 near its boost clock by some 20 to 45 W, 2 to 4 A at 12 V, and a source of
-# 5 mohm by 10 to 20 mV: below what any load minds, above the 9 mV that remain about a line on a real 12 V feed
+# 5 mΩ by 10 to 20 mV: below what any load minds, above the 9 mV that remain about a line on a real 12 V feed
 # (Oxford GPU_Power_Benchmark).
 MIN_STEP_MHZ, MAX_STEP_MHZ = 60.0, 120.0
 # heuristic: a level must outlast the governor's and the sensor's averaging and stay shorter than heat takes to follow.
@@ -59,7 +59,7 @@ class DitherVerdict:
     """What came of it; numbers are None where too little was seen.
 
     `moves` is True where this GPU's current moves that voltage, False where it surely does not by as much as a source
-    of `least_mohm` would, and None where nobody can tell.
+    of `least_mohm` would, and None where the data cannot decide.
     """
 
     moves: bool | None
@@ -152,7 +152,7 @@ def judge_dither(
         )
     expected_v = least_mohm * 1e-3 * change_a
     if change_v - _SURE * error_v > -expected_v:
-        why = f"{least_mohm:g} mohm would move it by {expected_v * 1e3:.1f} mV, it did not"
+        why = f"{least_mohm:g} mΩ would move it by {expected_v * 1e3:.1f} mV, it did not"
         return _verdict(why, moves=False, numbers=numbers)
     return _verdict("the voltage's own noise hides a change of that size", numbers=numbers)
 

@@ -145,7 +145,7 @@ def _p_value(strength: float, chance: FloatArray) -> float:
 
 
 def _shifts(n_times: int, *, lags: int, wanted: int, seed: int) -> npt.NDArray[np.intp]:
-    """Return distances to shift by, so far that no lag looked at is in reach of another; as many as there is room for."""
+    """Return shift distances so far apart that their lags do not overlap; as many as there is room for."""
     low, high = 2 * lags + 1, n_times - 2 * lags - 1
     if high <= low:
         return np.empty(0, dtype=np.intp)

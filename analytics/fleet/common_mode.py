@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from analytics.connectivity import Kinship
 from analytics.connectivity.topology_cache import Same
-from analytics.detectors.wording import evidence, finding_id
+from analytics.detectors.statements import evidence, finding_id
 from analytics.incidents.families import finding_key
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
@@ -32,7 +32,7 @@ class Shared:
     follows: frozenset[Cause]
     cause: Cause
     together_ns: int
-    words: str
+    text: str
 
 
 # What the mains do reaches all supplies within a cycle; heuristic: nodes see it within seconds, each after its own
@@ -43,14 +43,14 @@ SHARED: tuple[Shared, ...] = (
         follows=frozenset({Cause.INPUT_SAG, Cause.SUPPLY_SAG, Cause.SUPPLY_LOST, Cause.POWER_BRAKE}),
         cause=Cause.INPUT_SAG,
         together_ns=30 * NS_PER_S,
-        words="sag or lose power",
+        text="sag or lose power",
     ),
     Shared(
         kind=EntityKind.FAN,
         follows=frozenset({Cause.AIRFLOW, Cause.THERMAL_MARGIN}),
         cause=Cause.AIRFLOW,
         together_ns=600 * NS_PER_S,
-        words="run warm",
+        text="run warm",
     ),
 )
 
@@ -75,36 +75,36 @@ class CommonMode:
     """Every condition that holds on a node and could come from above, and what is told of those above."""
 
     deviations: tuple[Deviation, ...] = ()
-    told: tuple[Finding, ...] = ()
+    reported: tuple[Finding, ...] = ()
 
     def step(
-        self, findings: Iterable[Finding], now_ns: int, kinship: Kinship, *, heard: frozenset[str]
+        self, findings: Iterable[Finding], now_ns: int, kinship: Kinship, *, seen: frozenset[str]
     ) -> tuple["CommonMode", tuple[Finding, ...]]:
         """Take in findings on nodes' parts, whoever told them; give what they say of feeds and racks.
 
-        `heard` are the nodes that have values now: a silent one is no witness.
+        `seen` are the nodes that have values now: a silent one is no witness.
         """
         after = self._after(findings, now_ns, kinship)
-        told = {one.entity_id: one for one in self.told}
+        reported = {one.entity_id: one for one in self.reported}
         news: list[Finding] = []
         for shared in SHARED:
-            for above, group, n_nodes in _groups(after, shared, kinship, heard):
-                before = told.get(above)
+            for above, group, n_nodes in _groups(after, shared, kinship, seen):
+                before = reported.get(above)
                 made = _worded(above, shared, group, n_nodes, before, now_ns=now_ns, kinship=kinship)
                 if before is None or made.number("nodes") != before.number("nodes"):
-                    told[above] = made
+                    reported[above] = made
                     news.append(made)
-        for above, one in tuple(told.items()):
+        for above, one in tuple(reported.items()):
             still = {other.node for other in after if other.cause in _FOLLOWS[above.partition(":")[0]]}
             if len(still & _nodes_under(above, kinship)) < _LEAST_NODES:
-                del told[above]
+                del reported[above]
                 news.append(_over(one, now_ns, kinship))
-        return CommonMode(deviations=after, told=tuple(told.values())), tuple(news)
+        return CommonMode(deviations=after, reported=tuple(reported.values())), tuple(news)
 
     def explained(self, kinship: Kinship) -> dict[str, tuple[tuple[frozenset[str], int], ...]]:
         """Return by node what is told of what stands above it: causes that follow, and since when at the earliest."""
         found: dict[str, tuple[tuple[frozenset[str], int], ...]] = {}
-        for one in self.told:
+        for one in self.reported:
             shared = next(shared for shared in SHARED if one.entity_id.startswith(f"{shared.kind}:"))
             causes, since_ns = frozenset(cause.value for cause in shared.follows), one.since_ns - shared.together_ns
             for node in _nodes_under(one.entity_id, kinship):
@@ -130,7 +130,7 @@ class CommonMode:
 
 
 def _groups(
-    deviations: Sequence[Deviation], shared: Shared, kinship: Kinship, heard: frozenset[str]
+    deviations: Sequence[Deviation], shared: Shared, kinship: Kinship, seen: frozenset[str]
 ) -> Iterator[tuple[str, list[Deviation], int]]:
     """Yield what stands above several nodes that began together, those, and how many of its nodes were heard.
 
@@ -144,8 +144,8 @@ def _groups(
     for above in sorted(candidates):
         under = _nodes_under(above, kinship)
         group = _together([one for one in own if one.node in under], shared.together_ns)
-        nodes, witnesses = {one.node for one in group}, heard & under | {one.node for one in group}
-        others = heard - under
+        nodes, witnesses = {one.node for one in group}, seen & under | {one.node for one in group}
+        others = seen - under
         elsewhere = len({one.node for one in own} & others) / len(others) if others else 0.0
         share = len(nodes) / max(len(witnesses), 1)
         if len(nodes) >= _LEAST_NODES and share > _MOST and share >= 2 * elsewhere:
@@ -222,13 +222,13 @@ def _worded(
         severity=max((one.severity for one in group), key=lambda one: one.rank),
         score=len(names) / n_nodes,
         summary=(
-            f"{len(names)} of {n_nodes} nodes on {kinship.name(above)} {shared.words} within {apart_s:.0f} s: "
+            f"{len(names)} of {n_nodes} nodes on {kinship.name(above)} {shared.text} within {apart_s:.0f} s: "
             f"{', '.join(names[:_MAX_NAMES])}{more}"
         ),
         evidence=evidence(("nodes", len(names), ""), ("of_nodes", n_nodes, ""), ("apart_s", apart_s, "s")),
     )
 
 
-def _over(told: Finding, now_ns: int, kinship: Kinship) -> Finding:
-    words = f"fewer than {_LEAST_NODES} nodes on {kinship.name(told.entity_id)} deviate"
-    return replace(told, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words)
+def _over(reported: Finding, now_ns: int, kinship: Kinship) -> Finding:
+    text = f"fewer than {_LEAST_NODES} nodes on {kinship.name(reported.entity_id)} deviate"
+    return replace(reported, time_ns=now_ns, status=FindingStatus.CLEARED, summary=text)

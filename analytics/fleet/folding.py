@@ -28,7 +28,7 @@ class Folded:
         now_ns: int,
     ) -> list[Finding]:
         """Take in new findings and those that stand; give what the book is to hear."""
-        explained = common.explained(kinship) if common.told else {}
+        explained = common.explained(kinship) if common.reported else {}
         out: list[Finding] = []
         for finding in findings:
             key = finding_key(finding)
@@ -73,5 +73,5 @@ def _is_explained(finding: Finding, kinship: Kinship, explained: Explained) -> b
 
 
 def _taken_back(finding: Finding, now_ns: int) -> Finding:
-    words = f"{finding.summary}; part of what many nodes show"
-    return replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words)
+    text = f"{finding.summary}; part of what many nodes show"
+    return replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=text)

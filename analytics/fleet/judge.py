@@ -13,7 +13,7 @@ from analytics.detectors.panel import Panel, PanelState
 from analytics.fleet.common_mode import CommonMode
 from analytics.fleet.folding import Folded
 from analytics.fleet.members import Members
-from analytics.fleet.told import NodesTold
+from analytics.fleet.node_reports import NodeReports
 from analytics.fleet.topology import Above, fleet_topology
 from analytics.fleet.window import Held, Window
 from analytics.incidents.book import IncidentBook
@@ -56,7 +56,7 @@ class FleetState:
     topology: Topology
     kinship: Kinship
     common: CommonMode
-    told: NodesTold
+    reported: NodeReports
     book: IncidentBook
     # Findings that are in the book and hold, by key, with their node: what is folded later is taken back there.
     standing: dict[str, tuple[str, Finding]]
@@ -81,7 +81,7 @@ class FleetJudge:
             topology=topology,
             kinship=Kinship.of(topology),
             common=CommonMode(),
-            told=NodesTold(),
+            reported=NodeReports(),
             book=IncidentBook(settings.book),
             standing={},
         )
@@ -90,8 +90,8 @@ class FleetJudge:
         """Judge a window; windows come in order and do not overlap. One that raises is gone, and not met again."""
         state = self.state
         state.until_ns = window.stop_ns
-        heard = window.nodes
-        state.simulated = (state.simulated - heard) | window.simulated
+        seen = window.nodes
+        state.simulated = (state.simulated - seen) | window.simulated
         gone, closed = self._settled(window.stop_ns) if state.members.take(window) else ((), ())
         frames = []
         for kind, held in state.held.items():
@@ -99,10 +99,10 @@ class FleetJudge:
             frames.append(frame)
         state.panel = self.panel.take_events(state.panel, window.events)
         state.panel, found = self.panel.step(state.panel, frames, state.topology)
-        state.told.hear(window.incidents)
-        state.told.forget(window.stop_ns)
+        state.reported.receive(window.incidents)
+        state.reported.forget(window.stop_ns)
         known = [one for one in window.findings if state.kinship.knows(one.entity_id)]
-        state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, heard=heard)
+        state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, seen=seen)
         kept, folded = self._unfolded(found, window.stop_ns)
         unexplained = state.folded.step(kept, state.standing, state.common, state.kinship, window.stop_ns)
         incidents = state.book.step((*unexplained, *above), window.stop_ns, state.topology, window.events)
@@ -128,13 +128,13 @@ class FleetJudge:
         self.settle()
         members = frozenset(state.members.nodes)
         state.simulated &= members
-        state.told.keep(members)
+        state.reported.keep(members)
         gone = []
         for key, (_, finding) in tuple(state.standing.items()):
             if not state.kinship.knows(finding.entity_id):
                 del state.standing[key]
-                words = f"{finding.summary}; silent for so long that it is forgotten"
-                gone.append(replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words))
+                text = f"{finding.summary}; silent for so long that it is forgotten"
+                gone.append(replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=text))
         # The book finds its incidents by where they were.
         return tuple(gone), state.book.step(gone, now_ns, before) if gone else ()
 
@@ -148,7 +148,7 @@ class FleetJudge:
             if finding.status is FindingStatus.CLEARED:
                 if state.standing.pop(key, None) is not None:
                     kept.append(finding)
-            elif state.told.explains(node, finding.cause, finding.entity_id, now_ns):
+            elif state.reported.explains(node, finding.cause, finding.entity_id, now_ns):
                 folded += 1
             else:
                 raised = key in state.standing
@@ -156,9 +156,9 @@ class FleetJudge:
                 kept.append(replace(finding, status=status))
                 state.standing[key] = node, finding
         for key, (node, finding) in tuple(state.standing.items()):
-            if state.told.explains(node, finding.cause, finding.entity_id, now_ns):
+            if state.reported.explains(node, finding.cause, finding.entity_id, now_ns):
                 del state.standing[key]
-                words = f"{finding.summary}; {node} tells of it itself"
-                kept.append(replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words))
+                text = f"{finding.summary}; {node} reports it itself"
+                kept.append(replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=text))
                 folded += 1
         return kept, folded

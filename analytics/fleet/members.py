@@ -25,7 +25,7 @@ class Members:
 
     forget_ns: int
     _by_kind: dict[EntityKind, tuple[Entity, ...]] = field(default_factory=dict)
-    _heard_ns: dict[EntityKind, TimeArray] = field(default_factory=dict)
+    _last_seen_ns: dict[EntityKind, TimeArray] = field(default_factory=dict)
     _taken: dict[EntityKind, tuple[Entity, ...]] = field(default_factory=dict)
 
     def take(self, window: Window) -> bool:
@@ -35,9 +35,9 @@ class Members:
         for kind, table in window.tables.items():
             if table.entities is not self._taken.get(kind):  # the reader gives the same tuple while nobody came
                 changed |= self._welcome(kind, table)
-            heard = np.isfinite(table.values).any(axis=(0, 2))
+            seen = np.isfinite(table.values).any(axis=(0, 2))
             here[kind] = places_among(Same(self._by_kind[kind]), Same(table.entities))
-            self._heard_ns[kind][here[kind][heard]] = window.stop_ns
+            self._last_seen_ns[kind][here[kind][seen]] = window.stop_ns
         return self._forget(window.stop_ns, here) or changed
 
     def specs(self) -> tuple[TableSpec, ...]:
@@ -63,38 +63,38 @@ class Members:
         return tuple(dict.fromkeys(entity.tag("node") or entity.key for entity in self.every))
 
     @property
-    def heard_ns(self) -> Mapping[EntityKind, TimeArray]:
+    def last_seen_ns(self) -> Mapping[EntityKind, TimeArray]:
         """Return when each was last heard, by kind."""
-        return self._heard_ns
+        return self._last_seen_ns
 
-    def restore(self, entities: Iterable[Entity], heard_ns: Mapping[EntityKind, TimeArray]) -> None:
+    def restore(self, entities: Iterable[Entity], last_seen_ns: Mapping[EntityKind, TimeArray]) -> None:
         """Go on with these."""
         by_kind: dict[EntityKind, list[Entity]] = {}
         for entity in entities:
             by_kind.setdefault(entity.kind, []).append(entity)
         self._by_kind = {kind: tuple(own) for kind, own in by_kind.items()}
-        self._heard_ns = {kind: heard_ns[kind].copy() for kind in by_kind}
+        self._last_seen_ns = {kind: last_seen_ns[kind].copy() for kind in by_kind}
 
     def _welcome(self, kind: EntityKind, table: Table) -> bool:
         own = self._by_kind.get(kind, ())
-        told = {entity.id: entity for entity in table.entities}
+        reported = {entity.id: entity for entity in table.entities}
         # A card that was put into another node, or a node into another rack, is now where its newest rows say.
-        every = tuple(({entity.id: entity for entity in own} | told).values())
+        every = tuple(({entity.id: entity for entity in own} | reported).values())
         self._taken[kind], self._by_kind[kind] = table.entities, every
-        before = self._heard_ns.get(kind, np.empty(0, dtype=np.int64))
-        self._heard_ns[kind] = np.concatenate([before, np.zeros(len(every) - len(own), dtype=np.int64)])
+        before = self._last_seen_ns.get(kind, np.empty(0, dtype=np.int64))
+        self._last_seen_ns[kind] = np.concatenate([before, np.zeros(len(every) - len(own), dtype=np.int64)])
         return every != own
 
     def _forget(self, now_ns: int, here: Mapping[EntityKind, npt.NDArray[np.intp]]) -> bool:
         """Forget who is silent for long; who has a row in the window without a value is still here."""
         some = False
-        for kind, heard_ns in self._heard_ns.items():
-            kept = now_ns - heard_ns <= self.forget_ns
+        for kind, last_seen_ns in self._last_seen_ns.items():
+            kept = now_ns - last_seen_ns <= self.forget_ns
             kept[here.get(kind, _NOBODY)] = True
             if not kept.all():
                 own = self._by_kind[kind]
                 self._by_kind[kind] = tuple(own[place] for place in np.flatnonzero(kept).tolist())
-                self._heard_ns[kind] = heard_ns[kept]
+                self._last_seen_ns[kind] = last_seen_ns[kept]
                 self._taken.clear()
                 some = True
         return some

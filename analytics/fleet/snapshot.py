@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from analytics.fleet.common_mode import CommonMode
 from analytics.fleet.judge import FleetJudge, FleetSettings
-from analytics.fleet.told import NodesTold
+from analytics.fleet.node_reports import NodeReports
 from analytics.incidents.book import IncidentBook
 from analytics.shards.packing import archive, opened
 from analytics.shards.panel import pack_panel, unpack_panel
@@ -28,16 +28,16 @@ def pack_judge(judge: FleetJudge) -> bytes:
     """Return a judge's state as bytes."""
     state = judge.state
     arrays: dict[str, npt.NDArray[Any]] = {"panel": np.frombuffer(pack_panel(judge.panel, state.panel), dtype=np.uint8)}
-    for kind, heard_ns in state.members.heard_ns.items():
-        arrays[f"heard {kind}"] = heard_ns
+    for kind, last_seen_ns in state.members.last_seen_ns.items():
+        arrays[f"heard {kind}"] = last_seen_ns
     for kind, held in state.held.items():
-        arrays[f"held {kind}"], arrays[f"told {kind}"] = held.values, held.told_ns
+        arrays[f"held {kind}"], arrays[f"told {kind}"] = held.values, held.reported_ns
     head = {
         "version": VERSION,
         "until_ns": state.until_ns,
         "entities": [asdict(entity) for entity in state.members.every],
         "common": _COMMON.dump_python(state.common, mode="json"),
-        "nodes_told": state.told.snapshot(),
+        "nodes_told": state.reported.snapshot(),
         "simulated": sorted(state.simulated),
         "standing": _STANDING.dump_python(state.standing, mode="json"),
         "folded": _FOLDED.dump_python(state.folded.held, mode="json"),
@@ -49,8 +49,8 @@ def pack_judge(judge: FleetJudge) -> bytes:
 def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]:
     """Return a judge that goes on where the packed one stood, and why its detectors do not, empty where they do.
 
-    Where the detectors have other limits now, they begin anew; members and open incidents go on, and what was active
-    must be told again as after any restart of detectors.
+    Where the detectors have other limits now, they start again; members and open incidents go on, and what was active
+    must be reported again as after any restart of detectors.
 
     Raises
     ------
@@ -62,28 +62,28 @@ def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]
         raise ValueError(f"state of the fleet: version {head.get('version')!r}, expected {VERSION}")
     judge = FleetJudge(settings)
     state = judge.state
-    heard_ns = {kind: arrays[f"heard {kind}"] for kind in EntityKind if f"heard {kind}" in arrays}
-    state.members.restore(_ENTITIES.validate_python(_entities(head)), heard_ns)
+    last_seen_ns = {kind: arrays[f"heard {kind}"] for kind in EntityKind if f"heard {kind}" in arrays}
+    state.members.restore(_ENTITIES.validate_python(_entities(head)), last_seen_ns)
     judge.settle()
     specs = state.members.specs()
-    anew = ""
+    restart_reason = ""
     try:
         state.panel = unpack_panel(judge.panel, specs, arrays["panel"].tobytes())
     except ValueError as err:
-        anew = str(err)
+        restart_reason = str(err)
     for spec in specs:
         held = state.held[spec.kind]
-        held.values[:], held.told_ns[:] = arrays[f"held {spec.kind}"], arrays[f"told {spec.kind}"]
+        held.values[:], held.reported_ns[:] = arrays[f"held {spec.kind}"], arrays[f"told {spec.kind}"]
     state.common = _COMMON.validate_python(head["common"])
-    state.told = NodesTold.restore(head["nodes_told"])
-    state.standing = _STANDING.validate_python({} if anew else head["standing"])
-    state.folded.held = _FOLDED.validate_python({} if anew else head["folded"])
+    state.reported = NodeReports.restore(head["nodes_told"])
+    state.standing = _STANDING.validate_python({} if restart_reason else head["standing"])
+    state.folded.held = _FOLDED.validate_python({} if restart_reason else head["folded"])
     state.simulated = frozenset(head["simulated"])
     state.until_ns = head["until_ns"]
     state.book = IncidentBook.restore(
-        json.loads(head["book"]), now_ns=state.until_ns, settings=settings.book, detectors_go_on=not anew
+        json.loads(head["book"]), now_ns=state.until_ns, settings=settings.book, detectors_go_on=not restart_reason
     )
-    return judge, anew
+    return judge, restart_reason
 
 
 def _entities(head: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ def rack_entity(name: str) -> Entity:
 
 
 def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: Above) -> Topology:
-    """Return who feeds and holds whom; `parts` are tagged with their node, and may have the nodes' own entities in them.
+    """Return the topology of a fleet; `parts` are tagged with their node and may include the node entities.
 
     As on a node, every supply is taken to feed every GPU beside it.
     """
@@ -66,14 +66,14 @@ def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: Above) 
     for name, own in by_node.items():
         edges += _within(named[name], own)
     tops: list[Entity] = []
-    told = above.with_tags(named.values())
-    for feed, members in told.feeds.items():
+    reported = above.with_tags(named.values())
+    for feed, members in reported.feeds.items():
         tops.append(feed_entity(feed))
         for name in members:
             if name in by_node:
                 supplies = [part for part in by_node[name] if part.kind is EntityKind.SUPPLY]
                 edges += [(tops[-1].id, below.id) for below in supplies or (named[name],)]
-    for rack, members in told.racks.items():
+    for rack, members in reported.racks.items():
         tops.append(rack_entity(rack))
         edges += [(tops[-1].id, named[name].id) for name in members if name in by_node]
     entities = (*named.values(), *(part for own in by_node.values() for part in own), *tops)

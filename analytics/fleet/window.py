@@ -65,9 +65,9 @@ class Window:
         """Return the nodes that have a value in it."""
         found: set[str] = set()
         for table in self.tables.values():
-            heard = np.isfinite(table.values).any(axis=(0, 2))
+            seen = np.isfinite(table.values).any(axis=(0, 2))
             names, numbers = _numbered(Same(table.nodes))
-            found.update(names[number] for number in np.unique(numbers[heard]).tolist())
+            found.update(names[number] for number in np.unique(numbers[seen]).tolist())
         return frozenset(found)
 
     def values_by_node(self) -> dict[str, int]:
@@ -82,10 +82,10 @@ class Window:
 
 
 @lru_cache(maxsize=16)
-def places_among(known: Same[tuple[Entity, ...]], told: Same[tuple[Entity, ...]]) -> npt.NDArray[np.intp]:
+def places_among(known: Same[tuple[Entity, ...]], reported: Same[tuple[Entity, ...]]) -> npt.NDArray[np.intp]:
     """Return where the entities of a window stand among those that are known."""
     places = {entity.id: place for place, entity in enumerate(known.it)}
-    return np.array([places[entity.id] for entity in told.it], dtype=np.intp)
+    return np.array([places[entity.id] for entity in reported.it], dtype=np.intp)
 
 
 @lru_cache(maxsize=16)
@@ -102,13 +102,13 @@ class Held:
 
     spec: TableSpec
     values: FloatArray
-    told_ns: TimeArray
+    reported_ns: TimeArray
 
     @staticmethod
     def nothing(kind: EntityKind, entities: tuple[Entity, ...], signals: tuple[str, ...]) -> "Held":
         """Return what holds before the first window."""
         spec = TableSpec(name=f"fleet_{kind}", kind=kind, entities=entities, signals=signals)
-        return Held(spec=spec, values=np.full(spec.shape, np.nan), told_ns=np.zeros(spec.shape, dtype=np.int64))
+        return Held(spec=spec, values=np.full(spec.shape, np.nan), reported_ns=np.zeros(spec.shape, dtype=np.int64))
 
     def under(self, entities: tuple[Entity, ...]) -> "Held":
         """Return what holds for other entities: those that stay keep their values."""
@@ -117,7 +117,7 @@ class Held:
         pairs = [(place, rows[entity.id]) for place, entity in enumerate(entities) if entity.id in rows]
         if pairs:
             here, there = (list(side) for side in zip(*pairs, strict=True))
-            made.values[here], made.told_ns[here] = self.values[there], self.told_ns[there]
+            made.values[here], made.reported_ns[here] = self.values[there], self.reported_ns[there]
         return made
 
     def frame(self, window: Window) -> tuple["Held", Frame]:
@@ -128,11 +128,13 @@ class Held:
         if table is not None and table.entities:
             rows[:, places_among(Same(spec.entities), Same(table.entities))] = table.values
         limits = np.array([hold_ns(spec.kind, name) for name in spec.signals], dtype=np.int64)
-        values, told = self.values, self.told_ns
+        values, reported = self.values, self.reported_ns
         fresh = np.isfinite(rows)
         for row, now_ns in enumerate(times.tolist()):
             new = fresh[row]
-            told = np.where(new, now_ns, told)
-            values = np.where(new, rows[row], np.where(now_ns - told <= limits, values, np.nan))
+            reported = np.where(new, now_ns, reported)
+            values = np.where(new, rows[row], np.where(now_ns - reported <= limits, values, np.nan))
             rows[row] = values
-        return Held(spec=spec, values=values, told_ns=told), Frame(spec=spec, time_ns=times, values=rows, fresh=fresh)
+        return Held(spec=spec, values=values, reported_ns=reported), Frame(
+            spec=spec, time_ns=times, values=rows, fresh=fresh
+        )

@@ -39,7 +39,7 @@ def loss_behind(finding: Finding, losses: Iterable[Case], kinship: Kinship) -> C
     )
 
 
-def told_ahead(lost: Finding, cases: Sequence[Case], kinship: Kinship) -> list[Case]:
+def reflex_noted(lost: Finding, cases: Sequence[Case], kinship: Kinship) -> list[Case]:
     """Return the cases that tell of nothing but what a loss did, which became known after them."""
     return [
         case

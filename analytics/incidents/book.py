@@ -12,7 +12,7 @@ from typing import Any
 from analytics.classification.reading import observations
 from analytics.classification.score import Weights, classify
 from analytics.connectivity import Kinship, root_of
-from analytics.incidents.aftermath import loss_behind, told_ahead
+from analytics.incidents.aftermath import loss_behind, reflex_noted
 from analytics.incidents.book_document import as_document, read_document
 from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.case import Case, Judged, merged, open_case, settled, with_finding
@@ -32,7 +32,7 @@ from analytics.incidents.families import (
 )
 from analytics.incidents.shifted import carried_for, shed_by
 from analytics.incidents.silence import next_change_ns, silence_of
-from analytics.incidents.storm import Openings, folds, joined, places_of, storm_case, storm_words
+from analytics.incidents.storm import Openings, folds, joined, places_of, storm_case, storm_summary
 from analytics.incidents.supply_remark import supply_remark
 from analytics.incidents.surroundings import Surroundings
 from telemetry.clock import NS_PER_S
@@ -82,7 +82,7 @@ class IncidentBook:
         kinship = self._under(topology)
         if not (findings or events or self._cases):
             return ()
-        for node in self._around.hear(events, kinship) if events else ():
+        for node in self._around.receive(events, kinship) if events else ():
             self._news.setdefault(node, set()).update(BESIDE)
         closed: list[Incident] = []
         for finding in sorted(findings, key=lambda one: (one.time_ns, one.entity_id, one.detector)):
@@ -257,7 +257,7 @@ class IncidentBook:
         near = self._near(LOSS, lost.entity_id, kinship) if lost.cause is Cause.GPU_LOST else []
         gone = []
         for home in [case for case in near if case.holds(lost)]:
-            for case in told_ahead(lost, [*near, *self._near(FABRIC, lost.entity_id, kinship)], kinship):
+            for case in reflex_noted(lost, [*near, *self._near(FABRIC, lost.entity_id, kinship)], kinship):
                 self._drop(case, kinship)
                 self._put(merged(self._cases[home.incident.id], case), kinship)
                 gone.append(closed_as(case.incident, now_ns, f"merged into {home.incident.id}"))
@@ -326,7 +326,7 @@ class IncidentBook:
         return tuple(closed_as(case.incident, now_ns, why) for case in over)
 
     def _judge(self, case: Case, now_ns: int, kinship: Kinship) -> Judged:
-        """Return what is likely wrong, whether the supply side shows anything beside a loss, and who asked for quiet."""
+        """Return ranked hypotheses, a remark on the supply side of a loss, and who silenced the incident."""
         node = kinship.top(case.incident.entity_id)
         on_node = [
             self._cases[case_id]
@@ -339,7 +339,7 @@ class IncidentBook:
         # What was over before its silence ended calls nobody when it does.
         silence = silence_of(self._settings.silences, led, kinship, now_ns=now_ns)
         return Judged(
-            headline=storm_words(case, kinship) if case.storm else "",
+            headline=storm_summary(case, kinship) if case.storm else "",
             remark=supply_remark(case, self._near(ELECTRICAL, node, kinship), kinship),
             hypotheses=classify(observations(scene), self._weights),
             silence=silence if case.active else silence or case.incident.silence,

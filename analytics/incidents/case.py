@@ -183,7 +183,7 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
     elif quiet_since_ns is None:
         quiet_since_ns = now_ns
     # An action holds down what was seen, which the lead tells; the fault behind it stands and is in the evidence.
-    told = case.still_wrong if state is IncidentState.OPEN else lead
+    reported = case.still_wrong if state is IncidentState.OPEN else lead
     affected = tuple(sorted({own.entity_id for own in before.findings}))
     stake_gpu_hours = at_stake_gpu_hours(
         n_gpus=_gpus_at_stake(before.entity_id, probability, kinship),
@@ -197,7 +197,7 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         state=state,
         affected=affected,
         impact_gpu_hours=stake_gpu_hours * probability,
-        summary=_summary(told, affected, kinship, judged, held=_held_by(case, state, late=late)),
+        summary=_summary(reported, affected, kinship, judged, held=_held_by(case, state, late=late)),
         loss_probability=probability,
         hypotheses=judged.hypotheses,
         silence=judged.silence,
@@ -224,9 +224,9 @@ def _held_by(case: Case, state: IncidentState, *, late: bool) -> str:
     return "it was over before an action came into force" if late else f"held down by {case.held_by or 'an action'}"
 
 
-def _summary(told: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str) -> str:
-    others = [kinship.name(entity_id) for entity_id in affected if entity_id != told.entity_id]
-    parts = [f"{judged.headline}: {told.summary}" if judged.headline else told.summary]
+def _summary(reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str) -> str:
+    others = [kinship.name(entity_id) for entity_id in affected if entity_id != reported.entity_id]
+    parts = [f"{judged.headline}: {reported.summary}" if judged.headline else reported.summary]
     if others:
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
         parts.append(f"also on {', '.join(others[:_MAX_NAMES])}{more}")

@@ -28,6 +28,6 @@ def unseen(finding: Finding, now_ns: int) -> Finding:
 
 def absent(finding: Finding, now_ns: int) -> Finding:
     """Return a finding as it stands where its GPU is not there after a restart."""
-    words = "; not seen since the restart: GPU not found"
-    summary = finding.summary if finding.summary.endswith(words) else f"{finding.summary}{words}"
+    text = "; not seen since the restart: GPU not found"
+    summary = finding.summary if finding.summary.endswith(text) else f"{finding.summary}{text}"
     return replace(finding, time_ns=max(now_ns, finding.time_ns), status=FindingStatus.UPDATED, summary=summary)

@@ -73,7 +73,7 @@ class Silence:
         return any(fnmatchcase(one if by_id else kinship.name(one), self.entity) for one in line)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Who, until when, why."""
         return f"silenced by {self.who} until {iso_utc(self.until_ns)[:19]}Z: {self.why}"
 
@@ -81,7 +81,7 @@ class Silence:
 def silence_of(silences: Iterable[Silence], incident: Incident, kinship: Kinship, *, now_ns: int) -> str | None:
     """Return the words of the silence that holds longest for an incident, None where none does."""
     held = [one for one in silences if one.covers(incident, kinship, now_ns=now_ns)]
-    return max(held, key=lambda one: (one.until_ns, one.words)).words if held else None
+    return max(held, key=lambda one: (one.until_ns, one.text)).text if held else None
 
 
 def next_change_ns(silences: Sequence[Silence], now_ns: int) -> int | None:

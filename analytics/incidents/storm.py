@@ -84,7 +84,7 @@ def joined(storm: Case, finding: Finding) -> Case:
     return replace(with_finding(storm, finding), storm=tuple(sorted(counts.items())))
 
 
-def storm_words(storm: Case, kinship: Kinship) -> str:
+def storm_summary(storm: Case, kinship: Kinship) -> str:
     """Return that it is a flood, and of what."""
     counts = ", ".join(f"{count} {cause.value}" for cause, count in sorted(storm.storm, key=lambda one: -one[1]))
     total = sum(count for _, count in storm.storm)

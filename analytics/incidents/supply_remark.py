@@ -9,7 +9,7 @@ from telemetry.records import Cause
 
 
 def supply_remark(case: Case, electrical: Sequence[Case], kinship: Kinship) -> str:
-    """Return words for a case of a lost GPU, out of the electrical cases of its node; an empty text for another case."""
+    """Return a remark on the supply side for a lost GPU, from the electrical cases of its node; else an empty text."""
     if case.lead.cause is not Cause.GPU_LOST:
         return ""
     lost_id = case.lead.entity_id

@@ -14,7 +14,7 @@ from telemetry.records import Cause, Event, Finding, FindingStatus, Incident
 # Newest first to stay. heuristic: more than this within minutes says the same many times.
 _MOST_EVENTS, _MOST_FINDINGS = 64, 64
 _BLIND = frozenset({Cause.SENSOR_LOST, Cause.SENSOR_FAULT})
-Told = TypeVar("Told", Event, Finding)
+RecordT = TypeVar("RecordT", Event, Finding)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Surroundings:
     _closed: dict[str, list[Finding]] = field(default_factory=dict)
     _restored: tuple[tuple[Event, ...], tuple[Finding, ...]] = ((), ())
 
-    def hear(self, events: Iterable[Event], kinship: Kinship) -> tuple[str, ...]:
+    def receive(self, events: Iterable[Event], kinship: Kinship) -> tuple[str, ...]:
         """Keep the events that can be evidence; give the nodes that they are about."""
         nodes: dict[str, None] = {}
         for event in events:
@@ -90,12 +90,12 @@ class Surroundings:
         """Put what came from a snapshot in its place."""
         events, closed = self._restored
         self._restored = ((), ())
-        self.hear(events, kinship)
+        self.receive(events, kinship)
         for finding in closed:
             self._closed.setdefault(kinship.top(finding.entity_id), []).append(finding)
 
 
-def _drop_old(store: dict[str, list[Told]], now_ns: int) -> None:
+def _drop_old(store: dict[str, list[RecordT]], now_ns: int) -> None:
     for node, found in tuple(store.items()):
         store[node] = [one for one in found if now_ns - one.time_ns <= BEFORE_NS + AFTER_NS]
         if not store[node]:

@@ -39,20 +39,20 @@ class BusDropReader:
         if not _DRIVER.search(text) and not self._begun:
             return None
         begins = PATTERNS["first_of_three"].search(text)
-        told = PATTERNS["fallen_off_the_bus"].search(text)
-        if begins is not None and told is None:
+        parsed = PATTERNS["fallen_off_the_bus"].search(text)
+        if begins is not None and parsed is None:
             pci = normal_address(begins["pci"])
             if pci is not None:
                 self._begun.append((line, pci, text[begins.start() :]))
                 self._waited_lines = 0
             return None
-        if told is None:
+        if parsed is None:
             self._wait(text)
             return None
         return self._event(line, text)
 
     def _wait(self, text: str) -> None:
-        """Give up on a report that turns out to be another one ("... is not supported by ...")."""
+        """Drop a report that turns out to be another one ("... is not supported by ...")."""
         if not self._begun or "NVRM" not in text:
             return
         self._waited_lines += 1

@@ -78,10 +78,10 @@ def _message(event: KernelEvent) -> str:
     return event.message
 
 
-def _coded(word: str, event: KernelEvent, entry: catalogue.XidEntry | None) -> str:
+def _coded(label: str, event: KernelEvent, entry: catalogue.XidEntry | None) -> str:
     name = "" if entry is None else f" ({entry.name})"
-    said = f": {event.message}" if event.message else ""
-    return f"{word} {event.code}{name}{said}"
+    suffix = f": {event.message}" if event.message else ""
+    return f"{label} {event.code}{name}{suffix}"
 
 
 def _pcie_message(detail: PcieDetail) -> str:

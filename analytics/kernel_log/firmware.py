@@ -63,7 +63,7 @@ class FirmwareRecords:
         if record is None or begins or not 0 <= line - record.line <= REACH_LINES:
             record = _Record(first_line=line, line=line)
         before = record.event
-        record = replace(_told(record, line, body), line=line)
+        record = replace(_reported(record, line, body), line=line)
         self._records[number] = record
         self._records.move_to_end(number)
         if len(self._records) > _RECORDS_MAX:
@@ -71,7 +71,7 @@ class FirmwareRecords:
         return record.event if record.event is not before else None
 
 
-def _told(record: _Record, line: int, body: str) -> _Record:
+def _reported(record: _Record, line: int, body: str) -> _Record:
     """Return the record with what one of its lines says."""
     severity = PATTERNS["record_severity"].match(body)
     if severity is not None:

@@ -79,9 +79,9 @@ class KernelLogParser:
         return tuple(self._unparsed)
 
     def feed(self, line_number: int, text: str) -> tuple[KernelEvent, ...]:
-        """Return the events that a line tells of, mostly none; `line_number` must not fall."""
+        """Return the events of a line, mostly none; `line_number` must not fall."""
         lowered = text.lower()
-        if not any(word in lowered for word in _WORTH_READING) and _STATUS_BIT.search(text) is None:
+        if not any(part in lowered for part in _WORTH_READING) and _STATUS_BIT.search(text) is None:
             return ()
         return tuple(event for part in plain_lines(text) for event in self._read(line_number, part))
 
@@ -107,8 +107,8 @@ class KernelLogParser:
         if record is not None:
             self._pcie.keep(record)
             return (record,)
-        told = read_pcie_line(text, expects_bits=lambda pci: self._pcie.expects(line, pci))
-        return () if told is None else (self._pcie.read(line, told),)
+        parsed = read_pcie_line(text, expects_bits=lambda pci: self._pcie.expects(line, pci))
+        return () if parsed is None else (self._pcie.read(line, parsed),)
 
     def _learn(self, named: re.Match[str]) -> None:
         pci = normal_address(named["pci"])

@@ -22,14 +22,14 @@ from enum import StrEnum
 from analytics.kernel_log.address import ADDRESS, normal_address, requester_address
 from analytics.kernel_log.events import MESSAGE_MAX_CHARS, PcieDetail, PcieSeverity
 
-_SEVERITY_WORDS = r"(?:un)?correct(?:ed|able)(?:\s{0,2}\((?:non-?)?fatal\))?"
+_SEVERITY_NAMES = r"(?:un)?correct(?:ed|able)(?:\s{0,2}\((?:non-?)?fatal\))?"
 # Every repetition is bounded or over one class, so that matching is linear in the line.
 PATTERNS: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern, re.IGNORECASE)
     for name, pattern in {
-        "message_received": rf"(?P<multiple>Multiple )?(?P<severity>{_SEVERITY_WORDS}) error (?:message )?received\b"
+        "message_received": rf"(?P<multiple>Multiple )?(?P<severity>{_SEVERITY_NAMES}) error (?:message )?received\b"
         rf"[: ]{{0,4}}(?:from )?(?:(?P<source>{ADDRESS})|id=(?P<id>[0-9a-f]{{4}})\b)?",
-        "bus_error": rf"PCIe Bus Error:\s{{0,4}}(?:severity=)?(?P<severity>{_SEVERITY_WORDS})"
+        "bus_error": rf"PCIe Bus Error:\s{{0,4}}(?:severity=)?(?P<severity>{_SEVERITY_NAMES})"
         r"(?:,\s{0,4}type=(?P<error_type>[\w ]{1,40}))?(?:,\s{0,4}(?:id=[0-9a-f]{4})?\s?\((?P<agent>[\w ]{1,40})\))?",
         "aer_status": r"aer_status: 0x(?P<status>[0-9a-f]{1,8}), aer_mask: 0x(?P<mask>[0-9a-f]{1,8})",
         "containment": r"(?:DPC )?containment event, status:\s?0x[0-9a-f]{1,8}(?: source:\s?0x(?P<id>[0-9a-f]{4})\b)?"
@@ -141,12 +141,12 @@ def read_pcie_line(text: str, *, expects_bits: Callable[[str], bool]) -> PcieLin
     )
 
 
-def severity_in(words: str) -> PcieSeverity:
-    """Return the grade that words such as ``Uncorrectable (Non-Fatal)`` or ``recoverable`` stand for."""
-    words = words.lower()
-    if words.startswith("correct") or words == "info":
+def severity_in(grade_text: str) -> PcieSeverity:
+    """Return the grade that a text such as ``Uncorrectable (Non-Fatal)`` or ``recoverable`` stand for."""
+    grade_text = grade_text.lower()
+    if grade_text.startswith("correct") or grade_text == "info":
         return PcieSeverity.CORRECTED
-    return PcieSeverity.NONFATAL if "non" in words or words == "recoverable" else PcieSeverity.FATAL
+    return PcieSeverity.NONFATAL if "non" in grade_text or grade_text == "recoverable" else PcieSeverity.FATAL
 
 
 def _line_without_device(text: str) -> PcieLine | None:

@@ -21,19 +21,19 @@ class PcieReports:
         """Whether a report of this device was open a few lines ago."""
         return self._recent(line, pci) is not None
 
-    def read(self, line: int, told: PcieLine) -> KernelEvent:
+    def read(self, line: int, parsed: PcieLine) -> KernelEvent:
         """Return the event of a line: the first of a new report, or what is known with it."""
-        before = self._recent(line, told.pci)
-        if before is None or before.pcie is None or _begins_anew(before.pcie, told):
-            event = self._first(line, told)
+        before = self._recent(line, parsed.pci)
+        if before is None or before.pcie is None or _restarts(before.pcie, parsed):
+            event = self._first(line, parsed)
         else:
-            detail = merged(before.pcie, told.detail)
-            event = replace(before, line=line, message=told.message, pcie=detail, severity=severity_of(detail))
+            detail = merged(before.pcie, parsed.detail)
+            event = replace(before, line=line, message=parsed.message, pcie=detail, severity=severity_of(detail))
         self.keep(event)
         return event
 
     def keep(self, event: KernelEvent) -> None:
-        """Let later lines of the same device join this event's report."""
+        """Keep an event open for later lines of the same device."""
         self._open[event.pci] = event
         self._open.move_to_end(event.pci)
         if len(self._open) > _REPORTS_MAX:
@@ -41,9 +41,9 @@ class PcieReports:
         if event.pcie is not None and event.pcie.severity in (PcieSeverity.NONFATAL, PcieSeverity.FATAL):
             self._uncorrected = event
 
-    def _first(self, line: int, told: PcieLine) -> KernelEvent:
-        detail = told.detail
-        if told.role is Role.OUTCOME and detail.severity is None:
+    def _first(self, line: int, parsed: PcieLine) -> KernelEvent:
+        detail = parsed.detail
+        if parsed.role is Role.OUTCOME and detail.severity is None:
             # "nvidia D: can't recover" is the GPU's share in an error that its port has just reported.
             blamed = self._uncorrected
             if blamed is not None and blamed.pcie is not None and 0 <= line - blamed.line <= REACH_LINES:
@@ -52,9 +52,9 @@ class PcieReports:
             kind=EventKind.AER,
             line=line,
             report_line=line,
-            message=told.message,
+            message=parsed.message,
             severity=severity_of(detail),
-            pci=told.pci,
+            pci=parsed.pci,
             pcie=detail,
         )
 
@@ -63,14 +63,14 @@ class PcieReports:
         return event if event is not None and 0 <= line - event.line <= REACH_LINES else None
 
 
-def _begins_anew(known: PcieDetail, told: PcieLine) -> bool:
-    if told.role is Role.ANNOUNCEMENT:
+def _restarts(known: PcieDetail, parsed: PcieLine) -> bool:
+    if parsed.role is Role.ANNOUNCEMENT:
         return True
-    if told.role is Role.OUTCOME:
-        return told.detail.recovery is not None and told.detail.recovery == known.recovery
-    if told.role is not Role.ERROR:
+    if parsed.role is Role.OUTCOME:
+        return parsed.detail.recovery is not None and parsed.detail.recovery == known.recovery
+    if parsed.role is not Role.ERROR:
         return False
-    other_severity = None not in (known.severity, told.detail.severity) and known.severity != told.detail.severity
+    other_severity = None not in (known.severity, parsed.detail.severity) and known.severity != parsed.detail.severity
     reported = known.service != "firmware" and (known.error_type is not None or known.status is not None)
     return other_severity or reported or known.recovery is not None
 

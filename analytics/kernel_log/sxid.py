@@ -16,7 +16,7 @@ from dataclasses import replace
 from analytics import catalogue
 from analytics.kernel_log.address import ADDRESS, normal_address
 from analytics.kernel_log.events import MESSAGE_MAX_CHARS, REACH_LINES, KernelEvent
-from analytics.kernel_log.xid import link_of, says_fatal
+from analytics.kernel_log.xid import is_fatal, link_of
 from telemetry.records import EventKind, Severity
 
 PATTERNS: Mapping[str, re.Pattern[str]] = {
@@ -52,15 +52,15 @@ class SwitchReports:
             end = matches[index + 1].start() if index + 1 < len(matches) else len(text)
             message = text[match.end() : end].strip(" ,\t\"'`")[:MESSAGE_MAX_CHARS]
             yield self._report(line, pci, int(match["code"]), message)
-        told = PATTERNS["sxid_of_fabric_manager"].search(text)
-        if told is not None:
-            port = told["port"]
+        parsed = PATTERNS["sxid_of_fabric_manager"].search(text)
+        if parsed is not None:
+            port = parsed["port"]
             yield _event(
                 line=line,
-                pci=normal_address(told["pci"]) if told["pci"] else None,
-                code=int(told["code"]),
-                message=told[0],
-                fatal=told["word"].lower() == "fatal",
+                pci=normal_address(parsed["pci"]) if parsed["pci"] else None,
+                code=int(parsed["code"]),
+                message=parsed[0],
+                fatal=parsed["word"].lower() == "fatal",
                 link=None if port is None else int(port),
             )
 
@@ -68,7 +68,7 @@ class SwitchReports:
         follow_up = _FOLLOW_UP.match(message)
         if follow_up is None:
             event = _event(
-                line=line, pci=pci, code=code, message=message, fatal=says_fatal(message), link=link_of(message)
+                line=line, pci=pci, code=code, message=message, fatal=is_fatal(message), link=link_of(message)
             )
         else:
             event = self._continued(line, pci, code, message)

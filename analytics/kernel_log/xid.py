@@ -69,7 +69,7 @@ def _place(where: str | None) -> tuple[str | None, int | None, int | None] | Non
 def _event(line: int, code: int, place: tuple[str | None, int | None, int | None], rest: str) -> KernelEvent:
     pid, process, message = split_process(rest)
     caused_by = _CAUSED_BY.search(message)
-    fatal = says_fatal(message)
+    fatal = is_fatal(message)
     pci, gpu_instance, compute_instance = place
     return KernelEvent(
         kind=EventKind.XID,
@@ -119,7 +119,7 @@ def link_of(message: str) -> int | None:
     return int(match[1]) if match and int(match[1]) >= 0 else None
 
 
-def says_fatal(message: str) -> bool | None:
+def is_fatal(message: str) -> bool | None:
     """Whether the message says Fatal or Non-fatal, None where it says neither."""
     match = _FATAL.search(message)
     return None if match is None else match[1] is None

@@ -17,7 +17,7 @@ from analytics.detectors.panel import Panel
 from analytics.incidents.book import IncidentBook
 from evaluation.control.windows import WINDOW_S, Window
 from rules.engine.engine import Engine
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Policy
 from simulator.files.node import NodeFile
@@ -41,7 +41,7 @@ _AIMD_MARGIN_V = 0.05
 
 
 class Answer(Protocol):
-    """Gives the clock cap of every GPU, ``(n_nodes, n_gpus)``, inf where there is none."""
+    """Clock cap of every GPU, ``(n_nodes, n_gpus)``, inf where there is none."""
 
     def caps_mhz(self, window: Window, alive: MaskArray, now_ns: int) -> FloatArray:
         """Take what was seen of the nodes that are alive."""
@@ -99,12 +99,12 @@ class OurAnswer:
         flat = values.reshape(len(time_ns), -1, 2)
         frame = Frame(spec=self._spec, time_ns=time_ns, values=flat, fresh=~np.isnan(flat))
         self._state, findings = self._panel.step(self._state, (frame,), self._topology)
-        told: dict[int, list[Finding]] = {}
+        reported: dict[int, list[Finding]] = {}
         for finding in findings:
-            told.setdefault(self._owner[finding.entity_id], []).append(finding)
+            reported.setdefault(self._owner[finding.entity_id], []).append(finding)
         for number, one in enumerate(self._nodes):
             if alive[number]:
-                one.step(told.get(number, ()), time_ns, values[:, number], window.power_w[:, number], now_ns)
+                one.step(reported.get(number, ()), time_ns, values[:, number], window.power_w[:, number], now_ns)
         return np.stack([one.caps_mhz for one in self._nodes])
 
 
@@ -133,8 +133,8 @@ class _Node:
         )
         self._window = NodeWindow({gpu.key: settable for gpu in gpus})
         self._book = IncidentBook()
-        rails = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
-        self._engine = Engine(policies, rails=rails, topology=self.topology)
+        limits = NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+        self._engine = Engine(policies, limits=limits, topology=self.topology)
         self._held: frozenset[str] = frozenset()
         self._live: dict[str, Incident] = {}
         self._changed: list[Incident] = []

@@ -96,7 +96,7 @@ class _Settled:
         self._drops: list[Drop] = []
 
     def begin(self, node: NodeFile) -> None:
-        """Let the answer look at the first seconds of the job, which the closed form has not.
+        """Pass the first seconds of the job to the answer, which the closed form has not.
 
         On a real node it would: a cap comes within a second, and a step of the closed form is minutes long.
         """

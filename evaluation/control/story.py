@@ -15,7 +15,7 @@ from evaluation.rehearsal.outcome import RunOutcome, Witness
 from evaluation.rehearsal.runs import without_failing
 from physics.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath, highest_clock
 from physics.power_curve import PowerCurve
-from rules.limits.node import Rails, UnmeasuredStart
+from rules.limits.node import NodeLimits, UnmeasuredStart
 from rules.policy.model import ActionClass
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import JobStart, ScenarioFile
@@ -98,7 +98,7 @@ def least_drops(node: NodeFile, days: float) -> tuple[float, float]:
     It is the mean over many nodes whose modules differ as the part's do.
     """
     clocks = node.gpu.clocks
-    floor_mhz = next(float(one) for one in clocks.supported_mhz if one >= Rails().min_clock_ratio * clocks.max_mhz)
+    floor_mhz = next(float(one) for one in clocks.supported_mhz if one >= NodeLimits().min_clock_ratio * clocks.max_mhz)
     fleet = Fleet([node] * _PARTS, _NO_SCENARIO, seed=0, step_s=_MOMENT_S)
     fleet.obey(clock_cap_mhz=floor_mhz)
     per_s = fleet.advance(1).truth.drop_rate_per_s[0].sum(axis=1)
@@ -115,15 +115,15 @@ def steps_apart(node: NodeFile, one_mhz: float, other_mhz: float) -> int:
 class StartOfJob:
     """One start of a job, with railwatch holding a voltage (None: the policies' own) or without it.
 
-    Where it is `told`, the node's owner said in its configuration that a path like this may be weak. With `again` it
-    ends, the node rests, and the next job starts: on a node that railwatch knows by then. Without `hold_v` only a loss
+    Where it is `reported`, the configuration has `unmeasured_start: ramp`. With `again` it ends, the node rests, and
+    the next job starts on a measured node. Without `hold_v` only a loss
     counts, and the start ends with it.
     """
 
     plan: StoryPlan
     seed: int
     watched: bool
-    told: bool = False
+    reported: bool = False
     hold_v: float | None = None
     failing: bool = True
     again: bool = False
@@ -148,7 +148,7 @@ def start_job(start: StartOfJob) -> Started:
     Without `hold_v` only a loss counts, and the start ends with it.
     """
     order = order_of(start)
-    settings = settings_holding(start.hold_v, told=start.told)
+    settings = settings_holding(start.hold_v, reported=start.reported)
     witness, last = Witness(settings.limits.rail_sag.minimum_v), _Last(start.plan.start)
 
     def see(plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
@@ -188,12 +188,12 @@ def order_of(start: StartOfJob) -> RunOrder:
     return order if start.failing else without_failing(order)
 
 
-def settings_holding(hold_v: float | None, *, told: bool = False) -> PipelineSettings:
+def settings_holding(hold_v: float | None, *, reported: bool = False) -> PipelineSettings:
     """Return the settings of a node that enforces, with the built-in policies at a voltage."""
     settings = pipeline_settings(Config(), simulated=True)
-    rails = Config().rails.rails(dict.fromkeys(ActionClass, Mode.ENFORCE))
-    rails = replace(rails, unmeasured_start=UnmeasuredStart.RAMP if told else UnmeasuredStart.FULL)
-    return replace(settings, policies=policies_holding(hold_v), rails=rails)
+    limits = Config().limits.node_limits(dict.fromkeys(ActionClass, Mode.ENFORCE))
+    limits = replace(limits, unmeasured_start=UnmeasuredStart.RAMP if reported else UnmeasuredStart.FULL)
+    return replace(settings, policies=policies_holding(hold_v), action_limits=limits)
 
 
 class _Last:

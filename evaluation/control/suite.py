@@ -86,17 +86,17 @@ def story_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) ->
 
 
 def _start_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) -> Iterator[Row]:
-    """Yield how many jobs were lost at once; a path that nobody called weak has shown nothing by then to act upon."""
-    for watched, told, words in (
+    """Yield how many jobs were lost at once; an unmeasured path has shown nothing by then to act upon."""
+    for watched, reported, text in (
         (False, False, "without railwatch"),
-        (True, False, "with it, nobody said that the path may be weak"),
-        (True, True, "with it, told that the path may be weak"),
+        (True, False, "with it, unmeasured_start: full"),
+        (True, True, "with it, unmeasured_start: ramp"),
     ):
-        kind = (watched, told, None)
-        ends = [end for start, end in starts if (start.watched, start.told, start.hold_v) == kind]
+        kind = (watched, reported, None)
+        ends = [end for start, end in starts if (start.watched, start.reported, start.hold_v) == kind]
         lost = sum(end.outcome.drops > 0 for end in ends)
-        row = _row(f"jobs lost in the first {plan.start:g} s, {words}", rate(lost, len(ends)), "a start")
-        yield at_most(row, 0.0) if told else row
+        row = _row(f"jobs lost in the first {plan.start:g} s, {text}", rate(lost, len(ends)), "a start")
+        yield at_most(row, 0.0) if reported else row
 
 
 def _story_month_rows(plan: ControlPlan, result: MonthResult) -> Iterator[Row]:
@@ -166,8 +166,8 @@ def _starts(plan: StoryPlan) -> list[StartOfJob]:
             for seed in list(seeds)[: plan.cap_seeds]
         ),
         *(
-            StartOfJob(plan=plan, seed=seed, watched=watched, told=told)
-            for watched, told in ((True, True), (True, False), (False, False))
+            StartOfJob(plan=plan, seed=seed, watched=watched, reported=reported)
+            for watched, reported in ((True, True), (True, False), (False, False))
             for seed in seeds
         ),
     ]

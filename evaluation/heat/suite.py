@@ -21,7 +21,7 @@ _BATCHES = 2  # heuristic: the scenes of a batch cost hardly more than one, and 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RaisedFinding:
     """One finding that was raised: when after the node's onset, of which GPU, None for the node or its fans."""
 
     since_s: float
@@ -32,11 +32,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneResult:
-    """What was told in one scene of so many nodes."""
+    """Findings of one scene over its nodes."""
 
     scene: str
     n_nodes: int
-    told: tuple[Told, ...]
+    reported: tuple[RaisedFinding, ...]
 
 
 def heat_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
@@ -63,12 +63,14 @@ def judge_scenes(work: tuple[HeatPlan, tuple[str, ...], int]) -> tuple[SceneResu
     panel = Panel(detectors=detectors, event_detectors=())
     tables = nodes.tables
     state = panel.start([tables.gpus, tables.nodes, tables.fans])
-    told: list[Told] = []
+    reported: list[RaisedFinding] = []
     for frames in nodes.frames():
         state, findings = panel.step(state, frames, tables.topology)
-        told += [_told(one, nodes) for one in findings if one.status is FindingStatus.RAISED]
+        reported += [_reported(one, nodes) for one in findings if one.status is FindingStatus.RAISED]
     return tuple(
-        SceneResult(scene=name, n_nodes=n_nodes, told=tuple(one for one in told if one.node // n_nodes == place))
+        SceneResult(
+            scene=name, n_nodes=n_nodes, reported=tuple(one for one in reported if one.node // n_nodes == place)
+        )
         for place, name in enumerate(names)
     )
 
@@ -84,17 +86,17 @@ def rows_of(results: Sequence[SceneResult], plan: HeatPlan) -> Iterator[Row]:
     yield at_most(_row("false thermal_interface per node-day, all scenes", rate(wrong, days), "1/d"), 0.0)
     quiet = [result for result in results if plan.scenes[result.scene].cause is None]
     days = sum(result.n_nodes for result in quiet) * plan.hours / _DAY_H
-    alarms = sum(len(result.told) for result in quiet)
+    alarms = sum(len(result.reported) for result in quiet)
     yield at_most(_row("alarms per node-day without a fault", rate(alarms, days), "1/d"), 0.0)
     for result in results:
         if plan.scenes[result.scene].kind is not SceneKind.INTERFACE:
-            called = {one.node for one in result.told if one.cause is Cause.THERMAL_INTERFACE}
-            said = share(len(called), result.n_nodes)
-            yield at_most(_row(f"nodes called thermal_interface: {result.scene}", said), 0.0)
+            called = {one.node for one in result.reported if one.cause is Cause.THERMAL_INTERFACE}
+            called_share = share(len(called), result.n_nodes)
+            yield at_most(_row(f"nodes called thermal_interface: {result.scene}", called_share), 0.0)
 
 
 def _found(result: SceneResult, scene: HeatScene) -> Iterator[Row]:
-    delays_s = first_told(result, scene)
+    delays_s = first_reported(result, scene)
     hits = sum(delay_s <= scene.within for delay_s in delays_s.values())
     found = _row(f"found within {scene.within / 60.0:g} min: {result.scene}", share(hits, result.n_nodes))
     yield found if scene.found is None else at_least(found, scene.found)
@@ -103,33 +105,33 @@ def _found(result: SceneResult, scene: HeatScene) -> Iterator[Row]:
     yield _row(f"longest delay: {result.scene}", longest(minutes), "min")
 
 
-def first_told(result: SceneResult, scene: HeatScene) -> Mapping[int, float]:
+def first_reported(result: SceneResult, scene: HeatScene) -> Mapping[int, float]:
     """Return by node how long after the onset its fault was first named."""
     delays_s: dict[int, float] = {}
-    for one in result.told:
+    for one in result.reported:
         if one.cause is scene.cause and one.since_s >= 0.0 and _about(one, scene):
             delays_s.setdefault(one.node, one.since_s)
     return delays_s
 
 
-def false_interfaces(result: SceneResult, scene: HeatScene) -> tuple[Told, ...]:
+def false_interfaces(result: SceneResult, scene: HeatScene) -> tuple[RaisedFinding, ...]:
     """Return the interfaces that were told and were not bad."""
     return tuple(
         one
-        for one in result.told
+        for one in result.reported
         if one.cause is Cause.THERMAL_INTERFACE
         and not (scene.kind is SceneKind.INTERFACE and one.gpu == FAULTY and one.since_s >= 0.0)
     )
 
 
-def _about(one: Told, scene: HeatScene) -> bool:
+def _about(one: RaisedFinding, scene: HeatScene) -> bool:
     return one.gpu == FAULTY if scene.kind is SceneKind.INTERFACE else one.gpu is None
 
 
-def _told(finding: Finding, nodes: HeatNodes) -> Told:
+def _reported(finding: Finding, nodes: HeatNodes) -> RaisedFinding:
     node, gpu = nodes.tables.places[finding.entity_id]
     since_s = (finding.time_ns - START_NS) / NS_PER_S - float(nodes.onset_s[node])
-    return Told(since_s=since_s, node=node, gpu=gpu, cause=finding.cause)
+    return RaisedFinding(since_s=since_s, node=node, gpu=gpu, cause=finding.cause)
 
 
 def _row(name: str, found: Measured, unit: str = "") -> Row:

@@ -11,11 +11,11 @@ from analytics.incidents.silence import Silence
 from config.guard_pipeline import pipeline_settings
 from config.models import Config
 from evaluation.baselines import baseline_alarms
-from evaluation.judgement.scoring import RunTold
+from evaluation.judgement.scoring import RunReport
 from evaluation.judgement.sightings import faults_of, sightings_of
 from evaluation.judgement.table import Announced
 from evaluation.replay import recorded_topology, replayed
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
@@ -64,7 +64,7 @@ def order_of(job: Job) -> RunOrder:
     )
 
 
-def run_job(job: Job) -> RunTold:
+def run_job(job: Job) -> RunReport:
     """Simulate, judge and give what was told; the same job gives the same answer. Costs about 0.3 s per second."""
     order = order_of(job)
     closed_form = tier_of(order.duration_s, job.tier) == "b"
@@ -73,24 +73,24 @@ def run_job(job: Job) -> RunTold:
     with tempfile.TemporaryDirectory(prefix="railwatch-evaluate-") as folder:
         out, truth = Path(folder) / "run.parquet", Path(folder) / "truth.json"
         (record_long_run if closed_form else record_run)(order, out, truth=truth)
-        told = json.loads(truth.read_text(encoding="utf-8"))
+        reported = json.loads(truth.read_text(encoding="utf-8"))
         read = read_recording(out)
         settings = pipeline_settings(Config(), simulated=True)
         settings = replace(
             settings,
-            rails=Rails(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)),
-            book=BookSettings(silences=_silences(job, told["start_ns"])),
+            action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)),
+            book=BookSettings(silences=_silences(job, reported["start_ns"])),
         )
         sightings = sightings_of(replayed(read, settings, window_ns=_STEP_NS))
-        drops_ns = [drop["time_ns"] for drop in told["drops"]]
-        return RunTold(
+        drops_ns = [drop["time_ns"] for drop in reported["drops"]]
+        return RunReport(
             scenario=job.scenario,
             node=job.node,
             seed=job.seed,
             group=job.group,
             quiet=order.scenario.kind == "quiet",
-            duration_s=told["duration_s"],
-            faults=faults_of(told["labels"], recorded_topology(read), node=job.node, together=job.together),
+            duration_s=reported["duration_s"],
+            faults=faults_of(reported["labels"], recorded_topology(read), node=job.node, together=job.together),
             first_drop_ns=min(drops_ns, default=None),
             sightings=sightings,
             baselines=() if closed_form else baseline_alarms(read.frames()),

@@ -17,7 +17,7 @@ _TOP_3 = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTold:
+class RunReport:
     """One run as it comes back from where it was made.
 
     `first_drop_ns` is when the first GPU fell off its bus, None where none did.
@@ -39,7 +39,7 @@ class RunTold:
 class FaultScore:
     """What became of one true fault; the delays are NaN-free: None where it was not found or nothing dropped.
 
-    `told` has the probability of each hypothesis, the likeliest first, and whether it names the fault.
+    `reported` has the probability of each hypothesis, the likeliest first, and whether it names the fault.
     """
 
     cause: str
@@ -50,24 +50,24 @@ class FaultScore:
     top_3: bool
     first: Ranked | None
     pages: int
-    told: tuple[tuple[float, bool], ...] = ()
+    reported: tuple[tuple[float, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScore:
     """One run, scored.
 
-    `false_pages` are the summaries of what was told too much, `false_told` their hypotheses as `FaultScore.told` has
-    them. `false_notices` counts what was only noted, `wrong_drops` incidents of a lost GPU while no GPU was lost.
+    `false_pages` are the summaries of false pages, `false_reports` their hypotheses; see `FaultScore.reported`.
+    `false_notices` counts false findings of info, `wrong_drops` incidents of a lost GPU while no GPU was lost.
     """
 
-    run: RunTold
+    run: RunReport
     faults: tuple[FaultScore, ...]
     pages: int
     false_pages: tuple[str, ...]
     false_notices: int
     wrong_drops: int
-    false_told: tuple[tuple[tuple[float, bool], ...], ...] = ()
+    false_reports: tuple[tuple[tuple[float, bool], ...], ...] = ()
 
     @property
     def right(self) -> bool:
@@ -75,10 +75,10 @@ class RunScore:
         return not self.false_pages
 
 
-def score_run(run: RunTold, table: JudgementTable) -> RunScore:
+def score_run(run: RunReport, table: JudgementTable) -> RunScore:
     """Score one run by the table."""
     faults = tuple(_score_fault(fault, run, table) for fault in run.faults)
-    paged = [one for one in run.sightings if one.told_at(table.page_from) is not None]
+    paged = [one for one in run.sightings if one.reported_at(table.page_from) is not None]
     false = [one for one in paged if not _accepted(one, run, table)]
     noticed = [one for one in run.sightings if one not in paged and not _accepted(one, run, table)]
     drop_ns = run.first_drop_ns
@@ -92,7 +92,7 @@ def score_run(run: RunTold, table: JudgementTable) -> RunScore:
         false_pages=tuple(one.summary for one in false),
         false_notices=len(noticed),
         wrong_drops=wrong_drops,
-        false_told=tuple(_told(one, frozenset()) for one in false),
+        false_reports=tuple(_reported(one, frozenset()) for one in false),
     )
 
 
@@ -101,22 +101,22 @@ def answers_to(fault: TrueFault, table: JudgementTable) -> tuple[Answer, ...]:
     return tuple(table.answers[TrueCause(cause)] for cause in fault.causes)
 
 
-def _score_fault(fault: TrueFault, run: RunTold, table: JudgementTable) -> FaultScore:
+def _score_fault(fault: TrueFault, run: RunReport, table: JudgementTable) -> FaultScore:
     answers = answers_to(fault, table)
     found_by = frozenset[str]().union(*(answer.found for answer in answers))
     names = frozenset(name for answer in answers for name in answer.names)
-    level = min((answer.told_from for answer in answers), key=lambda severity: severity.rank)
+    level = min((answer.reported_from for answer in answers), key=lambda severity: severity.rank)
     about = [
-        (told_ns, one)
+        (reported_ns, one)
         for one in run.sightings
-        if (told_ns := _told_within(one, fault, level, table)) is not None and one.words & found_by
+        if (reported_ns := _reported_within(one, fault, level, table)) is not None and one.text & found_by
     ]
     name = " and ".join(fault.causes)
     if not about:
         return FaultScore(
             cause=name, found=False, delay_s=None, lead_s=None, top_1=False, top_3=False, first=None, pages=0
         )
-    first_ns = min(told_ns for told_ns, _ in about)
+    first_ns = min(reported_ns for reported_ns, _ in about)
     # What a person opens first: the worst, and of these the oldest.
     read = min(about, key=lambda pair: (-_worst(pair[1]), pair[0]))[1]
     ranked = [one.cause for one in read.ranked]
@@ -129,40 +129,40 @@ def _score_fault(fault: TrueFault, run: RunTold, table: JudgementTable) -> Fault
         top_1=ranked[0] in names,
         top_3=bool(names & set(ranked[:_TOP_3])),
         first=read.ranked[0],
-        pages=sum(one.told_at(table.page_from) is not None for _, one in about),
-        told=_told(read, names),
+        pages=sum(one.reported_at(table.page_from) is not None for _, one in about),
+        reported=_reported(read, names),
     )
 
 
-def _told(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool], ...]:
+def _reported(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool], ...]:
     return tuple((each.probability, each.cause in names) for each in one.ranked if each.probability is not None)
 
 
-def _told_within(one: Sighting, fault: TrueFault, level: Severity, table: JudgementTable) -> int | None:
+def _reported_within(one: Sighting, fault: TrueFault, level: Severity, table: JudgementTable) -> int | None:
     """Return when a sighting that is about a fault was told, None where it is not, or was told outside its time."""
-    told_ns = one.told_at(level)
-    if told_ns is None or not one.entities & fault.about:
+    reported_ns = one.reported_at(level)
+    if reported_ns is None or not one.entities & fault.about:
         return None
     if _first_ns(one) < fault.onset_ns - round(table.early * NS_PER_S):
         return None
     late_ns = None if fault.end_ns is None else fault.end_ns + round(table.after_end * NS_PER_S)
-    return told_ns if late_ns is None or told_ns <= late_ns else None
+    return reported_ns if late_ns is None or reported_ns <= late_ns else None
 
 
-def _accepted(one: Sighting, run: RunTold, table: JudgementTable) -> bool:
+def _accepted(one: Sighting, run: RunReport, table: JudgementTable) -> bool:
     """Return whether a sighting belongs to a fault of the run, or to a GPU that was lost in it."""
     for fault in run.faults:
         accepted = frozenset[str]().union(*(answer.accepted for answer in answers_to(fault, table)))
-        if _told_within(one, fault, Severity.INFO, table) is not None and one.words & accepted:
+        if _reported_within(one, fault, Severity.INFO, table) is not None and one.text & accepted:
             return True
     drop_ns = run.first_drop_ns
     early_ns = round(table.early * NS_PER_S)
-    return drop_ns is not None and _first_ns(one) >= drop_ns - early_ns and bool(one.words & set(table.after_drop))
+    return drop_ns is not None and _first_ns(one) >= drop_ns - early_ns and bool(one.text & set(table.after_drop))
 
 
 def _first_ns(one: Sighting) -> int:
-    return min(time_ns for time_ns in one.told_ns if time_ns is not None)
+    return min(time_ns for time_ns in one.reported_ns if time_ns is not None)
 
 
 def _worst(one: Sighting) -> int:
-    return max(rank for rank, time_ns in enumerate(one.told_ns) if time_ns is not None)
+    return max(rank for rank, time_ns in enumerate(one.reported_ns) if time_ns is not None)

@@ -19,26 +19,26 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """One incident, from its first telling to its last.
+    """One incident, from its first record to its last.
 
-    `told_ns` says when it first reached info, warning and critical, None where it never did. `causes` are all that led
-    it in its life, `ranked` the hypotheses of its last telling, the likeliest first.
+    `reported_ns` is when it first reached info, warning and critical, else None. `causes` are all that led
+    it, `ranked` the hypotheses of its last record, the likeliest first.
     """
 
     id: str
     entities: frozenset[str]
     causes: frozenset[str]
     ranked: tuple[Ranked, ...]
-    told_ns: tuple[int | None, int | None, int | None]
+    reported_ns: tuple[int | None, int | None, int | None]
     summary: str
 
-    def told_at(self, severity: Severity) -> int | None:
+    def reported_at(self, severity: Severity) -> int | None:
         """Return when it was first told at a severity or a worse one."""
-        times = [time_ns for time_ns in self.told_ns[severity.rank :] if time_ns is not None]
+        times = [time_ns for time_ns in self.reported_ns[severity.rank :] if time_ns is not None]
         return min(times, default=None)
 
     @property
-    def words(self) -> frozenset[str]:
+    def text(self) -> frozenset[str]:
         """What it was ever said to be, and what it is said to be most likely."""
         return self.causes | {one.cause for one in self.ranked[:1]}
 
@@ -63,7 +63,7 @@ class _Life:
 
     last: Incident
     causes: set[str] = field(default_factory=set)
-    told_ns: dict[int, int] = field(default_factory=dict)
+    reported_ns: dict[int, int] = field(default_factory=dict)
 
 
 def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
@@ -76,7 +76,7 @@ def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
         life.causes.add(str(record.cause))
         # What is silenced is noted, and nobody is called for it.
         rank = record.severity.rank if record.silence is None else Severity.INFO.rank
-        life.told_ns.setdefault(rank, record.time_ns)
+        life.reported_ns.setdefault(rank, record.time_ns)
         if record.state is not IncidentState.CLOSED:
             life.last = record
     return tuple(_sighting(life) for life in lives.values())
@@ -89,7 +89,7 @@ def _sighting(life: _Life) -> Sighting:
         entities=frozenset((last.entity_id, *last.affected)),
         causes=frozenset(life.causes),
         ranked=_ranked(last),
-        told_ns=(life.told_ns.get(0), life.told_ns.get(1), life.told_ns.get(2)),
+        reported_ns=(life.reported_ns.get(0), life.reported_ns.get(1), life.reported_ns.get(2)),
         summary=last.summary,
     )
 

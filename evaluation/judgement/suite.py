@@ -110,16 +110,18 @@ def _of_alarms(scores: Sequence[RunScore], quiet: Sequence[RunScore], table: Jud
     paged = share(sum(not score.right for score in quiet), len(quiet))
     yield _row("quiet runs with a page", paged, "", table.goals["quiet runs with a page"])
     wrong = sum(score.wrong_drops for score in scores)
-    said = Measured(value=float(wrong))
-    yield _row("bus drops called where none was", said, "", table.goals["bus drops called where none was"])
+    measured = Measured(value=float(wrong))
+    yield _row("bus drops called where none was", measured, "", table.goals["bus drops called where none was"])
 
 
 def _of_calibration(scores: Iterable[RunScore], table: JudgementTable) -> Iterator[Row]:
-    """Yield how far the probabilities of all pages can be trusted; what a false one says is wrong whatever it is."""
-    answers = [told for score in scores for told in (*(one.told for one in score.faults), *score.false_told) if told]
-    said, was = [told[0][0] for told in answers], [told[0][1] for told in answers]
-    yield _row("ece", calibration_error(said, was), "", table.goals["ece"])
-    yield _row("brier", brier_score(said, was), "", table.goals["brier"])
+    """Yield how far the probabilities of all pages can be trusted; the hypothesis of a false one counts as wrong."""
+    ranked = (one for score in scores for one in (*(fault.reported for fault in score.faults), *score.false_reports))
+    answers = [hypotheses for hypotheses in ranked if hypotheses]
+    likeliest = [hypotheses[0] for hypotheses in answers]
+    predicted, was = [one[0] for one in likeliest], [one[1] for one in likeliest]
+    yield _row("ece", calibration_error(predicted, was), "", table.goals["ece"])
+    yield _row("brier", brier_score(predicted, was), "", table.goals["brier"])
     yield _row("temperature that fits", fitted_temperature(answers), "", table.goals["temperature that fits"])
 
 

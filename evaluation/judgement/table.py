@@ -29,16 +29,16 @@ GOALS = (
     "brier",
     "temperature that fits",
 )
-_WORDS = frozenset((*map(str, Cause), *map(str, FaultClass)))
+_CAUSE_NAMES = frozenset((*map(str, Cause), *map(str, FaultClass)))
 
 
-def _known(word: str) -> str:
-    if word not in _WORDS:
-        raise ValueError(f"a cause that incidents can have: {', '.join(sorted(_WORDS))}")
-    return word
+def _known(name: str) -> str:
+    if name not in _CAUSE_NAMES:
+        raise ValueError(f"a cause that incidents can have: {', '.join(sorted(_CAUSE_NAMES))}")
+    return name
 
 
-Word = Annotated[str, AfterValidator(_known)]
+CauseName = Annotated[str, AfterValidator(_known)]
 
 
 class _Part(BaseModel):
@@ -61,10 +61,10 @@ class Goal(_Part):
 class Answer(_Part):
     """Which causes count for one true cause: right, found under another name, or neither right nor wrong."""
 
-    names: tuple[Word, ...]
-    shows: tuple[Word, ...] = ()
-    beside: tuple[Word, ...] = ()
-    told_from: Annotated[Severity, Field(alias="from")] = Severity.WARNING
+    names: tuple[CauseName, ...]
+    shows: tuple[CauseName, ...] = ()
+    beside: tuple[CauseName, ...] = ()
+    reported_from: Annotated[Severity, Field(alias="from")] = Severity.WARNING
     within: DurationS  # goal of the median delay
     why: str
 
@@ -106,7 +106,7 @@ class JudgementTable(_Part):
     page_from: Severity
     early: DurationS
     after_end: DurationS
-    after_drop: tuple[Word, ...]
+    after_drop: tuple[CauseName, ...]
     answers: dict[TrueCause, Answer]
     runs: tuple[PlannedRun, ...]
     first_seed: int

@@ -70,7 +70,7 @@ class Answers:
     lowest_cap_mhz: float | None
     to_first_cap_s: float | None
     failed: int
-    told: dict[str, int]
+    reported: dict[str, int]
     refused: int
     helped: int
     not_helped: int
@@ -83,7 +83,7 @@ NOTHING_DONE = Answers(
     lowest_cap_mhz=None,
     to_first_cap_s=None,
     failed=0,
-    told={},
+    reported={},
     refused=0,
     helped=0,
     not_helped=0,
@@ -126,7 +126,7 @@ def answers_of(
         lowest_cap_mhz=min(wanted, default=None),
         to_first_cap_s=None if first is None else _since_symptom_s(first, about[first.decision_id], witness),
         failed=sum(action.state in (ActionState.FAILED, ActionState.REFUSED) for action in enforced),
-        told=dict(sorted(Counter(others).items())),
+        reported=dict(sorted(Counter(others).items())),
         refused=sum(one.verdict is Verdict.REFUSE for one in decisions),
         helped=sum(one.helped is True for one in outcomes),
         not_helped=sum(one.helped is False for one in outcomes),

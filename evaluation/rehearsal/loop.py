@@ -66,7 +66,7 @@ class ClosedLoop:
         entities = entities_of(node, jobs=job_names(order))
         self._plant = plant
         self._bank = SensorBank(node, order.scenario, order.seed)
-        self._teller = EventRecorder(node, start_ns=START_NS)
+        self._event_recorder = EventRecorder(node, start_ns=START_NS)
         self._tables = SensedTables(node, entities, self._bank, path=folder / "ring")
         self._hold_journal = KnobLog(folder / "actuator", run_id=str(START_NS))
         self._journal = RecordJournalWriter(folder / "actuator.jsonl", simulated=True)
@@ -98,16 +98,16 @@ class ClosedLoop:
 
     @property
     def failures(self) -> int:
-        """Orders that failed for a reason that nobody foresaw."""
+        """Orders that failed for an unexpected reason."""
         return self._guard.failures
 
     def take(self, stretch: Stretch, events: Sequence[PlantEvent]) -> None:
-        """Let sensors, guard and actuator follow the block that the plant has just moved on by."""
+        """Run sensors, guard and actuator over the block that the plant has just simulated."""
         plant, start_ms = self._plant, int(stretch.time_ms[0])
         self._bank.advance(stretch, plant.state)
         self._tables.take(start_ms, plant.state, plant.settings)
         for event in events:
-            for record in (*self._teller.tell(event)[0], *self._begun(event)):
+            for record in (*self._event_recorder.record_event(event)[0], *self._begun(event)):
                 self._guard.tell(record)
         if (start_ms + BLOCK_MS) % STEP_MS == 0:
             self._guard.step()
@@ -132,7 +132,7 @@ class ClosedLoop:
             )
 
     def close(self) -> None:
-        """Let ring and journals go; the plant keeps its clocks, as the rehearsal is over."""
+        """Close ring and journals; the plant keeps its clocks, as the rehearsal is over."""
         self._tables.close()
         self._journal.close()
         self._hold_journal.close()

@@ -61,5 +61,5 @@ class Rehearsal:
             own = load_policies((self.rules,))
             replaced = {policy.id for policy in own}
             policies = (*own, *(policy for policy in policies if policy.id not in replaced))
-        rails = config.rails.rails(dict.fromkeys(ActionClass, self.mode))
-        return replace(settings, policies=policies, rails=rails)
+        limits = config.limits.node_limits(dict.fromkeys(ActionClass, self.mode))
+        return replace(settings, policies=policies, action_limits=limits)

@@ -113,7 +113,7 @@ def without_failing(order: RunOrder) -> RunOrder:
 def _joined(order: RunOrder, made: Sequence[tuple[RunOutcome, Answers | None]]) -> SeedResult:
     (watched, answers), (bare, _), (healthy, _) = made
     if answers is None:
-        raise ValueError("the run with railwatch says nothing of what was done")
+        raise ValueError("the run with railwatch has no record of what was done")
     return SeedResult(
         seed=order.seed,
         duration_s=order.duration_s,

@@ -87,7 +87,7 @@ class SensedTables:
                 self._keepers[frame.spec.name].keep(now_ns, frame.values[0])
 
     def close(self) -> None:
-        """Let the ring go."""
+        """Close the ring."""
         self._keepers = {}
         self._ring.close()
 

@@ -39,9 +39,9 @@ class AgeingResult:
 
 
 def age(plan: AgeingPlan, chain: SensorChain, *, done: Callable[[float], None] = lambda _: None) -> AgeingResult:
-    """Let the fleet age and judge it by the panel and the book of the live pipeline; `done` is told the share."""
+    """Age the fleet, and judge it by the panel and the book of the live pipeline; `done` is told the share."""
     scenarios = scenarios_of(plan)
-    truth, told = NodeTruth(), dict[int, list[Incident]]()
+    truth, reported = NodeTruth(), dict[int, list[Incident]]()
     judge: Judge | None = None
     view: FleetView | None = None
     numbers: dict[str, int] = {}
@@ -55,9 +55,9 @@ def age(plan: AgeingPlan, chain: SensorChain, *, done: Callable[[float], None] =
         per_step = len(stretch.sample_offset_s)
         for row in range(0, len(frames[0]), per_step):
             for incident in judge.step([frame.rows(row, row + per_step) for frame in frames]):
-                told.setdefault(numbers[incident.entity_id], []).append(incident)
+                reported.setdefault(numbers[incident.entity_id], []).append(incident)
         done(float(stretch.time_s[-1]) / (plan.days * DAY_S))
-    return _result(plan, chain, scenarios, truth, told)
+    return _result(plan, chain, scenarios, truth, reported)
 
 
 def scenarios_of(plan: AgeingPlan) -> tuple[str, ...]:
@@ -70,11 +70,11 @@ def _result(
     chain: SensorChain,
     scenarios: tuple[str, ...],
     truth: NodeTruth,
-    told: dict[int, list[Incident]],
+    reported: dict[int, list[Incident]],
 ) -> AgeingResult:
     aged, false, exposure = [], dict[str, int](), dict[str, float]()
     for number, scenario in enumerate(scenarios):
-        incidents = told.get(number, [])
+        incidents = reported.get(number, [])
         if number < plan.faulty.nodes:
             aged.append(_aged(number, incidents, truth, plan.step))
             continue

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from analytics.supply.series import window_resistances
 from evaluation.judge import Judge
 from evaluation.judgement.sightings import Sighting, sightings_of
-from evaluation.judgement.table import Word
+from evaluation.judgement.table import CauseName
 from evaluation.measures import Measured, median, rate, share
 from evaluation.public_data import data_folder
 from evaluation.rows import Effort, Progress, Row, at_least, at_most
@@ -37,8 +37,8 @@ class WallFault(_Part):
 
     kind: FaultKind
     size: float
-    names: tuple[Word, ...]
-    shows: tuple[Word, ...]
+    names: tuple[CauseName, ...]
+    shows: tuple[CauseName, ...]
 
 
 class ContactFault(_Part):
@@ -46,7 +46,7 @@ class ContactFault(_Part):
 
     size: float
     window: DurationS
-    accepted: tuple[Word, ...]
+    accepted: tuple[CauseName, ...]
 
 
 class WallGoals(_Part):
@@ -123,18 +123,18 @@ def judge_path(work: tuple[Path, int]) -> WallResult | None:
 def judge_trace(trace: Trace, plan: WallPlan, *, seed: int) -> WallResult:
     """Judge a trace as it is, and with each fault at a time that the seed draws."""
     chance = np.random.default_rng(seed)
-    usual = told(trace)
+    usual = reported(trace)
     rows = {name: _onset(trace, plan, chance) for name in plan.faults}
     contact_row = _onset(trace, plan, chance)
     contact = with_fault(trace, FaultKind.RESISTANCE, size=plan.contact.size, row=contact_row)
     return WallResult(
         duration_s=trace.duration_s,
-        false_alarms=sum(one.told_at(Severity.WARNING) is not None for one in usual),
+        false_alarms=sum(one.reported_at(Severity.WARNING) is not None for one in usual),
         faults={name: _faulty(trace, fault, rows[name], plan) for name, fault in plan.faults.items()},
         contact_error=_contact_error(contact, trace, contact_row, plan.contact),
         contact_wrong=sum(
-            one.told_at(Severity.WARNING) is not None and not one.words & {*plan.contact.accepted}
-            for one in told(contact)
+            one.reported_at(Severity.WARNING) is not None and not one.text & {*plan.contact.accepted}
+            for one in reported(contact)
         ),
     )
 
@@ -165,7 +165,7 @@ def _contact_error(spoiled: Trace, trace: Trace, row: int, fault: ContactFault) 
     return abs((found[1] - found[0]) / put_in_ohm - 1.0)
 
 
-def told(trace: Trace) -> tuple[Sighting, ...]:
+def reported(trace: Trace) -> tuple[Sighting, ...]:
     """Return the incidents of a trace."""
     judge, frame = Judge([trace.spec()], trace.topology()), trace.frame()
     records: list[Incident] = []
@@ -189,7 +189,7 @@ def rows_of(results: Sequence[WallResult], plan: WallPlan) -> Iterator[Row]:
     yield _row("worse contact: the load moves before and after it", share(len(errors), len(results)))
     yield at_most(_row("worse contact: error of its resistance", median(errors)), plan.goals.contact_error)
     wrong = Measured(value=float(sum(one.contact_wrong for one in results)))
-    yield at_most(_row("worse contact: told as something else", wrong), 0.0)
+    yield at_most(_row("worse contact: reported as something else", wrong), 0.0)
 
 
 def _faulty(trace: Trace, fault: WallFault, row: int, plan: WallPlan) -> tuple[float | None, bool]:
@@ -197,10 +197,10 @@ def _faulty(trace: Trace, fault: WallFault, row: int, plan: WallPlan) -> tuple[f
     accepted = {*fault.names, *fault.shows}
     hits = [
         (at_ns, one)
-        for one in told(with_fault(trace, fault.kind, size=fault.size, row=row))
-        if (at_ns := one.told_at(Severity.INFO)) is not None
+        for one in reported(with_fault(trace, fault.kind, size=fault.size, row=row))
+        if (at_ns := one.reported_at(Severity.INFO)) is not None
         and onset_ns <= at_ns <= onset_ns + round(plan.within * NS_PER_S)
-        and one.words & accepted
+        and one.text & accepted
     ]
     if not hits:
         return None, False

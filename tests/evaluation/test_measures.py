@@ -30,8 +30,8 @@ def test_a_median_lies_within_its_bounds_and_is_the_same_every_time() -> None:
     assert median(values) == found
 
 
-def test_a_probability_that_keeps_its_word_has_no_calibration_error() -> None:
-    told, happened = [0.75] * 4, [True, True, True, False]
-    assert calibration_error(told, happened).value == pytest.approx(0.0)
-    assert brier_score(told, happened).value == pytest.approx(0.1875)
+def test_a_probability_that_is_right_has_no_calibration_error() -> None:
+    reported, happened = [0.75] * 4, [True, True, True, False]
+    assert calibration_error(reported, happened).value == pytest.approx(0.0)
+    assert brier_score(reported, happened).value == pytest.approx(0.1875)
     assert calibration_error([1.0] * 4, happened).value == pytest.approx(0.25)

@@ -22,13 +22,13 @@ def answer(
     )
 
 
-def said(would: list[Answer], was: list[Answer]) -> list[str]:
+def output(would: list[Answer], was: list[Answer]) -> list[str]:
     return [row.difference for row in beside(would, was)]
 
 
 def test_the_same_story_twice_differs_in_nothing() -> None:
     story = [answer(0), answer(1, setting=900.0), answer(2, targets=("b",))]
-    assert said(story, story) == ["", "", ""]
+    assert output(story, story) == ["", "", ""]
 
 
 def test_what_is_on_one_side_only_stands_at_its_time() -> None:
@@ -40,19 +40,19 @@ def test_what_is_on_one_side_only_stands_at_its_time() -> None:
 
 
 def test_another_setting_another_reach_and_a_refusal_are_differences() -> None:
-    assert said([answer(0, setting=900.0)], [answer(0)]) == ["900 instead of 1000"]
-    assert said([answer(0, setting=1000.4)], [answer(0)]) == [""]
-    assert said([answer(0, targets=("a", "b"))], [answer(0)]) == ["other targets (1)"]
+    assert output([answer(0, setting=900.0)], [answer(0)]) == ["900 instead of 1000"]
+    assert output([answer(0, setting=1000.4)], [answer(0)]) == [""]
+    assert output([answer(0, targets=("a", "b"))], [answer(0)]) == ["other targets (1)"]
     refused = replace(answer(0), verdict=Verdict.REFUSE)
-    assert said([refused], [answer(0)]) == ["would be refused"]
-    assert said([answer(0)], [refused]) == ["was refused"]
+    assert output([refused], [answer(0)]) == ["would be refused"]
+    assert output([answer(0)], [refused]) == ["was refused"]
 
 
 def test_only_what_is_near_in_time_on_the_same_entity_and_of_the_same_action_is_one_answer() -> None:
     late = replace(answer(0), time_ns=SAME_NS + 1)
-    assert len(said([answer(0)], [late])) == 2
-    assert len(said([answer(0)], [answer(0, targets=("b",))])) == 2
-    assert len(said([answer(0)], [replace(answer(0), action=Verb.NOTIFY)])) == 2
+    assert len(output([answer(0)], [late])) == 2
+    assert len(output([answer(0)], [answer(0, targets=("b",))])) == 2
+    assert len(output([answer(0)], [replace(answer(0), action=Verb.NOTIFY)])) == 2
 
 
 def test_of_several_answers_that_of_the_same_policy_comes_first_and_each_is_taken_once() -> None:

@@ -27,9 +27,9 @@ def time_out() -> None:
 
 @pytest.mark.parametrize("n_processes", [1, 2])
 def test_results_come_in_the_order_of_the_work_and_each_is_reported_once(n_processes: int) -> None:
-    told: list[None] = []
-    assert list(each(abs, [-3, -1, -2], done=lambda: told.append(None), n_processes=n_processes)) == [3, 1, 2]
-    assert len(told) == 3
+    reported: list[None] = []
+    assert list(each(abs, [-3, -1, -2], done=lambda: reported.append(None), n_processes=n_processes)) == [3, 1, 2]
+    assert len(reported) == 3
 
 
 @pytest.mark.parametrize("n_processes", [1, 2])

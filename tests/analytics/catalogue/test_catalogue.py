@@ -1,4 +1,4 @@
-"""The code tables and what is said of a code."""
+"""The code tables and what is explanation of a code."""
 
 import pytest
 
@@ -79,23 +79,29 @@ def test_well_known_xids_are_graded(code: int, category: str, severity: Severity
 
 
 def test_xid_79_is_explained_in_full() -> None:
-    said = catalogue.explain_xid(79)
-    assert said is not None
-    assert said.mnemonic == "ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS"
-    assert "fell off the bus" in said.name
-    assert said.severity is Severity.CRITICAL
-    assert said.likely_causes == ("GPU hardware", "driver", "system memory corruption", "PCIe or NVLink bus", "heat")
-    assert "reboot" in said.action
-    assert said.note is None
-    assert said.source.startswith("NVIDIA Xid catalogue")
+    explanation = catalogue.explain_xid(79)
+    assert explanation is not None
+    assert explanation.mnemonic == "ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS"
+    assert "fell off the bus" in explanation.name
+    assert explanation.severity is Severity.CRITICAL
+    assert explanation.likely_causes == (
+        "GPU hardware",
+        "driver",
+        "system memory corruption",
+        "PCIe or NVLink bus",
+        "heat",
+    )
+    assert "reboot" in explanation.action
+    assert explanation.note is None
+    assert explanation.source.startswith("NVIDIA Xid catalogue")
 
 
 @pytest.mark.parametrize("code", [48, 63, 64])
 def test_codes_that_read_differently_on_a_v100_state_so(code: int) -> None:
-    said = catalogue.explain_xid(code)
-    assert said is not None
-    assert said.note is not None
-    assert "V100" in said.note
+    explanation = catalogue.explain_xid(code)
+    assert explanation is not None
+    assert explanation.note is not None
+    assert "V100" in explanation.note
 
 
 def test_an_sxid_that_is_always_fatal_is_critical() -> None:

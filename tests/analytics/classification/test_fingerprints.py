@@ -205,8 +205,8 @@ def test_where_nobody_measures_the_supply_its_silence_states_nothing() -> None:
 
 def test_siblings_that_began_far_apart_do_not_count_as_together() -> None:
     late = finding(Cause.SUPPLY_SAG, SUPPLIES[1], at_s=500.0)
-    words = [line for one in ranked(scene(SAG, late)) for line in one.for_]
-    assert not any("together" in line for line in words)
+    text = [line for one in ranked(scene(SAG, late)) for line in one.for_]
+    assert not any("together" in line for line in text)
     assert any("together" in line for one in ranked(scene(*SAGS)) for line in one.for_)
 
 

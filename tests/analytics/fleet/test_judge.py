@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from analytics.fleet.judge import FleetJudge, FleetSettings, Judged
+from analytics.fleet.node_reports import NodeReports
 from analytics.fleet.snapshot import pack_judge, unpack_judge
-from analytics.fleet.told import NodesTold
 from analytics.fleet.topology import Above
 from analytics.fleet.window import NodeIncident, Table, Window
 from telemetry.clock import NS_PER_S
@@ -20,11 +20,11 @@ FED = FleetSettings(above=Above(feeds={"pdu-a": ("node1", "node2"), "pdu-b": ("n
 
 
 def records_of(judge: FleetJudge, windows: Sequence[Window]) -> list[Record]:
-    told: list[Record] = []
+    reported: list[Record] = []
     for window in windows:
         judged = judge.step(window)
-        told += [*judged.findings, *judged.incidents]
-    return told
+        reported += [*judged.findings, *judged.incidents]
+    return reported
 
 
 def losing(lost_from_s: int = 20, until_s: int = 60) -> list[Window]:
@@ -64,8 +64,8 @@ def causes(judged: Judged) -> set[tuple[Cause, str]]:
 
 
 def test_a_gpu_that_falls_silent_beside_its_siblings_is_lost_on_its_node() -> None:
-    told = records_of(FleetJudge(FleetSettings()), losing())
-    lost = [one for one in told if isinstance(one, Finding) and one.cause is Cause.GPU_LOST]
+    reported = records_of(FleetJudge(FleetSettings()), losing())
+    lost = [one for one in reported if isinstance(one, Finding) and one.cause is Cause.GPU_LOST]
     assert [one.entity_id for one in lost] == [gpu_of("node2", 3).id]
     assert 20 * NS_PER_S <= lost[0].time_ns - START_NS <= 30 * NS_PER_S
 
@@ -81,8 +81,8 @@ def test_a_silent_node_holds_up_no_other_and_is_no_bus_drop() -> None:
         window_of(second, fleet_tables(NODES if second < 20 else NODES[:2], lost=lost if second >= 20 else None))
         for second in range(0, 90, 5)
     ]
-    told = [one for one in records_of(FleetJudge(FleetSettings()), windows) if isinstance(one, Finding)]
-    assert {one.entity_id for one in told if one.cause is Cause.GPU_LOST} == {lost.id}
+    reported = [one for one in records_of(FleetJudge(FleetSettings()), windows) if isinstance(one, Finding)]
+    assert {one.entity_id for one in reported if one.cause is Cause.GPU_LOST} == {lost.id}
 
 
 def test_a_node_that_falls_silent_is_one_incident_there_whatever_it_has() -> None:
@@ -92,15 +92,17 @@ def test_a_node_that_falls_silent_is_one_incident_there_whatever_it_has() -> Non
         return fleet_tables(nodes) | {EntityKind.SUPPLY: rails}
 
     windows = [window_of(second, tables(NODES if second < 20 else NODES[:2])) for second in range(0, 90, 5)]
-    told = [one for one in records_of(FleetJudge(FleetSettings()), windows) if isinstance(one, Incident)]
-    assert {(one.id, one.cause, one.entity_id) for one in told} == {(told[0].id, Cause.SENSOR_LOST, "node:node3")}
+    reported = [one for one in records_of(FleetJudge(FleetSettings()), windows) if isinstance(one, Incident)]
+    assert {(one.id, one.cause, one.entity_id) for one in reported} == {
+        (reported[0].id, Cause.SENSOR_LOST, "node:node3")
+    }
 
 
 def test_what_a_node_reported_itself_is_not_reported_again() -> None:
     windows = losing()
-    told = own_incident("node2", Cause.GPU_LOST, 20.4)
+    reported = own_incident("node2", Cause.GPU_LOST, 20.4)
     judge = FleetJudge(FleetSettings())
-    judged = [judge.step(replace(window, incidents=(told,) if window.start_ns > START_NS + 15 * NS_PER_S else ()))
+    judged = [judge.step(replace(window, incidents=(reported,) if window.start_ns > START_NS + 15 * NS_PER_S else ()))
               for window in windows]  # fmt: skip
     assert sum(one.folded for one in judged) == 1
     assert not any(one.incidents for one in judged)
@@ -109,13 +111,13 @@ def test_what_a_node_reported_itself_is_not_reported_again() -> None:
 @pytest.mark.parametrize(("named", "is_reported"), [("GPU-node2-3", False), ("GPU-node2-1", True)])
 def test_the_readings_of_a_gpu_that_its_node_reported_is_lost_are_not_missed(named: str, *, is_reported: bool) -> None:
     incident = replace(own_incident("node2", Cause.GPU_LOST, 20.4), entity_id=f"gpu:{named}")
-    told = NodesTold()
-    told.hear([incident])
+    reported = NodeReports()
+    reported.receive([incident])
     now_ns = START_NS + 60 * NS_PER_S
-    assert told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns) is not is_reported
-    assert not told.explains("node1", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns)
-    told.hear([replace(incident, time_ns=now_ns, state=IncidentState.CLOSED)])
-    assert not told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns + 121 * NS_PER_S)
+    assert reported.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns) is not is_reported
+    assert not reported.explains("node1", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns)
+    reported.receive([replace(incident, time_ns=now_ns, state=IncidentState.CLOSED)])
+    assert not reported.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns + 121 * NS_PER_S)
 
 
 def test_an_incident_of_the_fleet_ends_when_the_node_comes_to_report_of_it_itself() -> None:
@@ -123,8 +125,8 @@ def test_an_incident_of_the_fleet_ends_when_the_node_comes_to_report_of_it_itsel
     windows = losing(until_s=180)
     states = []
     for number, window in enumerate(windows):
-        told = own_incident("node2", Cause.GPU_LOST, 60.0)
-        judged = judge.step(replace(window, incidents=(told,) if number >= 12 else ()))
+        reported = own_incident("node2", Cause.GPU_LOST, 60.0)
+        judged = judge.step(replace(window, incidents=(reported,) if number >= 12 else ()))
         states += [one.state for one in judged.incidents]
         if number == 12:
             assert [one.status for one in judged.findings] == [FindingStatus.CLEARED]
@@ -175,15 +177,15 @@ def test_a_gpu_that_was_drained_on_its_node_is_not_lost_to_the_fleet() -> None:
         entity_id=gpu_of("node2", 3).id,
         code=None,
         severity=Severity.INFO,
-        message="the driver let go of gpu3",
+        message="the driver released gpu3",
         sources=("uevents",),
     )
     judge = FleetJudge(FleetSettings())
     windows = [
         replace(one, events=(released,)) if one.start_ns == START_NS + 15 * NS_PER_S else one for one in losing()
     ]
-    told = [one for one in records_of(judge, windows) if isinstance(one, Finding)]
-    assert not any(one.cause is Cause.GPU_LOST for one in told)
+    reported = [one for one in records_of(judge, windows) if isinstance(one, Finding)]
+    assert not any(one.cause is Cause.GPU_LOST for one in reported)
 
 
 @pytest.mark.parametrize("cut", [1, 4, 5, 7])
@@ -191,8 +193,8 @@ def test_a_judge_that_was_kept_goes_on_to_the_same_records(cut: int) -> None:
     windows = losing(until_s=240)
     straight = FleetJudge(FED)
     records_of(straight, windows[:cut])
-    resumed, anew = unpack_judge(FED, pack_judge(straight))
-    assert not anew
+    resumed, restart_reason = unpack_judge(FED, pack_judge(straight))
+    assert not restart_reason
     assert records_of(resumed, windows[cut:]) == records_of(straight, windows[cut:])
 
 
@@ -201,11 +203,11 @@ def test_under_other_limits_detectors_begin_again_and_what_was_open_is_confirmed
     records_of(judge, losing(until_s=40))
     (before,) = judge.state.book.incidents
     other = replace(FED, limits=replace(FED.limits, gpu_lost=replace(FED.limits.gpu_lost, hold_s=99.0)))
-    resumed, anew = unpack_judge(other, pack_judge(judge))
-    assert "gpu_lost: limits" in anew
-    assert "\n" not in anew
-    told = records_of(resumed, [window_of(second, fleet_tables(NODES)) for second in range(40, 260, 5)])
-    ends = [(one.id, one.state) for one in told if isinstance(one, Incident)]
+    resumed, restart_reason = unpack_judge(other, pack_judge(judge))
+    assert "gpu_lost: limits" in restart_reason
+    assert "\n" not in restart_reason
+    reported = records_of(resumed, [window_of(second, fleet_tables(NODES)) for second in range(40, 260, 5)])
+    ends = [(one.id, one.state) for one in reported if isinstance(one, Incident)]
     assert ends[-1] == (before.id, IncidentState.CLOSED)
 
 
@@ -218,9 +220,9 @@ def test_what_was_reported_of_a_node_that_is_forgotten_is_taken_back_and_its_inc
     judge = FleetJudge(replace(FED, forget_s=30.0))
     records_of(judge, losing())
     assert judge.state.book.incidents
-    told = records_of(judge, [window_of(second, fleet_tables(NODES[:1])) for second in range(60, 240, 5)])
-    assert any(isinstance(one, Finding) and "forgotten" in one.summary for one in told)
-    assert [one.state for one in told if isinstance(one, Incident)][-1] is IncidentState.CLOSED
+    reported = records_of(judge, [window_of(second, fleet_tables(NODES[:1])) for second in range(60, 240, 5)])
+    assert any(isinstance(one, Finding) and "forgotten" in one.summary for one in reported)
+    assert [one.state for one in reported if isinstance(one, Incident)][-1] is IncidentState.CLOSED
     assert not judge.state.standing
     assert not judge.state.book.incidents
 

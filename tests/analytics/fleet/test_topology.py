@@ -49,8 +49,8 @@ def test_tags_of_a_node_name_its_feed_and_rack_unless_somebody_gave_one() -> Non
     node = fleet_entity(
         Entity(kind=EntityKind.NODE, key="node1", name="node1", tags=(("pdu", "b"), ("rack", "7"))), "node1"
     )
-    told = Above(feeds={"a": ("node2",)}).with_tags([node])
-    assert told == Above(feeds={"a": ("node2",), "b": ("node1",)}, racks={"7": ("node1",)})
+    reported = Above(feeds={"a": ("node2",)}).with_tags([node])
+    assert reported == Above(feeds={"a": ("node2",), "b": ("node1",)}, racks={"7": ("node1",)})
     assert Above(feeds={"a": ("node1",)}).with_tags([node]).feeds == {"a": ("node1",)}
 
 

@@ -23,7 +23,7 @@ from telemetry.records import (
     from_json,
     to_json,
 )
-from tests.analytics.incidents.told import GPUS, SAG, Told, at, cleared, finding
+from tests.analytics.incidents.incident_texts import GPUS, SAG, IncidentTexts, at, cleared, finding
 from tests.analytics.scenes import START_NS, event_of, fleet_of, node_of
 
 START = datetime.fromtimestamp(START_NS / 1e9, tz=UTC)
@@ -34,12 +34,12 @@ def likeliest(incident: Incident) -> FaultClass:
     return incident.hypotheses[0].cause
 
 
-def told_with(settings: BookSettings, topology: Topology | None = None) -> Told:
-    return Told(IncidentBook(settings), topology or node_of(4, 2))
+def reported_with(settings: BookSettings, topology: Topology | None = None) -> IncidentTexts:
+    return IncidentTexts(IncidentBook(settings), topology or node_of(4, 2))
 
 
 def test_an_incident_carries_its_hypotheses_through_json_and_an_old_record_still_loads() -> None:
-    (incident,) = Told().step(SAG)
+    (incident,) = IncidentTexts().step(SAG)
     assert sum(one.probability for one in incident.hypotheses) == pytest.approx(1.0)
     fields = json.loads(json.dumps(to_json(incident)))
     assert from_json(fields) == incident
@@ -51,7 +51,7 @@ def test_an_incident_carries_its_hypotheses_through_json_and_an_old_record_still
 
 
 def test_a_lost_gpu_is_judged_by_the_supply_above_it_active_or_over_lately() -> None:
-    alone, over = Told(), Told()
+    alone, over = IncidentTexts(), IncidentTexts()
     (bare,) = alone.step(LOST, at_s=30)
     assert likeliest(bare) is FaultClass.NO_ELECTRICAL_EVIDENCE
     over.step(SAG)
@@ -60,7 +60,7 @@ def test_a_lost_gpu_is_judged_by_the_supply_above_it_active_or_over_lately() -> 
     assert over.book.incidents == ()
     (lost,) = over.step(replace(LOST, time_ns=at(110), since_ns=at(110)), at_s=110)
     assert likeliest(lost) is not FaultClass.NO_ELECTRICAL_EVIDENCE
-    long_ago = Told(over.book)
+    long_ago = IncidentTexts(over.book)
     long_ago.step(cleared(LOST, at_s=200), at_s=200)
     long_ago.step(at_s=300)
     (again,) = long_ago.step(finding(Cause.GPU_LOST, GPUS[1], at_s=3000), at_s=3000)
@@ -68,12 +68,12 @@ def test_a_lost_gpu_is_judged_by_the_supply_above_it_active_or_over_lately() -> 
 
 
 def test_evidence_that_comes_later_changes_the_answer_of_an_incident_beside_it() -> None:
-    told = Told()
-    (lost,) = told.step(LOST, at_s=30)
-    changed = told.step(finding(Cause.JOINT_AGEING, "supply:psu0", at_s=40, detector="source_resistance"), at_s=40)
+    reported = IncidentTexts()
+    (lost,) = reported.step(LOST, at_s=30)
+    changed = reported.step(finding(Cause.JOINT_AGEING, "supply:psu0", at_s=40, detector="source_resistance"), at_s=40)
     again = next(one for one in changed if one.id == lost.id)
     assert (likeliest(lost), likeliest(again)) == (FaultClass.NO_ELECTRICAL_EVIDENCE, FaultClass.JOINT_AGEING)
-    assert told.step(at_s=41) == ()
+    assert reported.step(at_s=41) == ()
 
 
 def test_an_event_is_evidence_for_the_open_incidents_of_its_node() -> None:
@@ -92,23 +92,23 @@ def test_an_event_is_evidence_for_the_open_incidents_of_its_node() -> None:
 
 def test_a_silence_marks_incidents_below_what_it_names_and_ends_by_itself() -> None:
     silence = Silence(until=START + timedelta(seconds=60), who="ops", why="swap of psu0", entity="box")
-    told = told_with(BookSettings(silences=(silence,)))
-    (quiet,) = told.step(SAG)
+    reported = reported_with(BookSettings(silences=(silence,)))
+    (quiet,) = reported.step(SAG)
     assert quiet.silence is not None
     assert quiet.silence.startswith("silenced by ops until 2023-11-14T22:14:20Z: swap")
     assert quiet.state is IncidentState.OPEN
-    assert told.step(at_s=59) == ()
-    (loud,) = told.step(at_s=60)
+    assert reported.step(at_s=59) == ()
+    (loud,) = reported.step(at_s=60)
     assert (loud.id, loud.silence) == (quiet.id, None)
-    assert told.step(at_s=61) == ()
+    assert reported.step(at_s=61) == ()
 
 
 def test_what_was_over_before_its_silence_ended_calls_nobody_when_it_does() -> None:
     silence = Silence(until=START + timedelta(seconds=60), who="ops", why="swap of psu0", entity="box")
-    told = told_with(BookSettings(silences=(silence,)))
-    told.step(SAG)
-    told.step(cleared(SAG, at_s=20), at_s=20)
-    records = [one for second in range(21, 90) for one in told.step(at_s=second)]
+    reported = reported_with(BookSettings(silences=(silence,)))
+    reported.step(SAG)
+    reported.step(cleared(SAG, at_s=20), at_s=20)
+    records = [one for second in range(21, 90) for one in reported.step(at_s=second)]
     assert [one.state for one in records][-1] is IncidentState.CLOSED
     assert all(one.silence is not None for one in records)
 
@@ -120,55 +120,55 @@ def test_a_silence_that_begins_later_or_means_others_states_nothing_yet() -> Non
         Silence(until=hour, who="ops", why="other cause", causes=(Cause.GPU_LOST,)),
         Silence(until=hour, who="ops", why="other node", entity="n*"),
     )
-    told = told_with(BookSettings(silences=silences))
-    assert told.step(SAG)[0].silence is None
-    assert "other cause" in (told.step(LOST, at_s=30)[0].silence or "")
-    assert all("work" in (one.silence or "") or "other cause" in (one.silence or "") for one in told.step(at_s=50))
+    reported = reported_with(BookSettings(silences=silences))
+    assert reported.step(SAG)[0].silence is None
+    assert "other cause" in (reported.step(LOST, at_s=30)[0].silence or "")
+    assert all("work" in (one.silence or "") or "other cause" in (one.silence or "") for one in reported.step(at_s=50))
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "expected"),
     [
         ({"until": datetime(2026, 1, 1)}, "offset"),  # noqa: DTZ001  # what is refused
         ({"start": START + timedelta(days=2)}, "start before until"),
         ({"why": " "}, "who and why"),
     ],
 )
-def test_a_silence_without_end_or_reason_is_refused(fields: dict[str, object], words: str) -> None:
+def test_a_silence_without_end_or_reason_is_refused(fields: dict[str, object], expected: str) -> None:
     good: dict[str, object] = {"until": START + timedelta(days=1), "who": "ops", "why": "work"}
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=expected):
         Silence(**(good | fields))  # type: ignore[arg-type]  # the fields are made up
 
 
 def test_one_incident_too_many_within_ten_minutes_folds_what_asks_for_nothing_at_once() -> None:
-    told = told_with(BookSettings(storm_above=3), fleet_of(1, 8))
-    told.step(finding(Cause.THERMAL_MARGIN, GPUS[0]))
-    told.step(finding(Cause.FABRIC_ERROR, GPUS[1], at_s=1), at_s=1)
-    told.step(finding(Cause.SENSOR_LOST, GPUS[2], at_s=2), at_s=2)
-    last = told.step(finding(Cause.NOVELTY, GPUS[3], at_s=3, detector="novelty"), at_s=3)
+    reported = reported_with(BookSettings(storm_above=3), fleet_of(1, 8))
+    reported.step(finding(Cause.THERMAL_MARGIN, GPUS[0]))
+    reported.step(finding(Cause.FABRIC_ERROR, GPUS[1], at_s=1), at_s=1)
+    reported.step(finding(Cause.SENSOR_LOST, GPUS[2], at_s=2), at_s=2)
+    last = reported.step(finding(Cause.NOVELTY, GPUS[3], at_s=3, detector="novelty"), at_s=3)
     storm = next(one for one in last if one.state is IncidentState.OPEN)
     assert storm.entity_id == "node:n0"
     assert storm.summary.startswith("alarm flood on n0: 3 incidents in one (1 fabric_error, 1 novelty, 1 sensor_lost)")
     gone = [one for one in last if one.state is IncidentState.CLOSED]
     assert len(gone) == 2
     assert all(f"folded into the alarm flood {storm.id}" in one.summary for one in gone)
-    assert {one.cause for one in told.open} == {Cause.THERMAL_MARGIN, storm.cause}
-    (more,) = told.step(finding(Cause.GPU_ERROR, "gpu:GPU-5", at_s=4), at_s=4)
+    assert {one.cause for one in reported.open} == {Cause.THERMAL_MARGIN, storm.cause}
+    (more,) = reported.step(finding(Cause.GPU_ERROR, "gpu:GPU-5", at_s=4), at_s=4)
     assert (more.id, "4 incidents in one" in more.summary) == (storm.id, True)
-    (lost,) = (one for one in told.step(replace(LOST, entity_id=GPUS[3]), at_s=30) if one.cause is Cause.GPU_LOST)
+    (lost,) = (one for one in reported.step(replace(LOST, entity_id=GPUS[3]), at_s=30) if one.cause is Cause.GPU_LOST)
     assert lost.id != storm.id, "what an answer hangs on is never folded away"
 
 
 def test_a_storm_ends_when_all_of_it_is_over_and_survives_a_restart() -> None:
-    told = told_with(BookSettings(storm_above=1), fleet_of(1, 8))
+    reported = reported_with(BookSettings(storm_above=1), fleet_of(1, 8))
     first = finding(Cause.FABRIC_ERROR, GPUS[1])
     second = finding(Cause.SENSOR_LOST, GPUS[2], at_s=2)
-    told.step(first)
-    storm = next(one for one in told.step(second, at_s=2) if one.state is IncidentState.OPEN)
-    stored = json.loads(json.dumps(told.book.snapshot()))
+    reported.step(first)
+    storm = next(one for one in reported.step(second, at_s=2) if one.state is IncidentState.OPEN)
+    stored = json.loads(json.dumps(reported.book.snapshot()))
     settings = BookSettings(storm_above=1)
-    again = Told(IncidentBook.restore(stored, now_ns=at(3), settings=settings), fleet_of(1, 8))
-    for one in (told, again):
+    again = IncidentTexts(IncidentBook.restore(stored, now_ns=at(3), settings=settings), fleet_of(1, 8))
+    for one in (reported, again):
         one.step(cleared(first, at_s=10), at_s=10)
         (quiet,) = one.step(cleared(second, at_s=12), at_s=12)
         assert quiet.id == storm.id
@@ -177,12 +177,12 @@ def test_a_storm_ends_when_all_of_it_is_over_and_survives_a_restart() -> None:
 
 
 def test_slow_trickles_and_claimed_incidents_do_not_fold() -> None:
-    told = told_with(BookSettings(storm_above=1), fleet_of(1, 8))
-    (held,) = told.step(finding(Cause.FABRIC_ERROR, GPUS[1]))
-    told.book.note_claim(held.id, in_force=True, now_ns=at(1))
-    told.step(finding(Cause.SENSOR_LOST, GPUS[2], at_s=2), at_s=2)
-    assert any(one.id == held.id and one.state is IncidentState.OPEN for one in told.open)
-    slow = told_with(BookSettings(storm_above=1), fleet_of(1, 8))
+    reported = reported_with(BookSettings(storm_above=1), fleet_of(1, 8))
+    (held,) = reported.step(finding(Cause.FABRIC_ERROR, GPUS[1]))
+    reported.book.note_claim(held.id, in_force=True, now_ns=at(1))
+    reported.step(finding(Cause.SENSOR_LOST, GPUS[2], at_s=2), at_s=2)
+    assert any(one.id == held.id and one.state is IncidentState.OPEN for one in reported.open)
+    slow = reported_with(BookSettings(storm_above=1), fleet_of(1, 8))
     slow.step(finding(Cause.FABRIC_ERROR, GPUS[1]))
     slow.step(finding(Cause.SENSOR_LOST, GPUS[2], at_s=601), at_s=601)
     assert len(slow.open) == 2
@@ -193,10 +193,10 @@ def test_a_flood_over_the_nodes_of_a_rack_is_one_incident_of_the_rack() -> None:
     rack = Entity(kind=EntityKind.SUPPLY, key="pdu1", name="pdu1")
     held = tuple((rack.id, one.id) for one in nodes.of_kind(EntityKind.NODE))
     topology = Topology(entities=(rack, *nodes.entities), edges=(*held, *nodes.edges))
-    told = told_with(BookSettings(storm_above=4), topology)
+    reported = reported_with(BookSettings(storm_above=4), topology)
     for number in range(6):
-        told.step(finding(Cause.SENSOR_LOST, f"gpu:GPU-{2 * number}", at_s=number * 10), at_s=number * 10)
-    (storm,) = told.open
+        reported.step(finding(Cause.SENSOR_LOST, f"gpu:GPU-{2 * number}", at_s=number * 10), at_s=number * 10)
+    (storm,) = reported.open
     assert storm.entity_id == "supply:pdu1"
     assert "6 incidents in one (6 sensor_lost)" in storm.summary
 
@@ -205,8 +205,8 @@ def test_a_job_on_the_node_loses_all_its_gpus_with_one() -> None:
     plain = node_of(4, 2)
     job = Entity(kind=EntityKind.JOB, key="train", name="train")
     topology = Topology(entities=(*plain.entities, job), edges=(*plain.edges, ("node:box", job.id)))
-    (alone,) = Told().step(LOST, at_s=30)
-    (working,) = Told(topology=topology).step(LOST, at_s=30)
+    (alone,) = IncidentTexts().step(LOST, at_s=30)
+    (working,) = IncidentTexts(topology=topology).step(LOST, at_s=30)
     assert working.impact_gpu_hours == pytest.approx(4 * alone.impact_gpu_hours)
     assert working.loss_probability == 1.0
     assert working.severity is Severity.CRITICAL
@@ -230,13 +230,13 @@ def test_a_temperature_of_nought_is_refused() -> None:
 
 
 def test_a_joint_that_stays_bad_under_a_cap_is_mitigated_and_open_again_without_it() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
-    told.step(finding(Cause.JOINT_AGEING, "supply:psu0", at_s=5, detector="source_resistance"), at_s=5)
-    told.book.note_claim(opened.id, in_force=True, now_ns=at(6))
-    (held,) = told.step(cleared(SAG, at_s=20), at_s=20)
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
+    reported.step(finding(Cause.JOINT_AGEING, "supply:psu0", at_s=5, detector="source_resistance"), at_s=5)
+    reported.book.note_claim(opened.id, in_force=True, now_ns=at(6))
+    (held,) = reported.step(cleared(SAG, at_s=20), at_s=20)
     assert (held.id, held.cause, held.state) == (opened.id, Cause.SUPPLY_SAG, IncidentState.MITIGATED)
-    assert told.step(at_s=4000) == ()
-    (free,) = told.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
+    assert reported.step(at_s=4000) == ()
+    (free,) = reported.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
     assert free.state is IncidentState.OPEN
-    assert told.step(at_s=9000) == ()
+    assert reported.step(at_s=9000) == ()

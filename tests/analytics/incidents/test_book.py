@@ -8,100 +8,100 @@ from hypothesis import strategies as st
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
 from telemetry.records import Cause, Finding, FindingStatus, IncidentState, Severity
-from tests.analytics.incidents.told import GPUS, SAG, Told, at, cleared, finding
+from tests.analytics.incidents.incident_texts import GPUS, SAG, IncidentTexts, at, cleared, finding
 from tests.analytics.scenes import fleet_of, node_of
 
 
 def test_a_finding_opens_an_incident_that_closes_once_after_its_quiet_time() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
     assert (opened.state, opened.cause, opened.entity_id) == (IncidentState.OPEN, Cause.SUPPLY_SAG, "supply:psu0")
-    told.step(cleared(SAG, at_s=20), at_s=20)
-    assert told.step(at_s=79) == ()
-    (closed,) = told.step(at_s=80)
+    reported.step(cleared(SAG, at_s=20), at_s=20)
+    assert reported.step(at_s=79) == ()
+    (closed,) = reported.step(at_s=80)
     assert (closed.id, closed.state, closed.closed_ns) == (opened.id, IncidentState.CLOSED, at(80))
-    assert told.step(at_s=81) == ()
-    assert told.book.incidents == ()
+    assert reported.step(at_s=81) == ()
+    assert reported.book.incidents == ()
 
 
 def test_a_symptom_that_an_action_holds_down_is_mitigated_and_never_closes_while_it_does() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
-    assert told.book.note_claim(opened.id, in_force=True, now_ns=at(1))[0].state is IncidentState.OPEN
-    (mitigated,) = told.step(cleared(SAG, at_s=20), at_s=20)
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
+    assert reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))[0].state is IncidentState.OPEN
+    (mitigated,) = reported.step(cleared(SAG, at_s=20), at_s=20)
     assert mitigated.state is IncidentState.MITIGATED
     assert "held down by an action" in mitigated.summary
-    assert told.step(at_s=4000) == ()
-    told.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
-    assert told.step(at_s=5059) == ()
-    assert told.step(at_s=5060)[0].state is IncidentState.CLOSED
+    assert reported.step(at_s=4000) == ()
+    reported.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
+    assert reported.step(at_s=5059) == ()
+    assert reported.step(at_s=5060)[0].state is IncidentState.CLOSED
 
 
 def test_a_joint_that_ages_is_held_down_by_the_cap_that_came_before_any_sag() -> None:
-    told = Told()
-    (opened,) = told.step(finding(Cause.JOINT_AGEING, SAG.entity_id))
-    (held,) = told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    reported = IncidentTexts()
+    (opened,) = reported.step(finding(Cause.JOINT_AGEING, SAG.entity_id))
+    (held,) = reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))
     assert (held.state, held.held) == (IncidentState.MITIGATED, True)
     assert "held down by an action" in held.summary
-    (open_again,) = told.book.note_claim(opened.id, in_force=False, now_ns=at(2))
+    (open_again,) = reported.book.note_claim(opened.id, in_force=False, now_ns=at(2))
     assert (open_again.state, open_again.held) == (IncidentState.OPEN, False)
     # A sag on it that was over before the next cap is credited to none.
-    told.step(SAG, at_s=3)
-    told.step(cleared(SAG, at_s=20), at_s=20)
-    (late,) = told.book.note_claim(opened.id, in_force=True, now_ns=at(30))
+    reported.step(SAG, at_s=3)
+    reported.step(cleared(SAG, at_s=20), at_s=20)
+    (late,) = reported.book.note_claim(opened.id, in_force=True, now_ns=at(30))
     assert (late.state, late.held) == (IncidentState.MITIGATED, False)
     assert "it was over before an action came into force" in late.summary
 
 
 def test_an_open_incident_states_what_is_still_wrong_and_what_is_over_stays_in_its_evidence() -> None:
-    told = Told()
+    reported = IncidentTexts()
     joint = finding(Cause.JOINT_AGEING, SAG.entity_id)
-    (opened,) = told.step(SAG, joint)
+    (opened,) = reported.step(SAG, joint)
     assert opened.summary == SAG.summary, "what is seen goes before the fault behind it"
     back = replace(cleared(SAG, at_s=20), summary="12 V at psu0 is back")
-    (still,) = told.step(back, at_s=20)
+    (still,) = reported.step(back, at_s=20)
     assert (still.state, still.cause, still.summary) == (IncidentState.OPEN, Cause.SUPPLY_SAG, joint.summary)
     assert back in still.findings
-    (again,) = told.step(replace(SAG, time_ns=at(30)), at_s=30)
+    (again,) = reported.step(replace(SAG, time_ns=at(30)), at_s=30)
     assert again.summary == SAG.summary
-    told.book.note_claim(opened.id, in_force=True, now_ns=at(31))
-    (held,) = told.step(replace(back, time_ns=at(40)), at_s=40)
+    reported.book.note_claim(opened.id, in_force=True, now_ns=at(31))
+    (held,) = reported.step(replace(back, time_ns=at(40)), at_s=40)
     assert (held.state, held.summary) == (IncidentState.MITIGATED, "12 V at psu0 is back; held down by an action")
-    told.book.note_claim(opened.id, in_force=False, now_ns=at(50))
-    (over,) = told.step(cleared(joint, at_s=60), at_s=60)
+    reported.book.note_claim(opened.id, in_force=False, now_ns=at(50))
+    (over,) = reported.step(cleared(joint, at_s=60), at_s=60)
     assert over.summary == back.summary
 
 
 def test_a_cap_that_holds_a_sag_down_is_not_stated_to_hold_down_the_lost_supply_beside_it() -> None:
-    told = Told()
+    reported = IncidentTexts()
     lost, sag = finding(Cause.SUPPLY_LOST, "supply:psu0"), finding(Cause.SUPPLY_SAG, "supply:psu1")
-    told.step(lost, sag)
-    (opened,) = told.open
-    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    reported.step(lost, sag)
+    (opened,) = reported.open
+    reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))
     back = replace(cleared(sag, at_s=20), summary="12 V at psu1 is back")
-    (held,) = told.step(back, at_s=20)
+    (held,) = reported.step(back, at_s=20)
     assert (held.state, held.held) == (IncidentState.MITIGATED, True)
     assert held.summary.startswith(back.summary)
     assert held.summary.endswith("; held down by an action")
     assert lost in held.findings
-    (open_again,) = told.book.note_claim(opened.id, in_force=False, now_ns=at(30))
+    (open_again,) = reported.book.note_claim(opened.id, in_force=False, now_ns=at(30))
     assert open_again.summary.startswith(lost.summary)
 
 
 def test_what_was_over_before_an_action_is_not_held_down_by_it_until_it_comes_back_under_it() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
-    told.step(cleared(SAG, at_s=20), at_s=20)
-    (late,) = told.book.note_claim(opened.id, in_force=True, now_ns=at(30))
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
+    reported.step(cleared(SAG, at_s=20), at_s=20)
+    (late,) = reported.book.note_claim(opened.id, in_force=True, now_ns=at(30))
     assert late.state is IncidentState.MITIGATED
     assert "held down" not in late.summary
-    told.book = IncidentBook.restore(told.book.snapshot(), now_ns=at(31))
-    told.book.note_claim(opened.id, in_force=False, now_ns=at(31))
-    told.book.note_claim(opened.id, in_force=True, now_ns=at(31))
-    assert "it was over before an action came into force" in told.step(at_s=32)[0].summary
+    reported.book = IncidentBook.restore(reported.book.snapshot(), now_ns=at(31))
+    reported.book.note_claim(opened.id, in_force=False, now_ns=at(31))
+    reported.book.note_claim(opened.id, in_force=True, now_ns=at(31))
+    assert "it was over before an action came into force" in reported.step(at_s=32)[0].summary
     again = replace(SAG, time_ns=at(40), status=FindingStatus.RAISED)
-    told.step(again, at_s=40)
-    (held,) = told.step(cleared(again, at_s=60), at_s=60)
+    reported.step(again, at_s=40)
+    (held,) = reported.step(cleared(again, at_s=60), at_s=60)
     assert "held down by an action" in held.summary
 
 
@@ -109,20 +109,20 @@ OVERLOAD = finding(Cause.SUPPLY_OVERLOAD, "supply:psu0", at_s=0.1, severity=Seve
 
 
 def test_load_that_a_lost_supply_lays_on_its_sibling_is_reported_with_it() -> None:
-    told = Told()
-    (lost,) = told.step(finding(Cause.SUPPLY_LOST, "supply:psu1"))
-    told.step(OVERLOAD, at_s=0.1)
-    (one,) = told.open
+    reported = IncidentTexts()
+    (lost,) = reported.step(finding(Cause.SUPPLY_LOST, "supply:psu1"))
+    reported.step(OVERLOAD, at_s=0.1)
+    (one,) = reported.open
     assert (one.id, one.entity_id, one.severity) == (lost.id, "supply:psu1", Severity.CRITICAL)
     assert one.affected == ("supply:psu0", "supply:psu1")
-    assert told.step(cleared(OVERLOAD, at_s=30), at_s=30)[0].id == lost.id
+    assert reported.step(cleared(OVERLOAD, at_s=30), at_s=30)[0].id == lost.id
 
 
 def test_an_overload_that_is_reported_before_the_loss_that_made_it_becomes_part_of_it() -> None:
-    told = Told()
-    (overload,) = told.step(OVERLOAD, at_s=0.1)
-    told.step(finding(Cause.SUPPLY_LOST, "supply:psu1", at_s=0.2), at_s=0.2)
-    (one,) = told.open
+    reported = IncidentTexts()
+    (overload,) = reported.step(OVERLOAD, at_s=0.1)
+    reported.step(finding(Cause.SUPPLY_LOST, "supply:psu1", at_s=0.2), at_s=0.2)
+    (one,) = reported.open
     assert (one.id, one.entity_id, one.cause) == (overload.id, "supply:psu1", Cause.SUPPLY_LOST)
     assert one.affected == ("supply:psu0", "supply:psu1")
 
@@ -135,105 +135,105 @@ def test_an_overload_that_is_reported_before_the_loss_that_made_it_becomes_part_
     ],
 )
 def test_an_overload_that_has_another_reason_stays_alone(cause: Cause, at_s: float) -> None:
-    told = Told()
-    told.step(OVERLOAD, at_s=0.1)
-    told.step(finding(cause, "supply:psu1", at_s=at_s), at_s=at_s)
-    assert len(told.open) == 2
+    reported = IncidentTexts()
+    reported.step(OVERLOAD, at_s=0.1)
+    reported.step(finding(cause, "supply:psu1", at_s=at_s), at_s=at_s)
+    assert len(reported.open) == 2
 
 
 def test_an_overload_beside_a_supply_that_is_back_is_reported_by_itself() -> None:
-    told = Told()
+    reported = IncidentTexts()
     gone = finding(Cause.SUPPLY_LOST, "supply:psu1")
-    told.step(gone)
-    told.step(cleared(gone, at_s=10), at_s=10)
-    told.step(replace(OVERLOAD, time_ns=at(20), since_ns=at(20)), at_s=20)
-    assert {incident.entity_id for incident in told.open} == {"supply:psu0", "supply:psu1"}
+    reported.step(gone)
+    reported.step(cleared(gone, at_s=10), at_s=10)
+    reported.step(replace(OVERLOAD, time_ns=at(20), since_ns=at(20)), at_s=20)
+    assert {incident.entity_id for incident in reported.open} == {"supply:psu0", "supply:psu1"}
 
 
 def test_a_symptom_that_returns_reopens_the_incident_it_belongs_to() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
-    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
-    told.step(cleared(SAG, at_s=20), at_s=20)
-    (again,) = told.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=100), at_s=100)
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
+    reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    reported.step(cleared(SAG, at_s=20), at_s=20)
+    (again,) = reported.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=100), at_s=100)
     assert (again.id, again.state) == (opened.id, IncidentState.OPEN)
 
 
 def test_a_lost_gpu_its_xid_and_its_bus_drop_are_one_incident() -> None:
-    told = Told()
-    told.step(finding(Cause.GPU_LOST, GPUS[2], detector="gpu_errors.bus_loss", severity=Severity.CRITICAL))
-    told.step(finding(Cause.GPU_LOST, GPUS[2], at_s=1.1), at_s=1.1)
-    told.step(finding(Cause.GPU_ERROR, GPUS[2], at_s=2), at_s=2)
-    (incident,) = told.open
+    reported = IncidentTexts()
+    reported.step(finding(Cause.GPU_LOST, GPUS[2], detector="gpu_errors.bus_loss", severity=Severity.CRITICAL))
+    reported.step(finding(Cause.GPU_LOST, GPUS[2], at_s=1.1), at_s=1.1)
+    reported.step(finding(Cause.GPU_ERROR, GPUS[2], at_s=2), at_s=2)
+    (incident,) = reported.open
     assert (incident.cause, incident.entity_id) == (Cause.GPU_LOST, GPUS[2])
     assert len(incident.findings) == 3
     assert "no electrical evidence" in incident.summary
 
 
 def test_a_lost_gpu_beside_a_sag_states_so_and_both_incidents_stand() -> None:
-    told = Told()
-    told.step(SAG)
-    told.step(finding(Cause.GPU_LOST, GPUS[2], at_s=3), at_s=3)
-    lost = next(incident for incident in told.open if incident.cause is Cause.GPU_LOST)
-    assert len(told.open) == 2
+    reported = IncidentTexts()
+    reported.step(SAG)
+    reported.step(finding(Cause.GPU_LOST, GPUS[2], at_s=3), at_s=3)
+    lost = next(incident for incident in reported.open if incident.cause is Cause.GPU_LOST)
+    assert len(reported.open) == 2
     assert "electrical evidence in i-" in lost.summary
 
 
 def test_a_loss_that_only_the_node_reports_of_is_seen_beside_the_supplies_of_the_node() -> None:
     lost = finding(Cause.GPU_LOST, "node:box", at_s=3)
-    told = Told()
-    told.step(lost, at_s=3)
-    assert "no electrical evidence" in told.open[0].summary
-    told = Told()
-    told.step(SAG)
-    told.step(lost, at_s=3)
-    assert any("electrical evidence in i-" in incident.summary for incident in told.open)
+    reported = IncidentTexts()
+    reported.step(lost, at_s=3)
+    assert "no electrical evidence" in reported.open[0].summary
+    reported = IncidentTexts()
+    reported.step(SAG)
+    reported.step(lost, at_s=3)
+    assert any("electrical evidence in i-" in incident.summary for incident in reported.open)
 
 
 def test_errors_of_the_peers_do_not_hide_which_gpu_was_lost() -> None:
-    told = Told()
+    reported = IncidentTexts()
     errors = [finding(Cause.GPU_ERROR, entity_id, at_s=1) for entity_id in (GPUS[0], GPUS[1])]
-    told.step(*errors, at_s=1)
-    told.step(finding(Cause.GPU_LOST, GPUS[2], at_s=2), at_s=2)
-    assert {(one.cause, one.entity_id) for one in told.open} == {
+    reported.step(*errors, at_s=1)
+    reported.step(finding(Cause.GPU_LOST, GPUS[2], at_s=2), at_s=2)
+    assert {(one.cause, one.entity_id) for one in reported.open} == {
         (Cause.GPU_ERROR, "node:box"),
         (Cause.GPU_LOST, GPUS[2]),
     }
 
 
 def test_a_sibling_that_sags_while_an_action_holds_the_first_down_joins_its_incident() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
-    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
-    told.step(cleared(SAG, at_s=2), at_s=2)
-    told.step(finding(Cause.SUPPLY_SAG, "supply:psu1", at_s=8), at_s=8)
-    told.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=9), at_s=9)
-    (incident,) = told.newest.values()
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
+    reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    reported.step(cleared(SAG, at_s=2), at_s=2)
+    reported.step(finding(Cause.SUPPLY_SAG, "supply:psu1", at_s=8), at_s=8)
+    reported.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=9), at_s=9)
+    (incident,) = reported.newest.values()
     assert incident.affected == ("supply:psu0", "supply:psu1")
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_brakes_on_siblings_point_to_what_they_share_if_they_began_together(*, together: bool) -> None:
-    told = Told()
-    told.step(finding(Cause.POWER_BRAKE, GPUS[0]))
+    reported = IncidentTexts()
+    reported.step(finding(Cause.POWER_BRAKE, GPUS[0]))
     late_s = 30.0 if together else 500.0
-    told.step(finding(Cause.POWER_BRAKE, GPUS[1], at_s=late_s), at_s=late_s)
-    roots = {incident.entity_id for incident in told.open}
+    reported.step(finding(Cause.POWER_BRAKE, GPUS[1], at_s=late_s), at_s=late_s)
+    roots = {incident.entity_id for incident in reported.open}
     assert roots == ({"node:box"} if together else {GPUS[0], GPUS[1]})
 
 
 def test_brakes_on_gpus_of_one_supply_point_to_the_supply() -> None:
-    told = Told(topology=node_of(4, 1))
-    told.step(*(finding(Cause.POWER_BRAKE, entity_id) for entity_id in GPUS))
-    (incident,) = told.open
+    reported = IncidentTexts(topology=node_of(4, 1))
+    reported.step(*(finding(Cause.POWER_BRAKE, entity_id) for entity_id in GPUS))
+    (incident,) = reported.open
     assert incident.entity_id == "supply:psu0"
     assert incident.affected == tuple(GPUS)
 
 
 def test_two_rails_of_one_bus_that_sag_together_are_one_incident_of_the_node() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
-    (joined,) = told.step(finding(Cause.SUPPLY_SAG, "supply:psu1", at_s=0.05), at_s=0.05)
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
+    (joined,) = reported.step(finding(Cause.SUPPLY_SAG, "supply:psu1", at_s=0.05), at_s=0.05)
     assert joined.id == opened.id
     assert joined.entity_id == "node:box"
     assert joined.affected == ("supply:psu0", "supply:psu1")
@@ -241,56 +241,58 @@ def test_two_rails_of_one_bus_that_sag_together_are_one_incident_of_the_node() -
 
 def test_a_sag_accounts_for_the_brakes_on_the_gpus_that_it_feeds_in_either_order() -> None:
     brakes = [finding(Cause.POWER_BRAKE, entity_id, at_s=1) for entity_id in GPUS[:2]]
-    before, after = Told(), Told()
+    before, after = IncidentTexts(), IncidentTexts()
     before.step(SAG)
     before.step(*brakes, at_s=1)
     after.step(brakes[0], at_s=1)
     after.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=2), at_s=2)
-    for told in (before, after):
-        (incident,) = told.open
+    for reported in (before, after):
+        (incident,) = reported.open
         assert (incident.cause, incident.entity_id) == (Cause.SUPPLY_SAG, "supply:psu0")
 
 
 def test_incidents_that_turn_out_to_be_one_are_merged_and_the_claimed_one_goes_on() -> None:
-    told = Told()
-    told.step(finding(Cause.POWER_BRAKE, GPUS[0]))
-    told.step(finding(Cause.POWER_BRAKE, GPUS[1], at_s=500), at_s=500)
-    claimed = next(one for one in told.open if one.entity_id == GPUS[1])
-    told.book.note_claim(claimed.id, in_force=True, now_ns=at(501))
-    told.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=502), at_s=502)
-    (incident,) = told.open
+    reported = IncidentTexts()
+    reported.step(finding(Cause.POWER_BRAKE, GPUS[0]))
+    reported.step(finding(Cause.POWER_BRAKE, GPUS[1], at_s=500), at_s=500)
+    claimed = next(one for one in reported.open if one.entity_id == GPUS[1])
+    reported.book.note_claim(claimed.id, in_force=True, now_ns=at(501))
+    reported.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=502), at_s=502)
+    (incident,) = reported.open
     assert incident.id == claimed.id
-    gone = next(one for one in told.newest.values() if one.state is IncidentState.CLOSED)
+    gone = next(one for one in reported.newest.values() if one.state is IncidentState.CLOSED)
     assert f"merged into {claimed.id}" in gone.summary
 
 
 def test_a_bad_interface_names_the_part_even_when_two_have_one() -> None:
-    told = Told()
-    told.step(*(finding(Cause.THERMAL_INTERFACE, entity_id) for entity_id in GPUS[:2]))
-    assert {incident.entity_id for incident in told.open} == set(GPUS[:2])
-    told.step(finding(Cause.THERMAL_MARGIN, GPUS[0], at_s=5), at_s=5)
-    assert len(told.open) == 2
+    reported = IncidentTexts()
+    reported.step(*(finding(Cause.THERMAL_INTERFACE, entity_id) for entity_id in GPUS[:2]))
+    assert {incident.entity_id for incident in reported.open} == set(GPUS[:2])
+    reported.step(finding(Cause.THERMAL_MARGIN, GPUS[0], at_s=5), at_s=5)
+    assert len(reported.open) == 2
 
 
 def test_severity_is_the_worst_ever_and_impact_grows_with_it() -> None:
-    told = Told()
-    (mild,) = told.step(SAG)
-    (worse,) = told.step(replace(SAG, severity=Severity.CRITICAL, status=FindingStatus.UPDATED, time_ns=at(6)), at_s=6)
+    reported = IncidentTexts()
+    (mild,) = reported.step(SAG)
+    (worse,) = reported.step(
+        replace(SAG, severity=Severity.CRITICAL, status=FindingStatus.UPDATED, time_ns=at(6)), at_s=6
+    )
     assert worse.severity is Severity.CRITICAL
     # Four GPUs, 35 minutes, one in ten and one in two.
     assert mild.impact_gpu_hours == pytest.approx(4 * 35 / 60 * 0.1)
     assert worse.impact_gpu_hours == pytest.approx(4 * 35 / 60 * 0.5)
-    (lost,) = told.step(finding(Cause.GPU_LOST, GPUS[0], at_s=7), at_s=7)
+    (lost,) = reported.step(finding(Cause.GPU_LOST, GPUS[0], at_s=7), at_s=7)
     assert lost.impact_gpu_hours == pytest.approx(35 / 60)
 
 
 def test_it_survives_a_restart_and_knows_its_incident_again() -> None:
-    told = Told()
-    (opened,) = told.step(SAG)
-    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
-    stored = json.loads(json.dumps(told.book.snapshot()))
-    restored = Told(IncidentBook.restore(stored, now_ns=at(30)))
-    assert restored.book.incidents == told.book.incidents
+    reported = IncidentTexts()
+    (opened,) = reported.step(SAG)
+    reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    stored = json.loads(json.dumps(reported.book.snapshot()))
+    restored = IncidentTexts(IncidentBook.restore(stored, now_ns=at(30)))
+    assert restored.book.incidents == reported.book.incidents
     (again,) = restored.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=35), at_s=35)
     assert again.id == opened.id
     assert restored.step(at_s=200) == ()
@@ -298,9 +300,9 @@ def test_it_survives_a_restart_and_knows_its_incident_again() -> None:
 
 
 def test_what_is_not_reported_again_after_a_restart_counts_as_cleared() -> None:
-    told = Told()
-    told.step(SAG)
-    restored = Told(IncidentBook.restore(told.book.snapshot(), now_ns=at(30)))
+    reported = IncidentTexts()
+    reported.step(SAG)
+    restored = IncidentTexts(IncidentBook.restore(reported.book.snapshot(), now_ns=at(30)))
     assert restored.step(at_s=149) == ()
     (after,) = restored.step(at_s=150)
     assert after.findings[0].status is FindingStatus.CLEARED
@@ -309,18 +311,18 @@ def test_what_is_not_reported_again_after_a_restart_counts_as_cleared() -> None:
 
 
 def test_a_lost_gpu_that_is_not_there_after_a_restart_stays_lost_through_any_number_of_them() -> None:
-    told = Told()
-    told.step(finding(Cause.GPU_LOST, "gpu:GPU-3", severity=Severity.CRITICAL))
-    book = told.book
+    reported = IncidentTexts()
+    reported.step(finding(Cause.GPU_LOST, "gpu:GPU-3", severity=Severity.CRITICAL))
+    book = reported.book
     for run in range(1, 3):
-        restored = Told(IncidentBook.restore(book.snapshot(), now_ns=at(1000 * run)), topology=node_of(3, 2))
+        restored = IncidentTexts(IncidentBook.restore(book.snapshot(), now_ns=at(1000 * run)), topology=node_of(3, 2))
         restored.step(at_s=1000 * run + 130)
         restored.step(at_s=1000 * run + 900)
         (incident,) = restored.book.incidents
         assert incident.state is IncidentState.OPEN
         assert incident.summary.count("not seen since the restart: GPU not found") == 1
         book = restored.book
-    again = Told(IncidentBook.restore(book.snapshot(), now_ns=at(5000)))
+    again = IncidentTexts(IncidentBook.restore(book.snapshot(), now_ns=at(5000)))
     again.step(at_s=5130)
     again.step(at_s=5200)
     assert again.book.incidents == (), "it is there again and nothing is wrong with it"
@@ -334,19 +336,19 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
 
 
 def test_a_full_book_counts_what_it_does_not_take_in() -> None:
-    told = Told(IncidentBook(BookSettings(max_open=2)), fleet_of(5, 1))
-    told.step(*(finding(Cause.THERMAL_MARGIN, f"gpu:GPU-{number}") for number in range(5)))
-    assert len(told.open) == 2
-    assert told.book.refused == 3
+    reported = IncidentTexts(IncidentBook(BookSettings(max_open=2)), fleet_of(5, 1))
+    reported.step(*(finding(Cause.THERMAL_MARGIN, f"gpu:GPU-{number}") for number in range(5)))
+    assert len(reported.open) == 2
+    assert reported.book.refused == 3
 
 
 def test_a_storm_over_a_fleet_is_one_incident_a_node() -> None:
     topology = fleet_of(200, 8)
-    told = Told(topology=topology)
-    told.step(*(finding(Cause.SENSOR_LOST, f"gpu:GPU-{number}") for number in range(1600)))
-    assert len(told.open) == 200
-    assert all(len(incident.affected) == 8 for incident in told.open)
-    assert all("and 3 more" in incident.summary for incident in told.open)
+    reported = IncidentTexts(topology=topology)
+    reported.step(*(finding(Cause.SENSOR_LOST, f"gpu:GPU-{number}") for number in range(1600)))
+    assert len(reported.open) == 200
+    assert all(len(incident.affected) == 8 for incident in reported.open)
+    assert all("and 3 more" in incident.summary for incident in reported.open)
 
 
 CAUSES = [Cause.SUPPLY_SAG, Cause.POWER_BRAKE, Cause.THERMAL_MARGIN, Cause.GPU_LOST, Cause.GPU_ERROR, Cause.SENSOR_LOST]
@@ -365,7 +367,7 @@ MOVES = st.lists(
 def test_any_history_keeps_its_promises_and_a_snapshot_changes_nothing(
     moves: list[tuple[Cause, str, str, int]], cut: int
 ) -> None:
-    told, copy = Told(), Told()
+    reported, copy = IncidentTexts(), IncidentTexts()
     since: dict[tuple[Cause, str], float] = {}
     now_s = 0.0
     for number, (cause, entity_id, move, wait_s) in enumerate(moves):
@@ -377,7 +379,7 @@ def test_any_history_keeps_its_promises_and_a_snapshot_changes_nothing(
             copy.book = IncidentBook.restore(stored, now_ns=at(now_s), settings=settings)
             copy.step(at_s=now_s - wait_s)
         findings: tuple[Finding, ...] = ()
-        for one in (told, copy):
+        for one in (reported, copy):
             incidents = one.book.incidents
             if move in ("claim", "release") and incidents:
                 picked = incidents[wait_s % len(incidents)].id
@@ -388,15 +390,15 @@ def test_any_history_keeps_its_promises_and_a_snapshot_changes_nothing(
         elif move == "clear" and (cause, entity_id) in since:
             begun = since.pop((cause, entity_id))
             findings = (finding(cause, entity_id, at_s=now_s, since_s=begun, status=FindingStatus.CLEARED),)
-        assert told.step(*findings, at_s=now_s) == copy.step(*findings, at_s=now_s)
+        assert reported.step(*findings, at_s=now_s) == copy.step(*findings, at_s=now_s)
         held = {
             (one.cause, one.entity_id)
-            for incident in told.book.incidents
+            for incident in reported.book.incidents
             for one in incident.findings
             if one.status is not FindingStatus.CLEARED
         }
         assert held == set(since)
-        for incident in told.book.incidents:
+        for incident in reported.book.incidents:
             active = any(one.status is not FindingStatus.CLEARED for one in incident.findings)
             assert not active or incident.state is IncidentState.OPEN
             assert incident.closed_ns is None

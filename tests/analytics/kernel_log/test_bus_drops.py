@@ -75,7 +75,7 @@ def test_a_gpu_that_is_only_not_supported_has_not_dropped() -> None:
     )
 
 
-def test_xid_79_with_the_same_words_is_an_xid_and_the_line_after_it_a_drop() -> None:
+def test_xid_79_with_the_same_text_is_an_xid_and_the_line_after_it_a_drop() -> None:
     events = events_of(
         "NVRM: Xid (PCI:0000:09:00): 79, pid=0, GPU has fallen off the bus.",
         "NVRM: GPU 0000:09:00.0: GPU has fallen off the bus.",
@@ -87,5 +87,5 @@ def test_xid_79_with_the_same_words_is_an_xid_and_the_line_after_it_a_drop() -> 
     ]
 
 
-def test_the_words_without_the_driver_are_no_event() -> None:
+def test_the_text_without_the_driver_are_no_event() -> None:
     assert events_of("kubelet: my picture has fallen off the bus") == []

@@ -95,7 +95,7 @@ def test_a_switch_or_port_that_no_gpu_is_known_for_has_no_entity() -> None:
     assert record.message == "SXid 20034 (LTSSM Fault Up): Fatal, Link 30 LTSSM Fault Up"
 
 
-def test_a_drop_and_a_link_cut_state_so_in_words() -> None:
+def test_a_drop_and_a_link_cut_are_described_in_text() -> None:
     drop = only("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.")
     assert to_event(drop, time_ns=1, uuids=_UUIDS, source="a").message.endswith("GPU has fallen off the bus.")
     (cut,) = reports(events_of("pcieport 0000:00:1b.0: DPC: containment event, status:0x1f01 source:0x0000"))

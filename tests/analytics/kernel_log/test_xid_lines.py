@@ -126,7 +126,7 @@ def test_the_xid_that_is_blamed_is_read_and_is_no_event_of_its_own() -> None:
         ("999, something new", None, None, Severity.WARNING),
     ],
 )
-def test_the_lines_own_words_grade_codes_that_depend_on_them(
+def test_the_text_of_the_line_grades_codes_that_depend_on_them(
     *, message: str, fatal: bool | None, link: int | None, severity: Severity
 ) -> None:
     event = only(f"NVRM: Xid (PCI:0000:01:00): {message}")

@@ -151,19 +151,19 @@ def _ended(drops: int) -> Started:
     return Started(outcome=outcome, cap_mhz=1057.0, settled_min_v=11.43, next_min_v=11.43)
 
 
-@pytest.mark.parametrize(("told_drops", "missed"), [(0, False), (1, True)])
+@pytest.mark.parametrize(("reported_drops", "missed"), [(0, False), (1, True)])
 def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figure_elsewhere(
-    told_drops: int, *, missed: bool
+    reported_drops: int, *, missed: bool
 ) -> None:
     plan = load_control().story
     starts = [
-        (StartOfJob(plan=plan, seed=1, watched=True, told=True), _ended(told_drops)),
+        (StartOfJob(plan=plan, seed=1, watched=True, reported=True), _ended(reported_drops)),
         (StartOfJob(plan=plan, seed=1, watched=True), _ended(1)),
         (StartOfJob(plan=plan, seed=1, watched=False), _ended(2)),
         (StartOfJob(plan=plan, seed=1, watched=True, hold_v=plan.limit_v), _ended(0)),
     ]
     lost = [row for row in story_rows(plan, starts) if row.name.startswith("jobs lost")]
-    assert [(row.value, row.missed) for row in lost] == [(1.0, False), (1.0, False), (float(told_drops), missed)]
+    assert [(row.value, row.missed) for row in lost] == [(1.0, False), (1.0, False), (float(reported_drops), missed)]
 
 
 def test_a_start_of_which_only_the_loss_counts_ends_with_it() -> None:
@@ -175,9 +175,12 @@ def test_a_start_of_which_only_the_loss_counts_ends_with_it() -> None:
 
 
 def test_a_path_that_was_called_weak_is_ordered_to_the_rails_and_to_nobody_else() -> None:
-    told, untold = settings_holding(None, told=True), settings_holding(None)
-    assert (told.rails.unmeasured_start, untold.rails.unmeasured_start) == (UnmeasuredStart.RAMP, UnmeasuredStart.FULL)
-    assert told.policies == untold.policies
+    reported, untold = settings_holding(None, reported=True), settings_holding(None)
+    assert (reported.action_limits.unmeasured_start, untold.action_limits.unmeasured_start) == (
+        UnmeasuredStart.RAMP,
+        UnmeasuredStart.FULL,
+    )
+    assert reported.policies == untold.policies
 
 
 def test_no_clock_cap_brings_the_storys_node_to_no_drop_at_all() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.heat.nodes import FAULTY, HeatNodes
 from evaluation.heat.plan import HeatPlan, load_heat
-from evaluation.heat.suite import SceneResult, Told, judge_scenes, rows_of
+from evaluation.heat.suite import RaisedFinding, SceneResult, judge_scenes, rows_of
 from evaluation.rows import Row
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray
@@ -63,35 +63,37 @@ def test_recordings_that_are_not_there_are_named(plan: HeatPlan, tmp_path: Path)
         HeatNodes(plan.model_copy(update={"load": other}), [plan.scenes[WELL]], n_nodes=1)
 
 
-def told(since_min: float, *, node: int = 0, gpu: int | None = FAULTY, cause: Cause = Cause.THERMAL_INTERFACE) -> Told:
-    return Told(since_s=60.0 * since_min, node=node, gpu=gpu, cause=cause)
+def reported(
+    since_min: float, *, node: int = 0, gpu: int | None = FAULTY, cause: Cause = Cause.THERMAL_INTERFACE
+) -> RaisedFinding:
+    return RaisedFinding(since_s=60.0 * since_min, node=node, gpu=gpu, cause=cause)
 
 
-def rows(**scenes: tuple[Told, ...]) -> dict[str, Row]:
+def rows(**scenes: tuple[RaisedFinding, ...]) -> dict[str, Row]:
     plan = load_heat()
     named = {"well": WELL, "worse": WORSE, "fans": "half of the fans", "inlet": "a hot inlet"}
-    results = [SceneResult(scene=named[name], n_nodes=2, told=one) for name, one in scenes.items()]
+    results = [SceneResult(scene=named[name], n_nodes=2, reported=one) for name, one in scenes.items()]
     return {row.name: row for row in rows_of(results, plan)}
 
 
 def test_a_fault_that_is_reported_late_is_found_and_not_within_its_time() -> None:
-    found = rows(worse=(told(4.0), told(30.0, node=1)))
+    found = rows(worse=(reported(4.0), reported(30.0, node=1)))
     assert found[f"found within 15 min: {WORSE}"].value == 0.5
     assert found[f"longest delay: {WORSE}"].value == 30.0
 
 
 def test_what_was_reported_before_the_fault_or_of_another_gpu_has_found_nothing_and_is_false() -> None:
-    found = rows(worse=(told(-4.0), told(4.0, node=1, gpu=0)))
+    found = rows(worse=(reported(-4.0), reported(4.0, node=1, gpu=0)))
     assert found[f"found within 15 min: {WORSE}"].value == 0.0
     assert found["false thermal_interface per node-day, all scenes"].value == pytest.approx(2 / (2 * 33 / 24))
 
 
 def test_an_interface_that_is_reported_where_the_fans_stopped_is_false_and_the_airflow_is_found() -> None:
-    found = rows(fans=(told(2.0, gpu=None, cause=Cause.AIRFLOW), told(9.0)))
+    found = rows(fans=(reported(2.0, gpu=None, cause=Cause.AIRFLOW), reported(9.0)))
     assert found["found within 60 min: half of the fans"].value == 0.5
     assert found["nodes called thermal_interface: half of the fans"].missed
 
 
 def test_whatever_is_reported_of_a_healthy_node_misses_a_goal() -> None:
-    assert rows(well=(told(9.0, gpu=None, cause=Cause.AIRFLOW),))["alarms per node-day without a fault"].missed
+    assert rows(well=(reported(9.0, gpu=None, cause=Cause.AIRFLOW),))["alarms per node-day without a fault"].missed
     assert not rows(well=())["alarms per node-day without a fault"].missed

@@ -26,19 +26,19 @@ def test_an_incident_is_seen_once_with_all_that_it_was_ever_called() -> None:
     closed = replace(later, time_ns=90 * NS_PER_S, state=IncidentState.CLOSED, summary="closed")
     (one,) = sightings_of([EARLIER, later, closed])
     assert one.causes == {"supply_sag", "joint_ageing"}
-    assert one.told_ns == (10 * NS_PER_S, 20 * NS_PER_S, None)
-    assert one.told_at(Severity.WARNING) == 20 * NS_PER_S
-    assert one.told_at(Severity.INFO) == 10 * NS_PER_S
-    assert one.told_at(Severity.CRITICAL) is None
+    assert one.reported_ns == (10 * NS_PER_S, 20 * NS_PER_S, None)
+    assert one.reported_at(Severity.WARNING) == 20 * NS_PER_S
+    assert one.reported_at(Severity.INFO) == 10 * NS_PER_S
+    assert one.reported_at(Severity.CRITICAL) is None
     assert [ranked.cause for ranked in one.ranked] == ["joint_ageing"]
 
 
 def test_what_is_silenced_is_noted_and_calls_nobody_until_the_silence_is_over() -> None:
     quiet = replace(EARLIER, severity=Severity.CRITICAL, silence="silenced by ops until noon: swap of psu0")
     (noted,) = sightings_of([quiet])
-    assert noted.told_ns == (10 * NS_PER_S, None, None)
+    assert noted.reported_ns == (10 * NS_PER_S, None, None)
     (called,) = sightings_of([quiet, replace(quiet, time_ns=20 * NS_PER_S, silence=None)])
-    assert called.told_at(Severity.WARNING) == 20 * NS_PER_S
+    assert called.reported_at(Severity.WARNING) == 20 * NS_PER_S
 
 
 def guess(cause: str, probability: float) -> Hypothesis:
@@ -49,7 +49,7 @@ def test_hypotheses_are_ranked_by_their_probability() -> None:
     guesses = (guess("unknown", 0.2), guess("joint_ageing", 0.8))
     (one,) = sightings_of([replace(EARLIER, hypotheses=guesses)])
     assert one.ranked == (Ranked(cause="joint_ageing", probability=0.8), Ranked(cause="unknown", probability=0.2))
-    assert "joint_ageing" in one.words
+    assert "joint_ageing" in one.text
 
 
 def label(cause: str, *entities: str, onset_s: int = 30, end_s: int | None = None) -> dict[str, object]:

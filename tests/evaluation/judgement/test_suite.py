@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 
 from evaluation.judgement.runs import Job, run_job
-from evaluation.judgement.scoring import FaultScore, RunScore, RunTold, score_run
+from evaluation.judgement.scoring import FaultScore, RunReport, RunScore, score_run
 from evaluation.judgement.sightings import Ranked, TrueFault
 from evaluation.judgement.suite import rows_of
 from evaluation.judgement.table import load_judgement
 from evaluation.rows import Row
 from telemetry.clock import NS_PER_S
 
-RUN = RunTold(
+RUN = RunReport(
     scenario="hang",
     node="box",
     seed=1,
@@ -30,9 +30,9 @@ FOUND = FaultScore(
     top_3=True,
     first=Ranked(cause="hang", probability=0.9),
     pages=1,
-    told=((0.9, True), (0.1, False)),
+    reported=((0.9, True), (0.1, False)),
 )
-MISSED = replace(FOUND, found=False, delay_s=None, top_1=False, top_3=False, first=None, pages=0, told=())
+MISSED = replace(FOUND, found=False, delay_s=None, top_1=False, top_3=False, first=None, pages=0, reported=())
 RIGHT = RunScore(run=RUN, faults=(FOUND,), pages=1, false_pages=(), false_notices=0, wrong_drops=0)
 QUIET = replace(RIGHT, run=replace(RUN, quiet=True, faults=()), faults=(), pages=0)
 
@@ -42,26 +42,26 @@ def rows(*scores: RunScore) -> dict[str, Row]:
 
 
 def test_every_row_but_those_of_the_baselines_has_a_goal() -> None:
-    told = rows(*[RIGHT] * 30, QUIET)
-    assert all(row.goal for name, row in told.items() if not name.startswith(("static", "rolling")))
-    assert [name for name, row in told.items() if row.missed] == ["ece"]  # 0.9 said of what was always right
+    reported = rows(*[RIGHT] * 30, QUIET)
+    assert all(row.goal for name, row in reported.items() if not name.startswith(("static", "rolling")))
+    assert [name for name, row in reported.items() if row.missed] == ["ece"]  # 0.9 said of what was always right
 
 
 def test_a_miss_lowers_recall_and_both_tops() -> None:
-    told = rows(RIGHT, replace(RIGHT, faults=(MISSED,), pages=0), QUIET)
-    assert told["recall"].value == told["recall hang"].value == 0.5
-    assert told["top-1"].value == told["top-3"].value == pytest.approx(2 / 3)
-    assert told["top-1 hang"].missed
-    assert told["delay hang"].value == 12.0
+    reported = rows(RIGHT, replace(RIGHT, faults=(MISSED,), pages=0), QUIET)
+    assert reported["recall"].value == reported["recall hang"].value == 0.5
+    assert reported["top-1"].value == reported["top-3"].value == pytest.approx(2 / 3)
+    assert reported["top-1 hang"].missed
+    assert reported["delay hang"].value == 12.0
 
 
 def test_a_page_in_a_quiet_run_costs_precision_rate_and_top_1() -> None:
-    told = rows(RIGHT, replace(QUIET, pages=1, false_pages=("a hang",)))
-    assert told["precision"].value == 0.5
-    assert told["top-1"].value == 0.5
-    assert told["quiet runs with a page"].value == 1.0
-    assert told["pages per node-month, full rate"].value == pytest.approx(360.0)  # one in two hours
-    assert told["pages per node-month, full rate"].missed
+    reported = rows(RIGHT, replace(QUIET, pages=1, false_pages=("a hang",)))
+    assert reported["precision"].value == 0.5
+    assert reported["top-1"].value == 0.5
+    assert reported["quiet runs with a page"].value == 1.0
+    assert reported["pages per node-month, full rate"].value == pytest.approx(360.0)  # one in two hours
+    assert reported["pages per node-month, full rate"].missed
 
 
 def test_without_any_false_page_the_bound_states_how_little_was_watched() -> None:
@@ -77,29 +77,29 @@ def test_a_hang_that_is_found_late_misses_the_promise() -> None:
 
 
 def test_what_a_false_page_states_counts_as_wrong() -> None:
-    told = rows(replace(RIGHT, false_pages=("a hang",), false_told=(((0.9, False), (0.1, False)),)))
-    assert told["ece"].value == pytest.approx(0.4)  # 0.9 said twice, right once
-    assert told["brier"].value == pytest.approx((0.01 + 0.81) / 2)
+    reported = rows(replace(RIGHT, false_pages=("a hang",), false_reports=(((0.9, False), (0.1, False)),)))
+    assert reported["ece"].value == pytest.approx(0.4)  # 0.9 said twice, right once
+    assert reported["brier"].value == pytest.approx((0.01 + 0.81) / 2)
 
 
 def test_without_probabilities_the_calibration_is_missed_and_not_left_out() -> None:
-    told = rows(replace(RIGHT, faults=(replace(FOUND, first=Ranked(cause="hang"), told=()),)))
-    assert told["ece"].missed
-    assert told["ece"].value is None
+    reported = rows(replace(RIGHT, faults=(replace(FOUND, first=Ranked(cause="hang"), reported=()),)))
+    assert reported["ece"].missed
+    assert reported["ece"].value is None
 
 
 def test_a_baseline_is_scored_by_when_it_alarms() -> None:
     at = (30 * NS_PER_S, 90 * NS_PER_S)
-    told = rows(replace(RIGHT, run=replace(RUN, baselines=(("static limit", at),))))
-    assert told["static limit: found"].value == 1.0
-    assert told["static limit: false alarms per hour"].value == 1.0
+    reported = rows(replace(RIGHT, run=replace(RUN, baselines=(("static limit", at),))))
+    assert reported["static limit: found"].value == 1.0
+    assert reported["static limit: false alarms per hour"].value == 1.0
 
 
 def test_months_and_minutes_stand_in_rows_of_their_own() -> None:
-    told = rows(RIGHT, replace(RIGHT, run=replace(RUN, group="months"), faults=(replace(FOUND, lead_s=86_400.0),)))
-    assert "recall hang in months" in told
-    assert "delay hang in months" not in told
-    assert told["lead before a drop hang in months"].value == 86_400.0
+    reported = rows(RIGHT, replace(RIGHT, run=replace(RUN, group="months"), faults=(replace(FOUND, lead_s=86_400.0),)))
+    assert "recall hang in months" in reported
+    assert "delay hang in months" not in reported
+    assert reported["lead before a drop hang in months"].value == 86_400.0
 
 
 def test_a_run_goes_from_the_plant_to_the_score() -> None:

@@ -13,6 +13,7 @@ from simulator.files.scenario import UNDISTURBED, ScenarioFile, load_scenario
 from simulator.plant.plant import Plant
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Cause, Incident, IncidentState, Mode, Severity
 
 _LIMIT_V = 11.40
@@ -45,6 +46,7 @@ def _action(state: ActionState, *, at_s: float, gpu: str = "gpu:a", wanted: floa
         knob="application_clock",
         entity_id=gpu,
         unit="MHz",
+        knob_kind=KnobKind.CLOCK,
         found=None,
         wanted=wanted,
         read_back=wanted,

@@ -60,7 +60,7 @@ def test_the_healthy_node_does_the_work_without_a_drop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "expected"),
     [
         ({"scenario": "psu-sga"}, "perhaps psu-sag"),
         ({"scenario": "pdu-sag"}, "a scenario of one node"),
@@ -68,8 +68,10 @@ def test_the_healthy_node_does_the_work_without_a_drop(tmp_path: Path) -> None:
         ({"duration_s": 1e9}, "--duration"),
     ],
 )
-def test_what_cannot_be_rehearsed_is_reported_in_words(tmp_path: Path, changed: dict[str, object], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_what_cannot_be_rehearsed_is_reported_in_one_line(
+    tmp_path: Path, changed: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=expected):
         _rehearsal(tmp_path, **changed).order(1)
 
 

@@ -21,13 +21,13 @@ HEAD = "time,watts,volts,amps,pf"
 
 def lines(count: int, *, feeds: int = 0) -> list[str]:
     start = datetime(2022, 3, 1, tzinfo=UTC)
-    told = []
+    reported = []
     for second in range(count):
         stamp = (start + timedelta(seconds=second)).strftime("%m-%d-%Y %H:%M:%S.%f")[:-3]
         amps = 4.0 + (second // 20) % 2
         one = f"{230.0 * amps * 0.95:.3f},{230.0 - 0.1 * amps:.2f},{amps:.3f},0.95"
-        told.append(",".join([stamp, *([one] if not feeds else ["-1,-1,-1,-1", *[one] * feeds])]))
-    return told
+        reported.append(",".join([stamp, *([one] if not feeds else ["-1,-1,-1,-1", *[one] * feeds])]))
+    return reported
 
 
 def write(path: Path, rows: list[str], *, head: str = HEAD) -> Path:
@@ -93,7 +93,7 @@ def test_rows_report_what_was_found_named_and_reported_too_much() -> None:
     assert rows["false alarms per day, traces as they are"].missed
     assert rows["worse contact: the load moves before and after it"].value == 0.5
     assert rows["worse contact: error of its resistance"].value == 0.1
-    assert rows["worse contact: told as something else"].missed
+    assert rows["worse contact: reported as something else"].missed
 
 
 def test_a_fault_begins_early_enough_to_be_judged(trace: Trace) -> None:

@@ -64,7 +64,7 @@ SAG = finding(Cause.SUPPLY_SAG, "supply:psu0")
 GPUS = [f"gpu:GPU-{number}" for number in range(4)]
 
 
-class Told:
+class IncidentTexts:
     """A book, and the newest record of every incident that it gave."""
 
     def __init__(self, book: IncidentBook | None = None, topology: Topology = TOPOLOGY) -> None:

@@ -22,12 +22,12 @@ _SILENCING = (Cause.GPU_LOST, Cause.SUPPLY_LOST)
 
 
 @dataclass(slots=True)
-class NodesTold:
+class NodeReports:
     """The incidents of nodes by node and family of causes. One thread owns it."""
 
     _by_place: dict[tuple[str, int], dict[tuple[str, Cause], tuple[int, bool]]] = field(default_factory=dict)
 
-    def hear(self, incidents: Iterable[NodeIncident]) -> None:
+    def receive(self, incidents: Iterable[NodeIncident]) -> None:
         """Take in what nodes told, newest state last."""
         for one in sorted(incidents, key=lambda one: one.time_ns):
             place = self._by_place.setdefault((one.node, family_of(one.cause)), {})
@@ -35,8 +35,8 @@ class NodesTold:
 
     def covers(self, node: str, cause: Cause, now_ns: int) -> bool:
         """Return whether the node told of this family itself, and it is not over for long."""
-        told = self._by_place.get((node, family_of(cause)), {})
-        return any(is_open or now_ns - time_ns <= _AFTER_NS for time_ns, is_open in told.values())
+        reported = self._by_place.get((node, family_of(cause)), {})
+        return any(is_open or now_ns - time_ns <= _AFTER_NS for time_ns, is_open in reported.values())
 
     def explains(self, node: str, cause: Cause, entity_id: str, now_ns: int) -> bool:
         """Return whether the node told of this itself, or of the loss of what has no readings for that reason."""
@@ -44,34 +44,34 @@ class NodesTold:
             return True
         if cause is not Cause.SENSOR_LOST:
             return False
-        told = (self._by_place.get((node, family_of(lost)), {}).get((entity_id, lost)) for lost in _SILENCING)
-        return any(one is not None and (one[1] or now_ns - one[0] <= _AFTER_NS) for one in told)
+        reported = (self._by_place.get((node, family_of(lost)), {}).get((entity_id, lost)) for lost in _SILENCING)
+        return any(one is not None and (one[1] or now_ns - one[0] <= _AFTER_NS) for one in reported)
 
     def forget(self, now_ns: int) -> None:
         """Drop what is over for long."""
-        for place, told in tuple(self._by_place.items()):
-            for key, (time_ns, is_open) in tuple(told.items()):
+        for place, reported in tuple(self._by_place.items()):
+            for key, (time_ns, is_open) in tuple(reported.items()):
                 if not is_open and now_ns - time_ns > _AFTER_NS:
-                    del told[key]
-            if not told:
+                    del reported[key]
+            if not reported:
                 del self._by_place[place]
 
     def keep(self, nodes: frozenset[str]) -> None:
         """Drop what was told by any other node: one that is gone never closes what it opened."""
-        self._by_place = {place: told for place, told in self._by_place.items() if place[0] in nodes}
+        self._by_place = {place: reported for place, reported in self._by_place.items() if place[0] in nodes}
 
     def snapshot(self) -> list[list[Any]]:
         """Return it as JSON types."""
         return [
             [node, family, entity_id, cause, time_ns, is_open]
-            for (node, family), told in self._by_place.items()
-            for (entity_id, cause), (time_ns, is_open) in told.items()
+            for (node, family), reported in self._by_place.items()
+            for (entity_id, cause), (time_ns, is_open) in reported.items()
         ]
 
     @staticmethod
-    def restore(rows: Iterable[Iterable[Any]]) -> "NodesTold":
+    def restore(rows: Iterable[Iterable[Any]]) -> "NodeReports":
         """Read what `snapshot` gave."""
         by_place: dict[tuple[str, int], dict[tuple[str, Cause], tuple[int, bool]]] = {}
         for node, family, entity_id, cause, time_ns, is_open in rows:
             by_place.setdefault((node, family), {})[entity_id, Cause(cause)] = (time_ns, is_open)
-        return NodesTold(_by_place=by_place)
+        return NodeReports(_by_place=by_place)
