@@ -124,7 +124,7 @@ def agreement(data_dir: DataDir = None, config_file: ConfigFile = None, as_json:
         (
             row.action,
             f"{row.days:.1f}",
-            str(row.told),
+            str(row.reported),
             f"{row.agreed} of {row.judged}",
             "yes" if row.ready else row.lacks,
         )

@@ -1,6 +1,6 @@
-"""The control process: listens to fleet services, and asks the actuator as the guard does.
+"""The control process: receives requests of fleet services, and requests caps from the actuator as the guard does.
 
-A process of its own, so that neither TLS nor whoever knocks costs the guard anything.
+A process of its own, so that neither TLS nor strangers cost the guard anything.
 """
 
 import json
@@ -30,12 +30,12 @@ from telemetry.knobs import KnobKind
 
 logger = logging.getLogger(__name__)
 
-# How soon a request to stop and new counters are seen.
+# Longest delay before a request to stop is seen and counters are published.
 LOOK_S = 0.2
 
 
 def settings_of(context: RunContext) -> AdmissionSettings:
-    """Return whom the node of a run listens to, and how far; EnvironmentLacksError where a certificate is missing."""
+    """Return which fleet services may request what; EnvironmentLacksError if a certificate is missing."""
     config, control = context.config, context.config.control
     identity = control.identity
     if identity is None:
@@ -45,7 +45,7 @@ def settings_of(context: RunContext) -> AdmissionSettings:
         node=context.node.key,
         fleets=frozenset(control.fleets),
         authority=authority_key(identity.authority),
-        rails=config.rails.rails(modes),
+        limits=config.limits.node_limits(modes),
         revoked=frozenset(control.revoked),
         skew_s=control.skew,
         life_max_s=control.request_max,
@@ -54,9 +54,9 @@ def settings_of(context: RunContext) -> AdmissionSettings:
 
 
 def look_at(context: RunContext, *, now_ns: int) -> NodeState:
-    """Return how things stand on the node: what can be set, and what the guard's rails count."""
+    """Return the state of the node: settings that can be changed, and the counts of the guard's limits."""
     by_kind = {KnobKind.CLOCK.value: read_status(context.clocks_path), **read_status(context.ranges_path)}
-    breaker, acted_ns = guard_says(context.guard_path)
+    breaker, acted_ns = read_guard(context.guard_path)
     return NodeState(
         settings={
             KnobKind(kind): {f"gpu:{uuid}": tuple(sorted(values)) for uuid, values in by_gpu.items() if values}
@@ -68,22 +68,22 @@ def look_at(context: RunContext, *, now_ns: int) -> NodeState:
     )
 
 
-def guard_says(path: Path) -> tuple[str | None, tuple[tuple[ActionClass, int], ...]]:
-    """Return why the guard's breaker tripped, and what it did lately; one that cannot be read counts as tripped."""
+def read_guard(path: Path) -> tuple[str | None, tuple[tuple[ActionClass, int], ...]]:
+    """Return why the guard's breaker tripped and its recent actions; an unreadable file counts as tripped."""
     try:
         memory = restore_memory(json.loads(path.read_text(encoding="utf-8"))["engine"], policies=frozenset())
     except FileNotFoundError:
-        return None, ()  # nobody has guarded here yet
+        return None, ()  # no guard has run here yet
     except (OSError, ValueError, KeyError, TypeError):
-        return "what the guard keeps cannot be read", ()
+        return "state file of the guard cannot be read", ()
     breaker = memory.breaker
     return None if breaker is None else breaker.reason, tuple((one.action, one.time_ns) for one in memory.acted)
 
 
 def _silence(silences: Iterable[Silence], node: Entity, now_ns: int) -> str | None:
-    """Return words of a silence for whatever is on this node: what a fleet's incident is about, nobody here knows."""
+    """Return the text of a silence of the whole node: the entity of a fleet's incident is not known here."""
     held = [
-        one.words
+        one.text
         for one in silences
         if one.start_ns <= now_ns < one.until_ns
         and not one.causes
@@ -93,7 +93,7 @@ def _silence(silences: Iterable[Silence], node: Entity, now_ns: int) -> str | No
 
 
 def main(context: RunContext, stop: Flag, ready: Ready, *, clock: Clock | None = None) -> None:
-    """Answer fleet services until told to stop."""
+    """Serve fleet services until the request to stop."""
     clock = clock or SystemClock()
     control = context.config.control
     with ExitStack() as kept:
@@ -105,26 +105,26 @@ def main(context: RunContext, stop: Flag, ready: Ready, *, clock: Clock | None =
         actuator = ActuatorClient(context.actuator_socket)
         kept.callback(actuator.close)
         settings = settings_of(context)
-        desk = Admission(
+        admission = Admission(
             settings, actuator, seen, clock, lambda: look_at(context, now_ns=clock.utc_ns()), journal.append
         )
         identity = control.identity
         assert identity is not None  # noqa: S101 -- `settings_of` said so
         expiry = Expiry(until_ns=valid_until_ns(identity), what="the certificate of control", entity_id=context.node.id)
-        server = ControlServer(desk, identity, host=control.host, port=control.port)
+        server = ControlServer(admission, identity, host=control.host, port=control.port)
         server.start()
         kept.callback(server.close)
         ready({"port": server.port})
-        said = ""
+        published = ""
         while True:
             now_ns = clock.utc_ns()
             if (news := expiry.news(now_ns)) is not None:
                 logger.warning(news.message)
                 journal.append(news)
-            status = json.dumps(desk.status() | {"port": server.port, "days_left": expiry.days_left(now_ns)})
-            if status != said:
+            status = json.dumps(admission.status() | {"port": server.port, "days_left": expiry.days_left(now_ns)})
+            if status != published:
                 context.control_status_path.write_text(status, encoding="utf-8")
-                said = status
+                published = status
             if stop.wait(LOOK_S):
                 return
 

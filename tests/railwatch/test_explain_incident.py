@@ -30,11 +30,11 @@ from telemetry.records import (
     Verdict,
 )
 from telemetry.store.records import RecordFile
-from tests.analytics.incidents.told import SAG, Told
+from tests.analytics.incidents.incident_texts import SAG, IncidentTexts
 from tests.analytics.scenes import START_NS, event_of, frame_of, node_of
 from tests.railwatch.command_line import Run, objects
 
-(INCIDENT,) = Told().step(replace(SAG, summary="12 V at psu0 sags to 11.30 V"))
+(INCIDENT,) = IncidentTexts().step(replace(SAG, summary="12 V at psu0 sags to 11.30 V"))
 LATER_NS = START_NS + 5 * NS_PER_S
 
 
@@ -174,7 +174,7 @@ def test_a_plot_names_what_it_lacks(run: Run, data_dir: Path, monkeypatch: pytes
     command = ("explain", "incident", INCIDENT.id, "--data-dir", str(data_dir), "--plot", str(data_dir / "x.svg"))
     status, out, err = run(*command)
     assert (status, out) == (3, "")
-    assert "no embedded store there" in err
+    assert "no embedded store; name a recording" in err
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, out, err = run(*command)
     assert (status, out) == (3, "")
