@@ -28,11 +28,11 @@ from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.reflex import Reflex
 from agent.guard.waking import Waking
 from agent.ring.ring import Ring
-from agent.sampler.sampler import settle_process
+from agent.sampler.sampler import tune_process
 from bench.rows import Row
 from bench.subjects.actuator import JOURNAL_NAME
 from bench.subjects.stamps import CLOCKS_MHZ, Stamps
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
@@ -218,8 +218,8 @@ def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool)
     path = memory_folder(folder) / f"railwatch-bench-{os.getpid()}.ring"
     rows = dict.fromkeys(("gpu_fast", "hwmon"), 400)
     ring = Ring.create(path, SPECS, node="bench", topology=TOPOLOGY, simulated=True, rows=rows)
-    rails = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600, actions_per_day=86_400)
-    settings = PipelineSettings(policies=load_builtin_policies(), rails=rails)
+    allowed = NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600, actions_per_day=86_400)
+    settings = PipelineSettings(policies=load_builtin_policies(), action_limits=allowed)
     pipeline = Pipeline(SPECS, TOPOLOGY, settings, supported_mhz={gpu.key: CLOCKS_MHZ for gpu in GPUS})
     limits = settings.limits.rail_sag
     line = NonBlockingClient(folder / "actuator.sock")
@@ -338,7 +338,7 @@ def _effective(user: int) -> Iterator[None]:
 def settled() -> Iterator[None]:
     """Tune this process as the sampling process is tuned, until the block ends."""
     niceness, interval_s = os.getpriority(os.PRIO_PROCESS, 0), sys.getswitchinterval()
-    settle_process()
+    tune_process()
     logging.getLogger("agent.guard").setLevel(logging.ERROR)  # each release of an episode is worth a warning
     try:
         yield

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 
 from config.section import Section, UserPath, at_least
 from config.sources import SourceUse
-from rules.limits.fleet import FleetRails
-from rules.limits.node import RailsSettings
+from rules.limits.fleet import FleetLimits
+from rules.limits.node import LimitSettings
 from rules.policy.model import ActionClass
 from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS
@@ -90,9 +90,9 @@ class FleetAct(Certificates):
             _require_files(self, "authority", "certificate", "key", "token")
         return self
 
-    def rails(self, me: str, modes: Mapping[ActionClass, Mode], own: RailsSettings) -> FleetRails:
+    def fleet_limits(self, me: str, modes: Mapping[ActionClass, Mode], own: LimitSettings) -> FleetLimits:
         """Return them as the engine uses them."""
-        return FleetRails(
+        return FleetLimits(
             me=me,
             shares=dict(self.budget_shares),
             modes=modes,

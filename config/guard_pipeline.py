@@ -12,7 +12,7 @@ def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
     modes = {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
     return PipelineSettings(
         policies=policies_of(config),
-        rails=config.rails.rails(modes),
+        action_limits=config.limits.node_limits(modes),
         limits=limits_of(config),
         book=config.incidents,
     )

@@ -1,5 +1,6 @@
 """Loading of the configuration: defaults, then a YAML file, then environment variables."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from telemetry.errors import ConfigError, Problem
 PREFIX = "RAILWATCH_"
 # Read by other parts: the state file of a simulated driver, how much is logged, and the recordings that tests use.
 RESERVED = ("RAILWATCH_PLANT", "RAILWATCH_LOG_LEVEL", "RAILWATCH_DATA")
+
+# Sections that were renamed; the earlier name is read for one more release.
+EARLIER_SECTIONS = {"rails": "limits"}
+
+_log = logging.getLogger(__name__)
 
 
 def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -53,6 +59,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
         )
         raise ConfigError([problem])
     problems: list[Problem] = []
+    data, lines = _renamed(data, lines, where, problems)
     from_environment = _override(data, environ, problems)
     try:
         config = Config.model_validate(data)
@@ -73,6 +80,21 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
 
         check_thresholds(config, where=from_environment.get("analytics.thresholds", where), lines=lines)
     return config
+
+
+def _renamed(data: dict[str, Any], lines: Lines, where: str, problems: list[Problem]) -> tuple[dict[str, Any], Lines]:
+    """Return the document with sections of earlier names under their present ones; both at once is a problem."""
+    for earlier, present in EARLIER_SECTIONS.items():
+        if earlier not in data:
+            continue
+        if present in data:
+            line, found = lines.get((earlier,)), f"both {earlier} and {present}"
+            expected = f"only {present}: {earlier} is its earlier name"
+            problems.append(Problem(where=where, line=line, key=earlier, found=found, expected=expected))
+        _log.warning("%s: section %s is deprecated; rename it to %s", where, earlier, present)
+        data = {present if key == earlier else key: value for key, value in data.items() if key != present}
+        lines = {(present, *path[1:]) if path[:1] == (earlier,) else path: line for path, line in lines.items()}
+    return data, lines
 
 
 def _lateness_problems(
@@ -98,6 +120,7 @@ def _override(data: dict[str, Any], environ: Mapping[str, str], problems: list[P
         if not variable.startswith(PREFIX) or variable in RESERVED:
             continue
         keys = variable.removeprefix(PREFIX).lower().split("__")
+        keys[0] = EARLIER_SECTIONS.get(keys[0], keys[0])
         if not _known(keys):
             problems.append(
                 Problem(

@@ -18,7 +18,7 @@ from config.fleet import Fleet
 from config.recorder import Recorder
 from config.section import Section, UserPath, at_least, web_url
 from config.sources import AutoHz, Sources
-from rules.limits.node import RailsSettings
+from rules.limits.node import LimitSettings
 from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS, SizeBytes
 
@@ -209,7 +209,7 @@ class Config(Section):
     incidents: BookSettings = BookSettings()
     actions: Actions = Actions()
     actuators: Actuators = Actuators()
-    rails: RailsSettings = RailsSettings()
+    limits: LimitSettings = LimitSettings()
     rules: Rules = Rules()
     page: Page = Page()
     fleet: Fleet = Fleet()

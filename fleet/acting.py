@@ -1,7 +1,7 @@
-"""From the fleet's incidents to what agents and people are asked: decide, write down, ask, take in, tell the store.
+"""Actions of a fleet service: from incidents to decisions, requests to agents, pages to operators, and records.
 
-The memory is on disk before the first agent is asked, so a service that was killed anywhere knows what it may have
-begun: it counts it, asks again where it had no answer, and gives it back when the incident is over.
+The memory is on disk before the first request is sent, so a service that was killed at any point knows what it may have
+begun: it counts it, sends the request again where it had no reply, and releases it when the incident is over.
 """
 
 import logging
@@ -29,15 +29,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetActuators:
-    """Through what a fleet acts: agents, a scheduler, people; None or nothing where there is none."""
+    """Actuators of a fleet: agents, a scheduler, messages to operators; None or empty where there is none."""
 
-    asker: AgentClient | None = None
+    client: AgentClient | None = None
     drain: Switch | None = None
     messages: Sequence[Message] = ()
 
 
 class FleetActing:
-    """Acts for one fleet service; one thread owns it."""
+    """Carries out the decisions of one fleet service; one thread owns it."""
 
     def __init__(
         self,
@@ -54,18 +54,18 @@ class FleetActing:
         self._engine, self._hands, self._ledger = engine, actuators, ledger
         self._outbox, self._clock, self._commands, self._simulated = outbox, clock, commands, simulated
         self._expiry = expiry
-        self._told_refusals: set[tuple[str, str]] = set()
+        self._reported_refusals: set[tuple[str, str]] = set()
         self._kept = b""
         self.counts: Counter[str] = Counter()
 
     @property
     def claimed(self) -> frozenset[str]:
-        """Incidents that an action of the fleet holds down."""
+        """Incidents with an action of the fleet in force."""
         return frozenset(claim.incident_id for claim in self._engine.memory.claims.values())
 
     @property
-    def figures(self) -> dict[str, float]:
-        """Return what it tells of itself."""
+    def metrics(self) -> dict[str, float]:
+        """Metrics of the service itself."""
         memory = self._engine.memory
         return {
             "fleet_asked": self.counts[OrderResult.DONE],
@@ -76,20 +76,20 @@ class FleetActing:
         } | ({} if self._expiry is None else {"fleet_days_left": float(self._expiry.days_left(self._clock.utc_ns()))})
 
     def step(self, cases: Sequence[FleetIncident], fleet: FleetView) -> None:
-        """Do what is due now; nothing is asked while the memory cannot be written."""
+        """Carry out what is due; no request is sent while the memory cannot be written."""
         audited: list[Audited] = [*self._take_commands(), *self._expiring()]
         was_whole = self._engine.memory.ledger.breaker is None
         made = self._engine.step(cases, fleet, self._clock.utc_ns())
         audited += [*made.decisions, *made.outcomes]
         if was_whole and self._engine.memory.ledger.breaker is not None:
             audited.append(self._tripped(self._engine.memory.ledger.breaker.reason))
-        # Each record goes out before the memory of it is kept: after a kill it may be told again, and is never lost.
+        # Each record is published before the memory of it is saved: after a kill it may come twice, and is never lost.
         self._audit(audited)
         if self._is_kept():
-            replies = self._carry_out(made.orders)
+            replies = self._carry_out_orders(made.orders)
             pairs = zip(made.orders, replies, strict=True)
-            self._audit([action for order, reply in pairs for action in self._taken_in(order, reply)])
-            self._say_words()
+            self._audit([action for order, reply in pairs for action in self._note_reply(order, reply)])
+            self._send_pages()
             self._is_kept()
 
     def _audit(self, records: Sequence[Audited]) -> None:
@@ -97,11 +97,11 @@ class FleetActing:
             self._outbox.audit(records, simulated=self._simulated)
 
     def _expiring(self) -> tuple[Event, ...]:
-        news = None if self._expiry is None else self._expiry.news(self._clock.utc_ns())
-        if news is None:
+        warning = None if self._expiry is None else self._expiry.due_warning(self._clock.utc_ns())
+        if warning is None:
             return ()
-        logger.warning(news.message)
-        return (news,)
+        logger.warning("%s", warning.message)
+        return (warning,)
 
     def _take_commands(self) -> tuple[Command, ...]:
         """Carry out the commands of operators since the last step and return them for the record."""
@@ -123,7 +123,7 @@ class FleetActing:
         return commands
 
     def _is_kept(self) -> bool:
-        """Write the memory down where it has changed."""
+        """Save the memory if it has changed; False where that fails."""
         body = self._engine.memory.to_json()
         if body == self._kept:
             return True
@@ -131,58 +131,58 @@ class FleetActing:
             self._ledger.save(body)
         except OSError as err:
             self.counts["unkept"] += 1
-            logger.error("nothing is asked, for what is asked cannot be written down: %s", err)  # noqa: TRY400 -- the reason says it all
+            logger.error("cannot save fleet memory, sending no requests: %s", err)  # noqa: TRY400 -- the reason suffices
             return False
         self._kept = body
         return True
 
-    def _carry_out(self, orders: Sequence[FleetOrder]) -> tuple[OrderReply, ...]:
-        """Ask agents all together, and the scheduler one after the other."""
-        asked = [order for order in orders if order.claim.action in KNOB_OF]
-        if self._hands.asker is None:
-            answers = [OrderReply(result=OrderResult.REFUSED, words="no agent can be asked: fleet.act is off")] * len(
-                asked
-            )
+    def _carry_out_orders(self, orders: Sequence[FleetOrder]) -> tuple[OrderReply, ...]:
+        """Send requests to all agents at a time, and those to the scheduler one after the other."""
+        to_agents = [order for order in orders if order.claim.action in KNOB_OF]
+        if self._hands.client is None:
+            answers = [
+                OrderReply(result=OrderResult.REFUSED, reason="cannot send requests to agents: fleet.act is off")
+            ] * len(asked)
         else:
-            answers = list(self._hands.asker.ask_all([(order.order_kind, order.claim) for order in asked]))
-        by_order = {id(order): reply for order, reply in zip(asked, answers, strict=True)}
+            answers = list(self._hands.client.send_all([(order.order_kind, order.claim) for order in to_agents]))
+        by_order = {id(order): reply for order, reply in zip(to_agents, answers, strict=True)}
         return tuple(by_order[id(order)] if id(order) in by_order else self._drained(order) for order in orders)
 
     def _drained(self, order: FleetOrder) -> OrderReply:
         drain, claim = self._hands.drain, order.claim
         if drain is None:
-            return OrderReply(result=OrderResult.REFUSED, words="no scheduler is configured")
+            return OrderReply(result=OrderResult.REFUSED, reason="no scheduler is configured")
         try:
             if order.order_kind is OrderKind.BEGIN:
                 drain.engage(claim.node, token=claim.decision_id, reason=claim.reason)
             elif order.order_kind is OrderKind.END:
                 drain.release(claim.node, token=claim.decision_id)
         except TransientError as err:
-            return OrderReply(result=OrderResult.SILENT, words=str(err))
+            return OrderReply(result=OrderResult.SILENT, reason=str(err))
         except RailwatchError as err:
             return OrderReply(
-                result=OrderResult.REFUSED if order.order_kind is OrderKind.BEGIN else OrderResult.LOST, words=str(err)
+                result=OrderResult.REFUSED if order.order_kind is OrderKind.BEGIN else OrderResult.LOST, reason=str(err)
             )
         return OrderReply(result=OrderResult.DONE)
 
-    def _taken_in(self, order: FleetOrder, reply: OrderReply) -> tuple[Action, ...]:
-        """Learn what came of an order; gives what is worth telling: every change, and a failure once."""
+    def _note_reply(self, order: FleetOrder, reply: OrderReply) -> tuple[Action, ...]:
+        """Note the reply to an order and return the actions to record: every change, and a failure once."""
         claim = order.claim
         self.counts[reply.result] += 1
         self._engine.note(claim, order.order_kind, reply.result, self._clock.utc_ns())
         if reply.result is OrderResult.DONE:
-            self._told_refusals.discard((claim.node, order.order_kind))
+            self._reported_refusals.discard((claim.node, order.order_kind))
             if order.order_kind is OrderKind.RENEW:
                 return ()
             return tuple(self._acted(order, action) for action in reply.actions) or (self._did(order, reply),)
-        if (claim.node, order.order_kind) in self._told_refusals:
+        if (claim.node, order.order_kind) in self._reported_refusals:
             return ()
-        self._told_refusals.add((claim.node, order.order_kind))
-        logger.warning("%s on %s: %s, %s", order.order_kind, claim.node, reply.result, reply.words)
+        self._reported_refusals.add((claim.node, order.order_kind))
+        logger.warning("%s on %s: %s, %s", order.order_kind, claim.node, reply.result, reply.reason)
         return (self._did(order, reply),)
 
     def _acted(self, order: FleetOrder, action: Action) -> Action:
-        """Return what an agent did as the fleet tells of it: beside the node, with before, after and who asked."""
+        """Return an action of an agent as the fleet records it: at the node, with the GPU in its knob."""
         return Action(
             id=f"fleet/{order.claim.node}/{action.id}",
             time_ns=action.time_ns,
@@ -206,7 +206,7 @@ class FleetActing:
         claim = order.claim
         done = ActionState.RELEASED if order.order_kind is OrderKind.END else ActionState.APPLIED
         failed = ActionState.FAILED if reply.result is OrderResult.SILENT else ActionState.REFUSED
-        asker = self._hands.asker
+        client = self._hands.client
         return Action(
             id=f"fleet/{claim.node}/{claim.decision_id}",
             time_ns=self._clock.utc_ns(),
@@ -221,36 +221,36 @@ class FleetActing:
             state=done if reply.result is OrderResult.DONE else failed,
             mode=Mode.ENFORCE,
             lease_until_ns=None,
-            owner=f"fleet:{self._engine.rails.me if asker is None else asker.fleet}",
-            reason=f"{order.order_kind}: {reply.words or claim.reason}",
+            owner=f"fleet:{self._engine.limits.me if client is None else client.fleet}",
+            reason=f"{order.order_kind}: {reply.reason or claim.reason}",
         )
 
-    def _say_words(self) -> None:
-        """Report people what waits to be told; what cannot be said now is said at the next step."""
-        for word in tuple(self._engine.memory.unsent):
-            if self._is_said(word):
-                self._engine.note_sent(word.decision.id)
+    def _send_pages(self) -> None:
+        """Send the pages that wait; a page that cannot be sent now is sent at the next step."""
+        for page in tuple(self._engine.memory.unsent):
+            if self._is_sent(page):
+                self._engine.note_sent(page.decision.id)
 
-    def _is_said(self, word: UnsentPage) -> bool:
-        token = f"{word.decision.rule}:{word.decision.incident_id}:{'over' if word.recovery else 'begun'}"
-        order = MessageRequest(decision=word.decision, incident=word.incident, recovery=word.recovery, token=token)
-        said = True
+    def _is_sent(self, page: UnsentPage) -> bool:
+        token = f"{page.decision.rule}:{page.decision.incident_id}:{'over' if page.recovery else 'begun'}"
+        order = MessageRequest(decision=page.decision, incident=page.incident, recovery=page.recovery, token=token)
+        sent = True
         for message in self._hands.messages:
             try:
                 message.send(order)
             except TransientError as err:
                 logger.warning("%s: %s", message.name, err)
-                said = False
+                sent = False
             except RailwatchError as err:
-                logger.error("%s cannot tell anybody: %s", message.name, err)  # noqa: TRY400 -- the reason says it all
-        if said:
-            self.counts["recoveries" if word.recovery else "pages"] += 1
-            logger.warning("%s: %s", "over" if word.recovery else "page", word.decision.reason)
-        return said
+                logger.error("%s cannot send a page: %s", message.name, err)  # noqa: TRY400 -- the reason suffices
+        if sent:
+            self.counts["recoveries" if page.recovery else "pages"] += 1
+            logger.warning("%s: %s", "over" if page.recovery else "page", page.decision.reason)
+        return sent
 
     def _tripped(self, reason: str) -> Event:
         now_ns = self._clock.utc_ns()
-        logger.error("the fleet's breaker tripped: %s; railwatch fleet reset-breaker --reason TEXT closes it", reason)
+        logger.error("fleet breaker tripped: %s; reset it with railwatch fleet reset-breaker --reason TEXT", reason)
         return Event(
             id=f"fleet-breaker:{now_ns}",
             time_ns=now_ns,
@@ -258,6 +258,6 @@ class FleetActing:
             entity_id=None,
             code=None,
             severity=Severity.CRITICAL,
-            message=f"the fleet's breaker tripped: {reason}",
+            message=f"fleet breaker tripped: {reason}",
             sources=("fleet",),
         )

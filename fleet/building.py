@@ -1,4 +1,4 @@
-"""The parts of the fleet daemon, put together as the configuration says."""
+"""Parts of the fleet daemon, built from the configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ STATE = "fleet.state"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The fleet daemon's parts."""
+    """Parts of the fleet daemon."""
 
     reader: FleetReader
     outbox: Outbox
@@ -59,12 +59,12 @@ def open_fleet(
     stopping: Callable[[], bool] = lambda: False,
     on_published: Callable[[tuple[Published, ...]], None] = lambda _: None,
 ) -> Fleet:
-    """Open everything; nothing runs yet but the sender.
+    """Open all parts; only the sender runs yet.
 
     Raises
     ------
     EnvironmentLacksError
-        The data folder cannot be written, or another fleet loop has it.
+        The data folder is not writable, or another fleet loop uses it.
     """
     own = config.fleet
     reader = reader_of(config.store, own.reads, timeout_s=own.deadline)
@@ -96,7 +96,7 @@ def open_fleet(
 
 
 def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActing | None, Callable[[], None]]:
-    """Open what acts, and what closes it; None where the service only judges.
+    """Open the acting part and the function that closes it; None where the service does not act.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
     act, identity = config.fleet.act, config.fleet.act.identity
     if act.use is SourceUse.OFF or identity is None or act.token is None:
         return None, lambda: None
-    # A fleet is of real nodes unless a rehearsal says otherwise: `auto` observes.
+    # Outside a rehearsal a fleet has real nodes: mode `auto` observes.
     modes = {one: config.actions.of(one).resolve(simulated=False) for one in ActionClass}
     policies = load_fleet_policies(act.dirs, builtin=act.builtin)
     ledger = LedgerFile(config.data_dir, clock)
@@ -119,7 +119,7 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
         until_ns=min(valid_until_ns(identity), expires_ns(token, identity, where=act.token)),
         what=f"the certificate or the token of {config.fleet.name}",
     )
-    asker = AgentClient(
+    client = AgentClient(
         fleet=config.fleet.name,
         key=private_key(identity.key),
         token=token,
@@ -139,8 +139,8 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
     if Scheduler.SLURM in config.actuators.drain:
         drain = SlurmDrain(SlurmCommands(config.actuators.slurm.settings(""), clock))
     acting = FleetActing(
-        FleetEngine(policies, act.rails(config.fleet.name, modes, config.rails), memory),
-        FleetActuators(asker=asker, drain=drain, messages=(notifier,)),
+        FleetEngine(policies, act.fleet_limits(config.fleet.name, modes, config.limits), memory),
+        FleetActuators(client=client, drain=drain, messages=(notifier,)),
         ledger,
         outbox,
         clock,
@@ -156,7 +156,7 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
 
 
 def token_in(path: Path) -> str:
-    """Return the token of a service; EnvironmentLacksError where it cannot be read, or everybody may."""
+    """Return the token of a service; EnvironmentLacksError where it is unreadable, or readable by other users."""
     check_private(path)
     try:
         return path.read_text(encoding="ascii").strip()
@@ -165,7 +165,7 @@ def token_in(path: Path) -> str:
 
 
 def expires_ns(token: str, identity: Identity, *, where: Path) -> int:
-    """Return when a token ends; EnvironmentLacksError where it is none of the authority that agents trust."""
+    """Return when a token expires; EnvironmentLacksError where the authority that agents trust did not sign it."""
     try:
         return read_token(token, authority_key(identity.authority)).expires_ns
     except ValueError as err:
@@ -181,7 +181,7 @@ def reader_of(store: Store, reads: FleetStore, *, timeout_s: float) -> FleetRead
         basic = None if store.username is None else f"{store.username}:{store.password or ''}"
         return VictoriaFleetReader(url, basic_auth=basic, timeout_s=timeout_s)
     if store.kind is StoreKind.INFLUXDB2:
-        # A 2.x server gives InfluxQL each bucket as a database of its name with this one retention policy.
+        # A 2.x server shows InfluxQL each bucket as a database of its name with this one retention policy.
         ql = InfluxQl(url, token=store.token, timeout_s=timeout_s)
         return InfluxFleetReader(ql, database=f"{store.bucket}-rollup", policy="autogen")
     ql = InfluxQl(url, username=store.username, password=store.password, timeout_s=timeout_s)

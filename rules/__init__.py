@@ -1,1 +1,1 @@
-"""From meaning to response: policies in YAML, the engine that decides and the rails that limit it."""
+"""From incidents to decisions: policies in YAML, the engine, and its limits."""

@@ -150,3 +150,23 @@ def test_what_could_not_work_is_reported_with_the_keys_of_the_file(tmp_path: Pat
 @pytest.mark.parametrize("address", ["bmc17", "bmc-17.rack.example", "10.0.0.17", "fe80::1%eth0", "2001:db8::7"])
 def test_a_host_may_be_a_name_or_an_address_of_either_kind(address: str) -> None:
     assert Config.model_validate({"sources": {"bmc": {"address": address}}}).sources.bmc.address == address
+
+
+def test_the_limits_of_actions_are_still_read_under_their_earlier_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("rails: {actions_per_hour: 3, spacing: 2m}\n")
+    config = load_config(path, {"RAILWATCH_RAILS__SPACING": "3m"})
+    assert (config.limits.actions_per_hour, config.limits.spacing) == (3, 180.0)
+    assert caplog.messages == [f"{path}: section rails is deprecated; rename it to limits"]
+    path.write_text("\nrails: {actions_per_hour: 0}\n")
+    with pytest.raises(ConfigError, match=r"railwatch.yaml:2: limits.actions_per_hour: got 0"):
+        load_config(path, {})
+
+
+def test_the_limits_of_actions_under_both_names_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("limits: {spacing: 2m}\nrails: {spacing: 1m}\n")
+    with pytest.raises(ConfigError, match=r"railwatch.yaml:2: rails: both rails and limits; expected only limits"):
+        load_config(path, {})

@@ -21,7 +21,7 @@ from physics.node_state import NodeState
 from rules.caps.knobs import KNOB_VERBS
 from rules.engine.claims import Claim
 from rules.engine.engine import Engine
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Policy, Verb
 from telemetry.command_events import event_of_command
 from telemetry.commands import Command, CommandVerb
@@ -84,7 +84,7 @@ class PipelineSettings:
     """What the pipeline judges and decides by."""
 
     policies: tuple[Policy, ...]
-    rails: Rails
+    action_limits: NodeLimits
     limits: DetectorLimits = field(default_factory=DetectorLimits)
     book: BookSettings = field(default_factory=BookSettings)
 
@@ -117,7 +117,7 @@ class Pipeline:
         self._fusion = FusionState()
         self._book_settings = settings.book
         self._book = IncidentBook(settings.book)
-        self._engine = Engine(settings.policies, rails=settings.rails, topology=topology)
+        self._engine = Engine(settings.policies, limits=settings.action_limits, topology=topology)
         self._window = NodeWindow(supported_mhz, ranges)
         self._outcomes = OutcomeTracker()
         # By incident: the knobs that actions hold, by GPU and name of the setting.
@@ -251,7 +251,7 @@ class Pipeline:
         Those are left out for which they would set none.
         """
         found: dict[str, Claim] = {}
-        if not supply_ids or self._engine.rails.mode(ActionClass.CLOCK_CAP, Mode.ENFORCE) is not Mode.ENFORCE:
+        if not supply_ids or self._engine.limits.mode(ActionClass.CLOCK_CAP, Mode.ENFORCE) is not Mode.ENFORCE:
             return found
         node = self._node()
         for supply_id in supply_ids:

@@ -1,7 +1,8 @@
-"""Where requests of fleet services are decided: who, with which right, fresh or not, allowed by the node's own rails.
+"""Admission of requests of fleet services: identity, scope, freshness, and the limits of the node itself.
 
-In that order, and each refusal is counted and told. Only then the actuator is asked, as the guard asks it: it
-journals, writes, reads back and holds the lease. A request that is not the service's own never reaches the rails.
+They are checked in that order, and each refusal is counted and published. An admitted request goes to the actuator as
+one of the guard does: it journals, writes, reads back and holds the lease. A request that is not authentic never
+reaches the limits.
 """
 
 import threading
@@ -29,7 +30,7 @@ from fleet.control.request import (
 )
 from fleet.control.tokens import READ, act, read_token
 from rules.caps.knobs import VERBS
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.identity_names import printable
@@ -37,7 +38,7 @@ from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, Mode, Severity, Verdict, to_json
 
 DONE = "done"
-# Heuristic: whoever floods the port fills no disk; the counters go on counting.
+# heuristic: a flood of requests must not fill the disk; the counters still count all of them.
 EVENTS_PER_MINUTE = 30
 _MINUTE_S = 60.0
 
@@ -56,18 +57,18 @@ class RefusalKind(StrEnum):
 
 
 class Actuator(Protocol):
-    """Who turns knobs: the actuator process through its client, or a fake."""
+    """Actuator process behind its client, or a fake."""
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
         """Hold a knob of the GPUs of a request."""
         ...
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
-        """Begin the leases of an incident anew."""
+        """Renew the leases of an incident."""
         ...
 
     def release_incident(self, incident_id: str, *, reason: str) -> tuple[Action, ...]:
-        """Give up every claim of an incident."""
+        """Release every claim of an incident."""
         ...
 
     def in_force(self) -> tuple[Action, ...]:
@@ -77,24 +78,24 @@ class Actuator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionSettings:
-    """Whom a node listens to, and how far.
+    """Services that a node accepts requests from, and the limits on these requests.
 
     Parameters
     ----------
     fleets
-        Services that may ask at all.
+        Ids of the services.
     revoked
-        Ids of tokens that count no more.
+        Ids of revoked tokens.
     skew_s
-        How far the service's clock may be from this one.
+        Largest difference between the clocks of service and node.
     life_max_s
-        The longest life of a request: so long nonces have to be kept.
+        Longest lifetime of a request, for which nonces are kept.
     """
 
     node: str
     fleets: frozenset[str]
     authority: Ed25519PublicKey
-    rails: Rails
+    limits: NodeLimits
     revoked: frozenset[str] = frozenset()
     skew_s: float = 5.0
     life_max_s: float = 60.0
@@ -102,67 +103,67 @@ class AdmissionSettings:
 
 
 class RefusedError(Exception):
-    """A request that is not carried out, its kind and why."""
+    """Refused request, with the kind of refusal and the reason."""
 
-    def __init__(self, kind: RefusalKind, words: str) -> None:
+    def __init__(self, kind: RefusalKind, reason: str) -> None:
         self.kind = kind
-        super().__init__(words)
+        super().__init__(reason)
 
 
 @dataclass(slots=True)
 class Admission:
-    """Decides and carries out; any thread may call it, one request at a time.
+    """Checks requests and carries them out; any thread may call it, one request at a time.
 
     Parameters
     ----------
-    look
-        Tells how things stand on the node, without what the desk keeps itself.
-    tell
-        Takes records: a decision for each request of a service, an event for one of nobody known.
+    read_state
+        Returns the state of the node, without the claims and actions that are known here.
+    publish
+        Takes records: a decision for each request of a service, an event for a request of an unknown sender.
     """
 
     settings: AdmissionSettings
     actuator: Actuator
     seen: ReplayProtection
     clock: Clock
-    look: Callable[[], NodeState]
-    tell: Callable[[Decision | Event], None]
+    read_state: Callable[[], NodeState]
+    publish: Callable[[Decision | Event], None]
     counts: Counter[str] = field(default_factory=Counter)
-    _told_s: list[float] = field(default_factory=list)
+    _events_s: list[float] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def handle(self, body: bytes, peer: Peer) -> ControlReply:
-        """Answer one request of whoever is at the other end."""
+        """Check one request of a peer, carry it out, and return the reply."""
         with self._lock:
-            ask: NodeRequest | None = None
+            request: NodeRequest | None = None
             try:
-                ask = self._authentic(body, peer)
-                actions = self._carried_out(ask)
+                request = self._authentic(body, peer)
+                actions = self._carried_out(request)
             except RefusedError as err:
-                return self._refuse(err, ask, peer)
+                return self._refuse(err, request, peer)
             self.counts[DONE] += 1
             return ControlReply(kind=DONE, actions=tuple(to_json(action) for action in actions))
 
-    def turn_away(self, where: str, words: str) -> None:
-        """Count whoever could not even say who it is."""
+    def reject_peer(self, where: str, reason: str) -> None:
+        """Count and report a peer without a valid certificate."""
         with self._lock:
             self._count(RefusalKind.FORGED)
-            self._tell_of_stranger(RefusalKind.FORGED, where, words)
+            self._report_unknown(RefusalKind.FORGED, where, reason)
 
     def may_read(self, token: str, peer: Peer) -> str:
-        """Return why a service may not read the counters, an empty text where it may."""
+        """Return the reason why a service may not read the counters, empty if it may."""
         try:
             return self._unknown(peer) or self._out_of_scope(token, peer, READ)
         except RefusedError as err:
             return str(err)
 
     def status(self) -> dict[str, object]:
-        """Return the counters, and the newest term of each service."""
+        """Return the counters and the newest term of each service."""
         terms = {fleet: term for fleet, (term, _) in self.seen.terms.items()}
         return {"node": self.settings.node, "counts": dict(self.counts), "terms": terms}
 
     def _authentic(self, body: bytes, peer: Peer) -> NodeRequest:
-        """Return what a service really asks, with the right to, now, for the first time; RefusedError otherwise."""
+        """Return the request if it is signed, in scope, fresh and not a replay; RefusedError otherwise."""
         try:
             envelope = read_envelope(body)
         except ValueError as err:
@@ -171,21 +172,21 @@ class Admission:
             raise RefusedError(RefusalKind.FORGED, unknown)
         if not is_signed(envelope, peer.key):
             raise RefusedError(RefusalKind.FORGED, "the signature is not by the key of the certificate")
-        ask = self._meant(envelope, peer)
-        if out_of_scope := self._out_of_scope(envelope.token, peer, act(ask.action)):
+        request = self._meant(envelope, peer)
+        if out_of_scope := self._out_of_scope(envelope.token, peer, act(request.action)):
             raise RefusedError(RefusalKind.SCOPE, out_of_scope)
         now_ns = self.clock.utc_ns()
-        if stale := self._stale(ask, now_ns):
+        if stale := self._stale(request, now_ns):
             raise RefusedError(RefusalKind.STALE, stale)
-        if fenced := self.seen.fenced(ask):
+        if fenced := self.seen.fenced(request):
             raise RefusedError(RefusalKind.FENCED, fenced)
-        if self.seen.replayed(ask):
-            raise RefusedError(RefusalKind.REPLAYED, f"request {ask.nonce} was here before, or may have been")
+        if self.seen.replayed(request):
+            raise RefusedError(RefusalKind.REPLAYED, f"request {request.nonce} was received before, or may have been")
         try:
-            self.seen.take(ask, forget_before_ns=now_ns - self._skew_ns)
+            self.seen.take(request, forget_before_ns=now_ns - self._skew_ns)
         except TransientError as err:
             raise RefusedError(RefusalKind.FAILED, str(err)) from err
-        return ask
+        return request
 
     @property
     def _skew_ns(self) -> int:
@@ -196,14 +197,14 @@ class Admission:
 
     def _meant(self, envelope: Envelope, peer: Peer) -> NodeRequest:
         try:
-            ask = read_request(envelope)
+            request = read_request(envelope)
         except ValueError as err:
             raise RefusedError(RefusalKind.MALFORMED, str(err)) from err
-        if ask.fleet != peer.fleet:
-            raise RefusedError(RefusalKind.FORGED, f"{peer.fleet} asks in the name of {ask.fleet}")
-        if ask.node != self.settings.node:
-            raise RefusedError(RefusalKind.FORGED, f"meant for node {ask.node}")
-        return ask
+        if request.fleet != peer.fleet:
+            raise RefusedError(RefusalKind.FORGED, f"{peer.fleet} sent a request of {request.fleet}")
+        if request.node != self.settings.node:
+            raise RefusedError(RefusalKind.FORGED, f"addressed to node {request.node}")
+        return request
 
     def _out_of_scope(self, text: str, peer: Peer, scope: str) -> str:
         try:
@@ -214,63 +215,65 @@ class Admission:
             return f"token {token.id} is revoked"
         return token.refusal(fleet=peer.fleet, scope=scope, now_ns=self.clock.utc_ns())
 
-    def _stale(self, ask: NodeRequest, now_ns: int) -> str:
-        if ask.issued_ns > now_ns + self._skew_ns:
-            return f"issued {(ask.issued_ns - now_ns) / NS_PER_S:.1f} s ahead of this clock"
-        if ask.expires_ns - ask.issued_ns > self.settings.life_max_s * NS_PER_S:
-            return f"lives longer than {self.settings.life_max_s:g} s"
-        if now_ns >= ask.expires_ns:
-            return f"expired {(now_ns - ask.expires_ns) / NS_PER_S:.1f} s ago"
+    def _stale(self, request: NodeRequest, now_ns: int) -> str:
+        if request.issued_ns > now_ns + self._skew_ns:
+            return f"issued {(request.issued_ns - now_ns) / NS_PER_S:.1f} s ahead of this clock"
+        if request.expires_ns - request.issued_ns > self.settings.life_max_s * NS_PER_S:
+            return f"valid for longer than {self.settings.life_max_s:g} s"
+        if now_ns >= request.expires_ns:
+            return f"expired {(now_ns - request.expires_ns) / NS_PER_S:.1f} s ago"
         return ""
 
-    def _carried_out(self, ask: NodeRequest) -> tuple[Action, ...]:
+    def _carried_out(self, request: NodeRequest) -> tuple[Action, ...]:
         try:
-            if ask.do is RequestVerb.RELEASE:
-                actions = self.actuator.release_incident(ask.claim_id, reason=ask.reason)
-            elif ask.do is RequestVerb.RENEW:
-                actions = self._renewed(ask)
+            if request.do is RequestVerb.RELEASE:
+                actions = self.actuator.release_incident(request.claim_id, reason=request.reason)
+            elif request.do is RequestVerb.RENEW:
+                actions = self._renewed(request)
             else:
-                actions = self._capped(ask)
+                actions = self._capped(request)
         except ActionRefusedError as err:
             raise RefusedError(RefusalKind.RAILS, str(err)) from err
         except TransientError as err:
             raise RefusedError(RefusalKind.FAILED, str(err)) from err
-        if ask.do is not RequestVerb.RENEW:
-            self.tell(self._decision(ask, Verdict.EXECUTE, ask.reason))
+        if request.do is not RequestVerb.RENEW:
+            self.publish(self._decision(request, Verdict.EXECUTE, request.reason))
         return actions
 
-    def _renewed(self, ask: NodeRequest) -> tuple[Action, ...]:
-        if ask.lease_s > self.settings.lease_max_s:
+    def _renewed(self, request: NodeRequest) -> tuple[Action, ...]:
+        if request.lease_s > self.settings.lease_max_s:
             raise RefusedError(
-                RefusalKind.RAILS, f"a lease of {ask.lease_s:g} s, at most {self.settings.lease_max_s:g} s"
+                RefusalKind.RAILS, f"a lease of {request.lease_s:g} s, at most {self.settings.lease_max_s:g} s"
             )
-        actions = self.actuator.renew(ask.claim_id, lease_s=ask.lease_s)
+        actions = self.actuator.renew(request.claim_id, lease_s=request.lease_s)
         if not actions:
-            raise RefusedError(RefusalKind.RAILS, f"{ask.claim_id} has no claim here")
+            raise RefusedError(RefusalKind.RAILS, f"{request.claim_id} has no claim here")
         return actions
 
-    def _capped(self, ask: NodeRequest) -> tuple[Action, ...]:
+    def _capped(self, request: NodeRequest) -> tuple[Action, ...]:
         now_ns = self.clock.utc_ns()
         state = self._state(now_ns)
-        if words := refusal(ask, state, self.settings.rails, lease_max_s=self.settings.lease_max_s, now_ns=now_ns):
-            raise RefusedError(RefusalKind.RAILS, words)
-        if ask.claim_id not in state.claims:
-            self.seen.note_action(ask.action, now_ns)
-        # What waited for the disk until it expired is not begun: the service counts its budget no longer than that.
-        if stale := self._stale(ask, self.clock.utc_ns()):
+        if reason := refusal(
+            request, state, self.settings.limits, lease_max_s=self.settings.lease_max_s, now_ns=now_ns
+        ):
+            raise RefusedError(RefusalKind.RAILS, reason)
+        if request.claim_id not in state.claims:
+            self.seen.note_action(request.action, now_ns)
+        # A request that expired while it waited for the disk is not begun: the service no longer counts it.
+        if stale := self._stale(request, self.clock.utc_ns()):
             raise RefusedError(RefusalKind.STALE, stale)
         by_setting: dict[float, list[str]] = {}
-        for target in targets_of(ask, state):
-            by_setting.setdefault(setting_of(ask, target, state), []).append(target)
+        for target in targets_of(request, state):
+            by_setting.setdefault(setting_of(request, target, state), []).append(target)
         actions: list[Action] = []
         for setting, targets in by_setting.items():
-            actions += self.actuator.apply(_request(ask, targets, setting))
+            actions += self.actuator.apply(_request(request, targets, setting))
         if actions and all(action.state is ActionState.REFUSED for action in actions):
             raise RefusedError(RefusalKind.RAILS, actions[0].reason)
         return tuple(actions)
 
     def _state(self, now_ns: int) -> NodeState:
-        state = self.look()
+        state = self.read_state()
         held = self.actuator.in_force()
         return NodeState(
             settings=state.settings,
@@ -279,30 +282,30 @@ class Admission:
             capped=frozenset(
                 action.entity_id
                 for action in held
-                if action.mode is Mode.ENFORCE and action.unit != KnobKind.FAN.unit  # a fan that is held caps nothing
+                if action.mode is Mode.ENFORCE and action.knob_kind is not KnobKind.FAN  # a held fan caps nothing
             ),
             claims=frozenset(action.incident_id for action in held),
             acted_ns=(*state.acted_ns, *self.seen.acted_ns(now_ns)),
         )
 
-    def _refuse(self, err: RefusedError, ask: NodeRequest | None, peer: Peer) -> ControlReply:
+    def _refuse(self, err: RefusedError, request: NodeRequest | None, peer: Peer) -> ControlReply:
         self._count(err.kind)
-        if ask is None:
-            self._tell_of_stranger(err.kind, f"{peer.fleet} at {peer.where}", str(err))
-        elif ask.do is not RequestVerb.RENEW or err.kind is not RefusalKind.FAILED:
-            self.tell(self._decision(ask, Verdict.REFUSE, f"{err.kind}: {err}"))
-        return ControlReply(kind=err.kind, words=str(err))
+        if request is None:
+            self._report_unknown(err.kind, f"{peer.fleet} at {peer.where}", str(err))
+        elif request.do is not RequestVerb.RENEW or err.kind is not RefusalKind.FAILED:
+            self.publish(self._decision(request, Verdict.REFUSE, f"{err.kind}: {err}"))
+        return ControlReply(kind=err.kind, reason=str(err))
 
     def _count(self, kind: RefusalKind) -> None:
         self.counts[kind] += 1
 
-    def _tell_of_stranger(self, kind: RefusalKind, who: str, words: str) -> None:
+    def _report_unknown(self, kind: RefusalKind, sender: str, reason: str) -> None:
         now_s, now_ns = self.clock.monotonic_s(), self.clock.utc_ns()
-        self._told_s = [told_s for told_s in self._told_s if now_s - told_s < _MINUTE_S]
-        if len(self._told_s) >= EVENTS_PER_MINUTE:
+        self._events_s = [event_s for event_s in self._events_s if now_s - event_s < _MINUTE_S]
+        if len(self._events_s) >= EVENTS_PER_MINUTE:
             return
-        self._told_s.append(now_s)
-        self.tell(
+        self._events_s.append(now_s)
+        self.publish(
             Event(
                 id=f"control:{kind}:{now_ns}",
                 time_ns=now_ns,
@@ -310,46 +313,46 @@ class Admission:
                 entity_id=f"node:{self.settings.node}",
                 code=None,
                 severity=Severity.WARNING,
-                # What a stranger wrote must not move the cursor of whoever reads it.
-                message=printable(f"a request of {who} was refused as {kind}: {words}")[:500],
+                # Text of an unknown sender must not control the terminal of the reader.
+                message=printable(f"request of {sender} refused as {kind}: {reason}")[:500],
                 sources=("control",),
             )
         )
 
-    def _decision(self, ask: NodeRequest, verdict: Verdict, reason: str) -> Decision:
+    def _decision(self, request: NodeRequest, verdict: Verdict, reason: str) -> Decision:
         return Decision(
-            id=ask.decision_id,
+            id=request.decision_id,
             time_ns=self.clock.utc_ns(),
-            rule=ask.owner,
-            incident_id=ask.claim_id,
-            action=_verb(ask),
-            targets=ask.targets or (f"node:{ask.node}",),
-            knob=ask.knob,
-            setting=ask.setting,
-            lease_s=ask.lease_s,
-            mode=self.settings.rails.mode(ask.action, Mode.ENFORCE),
+            rule=request.owner,
+            incident_id=request.claim_id,
+            action=_verb(request),
+            targets=request.targets or (f"node:{request.node}",),
+            knob=request.knob,
+            setting=request.setting,
+            lease_s=request.lease_s,
+            mode=self.settings.limits.mode(request.action, Mode.ENFORCE),
             verdict=verdict,
             reason=reason,
         )
 
 
-def _verb(ask: NodeRequest) -> str:
-    """Return what is asked as a decision calls it."""
-    if ask.knob is None:
-        return ask.action.value
-    verbs = VERBS[ask.knob]
-    return (verbs.release if ask.do is RequestVerb.RELEASE else verbs.tighten).value
+def _verb(request: NodeRequest) -> str:
+    """Return the verb of the decision about a request."""
+    if request.knob is None:
+        return request.action.value
+    verbs = VERBS[request.knob]
+    return (verbs.release if request.do is RequestVerb.RELEASE else verbs.tighten).value
 
 
-def _request(ask: NodeRequest, targets: list[str], setting: float) -> CapRequest:
+def _request(request: NodeRequest, targets: list[str], setting: float) -> CapRequest:
     return CapRequest(
-        incident_id=ask.claim_id,
-        decision_id=ask.decision_id,
+        incident_id=request.claim_id,
+        decision_id=request.decision_id,
         gpus=tuple(GpuTarget(entity_id=target, uuid=target.partition(":")[2]) for target in targets),
-        kind=KnobKind(ask.action.value),
+        kind=KnobKind(request.action.value),
         setting=setting,
-        lease_s=ask.lease_s,
-        owner=ask.owner,
+        lease_s=request.lease_s,
+        owner=request.owner,
         mode=Mode.ENFORCE,
-        reason=ask.reason,
+        reason=request.reason,
     )

@@ -1,7 +1,7 @@
-"""One PDU sags under many nodes at once: how many incidents, actions and pages come of it.
+"""Rehearsal of a PDU that sags under many nodes at once: the incidents, actions and pages that follow.
 
-The loop, the judgement, the policies, the rails, the signatures and the desks of the agents are the real ones. Made up
-are the windows, the clocks of the GPUs, and time, which passes as fast as it can.
+Loop, detectors, policies, limits, signatures and admission of the agents are the real ones. Simulated are the windows,
+the clocks of the GPUs, and time, which passes as fast as it can.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,17 @@ from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
 from rules.fleet.memory import FleetMemory
 from rules.fleet.policy import FleetPolicy
-from rules.limits.fleet import FleetLedger, FleetRails
+from rules.limits.fleet import FleetLedger, FleetLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Incident, Mode
 from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Answer, Reply
 
-# Some time that is not now; which one does not matter.
+# Any time in the past.
 START_NS = 1_700_000_000 * NS_PER_S
 EVERY_S, LATENESS_S = 5, 15
-# The nodes are seen healthy for so long before the sag, and the fleet is watched for so long in all.
+# The nodes are healthy for some time before the sag.
 SAG_FROM_S, SAG_UNTIL_S, WATCHED_S = 30, 120, 180
 _FLEET = "rehearsal"
 _DAY_NS = 86_400 * NS_PER_S
@@ -43,57 +43,57 @@ _DAY_NS = 86_400 * NS_PER_S
 
 @dataclass(slots=True)
 class SimulatedClock:
-    """Time that passes when the rehearsal says so."""
+    """Clock that the rehearsal advances."""
 
     now_s: float = 0.0
 
     def monotonic_s(self) -> float:
-        """Seconds since the start."""
+        """Return seconds since the start."""
         return self.now_s
 
     def utc_ns(self) -> int:
-        """Nanoseconds since 1970."""
+        """Return nanoseconds since 1970."""
         return START_NS + round(self.now_s * NS_PER_S)
 
     def sleep_until(self, monotonic_s: float) -> None:
-        """Be there at once."""
+        """Advance to a time at once."""
         self.now_s = max(self.now_s, monotonic_s)
 
 
 @dataclass(slots=True)
 class Pages:
-    """Takes what people would be told."""
+    """Collects the pages to operators."""
 
     name: str = "pages"
     orders: list[MessageRequest] = field(default_factory=list)
 
     def send(self, order: MessageRequest) -> Receipt:
-        """Take one."""
+        """Collect one page."""
         self.orders.append(order)
-        return Receipt(words="written down")
+        return Receipt(summary="collected")
 
 
 @dataclass(slots=True)
 class Nowhere:
-    """A store that takes everything and keeps nothing."""
+    """Store that accepts everything and keeps nothing."""
 
     name: str = "nowhere"
 
     def prepare(self) -> Reply:
-        """Be ready."""
+        """Accept."""
         return Reply(answer=Answer.STORED)
 
     def write(self, resolution: Resolution, body: bytes) -> Reply:  # noqa: ARG002 -- the port's signature
-        """Take it."""
+        """Accept a body."""
         return Reply(answer=Answer.STORED)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalResult:
-    """What came of it."""
+    """Result of a rehearsal."""
 
     nodes: int
     fleet_nodes: int
@@ -108,18 +108,18 @@ class RehearsalResult:
 
     @property
     def at_the_pdu(self) -> tuple[Incident, ...]:
-        """Return the incidents on the PDU itself."""
+        """Incidents on the PDU itself."""
         return tuple(one for one in self.incidents if one.entity_id == f"supply:feed/{SAGGING}")
 
     @property
     def holds(self) -> bool:
-        """Return whether it is as it has to be: one incident, at the PDU; actions within budget; one page."""
+        """True if there is one incident, at the PDU, one page, and actions within budget."""
         one = len(self.incidents) == len(self.at_the_pdu) == 1 == len(self.pages)
         return one and len(self.acted_on) <= self.budget_nodes and len(set(self.acted_on)) == self.racks_acted_on
 
 
 class PduSag:
-    """The parts of one rehearsal over a folder of its own."""
+    """Parts of one rehearsal, over a folder of its own."""
 
     def __init__(
         self, folder: Path, *, nodes: int, others: int, policies: tuple[FleetPolicy, ...] | None = None
@@ -143,8 +143,8 @@ class PduSag:
             on_published=self._note,
         )
         scopes = (act(ActionClass.CLOCK_CAP),)
-        token = Token(id="t-made-up", fleet=_FLEET, scopes=scopes, not_before_ns=1, expires_ns=START_NS + _DAY_NS)
-        asker = AgentClient(
+        token = Token(id="t-rehearsal", fleet=_FLEET, scopes=scopes, not_before_ns=1, expires_ns=START_NS + _DAY_NS)
+        client = AgentClient(
             fleet=_FLEET,
             key=key,
             token=issue_token(token, authority),
@@ -153,12 +153,12 @@ class PduSag:
             term=1,
             instance="rehearsal",
         )
-        self.rails = FleetRails(me=_FLEET, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+        self.limits = FleetLimits(me=_FLEET, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
         memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
-        self.engine = FleetEngine(load_fleet_policies() if policies is None else policies, self.rails, memory)
+        self.engine = FleetEngine(load_fleet_policies() if policies is None else policies, self.limits, memory)
         self.acting = FleetActing(
             self.engine,
-            FleetActuators(asker=asker, messages=(self.pages,)),
+            FleetActuators(client=client, messages=(self.pages,)),
             LedgerFile(folder, self.clock),
             self.outbox,
             self.clock,
@@ -167,11 +167,11 @@ class PduSag:
         )
         self._opened: dict[str, Incident] = {}
 
-    def _note(self, news: tuple[object, ...]) -> None:
-        self._opened |= {one.id: one for one in news if isinstance(one, Incident)}
+    def _note(self, records: tuple[object, ...]) -> None:
+        self._opened |= {one.id: one for one in records if isinstance(one, Incident)}
 
     def run(self, *, reached: Callable[[int], None] = lambda _: None) -> RehearsalResult:
-        """Play it to its end; `reached` is told each second of it that is over."""
+        """Run to the end; `reached` is called with each step in seconds."""
         try:
             for second in range(EVERY_S, WATCHED_S + LATENESS_S, EVERY_S):
                 self.clock.now_s = float(second)
@@ -196,8 +196,8 @@ class PduSag:
             incidents=tuple(self._opened.values()),
             acted_on=acted_on,
             racks_acted_on=len({racks[node] for node in acted_on}),
-            budget_nodes=self.rails.nodes_of(len(self.fleet.names)),
-            refused=int(self.acting.figures["fleet_refused"]),
+            budget_nodes=self.limits.nodes_of(len(self.fleet.names)),
+            refused=int(self.acting.metrics["fleet_refused"]),
             pages=tuple(one.decision.reason for one in self.pages.orders if not one.recovery),
             recoveries=sum(one.recovery for one in self.pages.orders),
             breaker="" if breaker is None else breaker.reason,

@@ -1,6 +1,6 @@
-"""Agents of a made-up fleet: the real desk and the real actuator of each node, over knobs that are dictionaries.
+"""Agents of a simulated fleet: the real admission and actuator of each node, over simulated knobs.
 
-Only the wire is left out: a request is signed, checked, remembered and held against the node's rails as on a node.
+Only the network is left out: a request is signed, verified, saved and checked against the limits as on a node.
 """
 
 import threading
@@ -17,7 +17,7 @@ from fleet.control.identity import Peer
 from fleet.control.node_limits import NodeState
 from fleet.control.replay_protection import ReplayProtection
 from fleet.control.request import ControlReply
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock
 from telemetry.knobs import KnobKind
@@ -29,7 +29,7 @@ CLOCKS_MHZ = tuple(135.0 + 7.5 * step for step in range(187))
 
 @dataclass(slots=True)
 class SimulatedKnob:
-    """The clocks of one node's GPUs; `settings` is what is in force."""
+    """Clocks of the GPUs of one node; `settings` are in force."""
 
     settings: dict[str, float | None]
     kind: KnobKind = KnobKind.CLOCK
@@ -47,13 +47,13 @@ class SimulatedKnob:
         return self.settings[uuid]
 
     def write(self, uuid: str, setting: float | None) -> None:
-        """Set it."""
+        """Set the clock of a GPU."""
         self.settings[uuid] = setting
 
 
 @dataclass(slots=True)
 class SimulatedAgents:
-    """All agents of a fleet, each made when it is first asked. As a wire it takes no time and loses nothing."""
+    """Agents of a fleet, each created at its first request; as a transport it has no delay and no loss."""
 
     folder: Path
     gpus: Mapping[str, tuple[str, ...]]
@@ -61,27 +61,27 @@ class SimulatedAgents:
     key: Ed25519PublicKey
     authority: Ed25519PublicKey
     clock: Clock
-    told: list[Decision | Event] = field(default_factory=list)
+    published: list[Decision | Event] = field(default_factory=list)
     knobs: dict[str, SimulatedKnob] = field(default_factory=dict)
-    _desks: dict[str, Admission] = field(default_factory=dict)
+    _admissions: dict[str, Admission] = field(default_factory=dict)
     _actuators: dict[str, KnobActuator] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def send(self, node: str, body: bytes) -> ControlReply:
-        """Let a node's desk answer."""
+        """Pass a request to a node and return its reply."""
         with self._lock:
-            if node not in self._desks:
-                self._desks[node] = self._desk(node)
-        return self._desks[node].handle(body, Peer(fleet=self.fleet, key=self.key, where="rehearsal"))
+            if node not in self._admissions:
+                self._admissions[node] = self._admission(node)
+        return self._admissions[node].handle(body, Peer(fleet=self.fleet, key=self.key, where="rehearsal"))
 
     def tick(self) -> None:
-        """Let leases run out."""
+        """End the leases that have expired."""
         for actuator in self._actuators.values():
             actuator.tick()
 
     @property
     def capped(self) -> tuple[str, ...]:
-        """Return the nodes with a GPU below its highest clock."""
+        """Nodes with a GPU below its highest clock."""
         highest = CLOCKS_MHZ[-1]
         return tuple(
             node
@@ -91,11 +91,11 @@ class SimulatedAgents:
 
     @property
     def acted_on(self) -> tuple[str, ...]:
-        """Return the node of every cap that was carried out, as often as it was."""
-        done = [one for one in self.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
+        """Node of every cap that was carried out, once for each cap."""
+        done = [one for one in self.published if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
         return tuple(one.targets[0].partition(":")[2] for one in done if one.action == "clock_cap")
 
-    def _desk(self, node: str) -> Admission:
+    def _admission(self, node: str) -> Admission:
         knob = self.knobs[node] = SimulatedKnob(dict.fromkeys(self.gpus[node], CLOCKS_MHZ[-1]))
         journal = KnobLog(self.folder / node, run_id="rehearsal")
         actuator = self._actuators[node] = KnobActuator((knob,), journal, self.clock, sink=lambda _: None)
@@ -104,9 +104,14 @@ class SimulatedAgents:
             node=node,
             fleets=frozenset({self.fleet}),
             authority=self.authority,
-            rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)),
+            limits=NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)),
         )
         clocks = {f"gpu:{uuid}": CLOCKS_MHZ for uuid in self.gpus[node]}
         return Admission(
-            settings, actuator, seen, self.clock, lambda: NodeState(settings={KnobKind.CLOCK: clocks}), self.told.append
+            settings,
+            actuator,
+            seen,
+            self.clock,
+            lambda: NodeState(settings={KnobKind.CLOCK: clocks}),
+            self.published.append,
         )

@@ -17,7 +17,7 @@ from railwatch.cli.rules_trial import try_policies
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from rules.checking.complaint import Complaint
 from rules.checking.whole import check_policies
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.differences import Difference, differences
 from rules.policy.explanation import explain_policy
 from rules.policy.loading import Layer, Layered
@@ -46,18 +46,18 @@ def list_command(
 ) -> None:
     """List the policies in force: the layer each comes from, its mode in force, and what it replaces."""
     config = load_config(config_file, os.environ)
-    rails = _rails(config, simulated=simulated)
+    limits = _limits(config, simulated=simulated)
     found = layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
     if as_json:
         for item in found:
-            print_json(_listed(item, rails))
+            print_json(_listed(item, limits))
         return
     rows = [
         (
             item.policy.id,
             item.layer.value,
             item.policy.then.action.value,
-            rails.mode(item.policy.then.action, item.policy.then.mode).value,
+            limits.mode(item.policy.then.action, item.policy.then.mode).value,
             item.policy.status.value,
             "" if item.replaces is None else f"{item.replaces.layer.value} {item.replaces.policy.where}",
         )
@@ -74,7 +74,7 @@ def show(policy_id: PolicyId, paths: Paths = None, config_file: ConfigFile = Non
     item = _named(policy_id, layers_told(config, paths or (), named=config_file is not None, as_json=as_json))
     text = Path(item.policy.where).read_text(encoding="utf-8")
     if as_json:
-        print_json({**_listed(item, _rails(config, simulated=False)), "text": text})
+        print_json({**_listed(item, _limits(config, simulated=False)), "text": text})
         return
     below, replaced = item, ""
     while below.replaces is not None:
@@ -126,7 +126,7 @@ def explain(
     config = load_config(config_file, os.environ)
     layers = layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
     item = _named(policy_id, layers)
-    told = explain_policy(item.policy, [other.policy for other in layers], _rails(config, simulated=simulated))
+    told = explain_policy(item.policy, [other.policy for other in layers], _limits(config, simulated=simulated))
     if as_json:
         print_json({"id": item.policy.id, "words": [{"about": about, "words": words} for about, words in told]})
         return
@@ -168,8 +168,8 @@ def check(
         raise typer.Exit(1)
 
 
-def _rails(config: Config, *, simulated: bool) -> Rails:
-    return config.rails.rails(
+def _limits(config: Config, *, simulated: bool) -> NodeLimits:
+    return config.limits.node_limits(
         {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
     )
 
@@ -189,14 +189,14 @@ def _named(policy_id: str, layers: Sequence[Layered]) -> Layered:
     raise ConfigError([Problem(where="ID", line=None, key="", found=f"got {policy_id!r}", expected=known)])
 
 
-def _listed(item: Layered, rails: Rails) -> dict[str, Any]:
+def _listed(item: Layered, limits: NodeLimits) -> dict[str, Any]:
     policy = item.policy
     return {
         "id": policy.id,
         "layer": item.layer.value,
         "status": policy.status.value,
         "action": policy.then.action.value,
-        "mode": rails.mode(policy.then.action, policy.then.mode).value,
+        "mode": limits.mode(policy.then.action, policy.then.mode).value,
         "after": policy.after,
         "when": str(policy.when),
         "why": policy.why,

@@ -118,9 +118,9 @@ def main(context: RunContext, stop: Flag, ready: Ready, *, clock: Clock | None =
         published = ""
         while True:
             now_ns = clock.utc_ns()
-            if (news := expiry.news(now_ns)) is not None:
-                logger.warning(news.message)
-                journal.append(news)
+            if (warning := expiry.due_warning(now_ns)) is not None:
+                logger.warning("%s", warning.message)
+                journal.append(warning)
             status = json.dumps(admission.status() | {"port": server.port, "days_left": expiry.days_left(now_ns)})
             if status != published:
                 context.control_status_path.write_text(status, encoding="utf-8")

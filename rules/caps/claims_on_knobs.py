@@ -98,7 +98,7 @@ def set_claim(matter: Matter, found: Plan, targets: tuple[str, ...], approval: A
     ramp = then.setting is not None and then.setting.ramp_from is not None
     matter.note_acted()
     if (matter.policy.id, matter.incident.entity_id) in memory.ended and matter.mode is Mode.ENFORCE and not ramp:
-        memory.note_return(matter.policy.id, matter.incident.entity_id, matter.now_ns, most=matter.rails.cycles_per_day)
+        _note_return(matter)
     claim = Claim(
         policy_id=matter.policy.id,
         incident_id=matter.incident.id,
@@ -162,7 +162,7 @@ def _tighten(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
         # The evidence was too thin when the cap was set; by now it shows the capped load, which will do as well.
         bases, _ = bases_of(matter.incident, matter.node, targets=claim.gpus, topology=matter.topology)
         claim = memory.claims[matter.key] = replace(claim, bases=bases)
-    step = tighten(claim, then, matter.incident, matter.node, matter.rails, scale=scale, now_ns=matter.now_ns)
+    step = tighten(claim, then, matter.incident, matter.node, matter.limits, scale=scale, now_ns=matter.now_ns)
     if step.useless:
         decision = _loosen(matter, claim, claim.gpus, setting=None, reason=step.reason)
         memory.watches[matter.key] = replace(matter.watch, barred=step.reason)
@@ -174,7 +174,7 @@ def _tighten(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
         return None
     memory.watches[matter.key] = replace(matter.watch, refused=None)
     if step.returned:
-        memory.note_return(matter.policy.id, matter.incident.entity_id, matter.now_ns, most=matter.rails.cycles_per_day)
+        _note_return(matter)
     return _hold(matter, claim, scale, setting=step.setting, reason=step.reason)
 
 
@@ -188,7 +188,7 @@ def _relax(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
         memory.watches[matter.key] = replace(matter.watch, refused="latched")
         return ask(matter, verb, claim.gpus, reason=f"the cap stays: {latch}; approve to let it go up again")
     step = relax(
-        claim, matter.policy.then, matter.incident, matter.node, matter.rails, scale=scale, now_ns=matter.now_ns
+        claim, matter.policy.then, matter.incident, matter.node, matter.limits, scale=scale, now_ns=matter.now_ns
     )
     memory.claims[matter.key] = step.claim
     if step.refused is not None:
@@ -291,7 +291,7 @@ def _hold(
         matter.node,
         scale=scale,
         hold_v=_rule(matter).hold_v,
-        resistance_ratio=matter.rails.safe_resistance_ratio,
+        resistance_ratio=matter.limits.safe_resistance_ratio,
     )
     decision = matter.decide(
         VERBS[claim.knob].tighten,
@@ -319,6 +319,12 @@ def is_ramp(matter: Matter) -> bool:
     """Return whether the policy caps the start of jobs."""
     rule = matter.policy.then.setting
     return rule is not None and rule.ramp_from is not None
+
+
+def _note_return(matter: Matter) -> None:
+    """Count that the symptom came back."""
+    most = matter.limits.cycles_per_day
+    matter.memory.note_return(matter.policy.id, matter.incident.entity_id, matter.now_ns, most=most)
 
 
 def _rule(matter: Matter) -> SettingRule:

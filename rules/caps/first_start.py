@@ -1,7 +1,7 @@
 """The first start of a node that nobody knows: a job of it is the first time that anybody sees what its supply carries.
 
 The first milliseconds of a job can take a GPU from a weak supply, and no answer to a sag comes before the sag. Where
-the rails say so (`unmeasured_start`), the start ramp stands from the beginning, on GPUs that have nothing to do yet,
+the limits say so (`unmeasured_start`), the start ramp stands from the beginning, on GPUs that have nothing to do yet,
 and goes up only once the supply path has been measured under a load that steps. That happens once: it is remembered.
 It has no incident, for nothing is wrong; the engine keeps one for itself, under a name of its own.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from physics.node_state import NodeState, SupplyState
 from rules.engine.memory import Memory
-from rules.limits.node import Rails, UnmeasuredStart
+from rules.limits.node import NodeLimits, UnmeasuredStart
 from rules.policy.model import Policy
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, Incident, IncidentState, Severity
@@ -24,10 +24,10 @@ STEP_RATIO_MIN = 0.2
 GIVE_UP_AFTER_S = 10.0
 
 
-def watch_first_start(memory: Memory, node: NodeState, rails: Rails, now_ns: int) -> None:
+def watch_first_start(memory: Memory, node: NodeState, limits: NodeLimits, now_ns: int) -> None:
     """Keep the engine's own incident for as long as the path has not been measured."""
     standing = memory.incidents.get(FIRST_START)
-    told = rails.unmeasured_start is not UnmeasuredStart.FULL
+    told = limits.unmeasured_start is not UnmeasuredStart.FULL
     if told and not memory.path_measured:
         memory.path_measured = _is_over(memory, node.supplies, waits=standing is not None, now_ns=now_ns)
     if not told or memory.path_measured:

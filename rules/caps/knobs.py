@@ -48,7 +48,7 @@ class Scale:
 
     @property
     def strictest(self) -> float:
-        """The strictest setting that the rails allow."""
+        """The strictest setting that the limits allow."""
         return self.settings[-1] if self.knob is KnobKind.FAN else self.settings[0]
 
     @property

@@ -6,7 +6,7 @@ from physics.node_state import NodeState, SupplyState
 from rules.caps.knobs import Scale
 from rules.caps.setting import predict
 from rules.engine.claims import Claim, Steady
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import Release, Response
 from telemetry.clock import NS_PER_S
 from telemetry.records import Incident
@@ -35,7 +35,7 @@ def relax(
     response: Response,
     incident: Incident,
     node: NodeState,
-    rails: Rails,
+    limits: NodeLimits,
     *,
     scale: Scale,
     now_ns: int,
@@ -57,7 +57,7 @@ def relax(
         target = scale.looser(claim.strictest)
         left = tuple(gpu for gpu, setting in claim.settings if scale.stricter(setting, target)) or claim.gpus
         begun = replace(claim, round_ns=now_ns, round_setting=target, round_left=left)
-    elif claim.relaxed_ns is not None and now_ns - claim.relaxed_ns < rails.stagger_s * NS_PER_S:
+    elif claim.relaxed_ns is not None and now_ns - claim.relaxed_ns < limits.stagger_s * NS_PER_S:
         return Relaxation(claim=claim)
     else:
         begun = claim

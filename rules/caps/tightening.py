@@ -6,7 +6,7 @@ from physics.node_state import NodeState
 from rules.caps.knobs import Scale
 from rules.caps.setting import describe, predict, safe_setting
 from rules.engine.claims import Claim
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import Persist, Response
 from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
@@ -48,7 +48,7 @@ def tighten(
     response: Response,
     incident: Incident,
     node: NodeState,
-    rails: Rails,
+    limits: NodeLimits,
     *,
     scale: Scale,
     now_ns: int,
@@ -68,7 +68,7 @@ def tighten(
         return Tightening()
     if response.persist is Persist.RELEASE and not returned:
         return Tightening(reason=f"{why}: it does not remove the symptom and only costs work", useless=True)
-    ratio = rails.safe_resistance_ratio
+    ratio = limits.safe_resistance_ratio
     predicted = safe_setting(claim.bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=ratio)
     safe = scale.strictest if predicted is None else predicted
     setting = scale.snap(scale.fraction(claim.strictest, STRICTER))

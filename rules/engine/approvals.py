@@ -6,7 +6,7 @@ from dataclasses import replace
 from rules.engine.decisions import setting_of
 from rules.engine.memory import Approval, Memory
 from rules.engine.policy_incident import Matter
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Policy, Verb
 from telemetry.clock import NS_PER_S
 from telemetry.durations import format_duration
@@ -17,10 +17,10 @@ from telemetry.records import Decision, IncidentState, Mode, Verdict
 _UNLATCHES = frozenset({Verb.CLOCK_RELAX, Verb.POWER_RELAX, Verb.FAN_RELAX, Verb.DRAIN_RELEASE})
 
 
-def needs_person(policy: Policy, rails: Rails) -> bool:
+def needs_person(policy: Policy, limits: NodeLimits) -> bool:
     """Return whether a person has to say yes to a new action of a policy."""
     action = policy.then.action
-    return policy.then.approval or action in rails.approval or action is ActionClass.POWER_CYCLE
+    return policy.then.approval or action in limits.approval or action is ActionClass.POWER_CYCLE
 
 
 def ask(
@@ -33,14 +33,14 @@ def ask(
     knob: KnobKind | None = None,
 ) -> Decision | None:
     """Put a decision before a person; None where this incident's is waiting already."""
-    memory, rails = matter.memory, matter.rails
+    memory, limits = matter.memory, matter.limits
     waiting = memory.pending.values()
     if any((item.rule, item.incident_id) == matter.key for item in waiting):
         return None
-    if len(memory.pending) >= rails.pending_max:
+    if len(memory.pending) >= limits.pending_max:
         return matter.refuse("queue", f"{len(memory.pending)} decisions wait for a person already")
     decision = matter.decide(verb, targets, reason=f"needs approval: {reason}", setting=setting, knob=knob)
-    expires_ns = matter.now_ns + int(rails.approval_expires_s * NS_PER_S)
+    expires_ns = matter.now_ns + int(limits.approval_expires_s * NS_PER_S)
     decision = replace(decision, verdict=Verdict.PENDING, expires_ns=expires_ns)
     memory.pending[decision.id] = decision
     return decision

@@ -13,12 +13,7 @@ def decision_id(policy_id: str, incident_id: str, now_ns: int) -> str:
 
 def setting_of(decision: Decision) -> tuple[KnobKind, float] | None:
     """Return the knob that a decision turns, and to what; None where it turns none."""
-    settings = (
-        (KnobKind.CLOCK, decision.clock_mhz),
-        (KnobKind.POWER, decision.power_limit_w),
-        (KnobKind.FAN, decision.fan_ratio),
-    )
-    return next(((knob, setting) for knob, setting in settings if setting is not None), None)
+    return None if decision.knob is None or decision.setting is None else (decision.knob, decision.setting)
 
 
 def policy_of(id_of_decision: str) -> str:

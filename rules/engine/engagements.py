@@ -17,7 +17,7 @@ def engage(matter: Matter, targets: tuple[str, ...], approval: Approval | None) 
     memory, entity_id = matter.memory, matter.incident.entity_id
     matter.note_acted()
     if (matter.policy.id, entity_id) in memory.ended and matter.mode is Mode.ENFORCE:
-        memory.note_return(matter.policy.id, entity_id, matter.now_ns, most=matter.rails.cycles_per_day)
+        memory.note_return(matter.policy.id, entity_id, matter.now_ns, most=matter.limits.cycles_per_day)
     decision = matter.decide(
         Verb(matter.policy.then.action.value), targets, reason=matter.incident.summary, approval=approval
     )

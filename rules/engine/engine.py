@@ -1,4 +1,4 @@
-"""The engine: incidents in, decisions out, within the rails.
+"""The engine of a node: incidents in, decisions out, within its limits.
 
 It keeps state between steps and nothing else: no clock, no file, no hardware. The same calls give the same decisions.
 """
@@ -21,7 +21,7 @@ from rules.engine.ladder import may_climb
 from rules.engine.memory import Memory, Reset, Worsened, restore_memory
 from rules.engine.policy_incident import Matter
 from rules.engine.refusals import refusals
-from rules.limits.node import HOUR_NS, Breaker, Rails, UnmeasuredStart
+from rules.limits.node import HOUR_NS, Breaker, NodeLimits, UnmeasuredStart
 from rules.policy.model import ActionClass, Policy, PolicyStatus, Verb
 from telemetry.clock import NS_PER_S
 from telemetry.commands import Command, CommandVerb
@@ -41,18 +41,18 @@ class Engine:
     ----------
     policies
         In order of precedence; deprecated ones are left out.
-    rails
+    limits
         The limits; may be replaced between steps.
     topology
         Which supply feeds which GPU, and which job computes on which; may be replaced between steps.
     """
 
-    def __init__(self, policies: Sequence[Policy], *, rails: Rails, topology: Topology) -> None:
+    def __init__(self, policies: Sequence[Policy], *, limits: NodeLimits, topology: Topology) -> None:
         self._policies = tuple(policy for policy in policies if policy.status is not PolicyStatus.DEPRECATED)
         self._by_id = {policy.id: policy for policy in self._policies}
         self.topology = topology
         self._memory = Memory()
-        self.rails = rails
+        self.limits = limits
 
     @property
     def breaker(self) -> Breaker | None:
@@ -89,7 +89,7 @@ class Engine:
     def busy(self) -> bool:
         """Whether it holds or awaits something, so that it has to be stepped though there is no news."""
         memory = self._memory
-        waits = self.rails.unmeasured_start is not UnmeasuredStart.FULL and not memory.path_measured
+        waits = self.limits.unmeasured_start is not UnmeasuredStart.FULL and not memory.path_measured
         return bool(memory.claims or memory.engagements or memory.pending or waits)
 
     def moves_knob(self, id_of_decision: str) -> bool:
@@ -107,7 +107,7 @@ class Engine:
         memory.note_time(now_ns)
         known = memory.incidents
         known.update({incident.id: incident for incident in incidents})
-        watch_first_start(memory, node, self.rails, now_ns)
+        watch_first_start(memory, node, self.limits, now_ns)
         if not known and not memory.pending:
             return ()
         decisions: list[Decision] = []
@@ -151,7 +151,7 @@ class Engine:
             if action.state is ActionState.FAILED:
                 memory.rungs[key] = False
             memory.failed = tuple(dict.fromkeys((*memory.failed, action.decision_id)))
-            if len(memory.failed) >= self.rails.failures_before_trip:
+            if len(memory.failed) >= self.limits.failures_before_trip:
                 self.trip(f"{len(memory.failed)} decisions in a row failed: {action.reason}", now_ns=action.time_ns)
         elif action.state in (ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.DONE):
             memory.failed = ()
@@ -174,7 +174,7 @@ class Engine:
         lately = [one for one in memory.worsened if outcome.time_ns - one.time_ns < HOUR_NS]
         gpus = {gpu for one in lately for gpu in one.gpus}
         total = len(self.topology.of_kind(EntityKind.GPU)) or len(gpus)
-        if len(lately) >= self.rails.failures_before_trip and len(gpus) >= self.rails.worse_share_to_trip * total:
+        if len(lately) >= self.limits.failures_before_trip and len(gpus) >= self.limits.worse_share_to_trip * total:
             words = f"{len(lately)} actions in an hour, on {len(gpus)} of {total} GPUs, made it worse"
             self.trip(words, now_ns=outcome.time_ns)
 
@@ -235,7 +235,7 @@ class Engine:
             policy=policy,
             incident=incident,
             node=node,
-            rails=self.rails,
+            limits=self.limits,
             topology=self.topology,
             memory=self._memory,
             now_ns=now_ns,
@@ -302,7 +302,7 @@ class Engine:
         """Do what the policy asks for, or put it before a person."""
         then, incident = matter.policy.then, matter.incident
         verb = Verb(then.action.value)
-        asks = matter.mode is Mode.ENFORCE and needs_person(matter.policy, self.rails)
+        asks = matter.mode is Mode.ENFORCE and needs_person(matter.policy, self.limits)
         if then.action in KNOB_OF:
             found = plan(matter, targets)
             reach = reach_words(then.target, incident, self.topology)
@@ -330,7 +330,7 @@ class Engine:
         return held.enforced and policy is not None and self._mode(policy) is Mode.ENFORCE
 
     def _mode(self, policy: Policy) -> Mode:
-        return self.rails.mode(policy.then.action, policy.then.mode)
+        return self.limits.mode(policy.then.action, policy.then.mode)
 
 
 def _worse(outcome: Outcome) -> bool:

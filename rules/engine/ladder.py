@@ -33,7 +33,7 @@ def _failed(matter: Matter, below: Policy | None) -> bool:
 
 
 def _passed_over(matter: Matter, below: Policy, policies: Mapping[str, Policy]) -> bool:
-    if matter.rails.mode(below.then.action, below.then.mode) is Mode.ENFORCE:
+    if matter.limits.mode(below.then.action, below.then.mode) is Mode.ENFORCE:
         return False
     since_ns = matter.memory.watches.get((below.id, matter.incident.id), Watch()).met_since_ns
     if since_ns is None or matter.now_ns - since_ns < below.then.settle_s * NS_PER_S:

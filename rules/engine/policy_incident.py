@@ -8,7 +8,7 @@ from rules.caps.knobs import Scale, scale_of
 from rules.engine.claims import Watch
 from rules.engine.decisions import VERDICTS, decision_id
 from rules.engine.memory import Approval, Key, Memory
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import Policy, Verb
 from telemetry.entities import Topology
 from telemetry.knobs import KnobKind
@@ -22,7 +22,7 @@ class Matter:
     policy: Policy
     incident: Incident
     node: NodeState
-    rails: Rails
+    limits: NodeLimits
     topology: Topology
     memory: Memory
     now_ns: int
@@ -35,7 +35,7 @@ class Matter:
     @property
     def mode(self) -> Mode:
         """The mode in force."""
-        return self.rails.mode(self.policy.then.action, self.policy.then.mode)
+        return self.limits.mode(self.policy.then.action, self.policy.then.mode)
 
     @property
     def is_open(self) -> bool:
@@ -55,7 +55,7 @@ class Matter:
     def scale(self, knob: KnobKind, names: Sequence[str]) -> Scale | None:
         """Return the settings of those of these GPUs that answer; None where none does, or none has such a knob."""
         gpus = [gpu for name in names if (gpu := self.node.gpu(name)) is not None]
-        return scale_of(knob, gpus, min_clock_ratio=self.rails.min_clock_ratio)
+        return scale_of(knob, gpus, min_clock_ratio=self.limits.min_clock_ratio)
 
     def decide(
         self,
@@ -82,9 +82,8 @@ class Matter:
             incident_id=self.incident.id,
             action=verb.value,
             targets=tuple(targets),
-            clock_mhz=setting if knob is KnobKind.CLOCK else None,
-            power_limit_w=setting if knob is KnobKind.POWER else None,
-            fan_ratio=setting if knob is KnobKind.FAN else None,
+            knob=knob,
+            setting=setting,
             lease_s=then.lease_s if setting is not None or verb is Verb.DRAIN else None,
             mode=mode,
             verdict=VERDICTS[mode],
@@ -104,7 +103,6 @@ class Matter:
             incident_id=self.incident.id,
             action=self.policy.then.action.value,
             targets=(self.incident.entity_id,),
-            clock_mhz=None,
             lease_s=None,
             mode=self.mode,
             verdict=Verdict.REFUSE,

@@ -1,4 +1,4 @@
-"""The rails that can stand in the way of a new action, each with its reason in words."""
+"""Limits that refuse a new action, each with its reason."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,15 +21,15 @@ def breaker_words(breaker: Breaker) -> str:
 
 def refusals(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield every rail in the way as its kind and the reason, the weightiest first."""
-    memory, rails, incident, now_ns = matter.memory, matter.rails, matter.incident, matter.now_ns
+    memory, limits, incident, now_ns = matter.memory, matter.limits, matter.incident, matter.now_ns
     action = matter.policy.then.action
     if matter.watch.barred is not None:
         yield "barred", matter.watch.barred
     if memory.breaker is not None and action is not ActionClass.NOTIFY:  # people are told all the more
         yield "breaker", breaker_words(memory.breaker)
-    if incident.silence is not None and action in rails.silence_stops:
+    if incident.silence is not None and action in limits.silence_stops:
         yield "silence", incident.silence
-    window = rails.stopped_by(action, now_ns)
+    window = limits.stopped_by(action, now_ns)
     if window is not None:
         yield "maintenance", window.words
     if not targets:
@@ -46,13 +46,13 @@ def _no_target(knob: KnobKind) -> str:
 
 
 def _budgets(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
-    memory, rails, now_ns = matter.memory, matter.rails, matter.now_ns
+    memory, limits, now_ns = matter.memory, matter.limits, matter.now_ns
     then = matter.policy.then
     uncounted = "; tightening a cap in force does not count" if then.action in KNOB_OF else ""
     ages_ns = [now_ns - item.time_ns for item in memory.acted if item.action is then.action]
     for most, over_ns, period in (
-        (rails.actions_per_hour, HOUR_NS, "an hour"),
-        (rails.actions_per_day, DAY_NS, "a day"),
+        (limits.actions_per_hour, HOUR_NS, "an hour"),
+        (limits.actions_per_day, DAY_NS, "a day"),
     ):
         if sum(age_ns < over_ns for age_ns in ages_ns) >= most:
             yield "rate", f"limit of {most} new {then.action.value} actions {period} reached{uncounted}"
@@ -62,18 +62,18 @@ def _budgets(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]
             period = format_duration(then.budget.per_s)
             yield "rate", f"budget of {then.budget.actions} new actions in {period} used up{uncounted}"
     spaced = [now_ns - item.time_ns for item in memory.acted if item.action in _SPACED]
-    if then.action in _SPACED and any(age_ns < rails.spacing_s * NS_PER_S for age_ns in spaced):
-        yield "spacing", f"at most one action in {rails.spacing_s:g} s, and there was one"
+    if then.action in _SPACED and any(age_ns < limits.spacing_s * NS_PER_S for age_ns in spaced):
+        yield "spacing", f"at most one action in {limits.spacing_s:g} s, and there was one"
     knob = KNOB_OF.get(then.action)
     if knob is None:
         return
     held = {gpu for claim in memory.claims.values() if claim.knob is not KnobKind.FAN for gpu in claim.gpus}
     if (
         knob is not KnobKind.FAN
-        and rails.capped_gpus_max is not None
-        and len(held | set(targets)) > rails.capped_gpus_max
+        and limits.capped_gpus_max is not None
+        and len(held | set(targets)) > limits.capped_gpus_max
     ):
-        yield "budget", f"{len(held | set(targets))} GPUs would be capped, {rails.capped_gpus_max} may be"
+        yield "budget", f"{len(held | set(targets))} GPUs would be capped, {limits.capped_gpus_max} may be"
     if then.budget is not None and then.budget.gpus_max is not None:
         own_gpus = {gpu for key, claim in memory.claims.items() if key[0] == matter.policy.id for gpu in claim.gpus}
         if len(own_gpus | set(targets)) > then.budget.gpus_max:

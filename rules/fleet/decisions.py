@@ -52,7 +52,7 @@ def decided(
 def refusals(
     policy: FleetPolicy, incident: Incident, refused: Mapping[str, tuple[str, int]], mode: Mode, at: Moment
 ) -> Iterator[Decision]:
-    """Yield what rails refused, by kind with its words and on how many nodes; each kind of one incident once."""
+    """Yield what limits refused, by kind with its words and on how many nodes; each kind of one incident once."""
     for kind, (words, count) in refused.items():
         if is_new(policy, incident, kind, at):
             reason = f"{words}; {count} node{'s' if count > 1 else ''} left as they are"

@@ -1,4 +1,4 @@
-"""The fleet's engine: incidents over many nodes in, decisions and orders for single nodes out, within the rails.
+"""The fleet's engine: incidents over many nodes in, decisions and orders for single nodes out, within its limits.
 
 Pure, as the engine of a node is: the same calls give the same orders. Whoever carries them out keeps the memory on disk
 before anything is asked, and tells what came of it.
@@ -14,7 +14,7 @@ from rules.fleet.orders import FleetIncident, FleetOrder, FleetStep, FleetView, 
 from rules.fleet.outcomes import is_climbed, outcomes
 from rules.fleet.paging import page, page_breaker, recover
 from rules.fleet.policy import FleetPolicy, NodeTarget
-from rules.limits.fleet import FleetRails
+from rules.limits.fleet import FleetLimits
 from rules.policy.model import ActionClass, PolicyStatus
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Incident, Mode, Verdict
@@ -34,21 +34,21 @@ class _Out:
 class FleetEngine:
     """Decides for one fleet service; one thread owns it."""
 
-    def __init__(self, policies: Sequence[FleetPolicy], rails: FleetRails, memory: FleetMemory) -> None:
+    def __init__(self, policies: Sequence[FleetPolicy], limits: FleetLimits, memory: FleetMemory) -> None:
         live = [policy for policy in policies if policy.status is not PolicyStatus.DEPRECATED]
         self._acting = tuple(policy for policy in live if policy.then.action is not ActionClass.NOTIFY)
         self._paging = tuple(policy for policy in live if policy.then.action is ActionClass.NOTIFY)
-        self.rails = rails
+        self.limits = limits
         self.memory = memory
 
     def step(self, cases: Sequence[FleetIncident], fleet: FleetView, now_ns: int) -> FleetStep:
         """Take every incident that is not closed, and decide."""
         memory = self.memory
         live = {case.incident.id: case for case in cases}
-        at = Moment(memory=memory, rails=self.rails, fleet=fleet, now_ns=now_ns)
+        at = Moment(memory=memory, limits=self.limits, fleet=fleet, now_ns=now_ns)
         memory.set_back(now_ns)
-        memory.ledger.forget(self.rails, now_ns)
-        memory.shadow.forget(self.rails, now_ns)
+        memory.ledger.forget(self.limits, now_ns)
+        memory.shadow.forget(self.limits, now_ns)
         out = _Out(orders=list(upkeep(live, {policy.id: policy for policy in self._acting}, at)))
         tripped = ""
         for case in sorted(cases, key=lambda one: (one.incident.opened_ns, one.incident.id)):
@@ -83,15 +83,15 @@ class FleetEngine:
         return False
 
     def _act(self, policy: FleetPolicy, case: FleetIncident, at: Moment, out: _Out) -> str:
-        """Begin what the rails allow; gives why the breaker tripped, where it did."""
+        """Begin what the limits allow; return why the breaker tripped, an empty text if it did not."""
         memory, incident, fleet, now_ns = self.memory, case.incident, at.fleet, at.now_ns
         pair = (policy.id, incident.id)
-        mode = self.rails.mode(policy.then.action, policy.then.mode)
+        mode = self.limits.mode(policy.then.action, policy.then.mode)
         dry = () if mode is Mode.ENFORCE else {one.node for one in memory.shadow.begun}
         wanted = [node for node in _wanted(policy, case, at) if node not in dry]
         if not wanted or pair in memory.barred or is_climbed(pair, self._acting, memory):
             return ""
-        kind, words = self.rails.quiet(policy.then.action, incident.silence, now_ns)
+        kind, words = self.limits.quiet(policy.then.action, incident.silence, now_ns)
         if kind:
             out.decisions += refusals(policy, incident, {kind: (words, len(wanted))}, mode, at)
             return ""
@@ -101,9 +101,9 @@ class FleetEngine:
         ledger = memory.ledger if enforced else memory.shadow
         begun, refused, tripped = [], dict[str, tuple[str, int]](), ""
         for node in wanted:
-            tripped = tripped or ledger.want(node, self.rails, fleet_nodes=len(fleet.racks), now_ns=now_ns)
+            tripped = tripped or ledger.want(node, self.limits, fleet_nodes=len(fleet.racks), now_ns=now_ns)
             kind, words = ledger.refusal(
-                node, fleet.racks[node], self.rails, fleet_nodes=len(fleet.racks), now_ns=now_ns
+                node, fleet.racks[node], self.limits, fleet_nodes=len(fleet.racks), now_ns=now_ns
             )
             if kind:
                 refused[kind] = words, refused.get(kind, ("", 0))[1] + 1
@@ -121,7 +121,7 @@ class FleetEngine:
     def _waits(self, policy: FleetPolicy, incident: Incident, wanted: list[str], at: Moment, out: _Out) -> bool:
         """Return whether a person has to say yes first; a decision that has waited for too long is over."""
         memory, pair = self.memory, (policy.id, incident.id)
-        if policy.then.action not in self.rails.approval or pair in memory.approved:
+        if policy.then.action not in self.limits.approval or pair in memory.approved:
             return False
         pending = memory.pending.get(pair)
         if pending is not None and at.now_ns >= pending.expires_ns:

@@ -59,7 +59,7 @@ def _counted_anew(claim: FleetClaim, at: Moment) -> FleetClaim:
     ledger, now_ns = at.memory.ledger, at.now_ns
     ledger.take_back(claim.node, claim.begun_ns)
     nodes = len(at.fleet.racks)
-    kind, _ = ledger.refusal(claim.node, claim.rack, at.rails, fleet_nodes=nodes, now_ns=now_ns)
+    kind, _ = ledger.refusal(claim.node, claim.rack, at.limits, fleet_nodes=nodes, now_ns=now_ns)
     ledger.note_begun(claim.node, claim.rack, now_ns)  # it may have begun, whatever is asked now
     if kind:
         return replace(claim, state=ClaimState.LEAVING, begun_ns=now_ns)

@@ -8,7 +8,7 @@ from rules.fleet.engine import FleetEngine
 from rules.fleet.memory import Awaited, FleetMemory
 from rules.fleet.orders import FleetIncident, FleetView
 from rules.fleet.policy import FLEET_ACTIONS, FleetCase, FleetPolicy, FleetPolicyDocument
-from rules.limits.fleet import FleetLedger, FleetRails
+from rules.limits.fleet import FleetLedger, FleetLimits
 from rules.policy.files import files_in, policy_problem, read_policy, taken_problem
 from rules.policy.model import ActionClass, PolicyStatus
 from telemetry.clock import NS_PER_S
@@ -91,9 +91,9 @@ def _load(path: Path) -> tuple[FleetPolicy, int | None]:
 def played(policy: FleetPolicy, case: FleetCase) -> int:
     """Return on how many nodes a policy acts in a case, with default limits and all modes enforced."""
     memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
-    rails = FleetRails(modes=dict.fromkeys(FLEET_ACTIONS, Mode.ENFORCE))
+    limits = FleetLimits(modes=dict.fromkeys(FLEET_ACTIONS, Mode.ENFORCE))
     racks = {f"node{number:05d}": f"rack{number % case.racks}" for number in range(case.nodes)}
-    engine = FleetEngine([replace(policy, status=PolicyStatus.STABLE)], rails, memory)  # a deprecated one is left out
+    engine = FleetEngine([replace(policy, status=PolicyStatus.STABLE)], limits, memory)  # a deprecated one is left out
     if policy.after is not None:  # which did not help
         went_before = Awaited(decision_id="case", due_ns=_AT_NS, before=None, helped=False)
         memory.awaited[policy.after, _INCIDENT_ID] = went_before

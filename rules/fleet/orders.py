@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rules.fleet.memory import FleetClaim, FleetMemory
-from rules.limits.fleet import FleetRails
+from rules.limits.fleet import FleetLimits
 from telemetry.records import Decision, Incident, Outcome
 
 
@@ -63,6 +63,6 @@ class Moment:
     """One step of the engine: what it keeps, what limits it, who is there, and when it is."""
 
     memory: FleetMemory
-    rails: FleetRails
+    limits: FleetLimits
     fleet: FleetView
     now_ns: int

@@ -19,11 +19,11 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
         key = (policy.id, incident.entity_id)
         if incident.id in memory.told or not is_met(policy, case, at):
             continue
-        if any(at.rails.quiet(ActionClass.NOTIFY, incident.silence, now_ns)):
+        if any(at.limits.quiet(ActionClass.NOTIFY, incident.silence, now_ns)):
             continue
         if now_ns - memory.paged.get(key, -KEEP_NS) < policy.then.cooldown_s * NS_PER_S:
             continue
-        mode = at.rails.mode(ActionClass.NOTIFY, policy.then.mode)
+        mode = at.limits.mode(ActionClass.NOTIFY, policy.then.mode)
         words = f"{incident.summary}; {tripped}: the breaker tripped, and a person must reset it" if tripped else ""
         decision = decided(policy, incident, [], mode, at, reason=words or incident.summary)
         memory.paged[key] = now_ns
@@ -39,7 +39,7 @@ def page_breaker(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: 
     if not tripped or incident.id not in memory.told:
         return
     for policy in policies[:1]:
-        mode = at.rails.mode(ActionClass.NOTIFY, policy.then.mode)
+        mode = at.limits.mode(ActionClass.NOTIFY, policy.then.mode)
         reason = f"the fleet's breaker tripped: {tripped}; a person must reset it"
         decision = replace(
             decided(policy, incident, [], mode, at, reason=reason),

@@ -1,4 +1,4 @@
-"""The rails of a fleet: how many nodes may be acted on in which time, and when to stop altogether.
+"""Limits of a fleet: how many nodes may be acted on in which time, and when its breaker trips.
 
 Pure: time comes in as an argument. Figures without a standard behind them are this project's own choices, and say so.
 """
@@ -24,7 +24,7 @@ CARRIED_OUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetRails:
+class FleetLimits:
     """Limits of one fleet service.
 
     Parameters
@@ -136,22 +136,22 @@ class FleetLedger:
     wanted: dict[str, int] = field(default_factory=dict)
     breaker: Breaker | None = None
 
-    def refusal(self, node: str, rack: str, rails: FleetRails, *, fleet_nodes: int, now_ns: int) -> tuple[str, str]:
+    def refusal(self, node: str, rack: str, limits: FleetLimits, *, fleet_nodes: int, now_ns: int) -> tuple[str, str]:
         """Return the rail that forbids to act on a node now as its kind and its words; empty texts where none does."""
-        window_ns = rails.counted_ns
-        minutes = f"{rails.window_s / 60:g} min"
+        window_ns = limits.counted_ns
+        minutes = f"{limits.window_s / 60:g} min"
         if self.breaker is not None:
             return "breaker", f"the fleet's breaker tripped ({self.breaker.reason}); a person must reset it"
         if now_ns - self.since_ns < window_ns:
             return "memory", f"what was begun in the last {minutes} is not known yet"
         recent = [one for one in self.begun if now_ns - one.time_ns < window_ns]
-        part = rails.part_of(rails.per_node, f"node/{node}")
+        part = limits.part_of(limits.per_node, f"node/{node}")
         if sum(one.node == node for one in recent) >= part:
             return "node", f"the budget of {part} actions on one node in {minutes} is used up"
-        part = rails.part_of(rails.per_rack, f"rack/{rack}")
+        part = limits.part_of(limits.per_rack, f"rack/{rack}")
         if rack and sum(one.rack == rack for one in recent) >= part:
             return "rack", f"the budget of {part} of the nodes of one rack in {minutes} is used up"
-        part = rails.nodes_of(fleet_nodes)
+        part = limits.nodes_of(fleet_nodes)
         if len(recent) >= part:
             return "fleet", f"the budget of {part} of {fleet_nodes} nodes in {minutes} is used up"
         return "", ""
@@ -164,7 +164,7 @@ class FleetLedger:
         """Count an action no more that is to be asked for again, and so counted anew."""
         self.begun = [one for one in self.begun if (one.node, one.time_ns) != (node, begun_ns)]
 
-    def want(self, node: str, rails: FleetRails, *, fleet_nodes: int, now_ns: int) -> str:
+    def want(self, node: str, limits: FleetLimits, *, fleet_nodes: int, now_ns: int) -> str:
         """Count that an action on a node is wanted; gives why the breaker tripped, where that made it trip.
 
         `forget` has dropped what is older than the breaker's window.
@@ -173,12 +173,12 @@ class FleetLedger:
             return ""
         self.wanted[node] = now_ns
         count = len(self.wanted)
-        few = count < rails.breaker_nodes_min or count <= rails.breaker_ratio * fleet_nodes
+        few = count < limits.breaker_nodes_min or count <= limits.breaker_ratio * fleet_nodes
         if self.breaker or few:
             return ""
         reason = (
-            f"actions were wanted on {count} of {fleet_nodes} nodes within {rails.breaker_window_s / 60:g} min, "
-            f"more than {rails.breaker_ratio:.0%}"
+            f"actions were wanted on {count} of {fleet_nodes} nodes within {limits.breaker_window_s / 60:g} min, "
+            f"more than {limits.breaker_ratio:.0%}"
         )
         self.breaker = Breaker(tripped_ns=now_ns, reason=reason)
         return reason
@@ -188,9 +188,9 @@ class FleetLedger:
         self.breaker = None
         self.wanted.clear()
 
-    def forget(self, rails: FleetRails, now_ns: int) -> None:
+    def forget(self, limits: FleetLimits, now_ns: int) -> None:
         """Drop what no budget asks for any more."""
-        window_ns = rails.counted_ns
-        breaker_ns = round(rails.breaker_window_s * NS_PER_S)
+        window_ns = limits.counted_ns
+        breaker_ns = round(limits.breaker_window_s * NS_PER_S)
         self.begun = [one for one in self.begun if now_ns - one.time_ns < window_ns]
         self.wanted = {node: at_ns for node, at_ns in self.wanted.items() if now_ns - at_ns < breaker_ns}

@@ -1,4 +1,4 @@
-"""The rails: what limits every policy, whatever it asks for.
+"""Limits of one node, which hold for every policy.
 
 Figures without a standard behind them are this project's own choices, and say so.
 """
@@ -49,7 +49,7 @@ class UnmeasuredStart(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rails:
+class NodeLimits:
     """Limits of one node's engine.
 
     Parameters
@@ -160,8 +160,8 @@ class MaintenanceSettings(BaseModel):
         )
 
 
-class RailsSettings(BaseModel):
-    """The rails as they stand in a configuration file."""
+class LimitSettings(BaseModel):
+    """Limits of a node that hold for every policy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -212,9 +212,9 @@ class RailsSettings(BaseModel):
         description="how GPUs begin while nobody has measured the supply path: full, or ramp where it may be weak",
     )
 
-    def rails(self, modes: Mapping[ActionClass, Mode]) -> Rails:
+    def node_limits(self, modes: Mapping[ActionClass, Mode]) -> NodeLimits:
         """Return them as the engine uses them, with how far each action class may go."""
-        return Rails(
+        return NodeLimits(
             modes=modes,
             approval=frozenset(self.approval),
             approval_expires_s=self.approval_expires,

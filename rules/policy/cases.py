@@ -12,7 +12,7 @@ from rules.caps.knobs import FAN_STEP_RATIO, POWER_STEP_W
 from rules.conditions.facts import FactValue, facts_of
 from rules.engine.decisions import decision_id
 from rules.engine.engine import Engine
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Case, CaseNode, Expectation, Policy, PolicyStatus, Step
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -57,8 +57,8 @@ def run_case(policy: Policy, case: Case) -> CaseResult:
     """Run one case."""
     topology = _topology(case.node)
     live = replace(policy, status=PolicyStatus.STABLE, then=replace(policy.then, mode=Mode.ENFORCE))
-    rails = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
-    engine = Engine((live,), rails=rails, topology=topology)
+    limits = NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+    engine = Engine((live,), limits=limits, topology=topology)
     decisions: list[Decision] = []
     for at_s in _ticks(policy, case):
         step = [item for item in case.steps if item.at_s <= at_s]

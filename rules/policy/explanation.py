@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rules.checking.ladders import rungs_below
 from rules.conditions.condition import describe, short_name
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Persist, Policy, PolicyStatus, Target
 from rules.policy.sourced_numbers import thresholds_of
 from telemetry.durations import format_duration
@@ -35,13 +35,13 @@ _IF_IT_LASTS = {
 _UNIT = {ActionClass.CLOCK_CAP: " MHz", ActionClass.POWER_CAP: " W", ActionClass.FAN: " of the full speed"}
 
 
-def explain_policy(policy: Policy, all_policies: Sequence[Policy], rails: Rails) -> tuple[tuple[str, str], ...]:
+def explain_policy(policy: Policy, all_policies: Sequence[Policy], limits: NodeLimits) -> tuple[tuple[str, str], ...]:
     """Return the explanation of a policy as headings and sentences."""
     return (
         ("why", policy.why),
         *(("when", text) for text in _when(policy)),
         ("then", _then(policy)),
-        *(("within", text) for text in _within(policy, rails)),
+        *(("within", text) for text in _within(policy, limits)),
         ("ends", _ends(policy)),
         *(("ladder", text) for text in _ladder(policy, all_policies)),
         *(("source", text) for text in _sources(policy)),
@@ -84,17 +84,17 @@ def _setting(policy: Policy) -> str:
     return f" at the start of a job to {rule.ramp_from or 0.0:g} of the highest, and up within {rule.ramp_s:g} s"
 
 
-def _within(policy: Policy, rails: Rails) -> Iterator[str]:
+def _within(policy: Policy, limits: NodeLimits) -> Iterator[str]:
     then = policy.then
-    mode = rails.mode(then.action, then.mode)
+    mode = limits.mode(then.action, then.mode)
     yield f"mode in force: {mode.value}" + ("" if mode is Mode.ENFORCE else ", so nothing is changed")
-    if then.action in rails.approval and not then.approval:
-        yield "its class is in rails.approval: an operator must approve each time"
+    if then.action in limits.approval and not then.approval:
+        yield "its class is in limits.approval: an operator must approve each time"
     if then.budget is not None:
         gpus = "" if then.budget.gpus_max is None else f", at most {then.budget.gpus_max} GPUs at once"
         period = format_duration(then.budget.per_s)
         yield f"its budget: {then.budget.actions} new actions in {period}{gpus}{_counted(policy)}"
-    yield f"limit of the node: {rails.actions_per_hour} new actions of its class an hour"
+    yield f"limit of the node: {limits.actions_per_hour} new actions of its class an hour"
     yield f"cooldown after an action: {format_duration(then.cooldown_s)} on the same entity"
 
 

@@ -103,7 +103,7 @@ class SettingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How often a policy may act, and on how many GPUs at once; None for as many as the rails allow."""
+    """How often a policy may act, and on how many GPUs at once; None for as many as the limits of the node allow."""
 
     actions: int
     per_s: float

@@ -24,7 +24,7 @@ from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
 from rules.fleet.orders import FleetIncident, FleetView
 from rules.fleet.policy import FleetPolicy
-from rules.limits.fleet import FleetRails
+from rules.limits.fleet import FleetLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.identity_names import Identity
@@ -36,9 +36,9 @@ WINDOW_S, BUDGET = 1.0, 3
 STEP_S = 0.01
 
 
-def rails(life_s: float) -> FleetRails:
+def limits(life_s: float) -> FleetLimits:
     modes = dict.fromkeys(ActionClass, Mode.ENFORCE)
-    return FleetRails(me=FLEET, modes=modes, nodes_max=BUDGET, window_s=WINDOW_S, life_s=life_s, breaker_ratio=1.0)
+    return FleetLimits(me=FLEET, modes=modes, nodes_max=BUDGET, window_s=WINDOW_S, life_s=life_s, breaker_ratio=1.0)
 
 
 def policies() -> tuple[FleetPolicy, ...]:
@@ -76,7 +76,7 @@ def serve(folder: Path, life_s: float) -> None:
     token = (ca / f"fleet-{FLEET}.token").read_text().strip()
     ledger = LedgerFile(folder, clock)
     memory = ledger.load()
-    asker = AgentClient(
+    client = AgentClient(
         fleet=FLEET,
         key=private_key(identity.key),
         token=token,
@@ -88,8 +88,8 @@ def serve(folder: Path, life_s: float) -> None:
     )
     outbox = Outbox(folder, Nowhere(), clock, name=FLEET, spool_max_bytes=1 << 20)
     acting = FleetActing(
-        FleetEngine(policies(), rails(life_s), memory),
-        FleetActuators(asker=asker),
+        FleetEngine(policies(), limits(life_s), memory),
+        FleetActuators(client=client),
         ledger,
         outbox,
         clock,

@@ -29,7 +29,7 @@ from fleet.control.server import ControlServer
 from fleet.control.tokens import act
 from fleet.ledger_file import read_memory
 from fleet.rehearsal.simulated_agents import CLOCKS_MHZ, SimulatedKnob
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.identity_names import Identity
@@ -69,18 +69,18 @@ class Agents:
         found: dict[str, str] = {}
         for node in NODES:
             authority.issue_node(node, clock)
-            desk = self.desks[node] = self.desk(node, clock)
-            stack.callback(desk.seen.close)
+            admission = self.desks[node] = self.admission(node, clock)
+            stack.callback(admission.seen.close)
             identity = Identity(
                 authority=ca / "authority.pem", certificate=ca / f"node-{node}.pem", key=ca / f"node-{node}.key"
             )
-            server = ControlServer(desk, identity, host="127.0.0.1", port=0)
+            server = ControlServer(admission, identity, host="127.0.0.1", port=0)
             server.start()
             stack.callback(server.close)
             found[node] = f"127.0.0.1:{server.port}"
         return found
 
-    def desk(self, node: str, clock: SystemClock) -> Admission:
+    def admission(self, node: str, clock: SystemClock) -> Admission:
         knob = self.knobs[node] = SimulatedKnob({f"GPU-{node}": FOUND_MHZ})
         journal = KnobLog(self.folder / node, run_id="run-1")
         actuator = self.actuators[node] = KnobActuator((knob,), journal, clock, sink=lambda _: None)
@@ -88,7 +88,7 @@ class Agents:
             node=node,
             fleets=frozenset({FLEET}),
             authority=authority_key(self.folder / "ca" / "authority.pem"),
-            rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600),
+            limits=NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600),
         )
         state = NodeState(settings={KnobKind.CLOCK: {f"gpu:GPU-{node}": CLOCKS_MHZ}})
         seen = ReplayProtection(self.folder / node / "seen.jsonl", now_ns=clock.utc_ns())

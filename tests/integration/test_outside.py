@@ -45,7 +45,7 @@ def up(folder: Path) -> tuple[str, ...]:
         (rules / f"{made['id']}.yaml").write_text(yaml.safe_dump(made))
     config = {
         "actions": {"hook": "enforce", "checkpoint": "enforce", "drain": "enforce"},
-        "rails": {"spacing": "1s"},
+        "limits": {"spacing": "1s"},
         "rules": {"dirs": [str(rules)]},
         "actuators": {
             "drain": ["slurm"],

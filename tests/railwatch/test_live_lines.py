@@ -66,7 +66,7 @@ def test_a_decision_without_a_knob_names_its_action_and_is_cut_at_the_end_of_a_p
     ],
 )
 def test_the_banner_names_what_waits_for_approval(approval: list[str], mode: str, lines: list[str]) -> None:
-    config = Config.model_validate({"rails": {"approval": approval}, "actions": {"clock_cap": mode}})
+    config = Config.model_validate({"limits": {"approval": approval}, "actions": {"clock_cap": mode}})
     assert [*_approval_line(config, simulated=False)] == lines
 
 

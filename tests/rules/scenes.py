@@ -6,7 +6,7 @@ from typing import Any
 
 from physics.node_state import GpuState, NodeState, SupplyState
 from rules.conditions.document import parse_condition
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Persist, Policy, PolicyStatus, Release, Response, SettingRule, Target
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -35,7 +35,7 @@ SAG = {
     "current_high_a": 152.0,
     "current_low_a": 80.0,
 }
-ENFORCED = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+ENFORCED = NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
 
 
 def seconds(count: float) -> int:

@@ -1,4 +1,4 @@
-"""What holds of every decision, whatever happens: stories of incidents, supplies, failures and rails made by chance."""
+"""What holds of every decision, whatever happens: stories of incidents, supplies, failures and limits at random."""
 
 import json
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from physics.node_state import NodeState
 from rules.engine.engine import Engine
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import Release, SettingRule
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Verdict
 from tests.rules.scenes import (
@@ -68,12 +68,12 @@ MOMENTS = st.lists(
 
 
 def _play(moments: list[Moment]) -> list[tuple[Moment, NodeState, tuple[Decision, ...], Engine]]:
-    engine = Engine(POLICIES, rails=ENFORCED, topology=topology())
+    engine = Engine(POLICIES, limits=ENFORCED, topology=topology())
     played = []
     now_s = 0.0
     for moment in moments:
         now_s += moment.after_s
-        engine.rails = ENFORCED if moment.enforced else Rails()
+        engine.limits = ENFORCED if moment.enforced else NodeLimits()
         entities = ("supply:psu0",) if moment.cause is Cause.SUPPLY_SAG else (GPUS[0],)
         found = incident(
             moment.cause,
@@ -127,7 +127,7 @@ def test_the_same_story_returns_the_same_decisions_and_its_state_survives_json(m
     assert [row[2] for row in first] == [row[2] for row in second]
     if first:
         state = json.loads(json.dumps(first[-1][3].snapshot()))
-        copy = Engine(POLICIES, rails=ENFORCED, topology=topology())
+        copy = Engine(POLICIES, limits=ENFORCED, topology=topology())
         copy.restore(state)
         assert copy.snapshot() == state
 

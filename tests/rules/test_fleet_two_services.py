@@ -16,7 +16,7 @@ from rules.fleet.loading import load_fleet_policies
 from rules.fleet.memory import FleetMemory
 from rules.fleet.orders import FleetIncident, FleetOrder, FleetView, OrderKind, OrderResult
 from rules.fleet.policy import FleetPolicy
-from rules.limits.fleet import Begun, FleetLedger, FleetRails
+from rules.limits.fleet import Begun, FleetLedger, FleetLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import IncidentState, Mode
@@ -89,7 +89,7 @@ POLICY = eager()
 
 def engine_of(service: int, share: float, disk: bytes) -> FleetEngine:
     shares = {"fleet-a": share, "fleet-b": 1 - share}
-    rails = FleetRails(
+    limits = FleetLimits(
         me=sorted(shares)[service],
         shares=shares,
         modes=dict.fromkeys(ActionClass, Mode.ENFORCE),
@@ -98,7 +98,7 @@ def engine_of(service: int, share: float, disk: bytes) -> FleetEngine:
     )
     memory = FleetMemory.from_json(disk)
     memory.resume()
-    return FleetEngine((POLICY,), rails, memory)
+    return FleetEngine((POLICY,), limits, memory)
 
 
 def carried_out(engine: FleetEngine, turn: Turn, nodes: Nodes, now_ns: int) -> bytes:

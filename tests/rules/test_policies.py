@@ -11,7 +11,7 @@ import yaml
 
 import rules
 from rules.conditions.facts import FACTS
-from rules.limits.node import RailsSettings
+from rules.limits.node import LimitSettings
 from rules.policy.cases import run_case, run_cases
 from rules.policy.document import policy_schema, policy_schema_text
 from rules.policy.loading import builtin_policy_files, load_builtin_policies, load_policies
@@ -126,8 +126,8 @@ def test_the_reference_names_every_key_every_fact_and_every_rail() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     schema = policy_schema()
     keys = {key for definition in schema["$defs"].values() for key in definition.get("properties", {})}
-    rails = set(RailsSettings.model_fields)
-    for name in keys | set(schema["properties"]) | set(FACTS) | rails:
+    limits = set(LimitSettings.model_fields)
+    for name in keys | set(schema["properties"]) | set(FACTS) | limits:
         assert re.search(rf"\b{name}\b", page), f"{name} is not in docs/reference/policy.md"
 
 

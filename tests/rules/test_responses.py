@@ -7,7 +7,7 @@ import pytest
 
 from physics.node_state import NodeState
 from rules.engine.engine import Engine
-from rules.limits.node import Maintenance, Rails
+from rules.limits.node import Maintenance, NodeLimits
 from rules.policy.model import ActionClass, Budget, Persist, Policy, Release, Response, SettingRule, Target
 from telemetry.commands import CommandVerb, new_command
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Outcome, Verdict
@@ -28,8 +28,8 @@ ASKED = replace(DRAIN, approval=True)
 POWER = replace(CAP, action=ActionClass.POWER_CAP)
 
 
-def _engine(*policies: Policy, rails: Rails = ENFORCED) -> Engine:
-    return Engine(policies, rails=rails, topology=topology())
+def _engine(*policies: Policy, limits: NodeLimits = ENFORCED) -> Engine:
+    return Engine(policies, limits=limits, topology=topology())
 
 
 def _only(decisions: tuple[Decision, ...]) -> Decision:
@@ -148,12 +148,12 @@ def test_a_no_stands_until_the_incident_closes_and_nobody_answering_is_reported(
 
 
 def test_the_queue_is_bounded_and_survives_a_restart() -> None:
-    rails = replace(ENFORCED, pending_max=1)
-    engine = _engine(policy(ASKED), rails=rails)
+    limits = replace(ENFORCED, pending_max=1)
+    engine = _engine(policy(ASKED), limits=limits)
     found = [incident(Cause.GPU_LOST, name=f"i{k}", entities=(GPUS[k],)) for k in range(2)]
     first, second = engine.step(found, node(), 0)
     assert (first.verdict, second.verdict) == (Verdict.PENDING, Verdict.REFUSE)
-    again = _engine(policy(ASKED), rails=rails)
+    again = _engine(policy(ASKED), limits=limits)
     again.restore(json.loads(json.dumps(engine.snapshot())))
     assert again.pending == (first,)
     again.approve(first.id, who="ana")
@@ -162,8 +162,8 @@ def test_the_queue_is_bounded_and_survives_a_restart() -> None:
 
 @pytest.mark.parametrize("laxer", [True, False])
 def test_what_is_set_after_a_yes_is_never_laxer_than_what_was_asked_for(*, laxer: bool) -> None:
-    engine = _engine(policy(replace(CAP, setting=SettingRule(hold_v=11.5, fallback=0.85))), rails=ENFORCED)
-    engine.rails = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
+    engine = _engine(policy(replace(CAP, setting=SettingRule(hold_v=11.5, fallback=0.85))), limits=ENFORCED)
+    engine.limits = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
     seen: tuple[dict[str, float], dict[str, float]] = ({"minimum_v": 11.38, "limit_v": 11.4}, SAG)
     first, then = seen if laxer else seen[::-1]
     waiting = _only(engine.step([incident(numbers=first)], node(), 0))
@@ -179,11 +179,11 @@ def test_what_is_set_after_a_yes_is_never_laxer_than_what_was_asked_for(*, laxer
 
 
 def test_a_setting_as_strict_as_approved_that_is_gone_is_asked_about_again() -> None:
-    rails = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
-    engine = _engine(policy(replace(CAP, setting=SettingRule(fixed=700.0))), rails=rails)
+    limits = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
+    engine = _engine(policy(replace(CAP, setting=SettingRule(fixed=700.0))), limits=limits)
     waiting = _only(engine.step([incident(numbers=SAG)], node(), 0))
     engine.approve(waiting.id, who="ana")
-    engine.rails = replace(rails, min_clock_ratio=0.6)
+    engine.limits = replace(limits, min_clock_ratio=0.6)
     anew = _only(engine.step([], node(), seconds(5)))
     assert anew.verdict is Verdict.PENDING
     assert (anew.clock_mhz or 0.0) > (waiting.clock_mhz or 0.0)
@@ -225,11 +225,11 @@ def test_actions_outside_the_gpu_are_spaced_and_caps_are_not() -> None:
 def test_a_policys_own_budget_and_the_daily_one_hold() -> None:
     own = replace(NOTIFY, cooldown_s=0.0, budget=Budget(actions=1, per_s=7200.0))
     daily = replace(NOTIFY, cooldown_s=0.0)
-    for then, rails, words in (
+    for then, limits, words in (
         (own, ENFORCED, "budget of 1 new actions in 2h used up"),
         (daily, replace(ENFORCED, actions_per_day=1), "1 new notify actions a day"),
     ):
-        engine = _engine(policy(then), rails=rails)
+        engine = _engine(policy(then), limits=limits)
         engine.step([incident(Cause.GPU_LOST)], node(), 0)
         later = incident(Cause.GPU_LOST, name="i2", at_s=4000)
         assert words in _only(engine.step([later], node(), seconds(4000))).reason
@@ -243,7 +243,7 @@ def test_evidence_has_to_come_as_often_as_the_policy_asks() -> None:
 
 def test_maintenance_holds_back_what_may_wait() -> None:
     window = Maintenance(start_ns=0, until_ns=seconds(100), why="swap", stops=frozenset({ActionClass.HOOK}))
-    engine = _engine(policy(HOOK), rails=replace(ENFORCED, maintenance=(window,)))
+    engine = _engine(policy(HOOK), limits=replace(ENFORCED, maintenance=(window,)))
     assert "swap" in _only(engine.step([incident(Cause.GPU_LOST)], node(), 0)).reason
     assert _only(engine.step([], node(), seconds(100))).verdict is Verdict.EXECUTE
 
@@ -329,9 +329,9 @@ def test_a_yes_that_cannot_be_carried_out_in_time_ends_and_is_reported() -> None
 
 
 def test_what_latched_goes_up_again_by_a_yes_under_the_id_that_was_asked_about() -> None:
-    rails = replace(ENFORCED, cycles_per_day=1)
+    limits = replace(ENFORCED, cycles_per_day=1)
     drain = replace(DRAIN, cooldown_s=0.0, release=Release(after_s=60.0, every_s=60.0, margin_v=0.05))
-    engine = _engine(policy(drain), rails=rails)
+    engine = _engine(policy(drain), limits=limits)
     found: list[Decision] = []
     for round_s in (0.0, 1000.0, 2000.0):
         name = f"i{round_s:g}"
@@ -342,7 +342,7 @@ def test_what_latched_goes_up_again_by_a_yes_under_the_id_that_was_asked_about()
     waiting = found[-1]
     assert waiting.verdict is Verdict.PENDING
     assert "symptom came back" in waiting.reason
-    reset = _engine(policy(drain), rails=rails)
+    reset = _engine(policy(drain), limits=limits)
     reset.restore(engine.snapshot())
     engine.approve(waiting.id, who="ana")
     done = _only(engine.step([], node(), seconds(2070)))
@@ -360,24 +360,24 @@ def test_a_rung_that_is_not_enforced_is_gone_past_and_one_that_works_is_not() ->
         replace(policy(POWER, name="power"), after="clock"),
         replace(policy(NOTIFY, name="tell"), after="power"),
     )
-    engine = _engine(*ladder, rails=only_power)
+    engine = _engine(*ladder, limits=only_power)
     assert _only(engine.step([incident(numbers=SAG)], _limited(), 0)).verdict is Verdict.OBSERVE
     assert all(one.action != "power_cap" for one in engine.step([], _limited(), seconds(CAP.settle_s - 1)))
     late = engine.step([], _limited(), seconds(CAP.settle_s))
     assert [one.action for one in late if one.verdict is Verdict.EXECUTE] == ["power_cap"]
     no_power = replace(ENFORCED, modes={ActionClass.CLOCK_CAP: Mode.ENFORCE, ActionClass.NOTIFY: Mode.ENFORCE})
-    works = _engine(*ladder, rails=no_power)
+    works = _engine(*ladder, limits=no_power)
     works.step([incident(numbers=SAG)], _limited(), 0)
     for at_s in range(1, 200):
         assert all(one.action == "clock_cap" for one in works.step([], _limited(), seconds(at_s)))
 
 
 def test_a_clock_that_was_years_ahead_does_not_use_up_budgets_and_cooldowns() -> None:
-    rails = replace(ENFORCED, actions_per_hour=1)
-    engine = _engine(policy(CAP), rails=rails)
+    limits = replace(ENFORCED, actions_per_hour=1)
+    engine = _engine(policy(CAP), limits=limits)
     years_s = 4 * 365 * 86_400.0
     assert _only(engine.step([incident(numbers=SAG)], node(), seconds(years_s))).verdict is Verdict.EXECUTE
-    again = _engine(policy(CAP), rails=rails)
+    again = _engine(policy(CAP), limits=limits)
     again.restore(json.loads(json.dumps(engine.snapshot())))
     assert again.step([], node(), 0) == ()
     assert [one.tightened_ns for one in again.claims] == [0]

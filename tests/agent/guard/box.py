@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.ring.ring import Ring
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
@@ -43,7 +43,7 @@ POWER_BRAKE = 0x80 | 0x08
 
 
 def make_pipeline(mode: Mode = Mode.ENFORCE, specs: Iterable[TableSpec] = SPECS) -> Pipeline:
-    settings = PipelineSettings(policies=load_builtin_policies(), rails=Rails(modes=dict.fromkeys(ActionClass, mode)))
+    settings = PipelineSettings(policies=load_builtin_policies(), action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, mode)))
     return Pipeline(tuple(specs), TOPOLOGY, settings, supported_mhz=SUPPORTED_MHZ)
 
 

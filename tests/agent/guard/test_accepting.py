@@ -11,7 +11,7 @@ from agent.guard.judges import Judges
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty_limits import NoveltyLimits
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from telemetry.clock import NS_PER_S
 from telemetry.commands import Command, CommandVerb, new_command
 from telemetry.record_journal import RecordJournalWriter
@@ -46,7 +46,7 @@ def acceptance(entity_id: str, *, time_ns: int) -> Command:
 
 def test_what_a_baseline_found_ends_with_who_and_why_and_the_incident_closes() -> None:
     frame = node(1, rows=160, begins=60, lasts=1000, hotter_c=12.0)
-    settings = PipelineSettings(policies=(), rails=Rails(modes={}), limits=QUICKLY)
+    settings = PipelineSettings(policies=(), action_limits=NodeLimits(modes={}), limits=QUICKLY)
     pipeline = Pipeline([frame.spec], node_of(4, 0), settings, supported_mhz={})
     findings: list[Finding] = []
     states = []

@@ -17,7 +17,7 @@ from analytics.detectors.novelty import NoveltyState
 from analytics.detectors.novelty_limits import NoveltyLimits
 from analytics.incidents.book_settings import BookSettings
 from analytics.shards.learnt import Resumed
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
 from telemetry.frames import Frame
@@ -100,7 +100,7 @@ def test_a_joint_that_ages_over_weeks_is_found_across_restarts_and_by_a_guard_th
 def test_an_entity_that_is_gone_or_new_does_not_keep_the_others_from_going_on() -> None:
     limits = DetectorLimits(novelty=NoveltyLimits(learn_windows=30, blocks=3, block_windows=5))
     frame = node(1, rows=100)
-    settings = PipelineSettings(policies=(), rails=Rails(modes={}), limits=limits)
+    settings = PipelineSettings(policies=(), action_limits=NodeLimits(modes={}), limits=limits)
     before = Pipeline([frame.spec], node_of(4, 0), settings, supported_mhz={})
     for row in range(len(frame)):
         before.step([frame.rows(row, row + 1)], (), int(frame.time_ns[row]))
@@ -138,7 +138,7 @@ def novelty_of(judges: Judges) -> NoveltyState:
 
 
 def pipeline_of(frame: Frame) -> Pipeline:
-    return Pipeline([frame.spec], BOX, PipelineSettings(policies=(), rails=Rails(modes={})), supported_mhz={})
+    return Pipeline([frame.spec], BOX, PipelineSettings(policies=(), action_limits=NodeLimits(modes={})), supported_mhz={})
 
 
 class Run:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agent.guard.pipeline import Pipeline, PipelineSettings, Step
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Target, Verb
 from telemetry.clock import NS_PER_S
@@ -147,7 +147,7 @@ def process_event(*job_gpus: tuple[str, str]) -> Event:
 def test_a_cap_for_a_job_follows_what_events_state_of_who_computes_where() -> None:
     def capped(*job_gpus: tuple[str, str]) -> Decision:
         loop = Loop()
-        settings = PipelineSettings(policies=(THERMAL_OF_JOB,), rails=Rails(modes=ENFORCED))
+        settings = PipelineSettings(policies=(THERMAL_OF_JOB,), action_limits=NodeLimits(modes=ENFORCED))
         loop.pipeline = Pipeline(SPECS, TOPOLOGY, settings, supported_mhz=SUPPORTED_MHZ)
         news = process_event(*job_gpus)
         loop.pipeline.step((), (news, replace(news, id="another", job_gpus=None)), loop.box.time_ns)
@@ -307,7 +307,7 @@ def test_voltage_without_current_is_judged_and_answered() -> None:
 
 def test_an_approval_is_read_with_the_events_and_sets_the_pending_cap() -> None:
     loop = Loop()
-    loop.pipeline.engine.rails = replace(loop.pipeline.engine.rails, approval=frozenset({ActionClass.CLOCK_CAP}))
+    loop.pipeline.engine.limits = replace(loop.pipeline.engine.limits, approval=frozenset({ActionClass.CLOCK_CAP}))
     last(loop.run(5, rows=5))
     loop.box.resistance_ohm = WEAK_OHM
     asked = next(step for step in loop.run(2) if step.decisions)
@@ -324,7 +324,7 @@ def test_an_approval_is_read_with_the_events_and_sets_the_pending_cap() -> None:
 
 def test_a_cap_that_is_approved_once_the_rail_is_back_is_credited_with_nothing() -> None:
     loop = Loop()
-    loop.pipeline.engine.rails = replace(loop.pipeline.engine.rails, approval=frozenset({ActionClass.CLOCK_CAP}))
+    loop.pipeline.engine.limits = replace(loop.pipeline.engine.limits, approval=frozenset({ActionClass.CLOCK_CAP}))
     last(loop.run(5, rows=5))
     loop.box.resistance_ohm = WEAK_OHM
     asked = next(step for step in loop.run(2) if step.decisions)

@@ -14,7 +14,7 @@ from fleet.control.node_limits import NodeState
 from fleet.control.replay_protection import ReplayProtection
 from fleet.control.request import ControlReply, NodeRequest, RequestVerb, sealed
 from fleet.control.tokens import READ, Token, act, issue_token
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
@@ -33,12 +33,12 @@ class Rig:
     """One node; `restart` is its next control process, over the same folder and knob."""
 
     folder: Path
-    rails: Rails = field(default_factory=lambda: Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)))
+    limits: NodeLimits = field(default_factory=lambda: NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)))
     clock: FakeClock = field(default_factory=FakeClock)
     breaker: str | None = None
     silence: str | None = None
     guard_acted_ns: tuple[tuple[ActionClass, int], ...] = ()
-    told: list[Decision | Event] = field(default_factory=list)
+    published: list[Decision | Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.authority, self.key = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
@@ -48,14 +48,16 @@ class Rig:
         self.fan = FakeKnob(name="fan", found=None, supported=FANS, kind=KnobKind.FAN)
         self.actuator = KnobActuator((self.knob, self.power, self.fan), journal, self.clock, sink=lambda _: None)
         self.settings = AdmissionSettings(
-            node=NODE, fleets=frozenset({FLEET, "fleet-b"}), authority=self.authority.public_key(), rails=self.rails
+            node=NODE, fleets=frozenset({FLEET, "fleet-b"}), authority=self.authority.public_key(), limits=self.limits
         )
         self.token = self.token_for(FLEET)
         self.start()
 
     def start(self) -> None:
         self.seen = ReplayProtection(self.folder / "seen.jsonl", now_ns=self.clock.utc_ns())
-        self.desk = Admission(self.settings, self.actuator, self.seen, self.clock, self.state, self.told.append)
+        self.admission = Admission(
+            self.settings, self.actuator, self.seen, self.clock, self.state, self.published.append
+        )
 
     def restart(self) -> None:
         self.seen.close()
@@ -107,7 +109,7 @@ class Rig:
         return Peer(fleet=fleet, key=self.key.public_key(), where="127.0.0.1")
 
     def send(self, ask: NodeRequest) -> ControlReply:
-        return self.desk.handle(self.body(ask), self.peer())
+        return self.admission.handle(self.body(ask), self.peer())
 
     @property
     def settings_mhz(self) -> set[float | None]:
@@ -116,5 +118,5 @@ class Rig:
 
 def with_rails(rig: Rig, **changed: object) -> None:
     """Pass a rig other rails."""
-    rig.settings = replace(rig.settings, rails=replace(rig.rails, **changed))  # type: ignore[arg-type]
+    rig.settings = replace(rig.settings, limits=replace(rig.limits, **changed))  # type: ignore[arg-type]
     rig.restart()

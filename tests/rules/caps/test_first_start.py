@@ -7,7 +7,7 @@ import pytest
 from physics.node_state import NodeState, SupplyState
 from rules.caps.first_start import FIRST_START, GIVE_UP_AFTER_S
 from rules.engine.engine import Engine
-from rules.limits.node import Rails, UnmeasuredStart
+from rules.limits.node import NodeLimits, UnmeasuredStart
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass
 from telemetry.records import ActionState, Cause, Mode, Verdict
@@ -29,8 +29,8 @@ MURMURING = replace(STEPPING, current_low_a=95.0)
 TOO_SLOW = SupplyState(entity_id=PSU)
 
 
-def _engine(rails: Rails = TOLD) -> Engine:
-    return Engine(load_builtin_policies(), rails=rails, topology=topology())
+def _engine(limits: NodeLimits = TOLD) -> Engine:
+    return Engine(load_builtin_policies(), limits=limits, topology=topology())
 
 
 def _clocks(engine: Engine) -> set[float]:
@@ -112,7 +112,7 @@ def test_a_restart_and_a_clock_set_back_begin_the_wait_for_a_first_value_again()
 def test_once_the_owner_takes_the_word_back_the_cap_goes_too() -> None:
     engine = _engine()
     engine.step([], node(IDLE), 0)
-    engine.rails = ENFORCED
+    engine.limits = ENFORCED
     for at_s in range(1, 60):
         engine.step([], node(IDLE), seconds(at_s))
     assert engine.claims == ()

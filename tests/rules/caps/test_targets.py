@@ -81,7 +81,7 @@ def capped(engine: Engine, name: str, *, at_s: float) -> Decision:
 
 def test_a_job_that_ends_and_another_that_begins_move_the_next_cap_and_the_decision_states_for_whom_it_is() -> None:
     base = scenes.topology()
-    engine = Engine((policy(OF_JOB),), rails=ENFORCED, topology=base.with_jobs(TWO_JOBS))
+    engine = Engine((policy(OF_JOB),), limits=ENFORCED, topology=base.with_jobs(TWO_JOBS))
     first = capped(engine, "first", at_s=0.0)
     assert first.targets == (GPUS[0], GPUS[2])
     assert first.reason.endswith("; for the job slurm:7 on gpu0, gpu2")

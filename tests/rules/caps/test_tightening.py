@@ -7,7 +7,7 @@ import pytest
 from rules.caps.knobs import Scale
 from rules.caps.tightening import tighten
 from rules.engine.claims import Claim
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import Persist
 from telemetry.knobs import KnobKind
 from telemetry.records import Cause, Mode
@@ -50,7 +50,7 @@ def test_a_symptom_that_cleared_and_returned_is_not_reported_as_one_that_stayed(
         claim = claim.seen(symptom=symptom, now_ns=scenes.seconds(at_s))
     sag = scenes.incident(Cause.SUPPLY_SAG)
     response = replace(scenes.CAP, persist=Persist.TIGHTEN, settle_s=15.0)
-    step = tighten(claim, response, sag, scenes.node(), Rails(), scale=SCALE, now_ns=scenes.seconds(16.0))
+    step = tighten(claim, response, sag, scenes.node(), NodeLimits(), scale=SCALE, now_ns=scenes.seconds(16.0))
     assert step.reason.startswith(reason)
     assert step.setting is not None
     assert step.setting < 1380.0

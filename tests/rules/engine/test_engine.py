@@ -1,4 +1,4 @@
-"""The engine: firing, the rails, tightening, relaxing, and a memory that survives a restart."""
+"""The engine: firing, the limits, tightening, relaxing, and a memory that survives a restart."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rules.engine.engine import Engine
-from rules.limits.node import Rails, RailsSettings
+from rules.limits.node import LimitSettings, NodeLimits
 from rules.policy.model import ActionClass, Budget, Persist, Policy, PolicyStatus
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Verdict
 from tests.rules.scenes import (
@@ -28,8 +28,8 @@ from tests.rules.scenes import (
 GONE = IncidentState.MITIGATED
 
 
-def _engine(*policies: Policy, rails: Rails = ENFORCED) -> Engine:
-    return Engine(policies or (policy(),), rails=rails, topology=topology())
+def _engine(*policies: Policy, limits: NodeLimits = ENFORCED) -> Engine:
+    return Engine(policies or (policy(),), limits=limits, topology=topology())
 
 
 def _only(decisions: tuple[Decision, ...]) -> Decision:
@@ -38,12 +38,12 @@ def _only(decisions: tuple[Decision, ...]) -> Decision:
 
 
 def test_nothing_is_enforced_by_default() -> None:
-    engine = _engine(rails=Rails())
+    engine = _engine(limits=NodeLimits())
     decision = _only(engine.step([incident(numbers=SAG)], node(), 0))
     assert decision.verdict is Verdict.OBSERVE
     assert decision.mode is Mode.OBSERVE
     assert engine.claims == ()
-    assert RailsSettings().rails(Rails().modes) == Rails(modes=Rails().modes)
+    assert LimitSettings().node_limits(NodeLimits().modes) == NodeLimits(modes=NodeLimits().modes)
 
 
 def test_an_enforced_cap_is_decided_once_and_held() -> None:
@@ -65,27 +65,27 @@ def test_an_enforced_cap_is_decided_once_and_held() -> None:
 def test_the_policy_can_lower_the_mode_and_not_raise_it() -> None:
     lowered = _engine(policy(replace(CAP, mode=Mode.RECOMMEND)))
     assert _only(lowered.step([incident(numbers=SAG)], node(), 0)).verdict is Verdict.RECOMMEND
-    observing = _engine(policy(replace(CAP, mode=Mode.ENFORCE)), rails=Rails())
+    observing = _engine(policy(replace(CAP, mode=Mode.ENFORCE)), limits=NodeLimits())
     assert _only(observing.step([incident(numbers=SAG)], node(), 0)).verdict is Verdict.OBSERVE
 
 
 def test_a_mode_that_is_raised_while_the_incident_is_open_acts() -> None:
-    engine = _engine(rails=Rails())
+    engine = _engine(limits=NodeLimits())
     engine.step([incident(numbers=SAG)], node(), 0)
-    engine.rails = ENFORCED
+    engine.limits = ENFORCED
     assert _only(engine.step([], node(), seconds(1))).verdict is Verdict.EXECUTE
 
 
 def test_a_mode_that_is_lowered_leaves_the_cap_alone() -> None:
     engine = _engine()
     engine.step([incident(numbers=SAG)], node(), 0)
-    engine.rails = Rails()
+    engine.limits = NodeLimits()
     worse = incident(at_s=5, numbers={**SAG, "source_resistance_ohm": 0.008})
     assert engine.step([worse], node(), seconds(5)) == ()
 
 
 def test_what_is_only_observed_is_reported_again_where_it_gets_worse() -> None:
-    engine = _engine(rails=Rails())
+    engine = _engine(limits=NodeLimits())
     first = _only(engine.step([incident(numbers=SAG)], node(), 0))
     hardly = incident(at_s=1, numbers={**SAG, "source_resistance_ohm": 0.0059})
     assert engine.step([hardly], node(), seconds(1)) == ()
@@ -134,8 +134,8 @@ def test_each_rail_refuses_in_words() -> None:
     found = incident(numbers=SAG)
     approval = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
     few = replace(ENFORCED, capped_gpus_max=3)
-    assert "approval" in _only(_engine(rails=approval).step([found], node(), 0)).reason
-    assert "4 GPUs would be capped, 3 may be" in _only(_engine(rails=few).step([found], node(), 0)).reason
+    assert "approval" in _only(_engine(limits=approval).step([found], node(), 0)).reason
+    assert "4 GPUs would be capped, 3 may be" in _only(_engine(limits=few).step([found], node(), 0)).reason
     assert "no GPU" in _only(_engine().step([found], node(gpus=()), 0)).reason
     tripped = _engine()
     tripped.trip("for the test", now_ns=0)
@@ -145,7 +145,7 @@ def test_each_rail_refuses_in_words() -> None:
 
 
 def test_the_hourly_budget_counts_new_actions_of_a_class() -> None:
-    engine = _engine(policy(replace(NOTIFY, cooldown_s=0.0)), rails=replace(ENFORCED, actions_per_hour=2))
+    engine = _engine(policy(replace(NOTIFY, cooldown_s=0.0)), limits=replace(ENFORCED, actions_per_hour=2))
     verdicts = []
     for count in range(4):
         found = incident(Cause.GPU_ERROR, at_s=count, name=f"i{count}", entities=(GPUS[count],))
@@ -157,7 +157,7 @@ def test_the_hourly_budget_counts_new_actions_of_a_class() -> None:
 
 def test_a_budget_of_weeks_remembers_what_was_done_for_weeks() -> None:
     weekly = replace(NOTIFY, cooldown_s=0.0, budget=Budget(actions=1, per_s=7 * 86_400.0))
-    engine = _engine(policy(weekly), rails=replace(ENFORCED, actions_per_day=9))
+    engine = _engine(policy(weekly), limits=replace(ENFORCED, actions_per_day=9))
     verdicts = []
     for day in (0, 2, 6, 8):
         found = incident(Cause.GPU_ERROR, at_s=day * 86_400.0, name=f"i{day}", entities=(GPUS[0],))
@@ -286,8 +286,8 @@ def test_a_cap_stays_one_step_above_what_the_prediction_allows() -> None:
 
 def test_a_symptom_that_comes_back_tightens_and_latches_after_too_many() -> None:
     release = replace(CAP.release, after_s=10.0, every_s=10.0) if CAP.release else None
-    rails = replace(ENFORCED, cycles_per_day=1)
-    engine = _engine(policy(replace(HALF, release=release, settle_s=1e6)), rails=rails)
+    limits = replace(ENFORCED, cycles_per_day=1)
+    engine = _engine(policy(replace(HALF, release=release, settle_s=1e6)), limits=limits)
     sag = {"limit_v": 11.4}
     engine.step([incident(numbers=sag)], node(), 0)
     clocks = []
@@ -396,14 +396,14 @@ def test_a_snapshot_that_is_none_is_refused_and_policies_that_are_gone_are_dropp
 def test_a_cap_that_was_enforced_is_wanted_no_more_once_the_mode_states_less() -> None:
     engine = _engine()
     engine.step([incident(numbers=SAG)], node(), 0)
-    observing = _engine(rails=Rails())
+    observing = _engine(limits=NodeLimits())
     observing.restore(json.loads(json.dumps(engine.snapshot())))
     assert observing.claims == ()
     assert _only(observing.step([], node(), seconds(1))).verdict is Verdict.OBSERVE
     assert observing.claims == ()
-    engine.rails = Rails()
+    engine.limits = NodeLimits()
     assert engine.claims == ()
-    engine.rails = ENFORCED
+    engine.limits = ENFORCED
     assert len(engine.claims) == 1
 
 

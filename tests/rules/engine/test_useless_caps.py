@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rules.engine.engine import Engine
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.model import Persist, Policy
 from telemetry.records import Decision, IncidentState, Verdict
 from tests.rules.scenes import ENFORCED, GPUS, HALF, SAG, incident, node, policy, seconds, topology
@@ -11,8 +11,8 @@ from tests.rules.scenes import ENFORCED, GPUS, HALF, SAG, incident, node, policy
 GONE = IncidentState.MITIGATED
 
 
-def _engine(rule: Policy, *, rails: Rails = ENFORCED) -> Engine:
-    return Engine((rule,), rails=rails, topology=topology())
+def _engine(rule: Policy, *, limits: NodeLimits = ENFORCED) -> Engine:
+    return Engine((rule,), limits=limits, topology=topology())
 
 
 def _only(decisions: tuple[Decision, ...]) -> Decision:
@@ -46,7 +46,7 @@ def test_a_cap_that_removed_its_symptom_stays_and_is_set_again_after_relaxing() 
 
 
 def test_a_refusal_for_want_of_budget_states_that_tightening_does_not_count() -> None:
-    engine = _engine(policy(replace(HALF, cooldown_s=0.0)), rails=replace(ENFORCED, actions_per_hour=1))
+    engine = _engine(policy(replace(HALF, cooldown_s=0.0)), limits=replace(ENFORCED, actions_per_hour=1))
     _only(engine.step([incident(numbers=SAG)], node(), 0))
     tightened = _only(engine.step([incident(numbers=SAG, at_s=15.0)], node(), seconds(15)))
     assert tightened.verdict is Verdict.EXECUTE

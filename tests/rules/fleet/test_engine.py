@@ -7,7 +7,7 @@ from rules.fleet.loading import load_fleet_policies
 from rules.fleet.memory import ClaimState, FleetMemory
 from rules.fleet.orders import FleetIncident, FleetStep, FleetView, OrderKind, OrderResult
 from rules.fleet.policy import FleetPolicy
-from rules.limits.fleet import FleetLedger, FleetRails
+from rules.limits.fleet import FleetLedger, FleetLimits
 from rules.limits.node import Maintenance
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
@@ -61,12 +61,12 @@ def sag(state: IncidentState = IncidentState.OPEN, *, name: str = "i-1", nodes: 
 class Fleet:
     """30 nodes of 200 hang on the feed, in racks of ten."""
 
-    def __init__(self, policies: tuple[FleetPolicy, ...] | None = None, **rails: object) -> None:
+    def __init__(self, policies: tuple[FleetPolicy, ...] | None = None, **changed: object) -> None:
         names = [f"n{number:03d}" for number in range(200)]
         self.view = FleetView(racks={name: f"r{name[:3]}" for name in names}, reporting=frozenset(names))
         self.nodes = tuple(names[:30])
         memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
-        limits = FleetRails(modes=ALL, life_s=0.0, **rails)  # type: ignore[arg-type]
+        limits = FleetLimits(modes=ALL, life_s=0.0, **changed)  # type: ignore[arg-type]
         self.engine = FleetEngine(load_fleet_policies() if policies is None else policies, limits, memory)
         self.now_s = 0.0
 
@@ -173,7 +173,7 @@ def test_people_are_reported_once_of_the_incident_and_of_the_breaker_in_the_same
 
 def test_without_enforce_it_states_what_it_would_do_and_asks_nobody() -> None:
     fleet = Fleet(policies=load_fleet_policies())
-    fleet.engine.rails = replace(fleet.engine.rails, modes=dict.fromkeys(ActionClass, Mode.OBSERVE))
+    fleet.engine.limits = replace(fleet.engine.limits, modes=dict.fromkeys(ActionClass, Mode.OBSERVE))
     step = fleet.step(sag(), at_s=0)
     assert step.orders == ()
     assert fleet.engine.memory.unsent == []

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.fleet.memory import FleetMemory
-from rules.limits.fleet import Begun, FleetLedger, FleetRails
+from rules.limits.fleet import Begun, FleetLedger, FleetLimits
 from telemetry.clock import NS_PER_S
 
 WINDOW_S = 600
@@ -21,53 +21,53 @@ def rack_of(node: int) -> str:
 
 
 def test_the_first_action_of_a_window_is_allowed_and_the_second_is_not() -> None:
-    ledger, rails = FleetLedger(since_ns=0), FleetRails(per_rack=5, life_s=0.0)
+    ledger, limits = FleetLedger(since_ns=0), FleetLimits(per_rack=5, life_s=0.0)
     now_ns = 1_000 * NS_PER_S
-    assert ledger.refusal("n1", "r1", rails, fleet_nodes=5, now_ns=now_ns) == ("", "")
+    assert ledger.refusal("n1", "r1", limits, fleet_nodes=5, now_ns=now_ns) == ("", "")
     ledger.note_begun("n1", "r1", now_ns)
-    kind, words = ledger.refusal("n2", "r2", rails, fleet_nodes=5, now_ns=now_ns + 599 * NS_PER_S)
+    kind, words = ledger.refusal("n2", "r2", limits, fleet_nodes=5, now_ns=now_ns + 599 * NS_PER_S)
     assert (kind, words) == ("fleet", "the budget of 1 of 5 nodes in 10 min is used up")
-    assert ledger.refusal("n2", "r2", rails, fleet_nodes=5, now_ns=now_ns + 600 * NS_PER_S) == ("", "")
+    assert ledger.refusal("n2", "r2", limits, fleet_nodes=5, now_ns=now_ns + 600 * NS_PER_S) == ("", "")
 
 
 def test_a_tenth_of_the_fleet_one_a_rack_and_one_a_node() -> None:
-    ledger, rails, now_ns = FleetLedger(since_ns=0), FleetRails(), 1_000 * NS_PER_S
+    ledger, limits, now_ns = FleetLedger(since_ns=0), FleetLimits(), 1_000 * NS_PER_S
     ledger.note_begun("n1", "r1", now_ns)
-    assert ledger.refusal("n2", "r1", rails, fleet_nodes=100, now_ns=now_ns)[0] == "rack"
-    assert ledger.refusal("n1", "", rails, fleet_nodes=100, now_ns=now_ns)[0] == "node"
+    assert ledger.refusal("n2", "r1", limits, fleet_nodes=100, now_ns=now_ns)[0] == "rack"
+    assert ledger.refusal("n1", "", limits, fleet_nodes=100, now_ns=now_ns)[0] == "node"
     for number in range(9):
         ledger.note_begun(f"m{number}", "", now_ns)
-    assert ledger.refusal("n3", "r3", rails, fleet_nodes=100, now_ns=now_ns)[0] == "fleet"
+    assert ledger.refusal("n3", "r3", limits, fleet_nodes=100, now_ns=now_ns)[0] == "fleet"
 
 
 def test_a_service_that_remembers_nothing_waits_for_a_window() -> None:
     ledger = FleetLedger(since_ns=1_000 * NS_PER_S)
-    assert ledger.refusal("n", "", FleetRails(), fleet_nodes=9, now_ns=1_619 * NS_PER_S)[0] == "memory"
-    assert ledger.refusal("n", "", FleetRails(), fleet_nodes=9, now_ns=1_620 * NS_PER_S)[0] == ""
+    assert ledger.refusal("n", "", FleetLimits(), fleet_nodes=9, now_ns=1_619 * NS_PER_S)[0] == "memory"
+    assert ledger.refusal("n", "", FleetLimits(), fleet_nodes=9, now_ns=1_620 * NS_PER_S)[0] == ""
 
 
 def test_the_breaker_trips_on_the_share_that_is_wanted_latches_and_is_reset_by_hand_alone() -> None:
-    ledger, rails = FleetLedger(since_ns=0), FleetRails(nodes_ratio=1.0, per_rack=100)
+    ledger, limits = FleetLedger(since_ns=0), FleetLimits(nodes_ratio=1.0, per_rack=100)
     now_ns = 1_000 * NS_PER_S
-    told = [ledger.want(f"n{number}", rails, fleet_nodes=20, now_ns=now_ns) for number in range(6)]
+    told = [ledger.want(f"n{number}", limits, fleet_nodes=20, now_ns=now_ns) for number in range(6)]
     assert [bool(words) for words in told] == [False] * 4 + [True, False]
     assert "5 of 20 nodes" in told[4]
     much_later_ns = now_ns + 86_400 * NS_PER_S
-    ledger.forget(rails, much_later_ns)
-    assert ledger.refusal("n9", "", rails, fleet_nodes=20, now_ns=much_later_ns)[0] == "breaker"
+    ledger.forget(limits, much_later_ns)
+    assert ledger.refusal("n9", "", limits, fleet_nodes=20, now_ns=much_later_ns)[0] == "breaker"
     ledger.reset()
-    assert ledger.refusal("n9", "", rails, fleet_nodes=20, now_ns=much_later_ns)[0] == ""
+    assert ledger.refusal("n9", "", limits, fleet_nodes=20, now_ns=much_later_ns)[0] == ""
 
 
 def test_two_of_four_nodes_trip_no_breaker() -> None:
     ledger = FleetLedger(since_ns=0)
-    assert not any(ledger.want(f"n{number}", FleetRails(), fleet_nodes=4, now_ns=1) for number in range(2))
+    assert not any(ledger.want(f"n{number}", FleetLimits(), fleet_nodes=4, now_ns=1) for number in range(2))
 
 
 @pytest.mark.parametrize("shares", [{"a": 0.6, "b": 0.5}, {"b": 1.0}, {"a": 1.2, "b": -0.2}])
 def test_shares_that_give_more_than_there_is_or_nothing_to_this_one_are_refused(shares: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="share"):
-        FleetRails(me="a", shares=shares)
+        FleetLimits(me="a", shares=shares)
 
 
 @given(
@@ -80,7 +80,7 @@ def test_parts_add_up_to_no_more_than_the_largest_total_that_anybody_sees(
 ) -> None:
     shares = {f"s{place}": part / sum(parts) for place, part in enumerate(parts)}
     seen = dict(zip(shares, totals, strict=False))
-    used = sum(FleetRails(me=name, shares=shares).part_of(seen[name], key) for name in shares)
+    used = sum(FleetLimits(me=name, shares=shares).part_of(seen[name], key) for name in shares)
     assert used <= max(seen.values())
 
 
@@ -119,8 +119,8 @@ def test_two_services_that_know_nothing_of_each_other_stay_within_every_budget_i
 ) -> None:
     share = tenths / 10
     shares = {"fleet-a": share, "fleet-b": 1 - share}
-    rails = [
-        FleetRails(me=me, shares=shares, nodes_max=budget[0], nodes_ratio=budget[1], breaker_ratio=1.0)
+    limits = [
+        FleetLimits(me=me, shares=shares, nodes_max=budget[0], nodes_ratio=budget[1], breaker_ratio=1.0)
         for me in SERVICES
     ]
     now_ns = 10 * WINDOW_S * NS_PER_S
@@ -131,7 +131,7 @@ def test_two_services_that_know_nothing_of_each_other_stay_within_every_budget_i
         now_ns += turn.after_s * NS_PER_S
         if turn.forgets and turn.dies:
             disks[turn.service] = FleetMemory.begin(now_ns).to_json()
-        memory, own = FleetMemory.from_json(disks[turn.service]), rails[turn.service]
+        memory, own = FleetMemory.from_json(disks[turn.service]), limits[turn.service]
         asked = []
         for number in turn.wants:
             node, rack = f"n{number}", rack_of(number)

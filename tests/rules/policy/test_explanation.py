@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rules.conditions.document import parse_condition
-from rules.limits.node import Rails
+from rules.limits.node import NodeLimits
 from rules.policy.explanation import explain_policy
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Budget, Policy, PolicyStatus
@@ -15,9 +15,9 @@ INTERFACE = POLICIES["thermal-interface-clock-cap"]
 NOTIFY = POLICIES["gpu-lost-notify"]
 
 
-def told(policy: Policy, *others: Policy, rails: Rails | None = None) -> dict[str, list[str]]:
+def told(policy: Policy, *others: Policy, limits: NodeLimits | None = None) -> dict[str, list[str]]:
     words: dict[str, list[str]] = {}
-    for about, sentence in explain_policy(policy, (policy, *others), rails or Rails()):
+    for about, sentence in explain_policy(policy, (policy, *others), limits or NodeLimits()):
         words.setdefault(about, []).append(sentence)
     return words
 
@@ -47,14 +47,14 @@ def test_a_condition_is_reported_by_its_facts() -> None:
 
 
 def test_bounds_are_those_of_the_policy_and_of_the_rails() -> None:
-    rails = Rails(
+    limits = NodeLimits(
         modes={ActionClass.CLOCK_CAP: Mode.ENFORCE}, approval=frozenset({ActionClass.CLOCK_CAP}), actions_per_hour=2
     )
     budgeted = replace(INTERFACE, then=replace(INTERFACE.then, budget=Budget(actions=3, per_s=86_400.0, gpus_max=2)))
-    within = told(budgeted, rails=rails)["within"]
+    within = told(budgeted, limits=limits)["within"]
     assert within == [
         "mode in force: enforce",
-        "its class is in rails.approval: an operator must approve each time",
+        "its class is in limits.approval: an operator must approve each time",
         "its budget: 3 new actions in 1d, at most 2 GPUs at once; steps of a cap in force do not count",
         "limit of the node: 2 new actions of its class an hour",
         "cooldown after an action: 5m on the same entity",
