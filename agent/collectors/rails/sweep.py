@@ -36,7 +36,7 @@ class SweepSettings:
     ----------
     hz
         Reads per second of every rail; None for a rate from each sensor's update period.
-    most_hz
+    max_hz
         Upper limit of the rate.
     low_v
         A voltage below this is reported at once, not with the next row; None for no such limit.
