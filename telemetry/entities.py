@@ -1,8 +1,12 @@
 """What has signals, and how those things hang together."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+# Names that end in a number, as collectors build them: gpu3, psu0.
+_NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa)(\d+)")
 
 
 class EntityKind(StrEnum):
@@ -43,6 +47,12 @@ class Entity:
     def id(self) -> str:
         """``kind:key``, unique over all kinds."""
         return f"{self.kind}:{self.key}"
+
+    @property
+    def label(self) -> str:
+        """The name as people write it: ``GPU 3``, ``PSU 0``; other names unchanged."""
+        numbered = _NUMBERED.fullmatch(self.name)
+        return f"{numbered[1].upper()} {numbered[2]}" if numbered else self.name
 
     def tag(self, name: str) -> str | None:
         """Return the value of one tag, None where it has no such tag."""

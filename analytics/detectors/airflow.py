@@ -23,6 +23,7 @@ from physics.heat_sink import felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # It gets worse by this share before it is told again. Heuristic.
@@ -42,7 +43,7 @@ class AirNumbers:
 
     @staticmethod
     def nothing(n_nodes: int) -> "AirNumbers":
-        """Return what is known before the first window."""
+        """Return the values before the first window, all NaN."""
         nan = np.full(n_nodes, np.nan)
         return AirNumbers(
             rise_c=nan.copy(),
@@ -56,7 +57,7 @@ class AirNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AirflowState:
-    """What is carried from row to row, each array of shape ``(n_nodes,)``.
+    """State between rows, each array of shape ``(n_nodes,)``.
 
     `by_fan` marks nodes whose fan duty is known, `rise` and `duty` are their past, `over` is how far the rise is above
     it.
@@ -175,16 +176,16 @@ class Airflow:
         self, state: AirflowState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            numbers, level, name = state.numbers, float(state.over.quick[index]), entities[index].name
+            numbers, level, name = state.numbers, float(state.over.quick[index]), entities[index].label
             normal_c, power_w = float(numbers.normal_c[index]), float(numbers.power_w[index])
             inlet_c, duty = float(numbers.inlet_c[index]), float(numbers.fan_ratio[index])
             normal_duty = float(numbers.normal_fan_ratio[index])
             if status is FindingStatus.CLEARED:
-                summary = f"the GPUs of {name} rise above the inlet as they always did at {power_w:.0f} W each"
+                summary = f"{name} airflow back to normal at {power_w:.0f} W per GPU"
             else:
                 summary = (
-                    f"the GPUs of {name}, its hottest left out, rise {100 * level:.0f} % further above the inlet than "
-                    f"before at a like {power_w:.0f} W each and {inlet_c:.0f} °C: {_fans(duty, normal_duty)}"
+                    f"{name} airflow reduced: GPUs {percent(level)} more above inlet than normal at {power_w:.0f} W; "
+                    f"{_fans(duty, normal_duty)}"
                 )
             return Statement(
                 severity=Severity.WARNING,
@@ -201,22 +202,19 @@ class Airflow:
                     ("fan_ratio", duty, "ratio"),
                     ("normal_fan_ratio", normal_duty, "ratio"),
                     ("fan_power_ratio", power_factor(duty / normal_duty) if normal_duty > 0 else np.nan, "ratio"),
-                    ("duration_s", (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S, "s"),
+                    ("duration_s", state.conditions.lasted_s(index, now_ns), "s"),
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
 
 def _fans(duty: float, normal_duty: float) -> str:
     if np.isnan(duty):
-        return "filters, fans, ducts; the fan duty is not known"
-    words = f"brought to one fan duty; the fans run at {100 * duty:.0f} %"
-    return words if np.isnan(normal_duty) else f"{words}, {100 * normal_duty:.0f} % was normal"
+        return "check filters, fans, ducts"
+    return f"fans {percent(duty)}" if np.isnan(normal_duty) else f"fans {percent(duty)}, normal {percent(normal_duty)}"
 
 
 def _with_fans(state: AirflowState, window: HeatWindow) -> AirflowState:

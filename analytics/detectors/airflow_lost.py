@@ -25,7 +25,7 @@ _WORSE_BY = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AirflowLostState:
-    """What is carried from row to row; arrays of shape ``(n_nodes,)``; `factor` is the fan law's, 1 where unknown."""
+    """State between rows; arrays of shape ``(n_nodes,)``; `factor` is the fan law's, 1 where unknown."""
 
     last_ns: int | None
     counts: GpuCounts
@@ -112,16 +112,15 @@ class AirflowLost:
         self, state: AirflowLostState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            name, power_w = entities[index].name, float(state.sudden.power_w[index])
+            name, power_w = entities[index].label, float(state.sudden.power_w[index])
             now, so_far = float(state.sudden.now[index]), float(state.sudden.so_far[index])
             excess_c = (now - so_far) * power_w
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            seconds = state.conditions.lasted_s(index, now_ns)
             summary = (
-                f"the GPUs of {name} rise above the inlet as they did before, or the load is another one"
+                f"{name} airflow: GPU temperatures back to normal, or the load changed"
                 if status is FindingStatus.CLEARED
-                else f"the GPUs of {name}, its hottest left out, rose by {excess_c:.0f} K within minutes at "
-                f"the same {power_w:.0f} W each: {100 * (now / so_far - 1):.0f} % more resistance to the air, "
-                f"for {seconds:.0f} s; fans or ducts, unless someone turned the fans down"
+                else f"{name} airflow lost: GPUs {excess_c:.0f} K hotter within minutes at the same {power_w:.0f} W; "
+                "check fans, ducts"
             )
             return Statement(
                 severity=Severity.WARNING,
@@ -136,8 +135,6 @@ class AirflowLost:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )

@@ -1,7 +1,6 @@
-"""A person accepts that an entity is as it should be: what was learnt of it is learnt anew, what was told of it ends.
+"""Acceptance of baselines: an operator accepts an entity as it is now; its baselines restart and its findings clear.
 
-That comes as an event like any other, so that it stands among the records with who and why, and a replay of a recording
-accepts what was accepted live, at the same step.
+An acceptance is an event with operator and reason, so it is recorded, and a replay accepts at the same step as live.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,16 +12,17 @@ import numpy as np
 from analytics.detectors.condition import Conditions, clear_where
 from telemetry.entities import Entity
 from telemetry.frames import MaskArray
+from telemetry.quantities import shortened
 from telemetry.records import Event, EventKind, Finding, FindingStatus
 
 
 def accepted_entities(events: Iterable[Event]) -> dict[str, Event]:
-    """Return the entities that were accepted, each with the event that says so."""
+    """Return the accepted entities by id, each with its event."""
     return {one.entity_id: one for one in events if one.kind is EventKind.BASELINE and one.entity_id is not None}
 
 
 def reset_baselines(detector: Any, own: Any, entities: Sequence[Entity], events: Sequence[Event]) -> Any:
-    """Return the state of a detector that learns baselines, with those of the accepted entities begun anew."""
+    """Return a detector state with the baselines of accepted entities reset."""
     accepted = accepted_entities(events)
     if own is None or not accepted or not hasattr(detector, "accept"):
         return own
@@ -39,10 +39,9 @@ def reset_baselines(detector: Any, own: Any, entities: Sequence[Entity], events:
 def findings_ended_by(
     events: Sequence[Event], findings: Iterable[Finding], detectors: Iterable[str], now_ns: int
 ) -> tuple[Finding, ...]:
-    """Return the findings that acceptance ends, cleared: those of detectors that learnt the entity anew.
+    """Return, cleared, the findings on accepted entities by detectors that reset their baselines.
 
-    `detectors` are the names under which those tell, `findings` all that hold. One detector may tell under several
-    names, its own with a dot and more behind it.
+    `findings` are all that hold. A detector may report under its name with a suffix after a dot.
     """
     accepted = accepted_entities(events)
     if not accepted:
@@ -53,7 +52,7 @@ def findings_ended_by(
             one,
             time_ns=max(now_ns, one.time_ns),
             status=FindingStatus.CLEARED,
-            summary=f"{one.summary}; {accepted[one.entity_id].message}",
+            summary=shortened(f"cleared: {accepted[one.entity_id].message}"),
         )
         for one in findings
         if one.entity_id in accepted

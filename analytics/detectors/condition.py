@@ -1,6 +1,6 @@
-"""A condition on every entity at once: set and clear levels, hold times, and when it is worth telling.
+"""Conditions on all entities at once: set and clear levels, hold times, and when to report.
 
-One row costs a few array operations on ``(n_entities,)``, and next to nothing while no entity is near its limit.
+A row costs a few array operations on ``(n_entities,)``, and almost nothing while no entity is near its limit.
 """
 
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 IndexArray = npt.NDArray[np.intp]
 
-# Rows that lie further apart than this leave a hole: nobody knows what the value did meanwhile.
+# Rows further apart than this leave a gap: the value in between is unknown.
 GAP_NS = 5 * NS_PER_S
-# A finding that gets worse is told again at most this often. EEMUA 191 asks for few alarms; a rule needs to see
-# within seconds whether its answer helped.
+# A finding that gets worse is updated at most this often. EEMUA 191 recommends few alarms; a rule needs to see within
+# seconds whether its action helped.
 REPORT_EVERY_NS = 5 * NS_PER_S
 
 _NONE: IndexArray = np.empty(0, dtype=np.intp)
@@ -24,7 +24,7 @@ _NONE: IndexArray = np.empty(0, dtype=np.intp)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Changes:
-    """Which entities have something to tell at this row, by index."""
+    """Indices of the entities with a change to report at this row."""
 
     raised: IndexArray
     updated: IndexArray
@@ -32,7 +32,7 @@ class Changes:
 
     @property
     def some(self) -> bool:
-        """Whether any entity has."""
+        """True if any entity changed."""
         return bool(self.raised.size or self.updated.size or self.cleared.size)
 
 
@@ -41,7 +41,7 @@ NO_CHANGES = Changes(raised=_NONE, updated=_NONE, cleared=_NONE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holds:
-    """How long the evidence must last to set a condition, and to clear it."""
+    """Hold times: how long evidence must last to set a condition, and to clear it."""
 
     set_ns: int
     clear_ns: int
@@ -54,10 +54,11 @@ class Holds:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Conditions:
-    """Where a condition stands, each array of shape ``(n_entities,)``.
+    """State of one condition, each array of shape ``(n_entities,)``.
 
     `running` marks entities on which evidence for a change lasts since `phase_ns`, seen for `held_ns` of that time:
-    towards set where `active` is False, towards clear where it is True. `judged` says whether the last row had a value.
+    towards set where `active` is False, towards clear where it is True. `judged` marks entities with a value in
+    the last row. `reported_ns` and `reported_badness` are of the last report.
     """
 
     active: MaskArray
@@ -72,7 +73,7 @@ class Conditions:
 
     @staticmethod
     def idle(n_entities: int) -> "Conditions":
-        """Return the condition that holds on no entity."""
+        """Return a condition that holds on no entity."""
         no = np.zeros(n_entities, dtype=np.bool_)
         never = np.zeros(n_entities, dtype=np.int64)
         return Conditions(
@@ -88,18 +89,22 @@ class Conditions:
 
     @property
     def engaged(self) -> MaskArray:
-        """Return where the condition holds or is about to."""
+        """Return a mask of entities where the condition holds or its hold time runs."""
         return self.active | self.running
+
+    def lasted_s(self, index: int, now_ns: int) -> float:
+        """Return how long ago the condition began on one entity."""
+        return (now_ns - int(self.since_ns[index])) / NS_PER_S
 
 
 def clear_where(conditions: Conditions, where: MaskArray) -> Conditions:
-    """Return the conditions with nothing set and nothing running on the entities marked."""
+    """Return the conditions with the marked entities neither set nor running."""
     after = replace(conditions, active=conditions.active & ~where, running=conditions.running & ~where)
     return replace(after, busy=bool(after.engaged.any()))
 
 
 def elapsed_ns(last_ns: int | None, now_ns: int) -> int:
-    """Return the time since the row before, 0 across a hole, a first row, or a clock that was set back."""
+    """Return the time since the previous row; 0 across a gap, at a first row, or after the clock was set back."""
     if last_ns is None or not 0 < now_ns - last_ns <= GAP_NS:
         return 0
     return now_ns - last_ns
@@ -117,18 +122,18 @@ def judge(
     permit: MaskArray | None = None,
     at_once: MaskArray | None = None,
 ) -> tuple[Conditions, Changes]:
-    """Move every entity by one row of evidence.
+    """Advance every entity by one row of evidence.
 
     Parameters
     ----------
     over, under, seen
-        Evidence for the condition, evidence against it, and where there was a value at all. A value that is neither
-        over nor under stands in the hysteresis band: it stops a hold from running in either direction. Where nothing
-        was seen, nothing moves and no time counts.
+        Evidence for the condition, evidence against it, and where there was a value. A value that is neither over nor
+        under is in the hysteresis band and stops a running hold in either direction. Without a value nothing changes
+        and no time counts.
     permit
-        Where the condition may be set at all; everywhere by default.
+        Where the condition may be set; everywhere by default.
     at_once
-        Where it is set without any hold; a part of `over`.
+        Where it is set without a hold time; a subset of `over`.
     """
     if not conditions.busy and not over.any():
         return conditions, NO_CHANGES
@@ -162,22 +167,22 @@ def judge(
 def report_worse(
     conditions: Conditions, changes: Changes, *, now_ns: int, over: MaskArray, badness: FloatArray
 ) -> tuple[Conditions, Changes]:
-    """Add the entities whose evidence got worse by one whole step of `badness` since it was told last.
+    """Add updates for entities whose `badness` rose by 1 or more since the last report.
 
-    Only at a row that is itself evidence, so that an update says that the condition is there now.
+    Only at a row that is itself evidence: an update means that the condition holds now.
     """
     if not conditions.busy:
         return conditions, changes
     due = now_ns - conditions.reported_ns >= REPORT_EVERY_NS
     worse = conditions.active & over & due & (badness >= conditions.reported_badness + 1)
     worse[changes.raised] = False
-    told = worse.copy()
-    told[changes.raised] = True
-    if not told.any():
+    reported = worse.copy()
+    reported[changes.raised] = True
+    if not reported.any():
         return conditions, changes
     after = replace(
         conditions,
-        reported_ns=np.where(told, now_ns, conditions.reported_ns),
-        reported_badness=np.where(told, badness, conditions.reported_badness),
+        reported_ns=np.where(reported, now_ns, conditions.reported_ns),
+        reported_badness=np.where(reported, badness, conditions.reported_badness),
     )
     return after, replace(changes, updated=np.flatnonzero(worse))

@@ -9,15 +9,15 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge
 from analytics.detectors.heat_limits import FanStoppedLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
-from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FanStoppedState:
-    """What is carried from row to row; `turned` marks fans that were ever seen turning, of shape ``(n_fans,)``."""
+    """State between rows; `turned` marks fans that were ever seen turning, of shape ``(n_fans,)``."""
 
     last_ns: int | None
     siblings: Siblings
@@ -80,12 +80,12 @@ class FanStopped:
         self, state: FanStoppedState, changes: Changes, now_ns: int, entities: tuple[Entity, ...], *, rpm: FloatArray
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
-            verb = "turns again" if status is FindingStatus.CLEARED else f"stands still for {seconds:.0f} s"
+            seconds = state.conditions.lasted_s(index, now_ns)
+            text = "turns again" if status is FindingStatus.CLEARED else f"stopped for {duration(seconds)}"
             return Statement(
                 severity=Severity.WARNING,
                 score=1.0,
-                summary=f"{entities[index].name} {verb}: {rpm[index]:.0f} rpm",
+                summary=f"{entities[index].label} {text}: {rpm[index]:.0f} rpm",
                 evidence=evidence(
                     ("fan_rpm", float(rpm[index]), "rpm"),
                     ("limit_rpm", self.limits.turning_rpm, "rpm"),
@@ -93,8 +93,6 @@ class FanStopped:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )

@@ -15,6 +15,7 @@ from analytics.detectors.statements import evidence, finding_id
 from analytics.fusion import is_bus_loss
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
+from telemetry.quantities import duration, shortened
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Severity
 
 _JUDGED = frozenset({EventKind.XID, EventKind.SXID, EventKind.BUS_DROP})
@@ -91,13 +92,13 @@ class GpuErrors:
     def _findings(self, streak: Streak, status: FindingStatus, time_ns: int, topology: Topology) -> Finding:
         entity_id, cause, _ = streak.key
         event, seconds = streak.event, (streak.last_ns - streak.since_ns) / NS_PER_S
-        name = next((entity.name for entity in topology.entities if entity.id == entity_id), entity_id)
-        often = f", {streak.count} times in {seconds:.0f} s" if streak.count > 1 else ""
+        name = next((entity.label for entity in topology.entities if entity.id == entity_id), entity_id)
+        often = f", {streak.count} times in {duration(seconds)}" if streak.count > 1 else ""
         what = f"{_named(event)} on {name}{often}"
         summary = (
-            f"{what}: {event.message} (told by {', '.join(event.sources)})"
+            f"{what}: {event.message}"
             if status is not FindingStatus.CLEARED
-            else f"{what}; not told again for {(time_ns - streak.last_ns) / NS_PER_S:.0f} s"
+            else f"{what}; none for {duration((time_ns - streak.last_ns) / NS_PER_S)}"
         )
         return Finding(
             id=finding_id(f"{self.name}.{event.kind}.{streak.key[2]}", entity_id, streak.since_ns)
@@ -111,7 +112,7 @@ class GpuErrors:
             status=status,
             severity=streak.severity,
             score=(streak.severity.rank + 1) / len(Severity),
-            summary=summary,
+            summary=shortened(summary),
             evidence=evidence(
                 ("code", float("nan") if event.code is None else event.code, ""),
                 ("count", streak.count, ""),

@@ -17,15 +17,15 @@ from analytics.detectors.limits import GpuLostLimits
 from analytics.detectors.orderly_removal import OrderlyRemovals
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.structure import Presence, structural_loss
-from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import duration
 from telemetry.records import Cause, Event, Finding, FindingStatus, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GpuLostState:
-    """What is carried from row to row; `known` marks the GPUs that the topology has, shape ``(n_gpus,)``."""
+    """State between rows; `known` marks the GPUs that the topology has, shape ``(n_gpus,)``."""
 
     last_ns: int | None
     conditions: Conditions
@@ -103,16 +103,13 @@ class GpuLost:
         def describe(index: int, status: FindingStatus) -> Statement:
             kin = groups == groups[index]
             siblings, answering = int(kin.sum()) - 1, int((kin & present).sum()) - int(present[index])
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
-            name = entities[index].name
-            bus = {0.0: ", and its PCI device is gone", 1.0: ", its PCI device is still listed"}.get(
-                float(pci[index]), ""
-            )
+            seconds = state.conditions.lasted_s(index, now_ns)
+            name = entities[index].label
+            bus = {0.0: "; PCI device is gone", 1.0: "; PCI device still listed"}.get(float(pci[index]), "")
             summary = (
-                f"{name} is lost: none of its values for {seconds:.1f} s, while {answering} of {siblings} siblings "
-                f"answer{bus}"
+                f"{name} lost: no readings for {duration(seconds)}, {answering} of {siblings} siblings answer{bus}"
                 if status is not FindingStatus.CLEARED
-                else f"{name} answers again for {self.limits.clear_after_s:g} s"
+                else f"{name} answers again for {duration(self.limits.clear_after_s)}"
             )
             return Statement(
                 severity=Severity.CRITICAL,
@@ -126,10 +123,8 @@ class GpuLost:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.GPU_LOST, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.GPU_LOST, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
 

@@ -25,6 +25,7 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import duration, percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # heuristic: link errors that came up to this long before the GPUs began to spin may have hung them.
@@ -55,7 +56,7 @@ class OpenSecond:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HangState:
-    """What is carried from row to row.
+    """State between rows.
 
     `threads_s` says for how long a thread of the driver spins, `quiet_links_s` for how long the links made no error,
     `others` where the steps that ended since a GPU began to spin were another job's.
@@ -201,8 +202,8 @@ class Hang:
             sure = bool(witness[index])
             return self._describe(state, index, status, entities[index], witness=sure, suspects=suspects)
 
-        return tuple(
-            findings_from(self.name, Cause.HANG, entities, state.conditions, changes, now_ns=now_ns, describe=describe)
+        return findings_from(
+            self.name, Cause.HANG, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
     def _describe(
@@ -212,16 +213,11 @@ class Hang:
         power_w, compute_w = float(spin.power_w[index]), float(spin.compute_w[index])
         stalled_s = float(beat.stalled_s[index]) if beat.known[index] else float("nan")
         if status is FindingStatus.CLEARED:
-            summary = (
-                f"{entity.name} works again for {self.limits.clear_after_s:g} s: steps end, or the load is another"
-            )
+            summary = f"{entity.label} works again for {duration(self.limits.clear_after_s)}"
         else:
-            steps = _steps_in_words(state, index)
             summary = (
-                f"{entity.name} hangs: {steps}it spins at full utilisation and {power_w:.0f} W, "
-                f"{power_w / compute_w:.0%} of the {compute_w:.0f} W that it computes with, still for "
-                f"{spin.lasted_s[index]:.0f} s; {_witness_in_words(state, index, self.limits)}{suspects}; "
-                "a step that ends would disprove it"
+                f"{entity.label} hangs: {_steps_text(state, index)} at {percent(power_w / compute_w)} of compute power"
+                f"{_witness_text(state, index, self.limits)}{suspects}"
             )
         return Statement(
             severity=Severity.CRITICAL if witness else Severity.WARNING,
@@ -262,19 +258,16 @@ def _counted(before: OpenSecond, rows: list[FloatArray]) -> OpenSecond:
     )
 
 
-def _steps_in_words(state: HangState, index: int) -> str:
+def _steps_text(state: HangState, index: int) -> str:
     beat = state.heartbeat
     if state.others[index]:
-        return "steps end beside it, where its siblings work, but "
-    if not beat.known[index]:
-        return "the job tells no steps, but "
-    return f"no step for {beat.stalled_s[index]:.0f} s (one took {beat.median_s(index):.1f} s before), "
+        return "only its siblings complete steps,"
+    return f"no step for {duration(beat.stalled_s[index])}" if beat.known[index] else "job reports no steps,"
 
 
-def _witness_in_words(state: HangState, index: int, limits: HangLimits) -> str:
+def _witness_text(state: HangState, index: int, limits: HangLimits) -> str:
     if state.threads_s[index] >= limits.spin_s:
-        share, seconds = state.thread_ratio[index], state.threads_s[index]
-        return f"a kernel thread of the driver takes {share:.0%} of a processor for {seconds:.0f} s"
+        return "; driver thread busy"
     if state.quiet_links_s[index] <= state.spin.lasted_s[index] + _LINKS_BEFORE_S:
-        return f"its links made errors {state.quiet_links_s[index]:.0f} s ago"
-    return "neither the driver's threads nor its links say why"
+        return f"; link errors {duration(state.quiet_links_s[index])} ago"
+    return ""

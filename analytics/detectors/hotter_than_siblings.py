@@ -22,6 +22,7 @@ from analytics.heat.comparison import LAG_ERROR, SLOT_AIR_C, beyond, unlikeness
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.quantities import multiple
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _MIN_SIBLINGS = 2
@@ -55,7 +56,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HotterThanSiblingsState:
-    """What is carried from row to row."""
+    """State between rows."""
 
     judged_ns: int | None
     conditions: Conditions
@@ -160,13 +161,13 @@ class HotterThanSiblings:
         def describe(index: int, status: FindingStatus) -> Statement:
             power_w, temp_c = float(state.means.power_w[index]), float(state.means.temp_c[index])
             excess_c, ratio = float(state.comparison.excess_c[index]), float(state.comparison.ratio[index])
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
-            name = entities[index].name
+            seconds = state.conditions.lasted_s(index, now_ns)
+            name = entities[index].label
             summary = (
-                f"{name} is {excess_c:.0f} K hotter than its siblings would be at its {power_w:.0f} W "
-                f"({temp_c:.0f} °C, thermal resistance {ratio:.2f} times theirs), for {seconds:.0f} s"
+                f"{name} {excess_c:.0f} K hotter than its siblings at {power_w:.0f} W "
+                f"({temp_c:.0f} °C, thermal resistance {multiple(ratio)})"
                 if status is not FindingStatus.CLEARED
-                else f"{name} is as warm as its siblings at its {power_w:.0f} W ({temp_c:.0f} °C)"
+                else f"{name} as warm as its siblings at {power_w:.0f} W ({temp_c:.0f} °C)"
             )
             return Statement(
                 severity=Severity.WARNING,
@@ -184,14 +185,12 @@ class HotterThanSiblings:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name,
-                Cause.THERMAL_INTERFACE,
-                entities,
-                state.conditions,
-                changes,
-                now_ns=now_ns,
-                describe=describe,
-            )
+        return findings_from(
+            self.name,
+            Cause.THERMAL_INTERFACE,
+            entities,
+            state.conditions,
+            changes,
+            now_ns=now_ns,
+            describe=describe,
         )

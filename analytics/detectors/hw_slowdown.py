@@ -17,6 +17,7 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _EXPLAINED = throttle_reasons.SW_THERMAL | throttle_reasons.HW_THERMAL | throttle_reasons.HW_POWER_BRAKE
@@ -26,7 +27,7 @@ _TEMP_STEP_C = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HwSlowdownState:
-    """What is carried from row to row; `slowed_s` has shape ``(n_gpus,)`` and counts since the condition began."""
+    """State between rows; `slowed_s` has shape ``(n_gpus,)`` and counts since the condition began."""
 
     last_ns: int | None
     conditions: Conditions
@@ -94,13 +95,13 @@ class HwSlowdown:
         clock_mhz: FloatArray,
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
-            slowed_s, name = float(state.slowed_s[index]), entities[index].name
+            seconds = state.conditions.lasted_s(index, now_ns)
+            slowed_s, name = float(state.slowed_s[index]), entities[index].label
             summary = (
-                f"{name} is slowed by its hardware for {slowed_s:.1f} s of the last {seconds:.1f} s, "
-                "and neither a power brake nor heat explains it"
+                f"{name} slowed by hardware for {duration(slowed_s)} of {duration(seconds)}: "
+                "no power brake, no thermal slowdown"
                 if status is not FindingStatus.CLEARED
-                else f"{name} was not slowed by its hardware for {self.limits.clear_after_s:g} s"
+                else f"{name}: no hardware slowdown for {duration(self.limits.clear_after_s)}"
             )
             return Statement(
                 severity=Severity.WARNING,
@@ -113,8 +114,6 @@ class HwSlowdown:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.HW_SLOWDOWN, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.HW_SLOWDOWN, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )

@@ -1,7 +1,6 @@
-"""Columns of other kinds beside a kind's own: the inlet temperature of a GPU's node, the power of all GPUs on a supply.
+"""Columns joined from tables of other kinds: the inlet temperature of a GPU's node, the power of all GPUs on a supply.
 
-A detector says what it borrows; the panel puts it into the detector's frame as columns like any other, each row with
-what was known at its time.
+A detector declares them; the panel adds them to its frame as columns, each row with the values known at its time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 
 
 class Relation(StrEnum):
-    """Whose value is taken, and what is made of several."""
+    """Relation to the other entities, and how several values are aggregated."""
 
     ANCESTOR = "ancestor"
     SUM_BELOW = "sum below"
@@ -29,11 +28,11 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:
-    """One column: a signal of another kind.
+    """One joined column: a signal of another kind.
 
-    With `Relation.ANCESTOR` the value of the entity of that kind above, the first of its table where there are several;
-    with the others a sum, maximum or mean over those below that have a value, NaN where none has; `Relation.SUM_BESIDE` sums
-    over those of the same node, such as its jobs. `column` names the column where the signal's own name is taken.
+    `Relation.ANCESTOR` takes the value of the entity of that kind above, the first of its table if there are several.
+    The others aggregate over the entities below that have a value, NaN if none has; `Relation.SUM_BESIDE` sums over
+    those of the same node, such as its jobs. `column` renames the column where the signal's own name is in use.
     """
 
     kind: EntityKind
@@ -49,7 +48,7 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinPairs:
-    """Who gets whose value: pairs of places, ``own[k]`` from ``other[k]``, under one topology."""
+    """Pairs of positions under one topology: entity ``own[k]`` takes the value of ``other[k]``."""
 
     topology: Topology | None
     own: GroupArray
@@ -57,15 +56,15 @@ class JoinPairs:
 
     @staticmethod
     def unknown() -> "JoinPairs":
-        """Return what is known before the first frame."""
-        nobody = np.empty(0, dtype=np.intp)
-        return JoinPairs(topology=None, own=nobody, other=nobody)
+        """Return the state before the first frame."""
+        empty = np.empty(0, dtype=np.intp)
+        return JoinPairs(topology=None, own=empty, other=empty)
 
     def under(self, topology: Topology, one: "JoinedColumn", own: TableSpec, others: TableSpec) -> "JoinPairs":
         """Return the pairs under this topology."""
         if self.topology is topology:
             return self
-        # A sum reaches as far as a maximum does: who asks for one has often asked for another.
+        # Sums, maxima and means share their pairs, and so the cache.
         how = one.how if one.how in (Relation.ANCESTOR, Relation.SUM_BESIDE) else Relation.SUM_BELOW
         left, right = _pairs(Same(topology), how, Same(own.entities), Same(others.entities))
         return JoinPairs(topology=topology, own=left, other=right)
@@ -91,7 +90,7 @@ def _pairs(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ColumnJoin:
-    """One borrowed column and what is carried for it: who gets whose, and the lender's newest values."""
+    """State of one joined column: its pairs, and the newest values of the other table."""
 
     terms: JoinedColumn
     source_spec: TableSpec | None
@@ -100,7 +99,7 @@ class ColumnJoin:
 
     @staticmethod
     def of(terms: JoinedColumn, source_spec: TableSpec | None) -> "ColumnJoin":
-        """Return state before the first row; `source_spec` is the joined table of that kind, None where there is none."""
+        """Return state before the first row; `source_spec` is the table of that kind, None if there is none."""
         knows = source_spec is not None and terms.signal in source_spec.signals
         values = np.full(len(source_spec.entities), np.nan) if source_spec is not None and knows else np.empty(0)
         return ColumnJoin(
@@ -123,14 +122,14 @@ class ColumnJoin:
 
 
 def widened(spec: TableSpec, joined_columns: Sequence[JoinedColumn]) -> TableSpec:
-    """Return the table with the borrowed columns behind its own."""
+    """Return the table with the joined columns after its own."""
     return replace(spec, signals=(*spec.signals, *(one.name for one in joined_columns)))
 
 
 def widen(
     frame: Frame, column_joins: Sequence[ColumnJoin], new: Mapping[EntityKind, Frame], topology: Topology
 ) -> tuple[tuple[ColumnJoin, ...], Frame]:
-    """Return the frame with the borrowed columns; `new` are the rows of other kinds that came with it."""
+    """Return the frame with the joined columns; `new` are the rows of other kinds that came with it."""
     after: list[ColumnJoin] = []
     values, fresh = [frame.values], [frame.fresh]
     for join in column_joins:
@@ -148,7 +147,7 @@ def widen(
 
 
 def held(column_joins: Sequence[ColumnJoin], new: Mapping[EntityKind, Frame]) -> tuple[ColumnJoin, ...]:
-    """Take in the lenders' rows where the borrower has none of its own."""
+    """Return the joins with the newest values, for a detector without rows of its own."""
     return tuple(
         replace(join, values=new[join.terms.kind].signal(join.terms.signal)[-1])
         if join.source_spec is not None and join.terms.kind in new
@@ -166,7 +165,7 @@ def _gathered(rows: FloatArray, reach: JoinPairs, how: Relation, n_own: int) -> 
         return found
     if not reach.own.size:
         return found
-    # The pairs stand in the order of who gets: each has one run of them.
+    # Pairs are sorted by the receiving entity: each has one run of them.
     starts = np.flatnonzero(np.diff(reach.own, prepend=-1))
     there = ~np.isnan(given)
     counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)

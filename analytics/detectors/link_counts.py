@@ -29,12 +29,12 @@ LINK_ERROR_KINDS = (
     ),
     LinkErrorKind(
         name="nvlink_repeats",
-        label="NVLink repeats or retrainings",
+        label="NVLink retransmissions",
         signals=("nvlink_replays", "nvlink_recoveries"),
     ),
     LinkErrorKind(
         name="pcie_errors",
-        label="PCIe replays or corrected errors",
+        label="PCIe replays",
         signals=("pcie_replays", "aer_correctable", "pcie_correctable"),
     ),
     LinkErrorKind(
@@ -55,7 +55,7 @@ class ErrorCounts:
 
     @staticmethod
     def none(n_gpus: int, n_counters: int) -> "ErrorCounts":
-        """Return what holds before the first second."""
+        """Return the state before the first second."""
         return ErrorCounts(
             last=np.full((n_gpus, n_counters), np.nan),
             recent=np.zeros((n_gpus, n_counters)),
@@ -74,8 +74,8 @@ class ErrorCounts:
     def by_kind(self) -> FloatArray:
         """Return what each channel grew by of late, shape ``(n_gpus, n_channels)``."""
         columns, start = [], 0
-        for channel in LINK_ERROR_KINDS:
-            stop = start + len(channel.signals)
+        for kind in LINK_ERROR_KINDS:
+            stop = start + len(kind.signals)
             columns.append(self.recent[:, start:stop].max(axis=1))
             start = stop
         return np.stack(columns, axis=1)

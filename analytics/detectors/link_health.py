@@ -21,15 +21,16 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _SHAPE = ("pcie_width", "pcie_generation", "nvlink_up", "max_pcie_width", "max_pcie_generation", "gpu_util_ratio")
-_COUNTED = tuple(name for channel in LINK_ERROR_KINDS for name in channel.signals)
+_COUNTED = tuple(name for kind in LINK_ERROR_KINDS for name in kind.signals)
 _COLUMNS = (*_COUNTED, *_SHAPE, "worst_crc_errors")
 _LINK_COLUMNS = tuple(
     JoinedColumn(kind=EntityKind.LINK, signal=name, how=Relation.SUM_BELOW)
-    for channel in LINK_ERROR_KINDS
-    for name in channel.signals
+    for kind in LINK_ERROR_KINDS
+    for name in kind.signals
     if name.startswith("nvlink")
 )
 # Errors are counted over minutes and come from counters that miss nothing: looking oftener tells nothing new.
@@ -40,7 +41,7 @@ _ONE_LINK_RATIO = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkHealthState:
-    """What is carried from row to row; `columns` are the newest values of the open stretch, one array a signal."""
+    """State between rows; `columns` are the newest values of the open stretch, one array a signal."""
 
     second: int | None
     judged: int | None
@@ -141,37 +142,31 @@ class LinkHealth:
         def describe(index: int, status: FindingStatus) -> Statement:
             return self._describe(state, excess, index, status, entities[index])
 
-        return tuple(
-            findings_from(
-                self.name, Cause.LOOSE_MODULE, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.LOOSE_MODULE, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
     def _describe(
         self, state: LinkHealthState, excess: FloatArray, index: int, status: FindingStatus, entity: Entity
     ) -> Statement:
-        minutes = self.limits.memory_s / 60.0
+        span = duration(self.limits.memory_s)
         recent = state.counts.by_kind()[index]
         theirs = state.counts.of_siblings(state.siblings.groups)[index]
-        told = [place for place in range(len(LINK_ERROR_KINDS)) if excess[index, place] >= 1.0]
-        parts = [
-            f"{recent[place]:.0f} {LINK_ERROR_KINDS[place].label} in the last {minutes:.0f} min or so (siblings "
-            f"{theirs[place]:.0f})"
-            for place in told
-        ]
-        parts += state.shape.missing_texts(index)
-        if any(LINK_ERROR_KINDS[place].name == "nvlink_errors" for place in told) and self._on_one_link(state, index):
-            parts.append("nearly all on one link, so that link or its other end rather than the module")
+        high = [place for place in range(len(LINK_ERROR_KINDS)) if excess[index, place] >= 1.0]
         if status is FindingStatus.CLEARED:
-            summary = f"links of {entity.name} made no more errors than its siblings' for {minutes:.0f} min"
+            summary = f"{entity.label} links: no more errors than its siblings for {span}"
         else:
-            summary = (
-                f"links of {entity.name}: {'; '.join(parts)}; what was damaged was sent again, nothing is lost yet"
-            )
-        numbers = [(channel.name, float(recent[place]), "") for place, channel in enumerate(LINK_ERROR_KINDS)]
-        siblings = [
-            (f"sibling_{channel.name}", float(theirs[place]), "") for place, channel in enumerate(LINK_ERROR_KINDS)
-        ]
+            parts = [
+                f"{recent[place]:.0f} {LINK_ERROR_KINDS[place].label} in {span} (siblings {theirs[place]:.0f})"
+                for place in high
+            ]
+            if any(LINK_ERROR_KINDS[place].name == "nvlink_errors" for place in high) and self._on_one_link(
+                state, index
+            ):
+                parts.insert(1, "nearly all on one link")
+            summary = f"{entity.label} links: {', '.join([*parts, *state.shape.missing_texts(index)])}"
+        numbers = [(kind.name, float(recent[place]), "") for place, kind in enumerate(LINK_ERROR_KINDS)]
+        siblings = [(f"sibling_{kind.name}", float(theirs[place]), "") for place, kind in enumerate(LINK_ERROR_KINDS)]
         return Statement(
             severity=Severity.WARNING,
             # A weak sign stays below one half, however loud.

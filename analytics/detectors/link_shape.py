@@ -8,7 +8,11 @@ from analytics.detectors.bus_limits import LinkHealthLimits
 from telemetry.frames import FloatArray, MaskArray
 
 _WIDTH, _GENERATION, _UP = 0, 1, 2
-_LABELS = ("PCIe lanes", "PCIe generation", "share of NVLinks that are up")
+_TEXTS = (
+    "{now:g} instead of {best:g} PCIe lanes",
+    "PCIe generation {now:g} instead of {best:g}",
+    "{now:.0%} instead of {best:.0%} of NVLinks up",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,7 +29,7 @@ class LinkShape:
 
     @staticmethod
     def unknown(n_gpus: int) -> "LinkShape":
-        """Return what holds before the first second."""
+        """Return the state before the first second."""
         nothing = np.full((n_gpus, 3), np.nan)
         return LinkShape(
             now=nothing, best=nothing, low_s=np.zeros((n_gpus, 3)), lacking=np.zeros(n_gpus, dtype=np.bool_)
@@ -57,11 +61,10 @@ class LinkShape:
         return LinkShape(now=now, best=best, low_s=low_s, lacking=lacking)
 
     def missing_texts(self, index: int) -> list[str]:
-        """Return what one GPU's links lack."""
+        """Return one text for each quantity of one GPU's links that is below its best."""
         return [
-            f"{self.now[index, place]:g} instead of {self.best[index, place]:g} {label} for "
-            f"{self.low_s[index, place]:.0f} s of work"
-            for place, label in enumerate(_LABELS)
+            _TEXTS[place].format(now=self.now[index, place], best=self.best[index, place])
+            for place in range(len(_TEXTS))
             if self.low_s[index, place] > 0 and self.now[index, place] < self.best[index, place]
         ]
 

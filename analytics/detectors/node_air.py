@@ -27,7 +27,7 @@ class GpuCounts:
 
     @staticmethod
     def unknown() -> "GpuCounts":
-        """Return what is known before the first frame."""
+        """Return the state before the first frame."""
         return GpuCounts(topology=None, counts=np.empty(0))
 
     def under(self, topology: Topology, entities: tuple[Entity, ...]) -> "GpuCounts":

@@ -17,7 +17,7 @@ from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, clear_where, judge, report_worse
 from analytics.detectors.novelty_limits import NoveltyLimits
-from analytics.detectors.novelty_summary import LastWindow, Subject, describe
+from analytics.detectors.novelty_summary import Deviation, LastWindow, describe
 from analytics.detectors.seconds import running_sum, stretches
 from analytics.detectors.statements import Statement, findings_from
 from analytics.novelty.explained import Explained
@@ -34,7 +34,7 @@ _MAX_GAP_WINDOWS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoveltyState:
-    """What is carried from row to row; arrays whose first axis is the GPU.
+    """State between rows; arrays whose first axis is the GPU.
 
     `total` and `count` ``(n_gpus, n_senses)`` are the sums of the window that runs, `cut` marks clocks that were held
     down in it. `far` is the smoothed distance, NaN where there is none; `sensed` what the last judged window showed.
@@ -211,18 +211,18 @@ class Novelty:
         threshold, groups = self.threshold(state), state.siblings.groups
         sizes = np.bincount(groups, minlength=1)[groups]
 
-        def said(index: int, status: FindingStatus) -> Statement:
-            subject = Subject(
+        def described(index: int, status: FindingStatus) -> Statement:
+            deviation = Deviation(
                 entity=entities[index],
                 status=status,
                 is_explained=bool(told[index]),
                 is_alone=bool(sizes[index] <= MIN_SIBLINGS),
-                seconds=(now_ns - int(state.conditions.since_ns[index])) / NS_PER_S,
+                seconds=state.conditions.lasted_s(index, now_ns),
                 far=float(state.far[index]),
                 threshold=float(threshold[index]),
             )
-            return describe(subject, senses, state.sensed, index, self.limits)
+            return describe(deviation, senses, state.sensed, index, self.limits)
 
-        return tuple(
-            findings_from(self.name, Cause.NOVELTY, entities, state.conditions, changes, now_ns=now_ns, describe=said)
+        return findings_from(
+            self.name, Cause.NOVELTY, entities, state.conditions, changes, now_ns=now_ns, describe=described
         )

@@ -1,4 +1,4 @@
-"""What the novelty detector says of one GPU, with the numbers that say so."""
+"""Summaries and evidence of the `novelty` detector."""
 
 from dataclasses import dataclass, replace
 
@@ -9,6 +9,7 @@ from analytics.detectors.statements import Statement, evidence
 from analytics.novelty.features import SENSES
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray
+from telemetry.quantities import quantity
 from telemetry.records import FindingStatus, Severity
 
 
@@ -22,7 +23,7 @@ class LastWindow:
 
     @staticmethod
     def nothing(n_gpus: int, n_senses: int) -> "LastWindow":
-        """Return what holds before the first window."""
+        """Return the state before the first window."""
         unknown = np.full((n_gpus, n_senses), np.nan)
         return LastWindow(values=unknown, usual=unknown, shares=unknown)
 
@@ -38,8 +39,8 @@ class LastWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """One GPU as it is told of."""
+class Deviation:
+    """One GPU and how far it deviates from what was learnt."""
 
     entity: Entity
     status: FindingStatus
@@ -51,29 +52,27 @@ class Subject:
 
 
 def describe(
-    subject: Subject, senses: tuple[str, ...], sensed: LastWindow, index: int, limits: NoveltyLimits
+    subject: Deviation, senses: tuple[str, ...], sensed: LastWindow, index: int, limits: NoveltyLimits
 ) -> Statement:
-    """Word one finding: by which signal the most, against what is usual."""
+    """Return the statement on one GPU, with the signal that deviates most."""
     shares = np.where(np.isfinite(sensed.shares[index]), sensed.shares[index], -np.inf)
     place = int(np.argmax(shares))
     sense = SENSES[senses[place]]
     value, usual = float(sensed.values[index, place]), sense.value(float(sensed.usual[index, place]))
-    name = subject.entity.name
+    name = subject.entity.label
     if subject.status is FindingStatus.CLEARED:
-        why = "something else accounts for it" if subject.is_explained else "all is as it was learnt"
-        summary = f"{name} is told of as new no longer: {why}"
+        why = "something else accounts for it" if subject.is_explained else "behaves as learnt again"
+        summary = f"{name} no longer unusual: {why}"
     else:
-        against = "for its load" if subject.is_alone else "beside its siblings"
-        doubt = "; a new kind of job looks the same" if subject.is_alone else ""
-        unit = f" {sense.unit}" if sense.unit else ""
+        unit = sense.unit or "ratio"
+        doubt = "; or a new kind of job" if subject.is_alone else ""
         summary = (
-            f"{name} behaves as it never did while it was learnt, and nothing else says why: {sense.words} {value:.4g}"
-            f"{unit} where {usual:.4g}{unit} is usual {against}; {subject.far:.1f} deviations off, limit "
-            f"{subject.threshold:.1f}{doubt}"
+            f"{name} unusual: {sense.label} {quantity(value, unit)}, usually {quantity(usual, unit)} "
+            f"({subject.far:.1f} deviations){doubt}"
         )
     return Statement(
         severity=Severity.INFO,
-        # Twice the distance at which it is told is the far end of the score. Heuristic.
+        # heuristic: twice the threshold is the upper end of the score.
         score=subject.far / (2.0 * subject.threshold) if subject.far > 0 else 0.0,
         summary=summary,
         evidence=evidence(

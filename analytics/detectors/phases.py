@@ -22,7 +22,7 @@ class Swing:
 
     @staticmethod
     def unknown(n_gpus: int) -> "Swing":
-        """Return what is known before the first second."""
+        """Return the state before the first second."""
         nothing = np.full(n_gpus, np.nan)
         return Swing(high_w=nothing, low_w=nothing)
 
@@ -56,7 +56,7 @@ class Phases:
 
     @staticmethod
     def none(n_gpus: int) -> "Phases":
-        """Return what holds before the first row."""
+        """Return the state before the first row."""
         zero = np.zeros(n_gpus)
         return Phases(seen=zero, both=zero, late=zero, early=zero, lasted_s=zero)
 

@@ -1,4 +1,4 @@
-"""What a detector is: state in, state out, findings beside it; it never reads a clock and never changes its input."""
+"""Detector protocols: state in, state and findings out; no clock, and the input is never changed."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -11,29 +11,28 @@ State = TypeVar("State")
 
 
 class Detector(Protocol[State]):
-    """Judges frames of one kind of entity.
+    """Detector of frames of one kind of entity.
 
-    `signals` are the columns it cannot do without; the frame may hold more, and a detector uses what it knows of them.
-    A value that is NaN is evidence neither for nor against. A frame that is given in two parts gives the findings
-    that it gives in one.
+    `signals` are the required columns; a detector also uses other columns that it knows. NaN is evidence neither for
+    nor against. A frame split in two parts yields the same findings as the whole.
 
-    A detector that also has ``joined_columns: tuple[Borrowed, ...]`` gets those columns of other kinds in its frames, NaN
-    where nobody gives them; see `analytics.detectors.joined_columns`.
+    A detector with ``joined_columns: tuple[JoinedColumn, ...]`` also gets those columns of other kinds, NaN where no
+    table has them; see `analytics.detectors.joined_columns`.
     """
 
     @property
     def name(self) -> str:
-        """What it calls itself in a finding."""
+        """Name of the detector in its findings."""
         ...
 
     @property
     def kind(self) -> EntityKind:
-        """The kind of entity it judges."""
+        """Kind of entity that it judges."""
         ...
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals it needs."""
+        """Required signals."""
         ...
 
     def start(self, spec: TableSpec) -> State:
@@ -46,11 +45,11 @@ class Detector(Protocol[State]):
 
 
 class EventDetector(Protocol[State]):
-    """Judges events; time is the caller's, so that a quiet stretch can be told from a missing call."""
+    """Detector of events; the caller passes the time, so that quiet time counts too."""
 
     @property
     def name(self) -> str:
-        """What it calls itself in a finding."""
+        """Name of the detector in its findings."""
         ...
 
     def start(self) -> State:
@@ -60,5 +59,5 @@ class EventDetector(Protocol[State]):
     def step(
         self, state: State, events: Sequence[Event], now_ns: int, topology: Topology
     ) -> tuple[State, tuple[Finding, ...]]:
-        """Judge what happened, and that nothing happened, up to `now_ns`."""
+        """Judge the events up to `now_ns`; none means quiet time."""
         ...

@@ -16,12 +16,13 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PowerBrakeState:
-    """What is carried from row to row; arrays of shape ``(n_gpus,)``.
+    """State between rows; arrays of shape ``(n_gpus,)``.
 
     `counter_s` is the counter's last known value, NaN before the first. `polled_s` and `counted_s` are the braked time
     that each witness saw since the condition began, `times` how often the bit came on or the counter moved anew.
@@ -111,16 +112,17 @@ class PowerBrake:
         self, state: PowerBrakeState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            seconds = state.conditions.lasted_s(index, now_ns)
             braked_s = float(max(state.polled_s[index], state.counted_s[index]))
             times = int(state.times[index])
-            often = f"{times} time{'s' if times != 1 else ''} in {seconds:.1f} s"
-            name = entities[index].name
-            summary = (
-                f"{name} is under hardware power brake: {often}, {braked_s:.2f} s braked so far"
-                if status is not FindingStatus.CLEARED
-                else f"{name} saw no power brake for {self.limits.clear_after_s:g} s; before: {often}, {braked_s:.2f} s"
-            )
+            name = entities[index].label
+            counted = f"{times} brake{'s' if times != 1 else ''}, {duration(braked_s)} braked"
+            if status is FindingStatus.CLEARED:
+                summary = f"{name}: no power brake for {duration(self.limits.clear_after_s)} (before: {counted})"
+            elif braked_s > 0:
+                summary = f"{name} under hardware power brake: {counted} in {duration(seconds)}"
+            else:
+                summary = f"{name} under hardware power brake"
             return Statement(
                 # The platform pulls this line only when the supply is past its limit.
                 severity=Severity.CRITICAL,
@@ -135,10 +137,8 @@ class PowerBrake:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.POWER_BRAKE, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.POWER_BRAKE, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
 

@@ -17,6 +17,7 @@ from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.quantities import duration, ohms, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # Half of 12 V: no load that still computes draws a rail down there, so a lone reading below is a failed conversion
@@ -70,7 +71,7 @@ class Dips:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RailSagState:
-    """What is carried from row to row."""
+    """State between rows."""
 
     last_ns: int | None
     conditions: Conditions
@@ -116,7 +117,7 @@ class RailSag:
             state = replace(state, moments=moments)
             if changes.some:
                 findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
-                state = _told(state, changes)
+                state = _with_reported_minimum(state, changes)
         return state, tuple(findings)
 
     def _judge(
@@ -149,10 +150,8 @@ class RailSag:
         def describe(index: int, status: FindingStatus) -> Statement:
             return self._describe(state, index, status, now_ns, entities[index])
 
-        return tuple(
-            findings_from(
-                self.name, Cause.SUPPLY_SAG, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.SUPPLY_SAG, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
     def _describe(
@@ -161,18 +160,17 @@ class RailSag:
         limit_v, dips = self.limits.minimum_v, state.dips
         source = estimate(state.moments, index)
         minimum_v, count = float(dips.minimum_v[index]), int(dips.count[index])
-        seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+        seconds = state.conditions.lasted_s(index, now_ns)
         if status is FindingStatus.CLEARED:
             summary = (
-                f"12 V at {entity.name} is back: at least {dips.quiet_v[index]:.2f} V for "
-                f"{self.limits.clear_after_s:g} s, was down to {minimum_v:.2f} V"
+                f"{entity.label} back at {volts(float(dips.quiet_v[index]))} or more for "
+                f"{duration(self.limits.clear_after_s)}, lowest was {volts(minimum_v)}"
             )
         else:
-            lasted = f"{seconds:.1f} s" if seconds >= 0.1 else "under 0.1 s"
-            times = f"{count} dip{'s' if count != 1 else ''} in {lasted}"
+            times = f"{count} dip{'s' if count != 1 else ''} in {duration(seconds)}"
             summary = (
-                f"12 V at {entity.name} under load down to {minimum_v:.2f} V, limit {limit_v:.2f} V, {times}"
-                f"{_load_in_words(dips, index)}; {_path_in_words(source)}"
+                f"{entity.label} sags to {volts(minimum_v)}, limit {volts(limit_v)}: {times}"
+                f"{_load_text(dips, index)}, {_path_text(source)}"
             )
         return Statement(
             severity=Severity.CRITICAL if minimum_v < self.limits.at_once_below_v else Severity.WARNING,
@@ -188,29 +186,26 @@ class RailSag:
                 ("dips", count, ""),
                 ("window_s", seconds, "s"),
                 ("step_a", float(dips.step_a[index]), "A"),
-                *_path_in_numbers(source, state.moments, index),
+                *_path_evidence(source, state.moments, index),
             ),
         )
 
 
-def _load_in_words(dips: Dips, index: int) -> str:
+def _load_text(dips: Dips, index: int) -> str:
     step_a, lowest_a = float(dips.step_a[index]), float(dips.lowest_a[index])
     if np.isnan(step_a):
         return ""
-    return (
-        f" with a load step of {step_a:.0f} A"
-        if step_a > max(_STEP_RATIO * lowest_a, _STEP_A)
-        else " without a load step"
-    )
+    step = f" at a load step of {step_a:.0f} A"
+    return step if step_a > max(_STEP_RATIO * lowest_a, _STEP_A) else " without load step"
 
 
-def _path_in_words(source: SupplyEstimate) -> str:
+def _path_text(source: SupplyEstimate) -> str:
     if source.source_resistance_ohm is None:
-        return f"source resistance not known: {source.identifiability}"
-    return f"source resistance {source.source_resistance_ohm * 1e3:.1f} mohm"
+        return "path unknown"
+    return f"path {ohms(source.source_resistance_ohm)}"
 
 
-def _path_in_numbers(source: SupplyEstimate, moments: Moments, index: int) -> tuple[tuple[str, float, str], ...]:
+def _path_evidence(source: SupplyEstimate, moments: Moments, index: int) -> tuple[tuple[str, float, str], ...]:
     rows: list[tuple[str, float, str]] = []
     if source.correlation is not None:
         rows.append(("correlation", source.correlation, ""))
@@ -266,7 +261,7 @@ def _with_load(dips: Dips, was: Dips, moments: Moments, current_a: FloatArray, k
     )
 
 
-def _told(state: RailSagState, changes: Changes) -> RailSagState:
+def _with_reported_minimum(state: RailSagState, changes: Changes) -> RailSagState:
     recent_v = state.dips.recent_v.copy()
     recent_v[changes.raised] = np.inf
     recent_v[changes.updated] = np.inf

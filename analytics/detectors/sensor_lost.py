@@ -18,6 +18,7 @@ from analytics.detectors.structure import Presence, structural_loss
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # What the other detectors live on. The rest may come and go with the part and the driver.
@@ -93,7 +94,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SensorLostState:
-    """What is carried from row to row; `noted` marks silence that is no more than noted, shape ``(n_entities,)``."""
+    """State between rows; `noted` marks silence that is no more than noted, shape ``(n_entities,)``."""
 
     last_ns: int | None
     conditions: Conditions
@@ -205,13 +206,13 @@ class SensorLost:
         def describe(index: int, status: FindingStatus) -> Statement:
             rows = state.absence.rows[index].tolist()
             missing = [name for name, absent in zip(names, rows, strict=True) if absent]
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
-            name = entities[index].name
-            why = ", and no job was running: as when the driver is changed" if state.noted[index] else ""
+            seconds = state.conditions.lasted_s(index, now_ns)
+            name = entities[index].label
+            why = " (no job running)" if state.noted[index] else ""
             summary = (
-                f"no reading of {', '.join(missing)} from {name} for {seconds:.1f} s; its health is unknown{why}"
+                f"{name} health is unknown: no {', '.join(missing)} for {duration(seconds)}{why}"
                 if status is not FindingStatus.CLEARED
-                else f"all readings of {name} are back for {self.limits.clear_after_s:g} s"
+                else f"{name} readings are back for {duration(self.limits.clear_after_s)}"
             )
             return Statement(
                 severity=Severity.INFO if state.noted[index] else Severity.WARNING,
@@ -224,8 +225,6 @@ class SensorLost:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.SENSOR_LOST, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.SENSOR_LOST, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )

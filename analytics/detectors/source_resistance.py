@@ -58,7 +58,7 @@ class Streaks:
 
     @staticmethod
     def none(size: int) -> "Streaks":
-        """Return what holds before the first window."""
+        """Return the state before the first window."""
         return Streaks(count=np.zeros(size), against=np.zeros(size), since_ns=np.zeros(size, dtype=np.int64))
 
     def after(self, *, over: MaskArray, under: MaskArray, now_ns: int) -> "Streaks":
@@ -72,7 +72,7 @@ class Streaks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceResistanceState:
-    """What is carried from row to row. `air_sum_c` and `air_rows` sum the inlet over the block that is open."""
+    """State between rows. `air_sum_c` and `air_rows` sum the inlet over the block that is open."""
 
     last_ns: int | None
     siblings: Siblings
@@ -336,7 +336,7 @@ class SourceResistance:
                 describe = describe_input_sag(state.reference, state.fall, state.means, spec.entities, self.limits)
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if cause is Cause.JOINT_AGEING else f"{self.name}.{cause.value}"
-        return tuple(findings_from(name, cause, spec.entities, conditions, changes, now_ns=now_ns, describe=describe))
+        return findings_from(name, cause, spec.entities, conditions, changes, now_ns=now_ns, describe=describe)
 
 
 def _aired(state: SourceResistanceState, inlet_c: FloatArray, measured: MaskArray) -> SourceResistanceState:

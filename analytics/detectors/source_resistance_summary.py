@@ -1,4 +1,4 @@
-"""What `source_resistance` says: the sentence, its numbers, and what would disprove it."""
+"""Summaries and evidence of the `source_resistance` detector."""
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from analytics.supply.slow_change import SlowChange
 from physics.thevenin import NOMINAL_V
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
+from telemetry.quantities import duration, multiple, ohms, volts
 from telemetry.records import FindingStatus, Severity
 
 # Far end of the score: a path at twice its reference burns twice the heat in its joint.
@@ -31,26 +32,25 @@ def describe_ageing(
     *,
     groups: GroupArray,
 ) -> Describe:
-    """Return what is said of a path that ages; `groups` numbers the paths that share a load."""
+    """Return the description of an ageing path; `groups` numbers the paths that share a load."""
     rise, (low, high), uneven = slow.rise_ratio(), slow.rise_bounds(), imbalance(means.mean_a, groups)
 
     def describe(index: int, status: FindingStatus) -> Statement:
-        name, now_ohm, was_ohm = entities[index].name, float(reference.now_ohm[index]), float(reference.ohm[index])
+        name, now_ohm, was_ohm = entities[index].label, float(reference.now_ohm[index]), float(reference.ohm[index])
         week_ratio = float(rise[index])
         slowly = np.isfinite(week_ratio) and week_ratio * limits.quick_ratio > now_ohm / was_ohm
         base_ohm = float(np.exp(slow.centre[index])) if slowly else was_ohm
-        against = "its first week" if slowly else "when it was first seen"
+        against = "first week" if slowly else "baseline"
         mean_a = float(means.mean_a[index])
         power_w = float(joint_power_w(np.array(mean_a), np.array(max(now_ohm - base_ohm, 0.0))))
         ratio = now_ohm / base_ohm
         open_v, before_v = float(reference.now_v[index]), float(reference.open_v[index])
         if status is FindingStatus.CLEARED:
-            summary = f"supply path of {name} is back at {now_ohm * 1e3:.1f} mohm, {ratio:.2f} times {against}"
+            summary = f"{name} supply path back at {ohms(now_ohm)}, {multiple(ratio)} {against}"
         else:
             summary = (
-                f"supply path of {name} is at {now_ohm * 1e3:.1f} mohm, {(ratio - 1) * 100:.0f} % above {against} "
-                f"({base_ohm * 1e3:.1f} mohm), open circuit {open_v:.2f} V was {before_v:.2f} V: a joint, no supply"
-                f"{_burns(power_w, mean_a)}; the same resistance under the same swing of load would disprove it"
+                f"{name} supply path {ohms(now_ohm)}, {multiple(ratio)} {against}: ageing joint suspected"
+                f"{_heat_text(power_w, mean_a)}"
             )
         return Statement(
             severity=Severity.WARNING,
@@ -77,16 +77,16 @@ def describe_ageing(
     return describe
 
 
-def _burns(extra_w: float, mean_a: float) -> str:
-    return f", it burns {extra_w:.1f} W more at {mean_a:.0f} A" if np.isfinite(extra_w) and extra_w > 0.0 else ""
+def _heat_text(extra_w: float, mean_a: float) -> str:
+    return f" ({extra_w:.0f} W more at {mean_a:.0f} A)" if np.isfinite(extra_w) and extra_w >= 0.5 else ""
 
 
 def describe_lost(reference: Reference, branches: Branches, entities: tuple[Entity, ...], now_ns: int) -> Describe:
-    """Return what is said of a supply that went off."""
+    """Return the description of a supply that went off."""
     others_a = branches.mean_others_a()
 
     def describe(index: int, status: FindingStatus) -> Statement:
-        name, usual_a = entities[index].name, float(branches.usual_a[index])
+        name, usual_a = entities[index].label, float(branches.usual_a[index])
         now_a, before_a = float(others_a[index]), float(branches.usual_others_a[index])
         by_branch = bool(branches.since_ns[index] > 0)
         seconds = (now_ns - int(branches.since_ns[index])) / NS_PER_S if by_branch else float("nan")
@@ -95,13 +95,12 @@ def describe_lost(reference: Reference, branches: Branches, entities: tuple[Enti
             summary = f"{name} carries current again"
         elif by_branch:
             summary = (
-                f"{name} gives no current for {seconds:.1f} s, usually {usual_a:.0f} A; its siblings carry "
-                f"{now_a:.0f} A, before {before_a:.0f} A: the supply is off or cut off, not the load"
+                f"{name} carries no current for {duration(seconds)}: supply off or disconnected; "
+                f"siblings {now_a:.0f} A, before {before_a:.0f} A"
             )
         else:
             summary = (
-                f"source resistance at {name} is {ratio:.2f} times what it was, in one step: "
-                f"one of the supplies behind it is off, or a joint broke"
+                f"{name} source resistance {multiple(ratio)} in one step: one of its supplies is off, or a joint broke"
             )
         return Statement(
             severity=Severity.CRITICAL,
@@ -127,26 +126,26 @@ def describe_input_sag(
     entities: tuple[Entity, ...],
     limits: SourceResistanceLimits,
 ) -> Describe:
-    """Return what is said of mains that sag, or dip so fast that only the voltage itself tells."""
+    """Return the description of an input sag, slow or so short that only the voltage shows it."""
 
     def describe(index: int, status: FindingStatus) -> Statement:
         dips = bool(fall.fallen[index])
         now_v = float(fall.now_v[index] if dips else reference.now_v[index])
         before_v = float(fall.usual_v[index] if dips else reference.open_v[index])
         ratio, fallen_v = float(reference.ratio()[index]), before_v - now_v
-        name = entities[index].name
+        name = entities[index].label
         if status is FindingStatus.CLEARED:
             back_v = now_v if np.isfinite(now_v) else float(means.mean_v[index])
-            summary = f"voltage of {name} is back at {back_v:.2f} V"
+            summary = f"{name} voltage back at {volts(back_v)}"
         elif dips:
             summary = (
-                f"voltage of {name} fell from {before_v:.2f} to {now_v:.2f} V while the power did not rise, as on "
-                f"every supply of the node: look at the input"
+                f"{name} fell from {volts(before_v)} to {volts(now_v)} at the same power, like all supplies: "
+                "check the input"
             )
         else:
             summary = (
-                f"open-circuit voltage of {name} fell from {before_v:.2f} to {now_v:.2f} V while its source resistance "
-                f"stayed ({ratio:.2f} times), as on every supply of the node: look at the input"
+                f"{name} open-circuit voltage fell from {volts(before_v)} to {volts(now_v)}, like all supplies: "
+                "check the input"
             )
         return Statement(
             severity=Severity.WARNING,

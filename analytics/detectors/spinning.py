@@ -33,7 +33,7 @@ class Spin:
 
     @staticmethod
     def none(n_gpus: int) -> "Spin":
-        """Return what holds before the first second."""
+        """Return the state before the first second."""
         zero, unknown = np.zeros(n_gpus), np.full(n_gpus, np.nan)
         return Spin(
             high_w=unknown,

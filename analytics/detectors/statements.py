@@ -1,17 +1,18 @@
-"""How a detector says what it found: the record, and its numbers."""
+"""Findings from conditions: the record of each change, its summary and its evidence."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from analytics.detectors.condition import Changes, Conditions
 from telemetry.entities import Entity
+from telemetry.quantities import shortened
 from telemetry.records import Cause, Evidence, Finding, FindingStatus, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What is said of one entity: how bad, in which words, with which numbers."""
+    """Severity, score, summary and evidence of one finding."""
 
     severity: Severity
     score: float
@@ -23,14 +24,14 @@ Describe = Callable[[int, FindingStatus], Statement]
 
 
 def evidence(*rows: tuple[str, float, str]) -> tuple[Evidence, ...]:
-    """Return the numbers that are known: rows of name, value and unit, without those that are NaN or infinite."""
+    """Return rows of name, value and unit as evidence, without values that are NaN or infinite."""
     return tuple(
         Evidence(name=name, value=float(value), unit=unit) for name, value, unit in rows if math.isfinite(value)
     )
 
 
 def finding_id(detector: str, entity_id: str, since_ns: int) -> str:
-    """Return the id that every record of one finding carries, from what it says alone."""
+    """Return the id that every record of one finding carries."""
     return f"{detector}:{entity_id}:{since_ns}"
 
 
@@ -43,8 +44,9 @@ def findings_from(
     *,
     now_ns: int,
     describe: Describe,
-) -> Iterator[Finding]:
-    """Yield the findings of one row: the only loop over entities, and only over those with something to tell."""
+) -> tuple[Finding, ...]:
+    """Return the findings of one row; loops only over entities that changed."""
+    found: list[Finding] = []
     for status, indices in (
         (FindingStatus.RAISED, changes.raised),
         (FindingStatus.UPDATED, changes.updated),
@@ -53,16 +55,19 @@ def findings_from(
         for index in indices.tolist():
             statement = describe(index, status)
             since_ns = int(conditions.since_ns[index])
-            yield Finding(
-                id=finding_id(detector, entities[index].id, since_ns),
-                time_ns=now_ns,
-                since_ns=since_ns,
-                detector=detector,
-                cause=cause,
-                entity_id=entities[index].id,
-                status=status,
-                severity=statement.severity,
-                score=min(max(statement.score, 0.0), 1.0),
-                summary=statement.summary,
-                evidence=statement.evidence,
+            found.append(
+                Finding(
+                    id=finding_id(detector, entities[index].id, since_ns),
+                    time_ns=now_ns,
+                    since_ns=since_ns,
+                    detector=detector,
+                    cause=cause,
+                    entity_id=entities[index].id,
+                    status=status,
+                    severity=statement.severity,
+                    score=min(max(statement.score, 0.0), 1.0),
+                    summary=shortened(statement.summary),
+                    evidence=statement.evidence,
+                )
             )
+    return tuple(found)

@@ -21,6 +21,7 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # Fewer siblings have no majority.
@@ -33,7 +34,7 @@ _WORST_RATIO = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StragglerState:
-    """What is carried from row to row; arrays of shape ``(n_gpus,)``."""
+    """State between rows; arrays of shape ``(n_gpus,)``."""
 
     second: int | None
     judged: int | None
@@ -149,16 +150,15 @@ class Straggler:
             clock_mhz, theirs_mhz = float(state.clock_mhz[index]), float(others_mhz[index])
             slow = clock_mhz < self.limits.clock_ratio * theirs_mhz
             why = (
-                f"its clock is {clock_mhz:.0f} MHz and theirs {theirs_mhz:.0f} MHz"
+                f"clock {clock_mhz:.0f} MHz, siblings {theirs_mhz:.0f} MHz"
                 if slow
-                else ("its clock is like theirs: more work, slower memory or a slower host")
+                else "same clock, so more work, slower memory or host"
             )
-            name = entities[index].name
+            name = entities[index].label
             summary = (
-                f"{name} holds up its siblings: it computes while they wait for {late:.0%} of the time, and waits "
-                f"while they compute for {early:.0%}; {why}"
+                f"{name} holds up its siblings {percent(late)} of the time: {why}"
                 if status is not FindingStatus.CLEARED
-                else f"{name} keeps step with its siblings again"
+                else f"{name} keeps pace with its siblings again"
             )
             return Statement(
                 severity=Severity.WARNING,
@@ -174,10 +174,8 @@ class Straggler:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.STRAGGLER, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.STRAGGLER, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
 

@@ -17,7 +17,7 @@ class Presence:
 
     @staticmethod
     def never(n_entities: int) -> "Presence":
-        """Return what holds before the first row."""
+        """Return the state before the first row."""
         return Presence(answered=np.zeros(n_entities, dtype=np.bool_), silent=np.ones(n_entities, dtype=np.bool_))
 
     def after(self, silent: MaskArray) -> "Presence":

@@ -25,6 +25,7 @@ from physics.supply_headroom import TRANSIENT_OHM, Path, predict
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import multiple, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # heuristic: two rows in a row over the trip level, as a trip takes some milliseconds and one row may be a glitch.
@@ -63,7 +64,7 @@ class Load:
 
     @staticmethod
     def none(size: int) -> "Load":
-        """Return what holds before the first row."""
+        """Return the state before the first row."""
         high, low = np.full(size, np.inf), np.full(size, -np.inf)
         zero, unknown = np.zeros(size), np.full(size, np.nan)
         return Load(
@@ -85,7 +86,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SupplyHeadroomState:
-    """What is carried from row to row."""
+    """State between rows."""
 
     last_ns: int | None
     judged_ns: int | None
@@ -247,12 +248,12 @@ class SupplyHeadroom:
         stepping = cause is Cause.SYNCHRONOUS_OVERLOAD
 
         def describe(index: int, status: FindingStatus) -> Statement:
-            return _describe(state, self.limits, entities[index].name, index, status, stepping=stepping)
+            return _describe(state, self.limits, entities[index].label, index, status, stepping=stepping)
 
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if stepping else f"{self.name}.{cause.value}"
         conditions = state.stepping if stepping else state.overload
-        return tuple(findings_from(name, cause, entities, conditions, changes, now_ns=now_ns, describe=describe))
+        return findings_from(name, cause, entities, conditions, changes, now_ns=now_ns, describe=describe)
 
 
 def _extremes(load: Load, voltage_v: FloatArray, current_a: FloatArray, lowest_v: FloatArray, used: MaskArray) -> Load:
@@ -284,19 +285,17 @@ def _describe(
         float(reference.ratio()[index]),
         _worst(state, index, high_a=high_a, low_a=low_a, limits=limits),
     )
-    sound = f"its source resistance is {ratio:.2f} times what it was" if np.isfinite(ratio) else "path not known yet"
+    path = f"path {multiple(ratio)} baseline" if np.isfinite(ratio) else "path not known yet"
+    size = f", sized for {size_w:.0f} W" if np.isfinite(size_w) else ""
     if status is FindingStatus.CLEARED:
-        summary = f"{name} carries no more than it was chosen for: peak {peak_w:.0f} W, lowest {lowest_v:.2f} V"
+        summary = f"{name} load within its size again: peak {peak_w:.0f} W, lowest {volts(lowest_v)}"
     elif stepping:
         summary = (
-            f"steps of the load take {name} from {low_a:.0f} to {high_a:.0f} A, peak {peak_w:.0f} W of {size_w:.0f} W "
-            f"it was chosen for, down to {lowest_v:.2f} V; {sound}: the load, not the path"
+            f"{name} load steps {low_a:.0f} to {high_a:.0f} A peak at {peak_w:.0f} W{size}, "
+            f"down to {volts(lowest_v)}; {path}"
         )
     else:
-        summary = (
-            f"{name} carries {peak_w:.0f} W of {size_w:.0f} W it was chosen for, down to {lowest_v:.2f} V; {sound}: "
-            f"more load than supply"
-        )
+        summary = f"{name} overloaded: {peak_w:.0f} W{size}, down to {volts(lowest_v)}; {path}"
     over = peak_w / size_w - 1.0 if np.isfinite(size_w) else 0.0
     return Statement(
         severity=Severity.WARNING if stepping else Severity.CRITICAL,

@@ -24,6 +24,7 @@ from analytics.supply.stillness import Stillness
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _LONGEST_STEP_NS = 60 * NS_PER_S
@@ -52,7 +53,7 @@ _FAULTS = tuple(Fault)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SupplyPlausibilityState:
-    """What is carried from row to row.
+    """State between rows.
 
     `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `Fault`. `usual_v` and `usual_a` are the
     spreads of the block in which both moved most, fading. `fitted` says whether the pair has ever fitted; `mismatch` is
@@ -197,10 +198,8 @@ class SupplyPlausibility:
         def describe(index: int, status: FindingStatus) -> Statement:
             return self._describe(state, index, status, now_ns, entities[index])
 
-        return tuple(
-            findings_from(
-                self.name, Cause.SENSOR_FAULT, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.SENSOR_FAULT, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
     def _describe(
@@ -215,24 +214,21 @@ class SupplyPlausibility:
         correlation, mismatch = float(state.correlation[index]), float(state.mismatch[index])
         match fault:
             case Fault.VOLTAGE_STUCK:
-                words = f"voltage repeats {mean_v:.3f} V to the last bit while the current moves by {spread_a:.1f} A"
+                text = f"voltage repeats {mean_v:.3f} V exactly while the current varies by {spread_a:.1f} A"
             case Fault.CURRENT_STUCK:
-                words = f"current repeats {mean_a:.2f} A to the last bit while the voltage moves by {spread_v:.3f} V"
+                text = f"current repeats {mean_a:.2f} A exactly while the voltage varies by {spread_v:.3f} V"
             case Fault.SKEWED:
-                words = (
-                    f"voltage and current are no longer taken together: r = {correlation:.2f} and better one sample "
-                    f"away, it was below -0.90"
-                )
+                text = f"voltage and current no longer taken together (r = {correlation:.2f}, below -0.90 before)"
             case Fault.POWER:
-                words = f"power differs from voltage times current by {mismatch * 100:.0f} %, two meters may by 5 %"
+                text = f"power differs from voltage times current by {percent(mismatch)}, at most 5 % expected"
             case None:
-                words = "readings agree again"
+                text = "readings agree again"
         if status is FindingStatus.CLEARED:
-            words = "readings agree again"
+            text = "readings agree again"
         return Statement(
             severity=Severity.WARNING,
             score=0.5 if fault is not Fault.POWER else abs(mismatch) / (4 * self.limits.power_ratio),
-            summary=f"sensors of {entity.name}: {words}",
+            summary=f"{entity.label} sensors: {text}",
             evidence=evidence(
                 ("voltage_v", mean_v, "V"),
                 ("voltage_spread_v", spread_v, "V"),
@@ -241,7 +237,7 @@ class SupplyPlausibility:
                 ("current_spread_a", spread_a, "A"),
                 ("correlation", correlation, ""),
                 ("power_mismatch_ratio", mismatch, "ratio"),
-                ("duration_s", (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S, "s"),
+                ("duration_s", state.conditions.lasted_s(index, now_ns), "s"),
             ),
         )
 

@@ -16,12 +16,13 @@ from physics.heat_sink import SINK_S
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ThermalMarginState:
-    """What is carried from row to row; arrays of shape ``(n_gpus,)``.
+    """State between rows; arrays of shape ``(n_gpus,)``.
 
     `least_c` is the smallest margin since the condition began, infinite before.
     """
@@ -102,21 +103,21 @@ class ThermalMargin:
         slowdown_c: FloatArray,
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            least_c, name = float(state.least_c[index]), entities[index].name
+            least_c, name = float(state.least_c[index]), entities[index].label
             here_c, limit_c = float(temp_c[index]), float(slowdown_c[index])
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            seconds = state.conditions.lasted_s(index, now_ns)
             to_limit_s = time_to_limit_s(
                 temp_c=here_c,
                 drift_c_per_s=float(state.climb.slope_c_per_s()[index]),
                 limit_c=limit_c,
                 slow_s=SINK_S,
             )
-            there = "" if to_limit_s is None else f", there in about {to_limit_s:.0f} s as it climbs now"
+            there = "" if to_limit_s is None else f"; reached in {duration(to_limit_s)} as it climbs now"
             summary = (
-                f"{name} is at {here_c:.0f} °C, {limit_c - here_c:.0f} K below its slowdown temperature of "
-                f"{limit_c:.0f} °C, for {seconds:.0f} s{there}"
+                f"{name} at {here_c:.0f} °C, {limit_c - here_c:.0f} K below slowdown ({limit_c:.0f} °C) "
+                f"for {duration(seconds)}{there}"
                 if status is not FindingStatus.CLEARED
-                else f"{name} is back at {here_c:.0f} °C, {limit_c - here_c:.0f} K below its slowdown temperature"
+                else f"{name} back at {here_c:.0f} °C, {limit_c - here_c:.0f} K below slowdown ({limit_c:.0f} °C)"
             )
             return Statement(
                 severity=Severity.CRITICAL if least_c <= self.limits.critical_below_c else Severity.WARNING,
@@ -134,8 +135,6 @@ class ThermalMargin:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.THERMAL_MARGIN, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.THERMAL_MARGIN, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )

@@ -18,7 +18,7 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge, rep
 from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.statements import Statement, findings_from
-from analytics.detectors.thermal_resistance_summary import Subject, WindowReadings, describe
+from analytics.detectors.thermal_resistance_summary import ThermalStatus, WindowReadings, describe
 from analytics.heat import past as own_past
 from analytics.heat import slots
 from analytics.heat.comparison import (
@@ -55,7 +55,7 @@ _SLOT_DOUBT = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ThermalResistanceState:
-    """What is carried from row to row, each array of shape ``(n_gpus,)``.
+    """State between rows, each array of shape ``(n_gpus,)``.
 
     `judged` is the newest window under load, `limit_w` the newest power limit, `idle_c` the temperature when the GPU
     was last seen idle, at `idle_ns`; `constant` marks findings that were told as warm air at the slot.
@@ -285,11 +285,11 @@ class ThermalResistance:
             return ()
         share = grown_share(state.shape)
 
-        def said(index: int, status: FindingStatus) -> Statement:
-            subject = Subject(
+        def described(index: int, status: FindingStatus) -> Statement:
+            subject = ThermalStatus(
                 entity=entities[index],
                 status=status,
-                seconds=(now_ns - int(state.conditions.since_ns[index])) / NS_PER_S,
+                seconds=state.conditions.lasted_s(index, now_ns),
                 alone=bool(alone[index]),
                 grown_share=float(share[index]),
                 constant=bool(state.constant[index]),
@@ -306,6 +306,6 @@ class ThermalResistance:
                 cleared=changes.cleared[mask[changes.cleared]],
             )
             found.extend(
-                findings_from(self.name, cause, entities, state.conditions, part, now_ns=now_ns, describe=said)
+                findings_from(self.name, cause, entities, state.conditions, part, now_ns=now_ns, describe=described)
             )
         return tuple(found)

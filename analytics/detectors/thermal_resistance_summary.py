@@ -1,4 +1,4 @@
-"""What the thermal resistance of a GPU says, in words and numbers that a person can check."""
+"""Summaries and evidence of the `thermal_resistance` detector."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ _GROWS_ABOVE = 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """One GPU in the newest window under load."""
+    """Readings of one GPU in the newest window under load."""
 
     power_w: float
     felt_w: float
@@ -30,7 +30,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowReadings:
-    """The newest window under load of every GPU, each array of shape ``(n_gpus,)``; `normal_c` the normal rise."""
+    """Readings of every GPU in its newest window under load, shape ``(n_gpus,)``; `normal_c` is the normal rise."""
 
     power_w: FloatArray
     felt_w: FloatArray
@@ -42,7 +42,7 @@ class WindowReadings:
 
     @staticmethod
     def nothing(n_gpus: int) -> "WindowReadings":
-        """Return what is known before the first window."""
+        """Return the values before the first window, all NaN."""
         nan = np.full(n_gpus, np.nan)
         return WindowReadings(
             power_w=nan.copy(),
@@ -55,7 +55,7 @@ class WindowReadings:
         )
 
     def renewed(self, compared: Comparison, normal_c: FloatArray, *, where: MaskArray) -> "WindowReadings":
-        """Take a window over where it tells."""
+        """Return the readings with those of a window where it has some."""
         return WindowReadings(
             power_w=np.where(where, compared.power_w, self.power_w),
             felt_w=np.where(where, compared.felt_w, self.felt_w),
@@ -67,7 +67,7 @@ class WindowReadings:
         )
 
     def of(self, index: int) -> Numbers:
-        """Return one GPU."""
+        """Return the readings of one GPU."""
         return Numbers(
             power_w=float(self.power_w[index]),
             felt_w=float(self.felt_w[index]),
@@ -80,8 +80,8 @@ class WindowReadings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """Whom it is said of, and how the finding stands; `alone` without siblings, `quick` and `slow` the ratios."""
+class ThermalStatus:
+    """One GPU and its finding; `alone` means without siblings, `quick` and `slow` are the excess ratios."""
 
     entity: Entity
     status: FindingStatus
@@ -93,17 +93,17 @@ class Subject:
     slow: float
 
 
-def describe(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Statement:
+def describe(subject: ThermalStatus, now: Numbers, limits: ThermalResistanceLimits) -> Statement:
     """Return the statement on one GPU."""
     excess_c = now.rise_c - now.normal_c
-    against = "its own past" if subject.alone else "its siblings and its slot"
+    name, power = subject.entity.label, f"{now.power_w:.0f} W"
     if subject.status is FindingStatus.CLEARED:
-        summary = f"{subject.entity.name} is as warm as {against} lets expect at its {now.power_w:.0f} W"
+        summary = f"{name} as warm as expected at {power}"
     else:
+        against = "in its own past" if subject.alone else "expected"
         summary = (
-            f"{subject.entity.name} is {excess_c:.1f} K hotter than {against} lets expect at its {now.power_w:.0f} W: "
-            f"thermal resistance {1e3 * now.rise_c / now.felt_w:.0f} K/kW, normal is "
-            f"{1e3 * now.normal_c / now.felt_w:.0f} K/kW; {_shape_in_words(subject)}"
+            f"{name} {excess_c:.1f} K hotter than {against} at {power} ({1e3 * now.rise_c / now.felt_w:.0f} K/kW, "
+            f"normal {1e3 * now.normal_c / now.felt_w:.0f}): {_cause_text(subject)}"
         )
     return Statement(
         severity=_severity(subject, limits),
@@ -128,7 +128,7 @@ def describe(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) ->
     )
 
 
-def _severity(subject: Subject, limits: ThermalResistanceLimits) -> Severity:
+def _severity(subject: ThermalStatus, limits: ThermalResistanceLimits) -> Severity:
     if subject.quick > limits.severe_ratio and not subject.constant:
         return Severity.CRITICAL
     if subject.quick > (limits.alone_ratio if subject.alone else limits.warn_ratio):
@@ -136,11 +136,9 @@ def _severity(subject: Subject, limits: ThermalResistanceLimits) -> Severity:
     return Severity.INFO
 
 
-def _shape_in_words(subject: Subject) -> str:
+def _cause_text(subject: ThermalStatus) -> str:
     if subject.constant:
-        return "the excess hardly grows with power: warm air at its slot, not its interface"
+        return "warm air at its slot"
     if subject.grown_share > _GROWS_ABOVE:
-        return "the excess grows with power, as a bad interface lets it"
-    if subject.alone:
-        return "it has no two siblings, so its air may be the cause as well; check the inlet and the fans"
-    return "if it is as much hotter when idle, it is warm air at its slot and not its interface"
+        return "thermal interface suspected"
+    return "check inlet and fans too" if subject.alone else "thermal interface or slot air"

@@ -7,9 +7,9 @@ import numpy as np
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.heat_limits import WarmInletLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
-from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # Air that enters a node beyond this is a broken probe, or degrees Fahrenheit: nothing would run in it. ASHRAE's widest
@@ -19,7 +19,7 @@ _IMPLAUSIBLE_ABOVE_C = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WarmInletState:
-    """What is carried from row to row; `highest_c` since the condition began, of shape ``(n_nodes,)``."""
+    """State between rows; `highest_c` since the condition began, of shape ``(n_nodes,)``."""
 
     last_ns: int | None
     conditions: Conditions
@@ -85,13 +85,12 @@ class WarmInlet:
         limits = self.limits
 
         def describe(index: int, status: FindingStatus) -> Statement:
-            name, here_c, highest_c = entities[index].name, float(inlet_c[index]), float(state.highest_c[index])
-            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            name, here_c, highest_c = entities[index].label, float(inlet_c[index]), float(state.highest_c[index])
+            seconds = state.conditions.lasted_s(index, now_ns)
             summary = (
-                f"the air that {name} takes in is back at {here_c:.1f} °C, was {highest_c:.1f} °C"
+                f"{name} inlet air back at {here_c:.1f} °C, was {highest_c:.1f} °C"
                 if status is FindingStatus.CLEARED
-                else f"the air that {name} takes in has {here_c:.1f} °C for {seconds:.0f} s, {limits.set_c:g} °C is "
-                "allowed; if the GPUs did not warm with it, it is the probe"
+                else f"{name} inlet air {here_c:.1f} °C for {duration(seconds)}, limit {limits.set_c:g} °C"
             )
             return Statement(
                 severity=Severity.CRITICAL if highest_c > limits.critical_c else Severity.WARNING,
@@ -105,8 +104,6 @@ class WarmInlet:
                 ),
             )
 
-        return tuple(
-            findings_from(
-                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
-            )
+        return findings_from(
+            self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )

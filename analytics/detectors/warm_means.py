@@ -31,7 +31,7 @@ class WarmMeans:
 
     @staticmethod
     def empty(n_gpus: int) -> "WarmMeans":
-        """Return what holds before the first row."""
+        """Return the state before the first row."""
         return WarmMeans(
             last_ns=None,
             temp_c=np.full(n_gpus, np.nan),

@@ -21,7 +21,7 @@ class Sense:
     """One signal: what people call it, its unit, and one step, as a share of the value where `is_ratio`."""
 
     signal: str
-    words: str
+    label: str
     unit: str
     step: float
     is_ratio: bool = False
@@ -44,12 +44,12 @@ class Sense:
 SENSES: Mapping[str, Sense] = {
     one.signal: one
     for one in (
-        Sense(signal="power_w", words="power", unit="W", step=0.02, is_ratio=True),
-        Sense(signal="sm_clock_mhz", words="clock", unit="MHz", step=0.01, is_ratio=True),
-        Sense(signal="gpu_temp_c", words="temperature", unit="°C", step=1.0),
-        Sense(signal="hbm_temp_c", words="memory temperature", unit="°C", step=1.0),
-        Sense(signal="gpu_util_ratio", words="utilisation", unit="", step=0.05),
-        Sense(signal="mem_util_ratio", words="memory utilisation", unit="", step=0.05),
+        Sense(signal="power_w", label="power", unit="W", step=0.02, is_ratio=True),
+        Sense(signal="sm_clock_mhz", label="clock", unit="MHz", step=0.01, is_ratio=True),
+        Sense(signal="gpu_temp_c", label="temperature", unit="°C", step=1.0),
+        Sense(signal="hbm_temp_c", label="memory temperature", unit="°C", step=1.0),
+        Sense(signal="gpu_util_ratio", label="utilisation", unit="", step=0.05),
+        Sense(signal="mem_util_ratio", label="memory utilisation", unit="", step=0.05),
     )
 }
 

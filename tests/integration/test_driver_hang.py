@@ -43,12 +43,12 @@ def state_of(node: Node, name: str) -> str:
     return next((f"{one['state']} {one['detail']}" for one in collectors if one["name"] == name), "")
 
 
-def said(node: Node, words: str) -> bool:
-    return any(words in line for line in node.said)
+def output(node: Node, text: str) -> bool:
+    return any(text in line for line in node.output)
 
 
-def times_told(node: Node, words: str) -> int:
-    return sum(words in event["message"] for event in node.api("events?limit=200"))
+def times_reported(node: Node, text: str) -> int:
+    return sum(text in event["message"] for event in node.api("events?limit=200"))
 
 
 def test_sampling_goes_on_without_a_driver_that_hangs_and_with_it_once_it_is_back(tmp_path: Path) -> None:
@@ -58,11 +58,11 @@ def test_sampling_goes_on_without_a_driver_that_hangs_and_with_it_once_it_is_bac
     clock = SystemClock()
     options = ("--simulate", "v100x4", "--config", str(tmp_path / "config.yaml"))
     with node_up(tmp_path / "data", *options) as node:
-        node.until(lambda: said(node, "page: "), what="the page's address")
+        node.until(lambda: output(node, "page: "), what="the page's address")
         node.until(lambda: state_of(node, "gpu_fast").startswith("working"), what="the GPUs are read")
         with driver_that_hangs(node):
             hung_s = clock.monotonic_s()
-            node.until(lambda: said(node, "exited with status 7"), what="the process gives the driver up")
+            node.until(lambda: output(node, "exited with status 7"), what="the process gives the driver up")
             node.until(
                 lambda: "driver does not answer" in state_of(node, "gpu_fast"),
                 what="another does without it",
@@ -71,15 +71,15 @@ def test_sampling_goes_on_without_a_driver_that_hangs_and_with_it_once_it_is_bac
             for other in ("supply", "gpu_bus"):
                 node.until(lambda: state_of(node, other).startswith("working"), what=other)  # noqa: B023 -- called in this turn alone
             incident = node.line(type="incident", state="open")
-            assert "no reading of power_w" in incident["summary"]
+            assert "no power_w" in incident["summary"]
         back_s = clock.monotonic_s()
-        node.until(lambda: said(node, "exited with status 8"), what="the driver answers")
+        node.until(lambda: output(node, "exited with status 8"), what="the driver answers")
         node.until(lambda: state_of(node, "gpu_fast").startswith("working"), what="the GPUs are read again")
         again_s = clock.monotonic_s() - back_s
         logger.info("without the driver after %.1f s, with it %.1f s after it was back", without_s, again_s)
-        told = ("Collector gpu_fast is hung", "GPUs are not read", "The GPU driver answers again")
-        node.until(lambda: all(times_told(node, words) for words in told), what="the events are on the page")
-        assert [times_told(node, words) for words in told] == [1, 1, 1]
+        reported = ("Collector gpu_fast is hung", "GPUs are not read", "The GPU driver answers again")
+        node.until(lambda: all(times_reported(node, text) for text in reported), what="the events are on the page")
+        assert [times_reported(node, text) for text in reported] == [1, 1, 1]
         node.end()
         assert node.lines[-1]["restarts"] == 2
         assert node.leftovers() == []

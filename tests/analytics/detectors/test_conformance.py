@@ -1,4 +1,4 @@
-"""What every detector must keep to, over the visible tuple."""
+"""Conformance of every detector of the visible tuple."""
 
 import functools
 import pickle
@@ -15,12 +15,14 @@ from analytics.detectors.limits import DetectorLimits
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame
+from telemetry.quantities import SUMMARY_LENGTH
 from telemetry.records import EventKind, Finding
 from telemetry.signals import signals_of
 from tests.analytics.detectors import bus_scenes, heat_scenes, novelty_scenes, supply_scenes
 from tests.analytics.scenes import START_NS, event_of, fleet_of, frame_of, gpu, node_of, supply
 
 ALL = tuple(build(DetectorLimits()) for build in DETECTORS)
+NOT_IN_SUMMARIES = frozenset({"mohm", "ohm", "tells", "told", "says", "said", "hears", "heard", "disprove", "anew"})
 by_name = pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 TOPOLOGY = node_of(4, 2)
 # Scenes of detectors to which the common table says nothing: 400 rows of the entities in `MEMBERS`.
@@ -75,15 +77,26 @@ def run(detector: AnyDetector, *frames: Frame, topology: Topology = TOPOLOGY) ->
 
 
 @functools.cache
-def told_at_once(name: str, seed: int) -> tuple[Finding, ...]:
-    """Return what a detector finds in its whole scene: several tests hold theirs against it."""
+def findings_at_once(name: str, seed: int) -> tuple[Finding, ...]:
+    """Return the findings of a detector over its whole scene in one frame; cached for several tests."""
     detector = next(one for one in ALL if one.name == name)
     return run(detector, scene(detector, seed=seed))[1]
 
 
 @by_name
 def test_it_has_something_to_state_about_an_eventful_table(detector: AnyDetector) -> None:
-    assert any(told_at_once(detector.name, seed) for seed in range(20))
+    assert any(findings_at_once(detector.name, seed) for seed in range(20))
+
+
+@by_name
+def test_every_summary_is_short_whole_and_in_plain_words(detector: AnyDetector) -> None:
+    for seed in range(20):
+        for finding in findings_at_once(detector.name, seed):
+            words = frozenset(re.findall(r"[a-z]+", finding.summary.lower()))
+            assert len(finding.summary) <= SUMMARY_LENGTH
+            assert "…" not in finding.summary, f"cut: {finding.summary}"
+            assert not words & NOT_IN_SUMMARIES, finding.summary
+            assert not re.search(r"gpu\d|psu\d|nan|\binf\b", finding.summary), finding.summary
 
 
 @by_name
@@ -102,7 +115,7 @@ def test_no_input_is_mutated(detector: AnyDetector) -> None:
 def test_a_frame_in_two_parts_returns_the_findings_of_one(detector: AnyDetector, cut: int) -> None:
     for seed in range(5):
         frame = scene(detector, seed=seed)
-        assert run(detector, frame.rows(0, cut), frame.rows(cut, 400))[1] == told_at_once(detector.name, seed)
+        assert run(detector, frame.rows(0, cut), frame.rows(cut, 400))[1] == findings_at_once(detector.name, seed)
 
 
 @by_name
@@ -124,7 +137,7 @@ def test_the_order_of_entities_does_not_matter(detector: AnyDetector) -> None:
             values=frame.values[:, ::-1],
             fresh=frame.fresh[:, ::-1],
         )
-        assert sorted(map(repr, run(detector, turned)[1])) == sorted(map(repr, told_at_once(detector.name, seed)))
+        assert sorted(map(repr, run(detector, turned)[1])) == sorted(map(repr, findings_at_once(detector.name, seed)))
 
 
 @by_name
@@ -138,7 +151,7 @@ def test_nan_everywhere_is_silent(detector: AnyDetector) -> None:
 def test_each_finding_is_raised_before_it_is_updated_and_cleared_at_most_once(detector: AnyDetector) -> None:
     for seed in range(5):
         lives: dict[str, str] = {}
-        for finding in told_at_once(detector.name, seed):
+        for finding in findings_at_once(detector.name, seed):
             lives[finding.id] = lives.get(finding.id, "") + finding.status[0]
             assert 0.0 <= finding.score <= 1.0
             assert all(np.isfinite(item.value) for item in finding.evidence)

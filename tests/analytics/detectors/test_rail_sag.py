@@ -119,18 +119,18 @@ def test_the_source_estimate_stands_in_the_evidence_and_in_the_words() -> None:
     correlation = last.number("correlation")
     assert correlation is not None
     assert correlation < -0.9
-    assert "source resistance 13.9 mohm" in last.summary
+    assert "path 13.9 mΩ" in last.summary
 
 
 def test_a_dip_states_whether_the_load_stepped_up_with_it() -> None:
     amps = np.concatenate([np.full(100, 30.0), np.full(10, 70.0)])
     stepped = run(rail(12.2 - 0.013 * amps, amps))[-1]
     assert stepped.number("step_a") == pytest.approx(40.0)
-    assert "1 dip in under 0.1 s with a load step of 40 A; " in stepped.summary
+    assert "1 dip in under 0.1 s at a load step of 40 A, " in stepped.summary
     volts = np.concatenate([np.full(100, 12.0), np.full(10, 11.29)])
     alone = run(rail(volts, np.full(110, 30.0)))[-1]
     assert alone.number("step_a") == pytest.approx(0.0)
-    assert " without a load step; " in alone.summary
+    assert " without load step, " in alone.summary
     blind = run(rail(volts))[-1]
     assert blind.number("step_a") is None
     assert "load step" not in blind.summary
@@ -147,7 +147,7 @@ def test_the_load_step_is_that_of_the_deepest_dip() -> None:
 def test_without_a_current_the_sag_is_reported_and_the_source_is_stated_to_be_unknown() -> None:
     last = run(rail(training_load(3.0, low=12.0, high=11.30)))[-1]
     assert last.number("source_resistance_ohm") is None
-    assert "not known" in last.summary
+    assert "path unknown" in last.summary
 
 
 def test_levels_in_the_wrong_order_are_refused() -> None:
@@ -157,5 +157,5 @@ def test_levels_in_the_wrong_order_are_refused() -> None:
 
 def test_summary_reads_as_a_sentence_of_numbers() -> None:
     summary = run(rail(training_load(12.0, low=12.0, high=11.31)))[-1].summary
-    assert summary.startswith("12 V at psu0 under load down to 11.31 V, limit 11.40 V, ")
+    assert summary.startswith("PSU 0 sags to 11.31 V, limit 11.40 V: ")
     assert " dips in " in summary

@@ -24,7 +24,7 @@ def test_a_rank_that_computes_while_the_others_wait_is_reported_with_its_clock()
             ("gpu:GPU-0", Cause.STRAGGLER, Severity.WARNING)
         ]
         assert findings[0].number("late_ratio") == pytest.approx(0.2, abs=0.05)
-        assert "its clock is 1005 MHz and theirs 1400 MHz" in findings[0].summary
+        assert "clock 1005 MHz, siblings 1400 MHz" in findings[0].summary
 
 
 def test_ranks_in_step_are_silent() -> None:
