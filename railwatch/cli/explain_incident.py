@@ -1,7 +1,7 @@
 """``railwatch explain incident``: timeline, likely causes, actions and next checks of one incident."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from railwatch.cli.incident_lookup import find_incident
 from railwatch.cli.incident_plot import Around, frames_around, plot
 from railwatch.cli.printing import SEVERITY_STYLE, print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, data_dir_of, names_of_run, open_records
+from railwatch.operator.action_groups import capped_gpus
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_context import SampleEvidence, sample_evidence
 from railwatch.operator.incident_story import (
@@ -74,7 +75,7 @@ def incident(
             store.close()
         around, names = folder / "store", names_of_run(folder)
     story = story_of_incident(found, records, names)
-    samples = _sample_evidence(found, around)
+    samples = _sample_evidence(found, around, capped_gpus(records))
     if plot_file is not None:
         plot(found, around, plot_file)
     if as_json:
@@ -104,7 +105,7 @@ def _records_of(read: Recording, incident_id: str, config_file: Path | None) -> 
     return replay
 
 
-def _sample_evidence(found: Incident, around: Around) -> SampleEvidence:
+def _sample_evidence(found: Incident, around: Around, capped: Collection[str]) -> SampleEvidence:
     """Return what the samples show; empty if none are kept here, since a server may have them."""
     end_ns = (found.closed_ns or found.time_ns) + _MARGIN_NS
     try:
@@ -117,7 +118,7 @@ def _sample_evidence(found: Incident, around: Around) -> SampleEvidence:
         specs = {frame.spec.name: frame.spec for frame in frames}
         node = next((one for spec in specs.values() for one in spec.entities if one.kind is EntityKind.NODE), NODE)
         topology = topology_of(node, list(specs.values()))
-    return sample_evidence(found, frames, topology)
+    return sample_evidence(found, frames, topology, capped=capped)
 
 
 def _print(story: IncidentStory, samples: SampleEvidence, names: EntityNames) -> None:

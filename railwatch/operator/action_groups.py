@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agent.guard.foresight import ahead_of
 from telemetry.clock import iso_utc
 from telemetry.knobs import KnobKind
-from telemetry.records import IN_FORCE, Action, ActionState
+from telemetry.records import IN_FORCE, Action, ActionState, Record
 
 _FAILED = (ActionState.FAILED, ActionState.REFUSED)
 _LABELS = {KnobKind.CLOCK: "clock cap", KnobKind.POWER: "power cap", KnobKind.FAN: "fan speed"}
@@ -69,6 +69,12 @@ def group_actions(changes: Iterable[Action]) -> tuple[ActionGroup, ...]:
     for change in sorted(changes, key=lambda one: one.time_ns):
         groups.setdefault((change.incident_id, change.knob), []).append(change)
     return tuple(ActionGroup(incident_id=key[0], steps=_steps(found)) for key, found in groups.items())
+
+
+def capped_gpus(records: Iterable[Record]) -> frozenset[str]:
+    """Return the ids of the GPUs that had a clock cap of railwatch in force."""
+    changes = (one for one in records if isinstance(one, Action) and one.knob_kind is KnobKind.CLOCK)
+    return frozenset(one.entity_id for one in changes if one.state in IN_FORCE)
 
 
 def knob_label(action: Action) -> str:

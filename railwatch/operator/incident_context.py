@@ -1,29 +1,32 @@
-"""What samples around an incident say beside its findings: who led, where the clocks went, what could prove more."""
+"""Evidence in the samples around an incident: which signal moved first, what held the clocks, what to try."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.clock_accounting import account_text, clock_account
+from analytics.clock_accounting import Reason, account_text, clock_account
 from analytics.connectivity import Kinship
 from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, pick_gpu, plan_dither
 from analytics.connectivity.lagged import LagLink, lag_links, max_lag
 from analytics.incidents.families import ELECTRICAL, family_of
+from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.records import Incident
 from telemetry.store.merge import merge_frames
 
-# What is compared: a supply's voltage with the power of the GPUs that hang on it.
+# Periods on which the voltage of a supply is compared with the power of its GPUs.
 _FAST_S, _SLOW_S = 0.1, 1.0
-_MOST_LEADS, _MOST_GPUS = 4, 4
-# Heuristic: weaker links explain less than a tenth of what moves.
+_MOST_LEADS, _MOST_LINES = 4, 4
+# Reason shown for set clocks of a GPU that railwatch capped.
+OWN_CAP = "railwatch clock cap"
+# heuristic: weaker links explain less than a tenth of the variance.
 _LEAST_CORRELATION = 0.3
-_SEED = 1  # of the shifts that chance is told by: the same recording gives the same words
-# Heuristic: an answer surer than this needs no experiment.
+_SEED = 1  # of the random shifts of the significance test: a recording always has the same result
+# heuristic: a more probable cause needs no experiment.
 _SURE = 0.9
 _CLOCKS = (
     "power_w",
@@ -41,10 +44,10 @@ _CLOCKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleEvidence:
-    """Sentences; each part is empty where the samples say nothing of it.
+    """Sentences; a part is empty if the samples have no evidence for it.
 
-    `leads` tells which series followed which, `clocks` where the clocks of the GPUs concerned went, `offered` which
-    experiment a person could allow.
+    `leads` name which series followed which, `clocks` what held the clocks of the affected GPUs, `offered` an
+    experiment that an operator could run.
     """
 
     leads: tuple[str, ...] = ()
@@ -52,17 +55,19 @@ class SampleEvidence:
     offered: tuple[str, ...] = ()
 
 
-def sample_evidence(incident: Incident, frames: Sequence[Frame], topology: Topology) -> SampleEvidence:
-    """Return what the samples of the time around an incident say."""
+def sample_evidence(
+    incident: Incident, frames: Sequence[Frame], topology: Topology, *, capped: Collection[str] = ()
+) -> SampleEvidence:
+    """Return the evidence in the samples around an incident; `capped` are the GPUs that railwatch capped."""
     return SampleEvidence(
         leads=_leads(incident, frames, topology),
-        clocks=_clocks(incident, frames),
+        clocks=_clocks(incident, frames, capped),
         offered=_offered(incident, frames, topology),
     )
 
 
 def gpu_frame(frames: Sequence[Frame]) -> Frame | None:
-    """Return one frame of the GPUs with what an account of their clocks needs; None where there is nothing of it."""
+    """Return one frame of the GPUs with the signals of clock accounting; None if there are none."""
     there = {name for one in frames if one.spec.kind is EntityKind.GPU for name in one.spec.signals}
     signals = tuple(name for name in _CLOCKS if name in there)
     if not {"throttle_reasons", "sm_clock_mhz"} & set(signals):
@@ -71,7 +76,7 @@ def gpu_frame(frames: Sequence[Frame]) -> Frame | None:
 
 
 def _held(kind: EntityKind, signals: Sequence[str], frames: Sequence[Frame]) -> Frame:
-    """Return one frame of several with each value held until the next one, or until there was none any more."""
+    """Return several frames as one, with each value held until the next one or until it became absent."""
     frame = merge_frames(kind, signals, [*_marked(frames)])
     known = ~np.isnan(frame.values)
     last = np.maximum.accumulate(np.where(known, np.arange(len(frame))[:, np.newaxis, np.newaxis], -1), axis=0)
@@ -80,7 +85,7 @@ def _held(kind: EntityKind, signals: Sequence[str], frames: Sequence[Frame]) -> 
 
 
 def _marked(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """Yield the frames with infinity where a value became absent: merging takes NaN for what a table does not say."""
+    """Yield the frames with infinity where a value became absent: for merging, NaN means not in this table."""
     last: dict[TableSpec, FloatArray] = {}
     for one in frames:
         if not len(one):
@@ -91,15 +96,22 @@ def _marked(frames: Sequence[Frame]) -> Iterator[Frame]:
         yield replace(one, values=np.where(ended, np.inf, one.values), fresh=one.fresh | ended)
 
 
-def _clocks(incident: Incident, frames: Sequence[Frame]) -> tuple[str, ...]:
+def _clocks(incident: Incident, frames: Sequence[Frame], capped: Collection[str]) -> tuple[str, ...]:
     frame = gpu_frame(frames)
     if frame is None or len(frame) < 2:
         return ()
     account = clock_account(frame)
     concerned = {incident.entity_id, *incident.affected}
     own = [place for place, entity in enumerate(frame.spec.entities) if entity.id in concerned]
-    places = own or list(range(len(frame.spec.entities)))
-    return tuple(f"{frame.spec.entities[place].name}: {account_text(account, place)}" for place in places[:_MOST_GPUS])
+    alike: dict[str, list[str]] = {}
+    for place in own or range(len(frame.spec.entities)):
+        gpu = frame.spec.entities[place]
+        text = account_text(account, place)
+        if gpu.id in capped:
+            text = text.replace(Reason.APPLICATION.value, OWN_CAP)
+        alike.setdefault(text, []).append(gpu.id)
+    names = EntityNames(frame.spec.entities)
+    return tuple(f"{names.names(gpus)}: {text}" for text, gpus in [*alike.items()][:_MOST_LINES])
 
 
 def _leads(incident: Incident, frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
@@ -124,19 +136,19 @@ def _leads(incident: Incident, frames: Sequence[Frame], topology: Topology) -> t
         for gpu in gpus.spec.entities
         if gpu.id in fed[supply.id]
     ]
-    # Chance is told by shifts, for which there must be room beside the lags.
+    # The significance test shifts the series, which needs room beyond the lags.
     lags = min(max_lag(1.0 / step_s), len(grid_ns) // 20)
     found = lag_links(series, pairs, lags=lags, seed=_SEED) if lags else ()
     strong = [one for one in found if one.is_significant and abs(one.correlation) >= _LEAST_CORRELATION]
-    strong = _telling(incident, strong, members)
+    strong = _evidence_in(incident, strong, members)
     strong.sort(key=lambda one: -abs(one.correlation))
     return tuple(_account_text(one, members, step_s) for one in strong[:_MOST_LEADS])
 
 
-def _telling(incident: Incident, links: Sequence[LagLink], members: Sequence[Entity]) -> list[LagLink]:
-    """Return the links that are evidence: under any load a voltage falls at once, which tells of no hang and no loss.
+def _evidence_in(incident: Incident, links: Sequence[LagLink], members: Sequence[Entity]) -> list[LagLink]:
+    """Return the links that are evidence: any load lowers a voltage at once, which shows neither a hang nor a loss.
 
-    What such a voltage does later is the next step of a job that repeats itself.
+    Later changes of such a voltage are the next step of a periodic job.
     """
     if family_of(incident.cause) == ELECTRICAL:
         return [*links]
@@ -162,16 +174,16 @@ def _on_grid(frame: Frame, grid_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) 
 def _account_text(link: LagLink, members: Sequence[Entity], step_s: float) -> str:
     gpu, supply = members[link.source].name, members[link.target].name
     late_s = link.lag * step_s
-    order = "in the same moment" if link.lag == 0 else f"{abs(late_s):g} s {'later' if link.lag > 0 else 'earlier'}"
+    order = "at the same time" if link.lag == 0 else f"{abs(late_s):g} s {'later' if link.lag > 0 else 'earlier'}"
     way = "falls" if link.correlation < 0 else "rises"
     return (
-        f"where the power of {gpu} rises, the voltage of {supply} {way} {order} (correlation {link.correlation:+.2f}, "
-        f"by chance once in {1.0 / max(link.p_value, 1e-6):.0f})"
+        f"when the power of {gpu} rises, the voltage of {supply} {way} {order} "
+        f"(correlation {link.correlation:+.2f}, by chance 1 in {1.0 / max(link.p_value, 1e-6):.0f})"
     )
 
 
 def _offered(incident: Incident, frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
-    """Return which experiment would prove whose current moves the voltage; nothing moves a clock here."""
+    """Return the experiment that would show which GPU moves the voltage; it is only described, not run."""
     likeliest = incident.hypotheses[0].probability if incident.hypotheses else 0.0
     if family_of(incident.cause) != ELECTRICAL or likeliest >= _SURE:
         return ()
@@ -189,13 +201,13 @@ def _offered(incident: Incident, frames: Sequence[Frame], topology: Topology) ->
     plan = plan_dither(gpu.id, clock_mhz=high_mhz, supported_mhz=(low_mhz, high_mhz), seed=_SEED)
     if plan is None or math.isnan(high_mhz):
         return ()
-    words = (
-        f"offered, not done: hold {gpu.name} by turns at {high_mhz:.0f} MHz and some {high_mhz - low_mhz:.0f} MHz "
-        f"below, {len(plan.levels)} times in an order that chance picks, {plan.duration_s:.0f} s in all; if the "
-        "voltage follows, that GPU's current moves it, and by how much is the source resistance; if not, look elsewhere"
-        f" (railwatch dither plan {gpu.name})"
+    text = (
+        f"optional experiment: switch {gpu.name} between {high_mhz:.0f} MHz and about {high_mhz - low_mhz:.0f} MHz "
+        f"below, {len(plan.levels)} times in random order, {plan.duration_s:.0f} s in all; if the voltage follows, the "
+        "GPU moves it, and the size is the source resistance; if not, the cause is elsewhere "
+        f"(railwatch dither plan {gpu.name})"
     )
-    return (words,)
+    return (text,)
 
 
 def _ids(topology: Topology) -> frozenset[str]:

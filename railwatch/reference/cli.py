@@ -1,4 +1,4 @@
-"""The reference page of the command line, generated from the commands themselves."""
+"""Reference page of the command line, generated from the commands."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from railwatch.cli.app import whole_app
 WIDTH = 116
 EXIT_STATUSES = (
     ("0", "done"),
-    ("1", "the answer is no: a check or a case failed, nothing was found, or a process had to be started again"),
-    ("2", "wrong use or bad input; one line a problem names the file, the line, the key and what was expected"),
-    ("3", "the environment lacks something that is named: a port, a folder, a run to talk to"),
-    ("130", "interrupted by Ctrl-C; `railwatch up` takes Ctrl-C as the wish to stop and ends with 0 or 1"),
+    ("1", "a check or a case failed, nothing was found, or a process was restarted"),
+    ("2", "wrong use or bad input; one line per problem with file, line, key and what was expected"),
+    ("3", "something is missing in the environment: a port, a folder, a running railwatch"),
+    ("130", "interrupted by Ctrl-C; `railwatch up` stops on Ctrl-C and exits with 0 or 1"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One option or argument of a command: how it is written, what it does, its default in words."""
+    """One option or argument of a command, with its meaning and its default as text."""
 
     names: tuple[str, ...]
     is_option: bool
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command that can be run; `path` are the words after ``railwatch``."""
+    """One command; `path` are the names after ``railwatch``."""
 
     path: tuple[str, ...]
     help: str
@@ -43,7 +43,7 @@ class Command:
 
 
 def commands() -> tuple[Command, ...]:
-    """Return every command there is, in the order of the help."""
+    """Return every command, in the order of the help."""
     root: Any = typer.main.get_command(whole_app())
     return tuple(_leaves(root, ()))
 
@@ -55,7 +55,7 @@ def cli_markdown() -> str:
         "",
         "Generated from the command line by `make generate`; do not edit.",
         "",
-        "`--json` prints one JSON object a line on standard output and nothing else; what is meant for people goes to",
+        "`--json` prints one JSON object per line on standard output and nothing else; messages for people go to",
         "standard error. The objects of records are described in [records](records.md).",
         "Durations carry their unit: `200ms`, `30s`, `10m`, `1h`, `7d`.",
         "",
@@ -79,13 +79,13 @@ def _leaves(group: Any, path: tuple[str, ...]) -> Iterator[Command]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             if command.invoke_without_command:
-                yield _told(command, (*path, name))
+                yield _command(command, (*path, name))
             yield from _leaves(command, (*path, name))
         else:
-            yield _told(command, (*path, name))
+            yield _command(command, (*path, name))
 
 
-def _told(command: Any, path: tuple[str, ...]) -> Command:
+def _command(command: Any, path: tuple[str, ...]) -> Command:
     return Command(
         path=path,
         help=" ".join((command.help or "").split()),

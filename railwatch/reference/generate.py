@@ -1,6 +1,6 @@
-"""Writes the references that are generated from the code, or checks that the committed ones are in step.
+"""Writer and checker of the reference pages that are generated from the code.
 
-``python -m railwatch.reference.generate`` rewrites them; with ``--check`` it names what differs and exits with 1.
+``python -m railwatch.reference.generate`` rewrites them; with ``--check`` it lists files that differ and exits with 1.
 """
 
 import sys
@@ -17,7 +17,7 @@ from rules.policy.document import policy_schema_text
 from telemetry.signals import CATALOGUE, SIMULATED_SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
-# Written by hand but for its generated blocks.
+# Written by hand, except for its generated blocks.
 POLICY_PAGE = Path("docs/reference/policy.md")
 
 
@@ -32,8 +32,8 @@ def signals_markdown() -> str:
         "A measurement in the store has the name of its entity kind, a field the name of its signal. Rollups carry the",
         "suffixes `_mean`, `_min`, `_max` and `_last`.",
         "",
-        "*Believed* is the range of what controllers, meters and other programs tell; what lies outside is refused and",
-        "counted.",
+        "*Believed* is the range of plausible values of controllers, meters and other programs; values outside are",
+        "refused and counted.",
         "",
         f"Only recordings of simulated nodes have these sources so far: {simulated}.",
     ]
@@ -78,7 +78,7 @@ def main() -> None:
     stale = stale_files(ROOT)
     if sys.argv[1:] == ["--check"]:
         for path in stale:
-            sys.stderr.write(f"{path}: out of step with the code; run make generate\n")
+            sys.stderr.write(f"{path}: differs from the code; run make generate\n")
         sys.exit(1 if stale else 0)
     for path, text in stale.items():
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
-"""Where the clocks went over a recording, who led, and an experiment that is planned, done by hand and judged."""
+"""Clock accounting over a recording, which signal led, and an experiment that is planned, run by hand and judged."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import Cause
 from tests.analytics.scenes import START_NS, frame_of, gpu, node_of, supply
 from tests.railwatch.command_line import Run, objects
+from tests.railwatch.test_live_lines import steps
 from tests.rules import scenes
 
 TOPOLOGY = node_of(2, 1)
@@ -59,6 +61,19 @@ def test_where_the_clocks_of_a_recording_went_is_reported_by_reason(run: Run, tm
     assert rows["gpu:GPU-0", "full clock"]["share_ratio"] > 0.9
 
 
+def test_set_clocks_of_a_gpu_that_railwatch_capped_are_named_as_its_cap(run: Run, tmp_path: Path) -> None:
+    frame = braked()
+    flags = frame.signal("throttle_reasons")
+    flags[flags > 0] = 0x2
+    path, cap = tmp_path / "a.parquet", replace(steps(700.0)[1], entity_id="gpu:GPU-1")
+    write_recording(path, [frame], topology=TOPOLOGY, meta=RecordingMeta(node="box", simulated=True), records=[cap])
+    out = run("clocks", str(path))[1]
+    (line,) = [line for line in out.splitlines() if "railwatch clock cap" in line]
+    assert "49.9%" in line
+    assert "clocks that were set" not in out
+    assert "railwatch" not in run("clocks", str(recorded(tmp_path / "b.parquet", frame)))[1]
+
+
 def test_a_gpu_that_was_lost_counts_only_while_it_was_read(run: Run, tmp_path: Path) -> None:
     frame = braked()
     rows = len(frame) // 4
@@ -89,7 +104,7 @@ def test_the_gpu_whose_power_a_voltage_follows_is_named_and_the_other_is_not() -
     assert "gpu1" in led
     assert "falls 0.2 s later" in led
     (offered,) = found.offered
-    assert "offered, not done" in offered
+    assert "optional experiment" in offered
     assert sample_evidence(incident, [], TOPOLOGY).offered == ()
 
 
