@@ -6,13 +6,11 @@ from enum import StrEnum
 from typing import Protocol
 
 from analytics.calibration.achieved import PageRate
+from analytics.detectors.limits import RailSagLimits
+from telemetry.commands import Command
 from telemetry.entities import Topology
 from telemetry.frames import Frame
 from telemetry.records import Action, Decision, Event, Health, Incident, Mode, Outcome
-
-# 12 V less 5 %: the DC tolerance of ATX12V and of EPS12V at the load's end (Intel Desktop Platform Form Factors Power
-# Supply design guide, table "DC output voltage regulation": +11.40 V minimum).
-RAIL_LIMIT_V = 11.40
 
 
 class StoreState(StrEnum):
@@ -103,7 +101,7 @@ class NodeStatus:
     store: StoreStatus
     sampler: SamplerStatus
     collectors: tuple[CollectorStatus, ...] = ()
-    rail_limit_v: float = RAIL_LIMIT_V
+    rail_limit_v: float = RailSagLimits().minimum_v
     pages: PageRate | None = None
 
 
@@ -126,7 +124,7 @@ class Records:
 class ApprovalPort(Protocol):
     """Where the page hands in what a person answers."""
 
-    def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Event:
+    def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Command:
         """Approve or reject a pending decision; return the command's record once the guard has taken it.
 
         TransientError where the guard did not take it in time.

@@ -1,6 +1,6 @@
-"""The actuator process: the only one that writes to hardware, and the one that undoes it.
+"""The actuator process: the only one that changes GPU settings, and the one that restores them.
 
-Where `railwatch actuatord` has that part, this process only writes down what that one does.
+Where `railwatch actuatord` does that, this process only copies its actions to the journal.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings
 from agent.actuation.server import serve_actuator
 from agent.actuation.writer_lock import WriterLock
 from agent.driver.port import Knob
-from agent.scheduling import keep_what_is_loaded
+from agent.scheduling import freeze_loaded_objects
 from railwatch.operator.leftovers import left_in, state_dir_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.processes.following import Counts, follow
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 class NoKnob:
-    """Stands where no GPU has such a knob: every request is refused with the reason.
+    """Placeholder where no GPU has such a knob: every request is refused with the reason.
 
-    One that stands in only until the driver answers has no name, and every request fails.
+    A placeholder until the driver answers has no name, and every request fails.
     """
 
     readable = False
@@ -55,17 +55,17 @@ class NoKnob:
 
 
 def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float = OPEN_LIMIT_S) -> None:
-    """Serve requests until told to stop, then release every cap.
+    """Serve requests until the request to stop, then release every cap.
 
-    A driver that does not open in time, or is not there yet, keeps nobody waiting: requests fail until it answers, and
-    then this process makes room for one that has it.
+    While the driver does not open, or is not there yet, requests fail at once. When it answers, this process exits and
+    its successor opens it.
     """
     if context.privileged_socket is not None:
         follow(context, context.privileged_socket, stop, ready)
         return
     clock = SystemClock()
     settings = settings_of(context)
-    # A simulated node ends with its run, and so do the settings that its journal speaks of.
+    # A simulated node ends with its run, and so do the settings in its journal.
     state_dir = state_dir_of(context.run_dir if context.simulated else context.config.data_dir)
     may_enforce = any(settings.may_enforce(kind) for kind in KnobKind)
     may_write = not context.simulated and (may_enforce or left_in(state_dir))
@@ -88,7 +88,7 @@ def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float 
 
         journal = context.journal_writer("actuator")
         kept.callback(journal.close)
-        keep_what_is_loaded()
+        freeze_loaded_objects()
         serve_actuator(
             knobs,
             context.actuator_socket,
@@ -104,16 +104,16 @@ def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float 
 
 
 def _leave_once_it_answers(watch: DriverWatch) -> None:
-    """End this process as a kill would, once the driver answers: the next one finds the claims in the journal."""
+    """Exit without releasing once the driver answers: the next process reads the claims from the journal."""
     answered = Event()
     watch.ask(answered)
     if answered.is_set():
-        logger.warning("the GPU driver answers; this process ends, and the next one has it")
+        logger.warning("GPU driver answers; restarting the actuator to open it")
         leave(DRIVER_BACK)
 
 
 def settings_of(context: RunContext) -> ActuatorSettings:
-    """Return the limits of the actuator in a run: it may go no further than the configuration lets the rules go."""
+    """Return the limits of the actuator in a run: the modes that the configuration sets for the rules."""
     actions = context.config.actions
     modes = {kind: actions.of(ActionClass(kind)).resolve(simulated=context.simulated) for kind in KnobKind}
     knobs = {kind: replace(limits, highest_mode=modes[kind]) for kind, limits in DEFAULT_LIMITS.items()}

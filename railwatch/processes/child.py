@@ -33,7 +33,7 @@ def run_child(main: Main) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to order the stop
     threading.Thread(target=_stop_when_orphaned, args=(stop,), name="orphan-watch", daemon=True).start()
     try:
-        main(RunContext.load(Path(sys.argv[1])), stop, _say_ready)
+        main(RunContext.load(Path(sys.argv[1])), stop, _send_ready)
     except (EnvironmentLacksError, ConfigError) as err:
         _say({"failed": str(err)})
         sys.exit(3)
@@ -64,7 +64,7 @@ def _stop_when_orphaned(stop: threading.Event) -> None:
     stop.set()
 
 
-def _say_ready(facts: dict[str, Any]) -> None:
+def _send_ready(facts: dict[str, Any]) -> None:
     _say({"ready": facts})
 
 

@@ -1,4 +1,4 @@
-"""Writes down in the journal of this run what a privileged actuator does, and how its own journal fares."""
+"""Follower of a privileged actuator: copies its actions to the journal of this run, and its counts to a file."""
 
 import contextlib
 import json
@@ -17,14 +17,14 @@ from telemetry.record_journal import RecordJournalWriter
 
 logger = logging.getLogger(__name__)
 
-# As often as the guard looks at the journal, and twice: what it asked for itself it heard at once. Heuristic.
+# heuristic: twice per look of the guard at the journal; replies to its own requests come at once.
 EVERY_S = 0.5
-# Its counts are wanted for graphs. Heuristic: ten seconds.
+# heuristic: ten seconds, since the counts are for graphs.
 STATUS_EVERY = 20
 
 
 def follow(context: RunContext, socket_path: Path, stop: Event, ready: Ready) -> None:
-    """Follow the actuator at a socket until told to stop; one that is away is asked again."""
+    """Follow the actuator at a socket until the request to stop; retry while it does not answer."""
     client = ActuatorClient(socket_path)
     journal = context.journal_writer("actuator")
     follower = Follower(client, journal, status_path=context.actuator_status_path)
@@ -40,9 +40,9 @@ def follow(context: RunContext, socket_path: Path, stop: Event, ready: Ready) ->
 
 
 class Counts:
-    """What the actuator counts of its journal, written down for the service; a disk that takes nothing keeps what was.
+    """Counts of the actuator's journal in a status file for the service; a full disk keeps the old ones.
 
-    Any thread may tell.
+    Any thread may update them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,14 +51,14 @@ class Counts:
         self._counts: dict[str, int] = {}
 
     def keep(self, counts: Mapping[str, int]) -> None:
-        """Write down what is new with what is known."""
+        """Update the counts and write the file."""
         with self._lock, contextlib.suppress(OSError):
             self._counts.update(counts)
             replace_file(self._path, json.dumps(self._counts).encode(), synced=False)
 
 
 class Follower:
-    """Copies actions from an actuator to a journal, beginning with the first one after it has found the actuator."""
+    """Copier of actions from an actuator to a journal, from the first action after it connects."""
 
     def __init__(self, client: ActuatorClient, journal: RecordJournalWriter, *, status_path: Path) -> None:
         self._client = client
@@ -69,26 +69,26 @@ class Follower:
         self._away = False
 
     def step(self) -> None:
-        """Write down what is new."""
-        while self._took_some():
+        """Copy new actions and, now and then, the counts."""
+        while self._copy_actions():
             pass
         if not self._away and self._steps % STATUS_EVERY == 0:
             with contextlib.suppress(TransientError):
-                said = self._client.status()
-                dropped = {name: said[name] for name in (BARS_DROPPED,) if name in said}  # an older one counts none
-                self._counts.keep({**said.get("syncs", {}), **dropped})
+                status = self._client.status()
+                dropped = {name: status[name] for name in (BARS_DROPPED,) if name in status}  # older versions do not
+                self._counts.keep({**status.get("syncs", {}), **dropped})
         self._steps += 1
 
-    def _took_some(self) -> bool:
+    def _copy_actions(self) -> bool:
         try:
             news = self._client.news(self._number)
         except TransientError as err:
             if not self._away:
-                logger.error("nothing is written to the hardware: %s", err)  # noqa: TRY400 -- the message is complete without a traceback
+                logger.error("privileged actuator not reachable, GPU settings cannot change: %s", err)  # noqa: TRY400 -- the message is complete without a traceback
             self._away = True
             return False
         if self._away:
-            logger.warning("the privileged actuator answers")
+            logger.warning("privileged actuator reachable again")
         self._away = False
         self._number = news.number
         for action in news.actions:

@@ -1,4 +1,4 @@
-"""The recorder process: the last minutes on disk, and a recording of whatever happens."""
+"""The recorder process: keeps the last minutes on disk and writes a recording of each trigger."""
 
 import json
 import logging
@@ -12,11 +12,11 @@ from typing import Any
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import Entry, EntryKind
-from agent.recorder.row_follower import RowFollower, state_of
 from agent.recorder.record_follower import Lines, LineSource, RecordFollower
 from agent.recorder.recorder import Recorder, RunFacts
-from agent.recorder.recovery import remaining_entries, recovered, runs_in
-from agent.recorder.recording_folder import RecordingJob, RecordingFolder
+from agent.recorder.recording_folder import RecordingFolder, RecordingJob
+from agent.recorder.recovery import recovered, remaining_entries, runs_in
+from agent.recorder.row_follower import RowFollower, state_of
 from agent.recorder.triggers import BY_HAND, Trigger
 from agent.recorder.writing import RecordingWriter, Result
 from config.sources import SourceUse
@@ -31,9 +31,9 @@ from telemetry.records import Event, EventKind, Record, Severity
 
 logger = logging.getLogger(__name__)
 
-# A trigger is seen this late at most: its window is cut by the time at which it happened, so nothing is missed.
+# Longest delay before a trigger is read. Its window is cut by the time of the trigger, so no row is missed.
 LOOK_S = 0.5
-# What is followed: the events of slow sources stand in the guard's journal too.
+# Journals to follow; the guard's contains the events of slow sources.
 FOLLOWED = ("guard", "actuator", "responder")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Packing a minute of eight GPUs takes some seconds; `railwatch.run` waits a little longer.
@@ -41,7 +41,7 @@ END_S = 15.0
 
 
 class RecordingReporter:
-    """Says what became of recordings: to the journal, to whoever asked, and in counts."""
+    """Reporter of the results of recordings: to the journal, to the requester, and in counts."""
 
     def __init__(self, context: RunContext, journal: RecordJournalWriter, box: BlackBox, clock: Clock) -> None:
         self._context = context
@@ -52,32 +52,32 @@ class RecordingReporter:
         self.written = self.removed = self.given_up = self.failed = 0
 
     def expect_left(self, names: Iterable[str]) -> None:
-        """Learn which orders hold what the black box had left from runs before."""
+        """Note the recordings of entries that earlier runs left in the black box."""
         self._left_names.update(names)
 
     def cannot_read_left(self) -> None:
-        """Report that what the run before left is lost."""
+        """Report that the entries of the previous run are lost."""
         self.failed += 1
-        message = "What the run before left in the black box cannot be read; it is lost"
-        self._tell("failed", message, Severity.WARNING)
+        message = "Black box of the previous run cannot be read; its last minutes are lost"
+        self._publish("failed", message, Severity.WARNING)
 
-    def hear(self, result: Result) -> None:
-        """Report what became of one order; called as `RecordingWriter` says."""
+    def report(self, result: Result) -> None:
+        """Report the result of one recording; `RecordingWriter` calls it."""
         name = result.order.name
         if result.written is None:
             self.failed += 1
             self.given_up += result.given_up
-            end = "it is lost" if result.given_up else "it waits in memory until there is room"
-            self._tell("failed", f"Recording {name} cannot be written: {result.why}; {end}", Severity.WARNING)
+            end = "lost" if result.given_up else "held in memory, will retry"
+            self._publish("failed", f"Recording {name} cannot be written: {result.why}; {end}", Severity.WARNING)
             self._answer(result.order, {"failed": f"{result.why}; {end}"})
             return
         written = result.written
         self.written += 1
         size = f"{written.rows} rows, {written.size_bytes / 1024:.0f} KiB"
-        self._tell("written", f"Recording {written.path.name} written: {size}", Severity.INFO)
+        self._publish("written", f"Recording {written.path.name} written: {size}", Severity.INFO)
         for gone in written.removed:
             self.removed += 1
-            self._tell("removed", f"Recording {gone} removed: recorder.max_size is full", Severity.WARNING)
+            self._publish("removed", f"Recording {gone} removed: recorder.max_size is full", Severity.WARNING)
         if name in self._left_names:
             self._left_names.discard(name)
             if not self._left_names:
@@ -85,12 +85,12 @@ class RecordingReporter:
         self._answer(result.order, {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes})
 
     def _answer(self, order: RecordingJob, answer: dict[str, Any]) -> None:
-        """Report what became of it to those who asked for it by hand."""
+        """Write the result for the command that requested the recording."""
         for trigger in order.meta.about["triggers"]:
             if trigger["what"] == BY_HAND:
                 _put(wishes_dir(self._context.run_dir) / f"{trigger['id']}.done", answer)
 
-    def _tell(self, what: str, message: str, severity: Severity) -> None:
+    def _publish(self, what: str, message: str, severity: Severity) -> None:
         time_ns = self._clock.utc_ns()
         node = self._context.node
         event = Event(
@@ -107,14 +107,14 @@ class RecordingReporter:
 
 
 def main(context: RunContext, stop: Flag, ready: Ready) -> None:
-    """Record until told to stop."""
+    """Record until the request to stop."""
     clock, config = SystemClock(), context.config
     settings = config.recorder.settings()
     box = BlackBox(box_dir(config.data_dir), settings.box_bytes)
     journal = context.journal_writer(JOURNAL)
-    teller = RecordingReporter(context, journal, box, clock)
-    writer = RecordingWriter(RecordingFolder(recordings_dir(config.data_dir), settings.max_bytes), teller.hear)
-    own = _take_over(context, box, writer, teller, before_s=settings.before_s)
+    reporter = RecordingReporter(context, journal, box, clock)
+    writer = RecordingWriter(RecordingFolder(recordings_dir(config.data_dir), settings.max_bytes), reporter.report)
+    own = _take_over(context, box, writer, reporter, before_s=settings.before_s)
     facts = RunFacts(started_ns=context.started_ns, boot=_boot(), meta=run_meta(context))
     recorder = Recorder(
         rows=RowFollower(context.ring_path, (*context.other_ring_paths, context.steps_ring_path)),
@@ -130,21 +130,21 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     wishes.mkdir(exist_ok=True)
     ready({})
     while not stop.wait(LOOK_S):
-        for trigger in _wishes(wishes):
+        for trigger in _requests(wishes):
             recorder.ask(trigger)
         recorder.step()
-        _put(context.recorder_status_path, _status(recorder, teller, writer))
+        _put(context.recorder_status_path, _status(recorder, reporter, writer))
     recorder.end()
-    if writer.close(END_S) and not teller.given_up:
+    if writer.close(END_S) and not reporter.given_up:
         box.forget()
     box.close()
     journal.close()
 
 
 def _take_over(
-    context: RunContext, box: BlackBox, writer: RecordingWriter, teller: RecordingReporter, *, before_s: float
+    context: RunContext, box: BlackBox, writer: RecordingWriter, reporter: RecordingReporter, *, before_s: float
 ) -> tuple[Entry, ...]:
-    """Return what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
+    """Return the entries that an earlier recorder of this run left; record the last window of earlier runs."""
     own: tuple[Entry, ...] = ()
     orders: list[RecordingJob] = []
     try:
@@ -153,11 +153,11 @@ def _take_over(
             own = runs.pop()[1]
             box.go_on_from(len(own))
         orders.extend(_recovered(context, runs, before_s=before_s))
-    except Exception:  # supervisor of what another version may have written: it must not end every start from now on
-        logger.exception("what the run before left in the black box cannot be read")
-        teller.cannot_read_left()
+    except Exception:  # another version may have written it, which must not prevent every later start
+        logger.exception("cannot read the black box of the previous run")
+        reporter.cannot_read_left()
     box.left_is_safe = not orders
-    teller.expect_left(order.name for order in orders)  # all of them, before the first can be written
+    reporter.expect_left(order.name for order in orders)  # all of them, before the first is written
     for order in orders:
         writer.submit(order)
     shutil.rmtree(left_dir(context.run_dir), ignore_errors=True)
@@ -182,7 +182,7 @@ def _recovered(
 
 
 def _records_left(context: RunContext, entries: tuple[Entry, ...]) -> list[Record]:
-    """Return the records that stand in the journals behind the last flush of a run before."""
+    """Return the records in the journals behind the last flush of an earlier run."""
     state = state_of(entries, EntryKind.STATE)
     if state is None:
         return []
@@ -215,28 +215,28 @@ def _kernel_log(context: RunContext, lines: Lines, clock: Clock, *, after: int |
     if context.config.sources.kernel_log is SourceUse.OFF:
         return None
     path = Path(context.kmsg)
-    # The device keeps what was logged since the boot: what came while we started is there. A file may be of any age.
+    # The device keeps the log since boot, with the lines of our start. A file may be of any age.
     start = Start.BEGINNING if context.simulated or path.is_char_device() else Start.END
     log = KernelLog(path, node=context.node.key, parser=lines, clock=clock, start=start, after=after)
     try:
         log.open()
     except RailwatchError as err:
-        logger.warning("recordings hold no lines of the kernel log: %s", err)
+        logger.warning("cannot read the kernel log, recordings go without it: %s", err)
         return None
     return log
 
 
-def _wishes(folder: Path) -> Iterable[Trigger]:
+def _requests(folder: Path) -> Iterable[Trigger]:
     for path in sorted(folder.glob("*.wish")):
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             yield Trigger(what=BY_HAND, reason=str(fields["reason"]), time_ns=int(fields["time_ns"]), id=path.stem)
         except (OSError, ValueError, KeyError, TypeError) as err:
-            logger.warning("%s is no wish: %s", path, err)
+            logger.warning("ignoring malformed recording request %s: %s", path, err)
         path.unlink(missing_ok=True)
 
 
-def _status(recorder: Recorder, teller: RecordingReporter, writer: RecordingWriter) -> dict[str, Any]:
+def _status(recorder: Recorder, reporter: RecordingReporter, writer: RecordingWriter) -> dict[str, Any]:
     return {
         "recording": recorder.window is not None,
         "flushes": recorder.flushes,
@@ -247,10 +247,10 @@ def _status(recorder: Recorder, teller: RecordingReporter, writer: RecordingWrit
         "box_bytes": recorder.box.size_bytes,
         "box_trouble": recorder.box.trouble,
         **{f"box_{name}": value for name, value in asdict(recorder.box.counts).items()},
-        "recordings_written": teller.written,
-        "recordings_removed": teller.removed,
-        "recordings_failed": teller.failed,
-        "recordings_lost": teller.given_up,
+        "recordings_written": reporter.written,
+        "recordings_removed": reporter.removed,
+        "recordings_failed": reporter.failed,
+        "recordings_lost": reporter.given_up,
         "recordings_waiting": writer.busy,
     }
 

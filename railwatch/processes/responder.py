@@ -1,4 +1,4 @@
-"""The responder process: carries out what the guard decides outside the GPUs."""
+"""The responder process: carries out the guard's decisions outside the GPUs."""
 
 import contextlib
 import json
@@ -19,19 +19,19 @@ from telemetry.record_journal import RecordJournalReader
 
 logger = logging.getLogger(__name__)
 
-# What is decided here takes seconds to minutes to have an effect. Heuristic.
+# heuristic: these actions take seconds to minutes to have an effect.
 LOOK_S = 0.1
 STATUS_EVERY_S = 1.0
-# An actuator that is busy at the end gets this long; the supervisor kills at 10 s.
+# Time for an actuator that is busy at the end; the supervisor kills after 10 s.
 END_S = 7.0
-# The place in the journal where it stands which run has it.
+# Key of the journal position that holds the run.
 RUN = "run"
 LEFT_BEHIND = "left behind by a run that ended"
 NODE_ENDED = "the simulated node ended"
 
 
 class GuardAge:
-    """How long the guard has shown no sign of life: it writes down what it learns twice a minute."""
+    """Age of the guard's last sign of life: it writes its baselines twice a minute."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class GuardAge:
         self._begun_ns = clock.utc_ns()
 
     def __call__(self) -> float:
-        """Return seconds since its last sign, since this process began where it gave none."""
+        """Return seconds since its last sign of life, or since this process started."""
         try:
             seen_ns = self._path.stat().st_mtime_ns
         except OSError:
@@ -48,7 +48,7 @@ class GuardAge:
 
 
 def main(context: RunContext, stop: Event, ready: Ready) -> None:
-    """Respond until told to stop. What a real node holds then stays; what a simulated one holds ends with it."""
+    """Respond until the request to stop; then a real node keeps its holds, a simulated one releases them."""
     clock = SystemClock()
     folder = responder_folder(context.config, simulated=context.simulated)
     with contextlib.ExitStack() as kept:
@@ -58,7 +58,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
         kept.callback(sink.close)
         setup = Setup(context=context, clock=clock, wait=stop.wait, kept=kept, folder=folder)
         outside = build_outside(setup, journal, guard_age_s=GuardAge(context.baselines_path, clock))
-        _tell_orphans(journal, outside)
+        _log_orphans(journal, outside)
         reader = _guard_reader(context, journal, outside, clock)
         responder = Responder(
             outside.lanes,
@@ -75,25 +75,27 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
         _respond(context, responder, outside, stop, clock)
         busy = responder.stop(timeout_s=END_S)
         if busy:
-            logger.warning("still busy at the end: %s; what was begun is told as unknown or done again", busy)
+            logger.warning("still busy at stop: %s; the result is reported as unknown, or the action is repeated", busy)
         if context.simulated:
-            _let_go(outside, NODE_ENDED, but=busy)
+            _release(outside, NODE_ENDED, but=busy)
         with contextlib.suppress(TransientError):  # told by the next run
-            responder.tell()
+            responder.publish()
 
 
-def _tell_orphans(journal: WorkQueue, outside: Outside) -> None:
-    """Report of what an earlier configuration had switched on that nobody looks after it now."""
-    looked_after = {(lane.hold.actuator, lane.hold.target) for lane in outside.switches()}
+def _log_orphans(journal: WorkQueue, outside: Outside) -> None:
+    """Log what an earlier configuration switched on and this one does not manage."""
+    managed = {(lane.hold.actuator, lane.hold.target) for lane in outside.switches()}
     for actuator, target in journal.held():
-        if (actuator, target) not in looked_after:
-            logger.error("%s of %s stands and is configured no more; give it back by hand", actuator, target)
+        if (actuator, target) not in managed:
+            logger.error(
+                "actuator %s removed from configuration but still active on %s; release it by hand", actuator, target
+            )
 
 
 def _guard_reader(context: RunContext, journal: WorkQueue, outside: Outside, clock: Clock) -> RecordJournalReader:
-    """Follow the guard from where it was left; from the beginning of this run where that belongs to another node.
+    """Return the reader of the guard's journal from the saved position, or from the start of this run if simulated.
 
-    A simulated node ends with its run: what one that was killed still holds is given back first.
+    A simulated node ends with its run: the holds of a killed one are released first.
     """
     run = (context.started_ns,)
     same = journal.position(RUN) == run
@@ -101,14 +103,14 @@ def _guard_reader(context: RunContext, journal: WorkQueue, outside: Outside, clo
     if not same:
         if context.simulated:
             journal.drop_waiting(now_ns=clock.utc_ns())
-            _let_go(outside, LEFT_BEHIND)
+            _release(outside, LEFT_BEHIND)
         journal.take_in((), (), journal=RUN, position=run, now_ns=clock.utc_ns())
-    # Where nothing of it was taken in yet, what was decided before this run is over.
+    # Without a saved position, decisions before this run are over.
     return context.journal_reader(GUARD, position or context.journal_starts().get(GUARD))
 
 
 def _person_reader(context: RunContext, journal: WorkQueue) -> RecordJournalReader:
-    """Follow what people say from where it was left, from now on where nothing of it was taken in."""
+    """Return the reader of operators' commands from the saved position, or from now on without one."""
     position = journal.position(PERSON)
     reader = context.journal_reader(PERSON, position)
     if position is None:
@@ -117,8 +119,8 @@ def _person_reader(context: RunContext, journal: WorkQueue) -> RecordJournalRead
 
 
 def _respond(context: RunContext, responder: Responder, outside: Outside, stop: Event, clock: Clock) -> None:
-    said: dict[str, Any] = {}
-    say_at_s = clock.monotonic_s()
+    status: dict[str, Any] = {}
+    publish_at_s = clock.monotonic_s()
     in_trouble = False
     while True:
         ending = stop.wait(LOOK_S)
@@ -127,39 +129,39 @@ def _respond(context: RunContext, responder: Responder, outside: Outside, stop: 
             in_trouble = False
         except (TransientError, OSError) as err:
             if not in_trouble:
-                logger.error("decisions wait: %s", err)  # noqa: TRY400 -- the message is complete without a traceback
+                logger.error("cannot take in decisions, will retry: %s", err)  # noqa: TRY400 -- the message is complete without a traceback
             in_trouble = True
-        if clock.monotonic_s() >= say_at_s or ending or outside.held() != said.get("held"):
-            say_at_s = clock.monotonic_s() + STATUS_EVERY_S
-            said = _say(context, responder, outside, said)
+        if clock.monotonic_s() >= publish_at_s or ending or outside.held() != status.get("held"):
+            publish_at_s = clock.monotonic_s() + STATUS_EVERY_S
+            status = _publish(context, responder, outside, status)
         if ending:
             return
 
 
-def _say(context: RunContext, responder: Responder, outside: Outside, said: dict[str, Any]) -> dict[str, Any]:
-    """Write down how it goes, where that has changed or is not there; gives what stands there."""
+def _publish(context: RunContext, responder: Responder, outside: Outside, last: dict[str, Any]) -> dict[str, Any]:
+    """Write the status file if the status changed or the file is missing; return what the file holds."""
     now = {
         "waiting": responder.waiting(),
         "silent": list(responder.silent),
         "actuators": outside.status(),
         "held": outside.held(),
     }
-    if now != said or not context.responder_status_path.exists():
+    if now != last or not context.responder_status_path.exists():
         try:
             replace_file(context.responder_status_path, json.dumps(now).encode(), synced=False)
         except OSError:
-            return said
+            return last
     return now
 
 
-def _let_go(outside: Outside, reason: str, *, but: tuple[str, ...] = ()) -> None:
+def _release(outside: Outside, reason: str, *, but: tuple[str, ...] = ()) -> None:
     for lane in outside.lanes:
         if lane.name in but:
             continue
         try:
-            lane.let_go(reason)
+            lane.release_all(reason)
         except TransientError as err:
-            logger.error("%s cannot be given back: %s", lane.name, err)  # noqa: TRY400 -- the message is complete without a traceback
+            logger.error("cannot release %s: %s", lane.name, err)  # noqa: TRY400 -- the message is complete without a traceback
 
 
 if __name__ == "__main__":

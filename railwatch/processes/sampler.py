@@ -20,7 +20,7 @@ from agent.collectors.port import Collector, EventSource, SourceState, SourceSta
 from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.ring.ring import Ring
 from agent.sampler.accounts import Accounts
-from agent.sampler.sampler import EVENT_BURST_S, Sampler, make_ring, settle_process
+from agent.sampler.sampler import EVENT_BURST_S, Sampler, make_ring, tune_process
 from agent.sampler.settings import SamplerSettings
 from analytics.catalogue import xid
 from config.sources import SourceUse
@@ -130,7 +130,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
         clock=clock,
         on_suspicion=lambda: sampler.burst(EVENT_BURST_S),
     )
-    guarding.tell_accounts(sources.accounts)
+    guarding.register_counters(sources.accounts)
     reenumeration = Reenumeration(clock, context.run_dir)
     sampler = Sampler(
         ring,
@@ -142,16 +142,16 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
         on_events=lambda events: _tell(guarding.guard, reenumeration, events),
         event_sources=sources.events,
     )
-    settle_process()
+    tune_process()
     sampler.start()
     guarding.start(stop)
     ready({"gpus": len(sources.driver.gpus), "tables": list(ring.tables)})
     files, status = StatusFiles(context.run_dir, "sampler"), 0
-    files.tell_sources(sources.statuses)
+    files.write_sources(sources.statuses)
     reasons = _Reasons(guarding=guarding, reenumeration=reenumeration, watch=watch, run_dir=context.run_dir)
     reasons.start(sources.builder, stop)
     while not status and not stop.wait(STATUS_EVERY_S):
-        files.tell_workers(sampler.statuses())
+        files.write_workers(sampler.statuses())
         reenumeration.look()
         dead = watch.see(sources.collectors, sampler.statuses())
         status = 0 if stop.is_set() else reasons.status(dead)

@@ -1,4 +1,4 @@
-"""The service process: takes what ring and journals bring to the store, and serves the page."""
+"""The service process: writes samples and records to the store, and serves the page."""
 
 import contextlib
 import json
@@ -17,14 +17,14 @@ from dashboards.page.server import PageServer, bind
 from railwatch import __version__
 from railwatch.operator.commands import PageApprovals
 from railwatch.processes.child import Ready, run_child
-from railwatch.run_context import JOURNALS, RunContext, read_status
+from railwatch.run_context import JOURNALS, RunContext
 from railwatch.wiring.node_page import NodePage
 from railwatch.wiring.page_count import KeptPageCount
 from railwatch.wiring.sample_store import StoreWriter, open_store_writer
+from railwatch.wiring.service_metrics import ServiceMetrics
 from telemetry.clock import NS_PER_S, Clock, SystemClock
-from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError
-from telemetry.frames import Frame, TableSpec
+from telemetry.frames import Frame
 from telemetry.records import Incident, IncidentState, Record
 from telemetry.rollup import Rollup
 from telemetry.store.records import RecordFile
@@ -33,45 +33,22 @@ logger = logging.getLogger(__name__)
 
 # Records reach the page this fast; samples go to the store once a second.
 LOOK_S = 0.1
-KEEP_EVERY_S = 1.0
-# Records that wait for a record file that cannot be written; beyond that the oldest are counted and dropped, though
-# the journals have them for longer.
+STORE_EVERY_S = 1.0
+# Records held in memory while the record file cannot be written; beyond that the oldest are counted and dropped. The
+# journals keep them for longer.
 MAX_UNWRITTEN = 10_000
 END_OF_TIME_NS = 1 << 62
 ALL_JOURNALS = (*JOURNALS, "slow")
-# Signals of the agent by what the responder counts.
-RESPONSE_COUNTS = {
-    "responses_done": ("done", "engaged", "released"),
-    "responses_refused": ("refused",),
-    "responses_failed": ("failed",),
-    "responses_unknown": ("unknown",),
-}
-# Signals of the agent by what the actuator counts of its journal.
-ACTUATOR_COUNTS = {
-    "actuator_syncs_slow": "slow",
-    "actuator_syncs_failed": "failed",
-    "actuator_bars_dropped": "bars_dropped",
-}
-# Signals of the agent by what the control process counts.
-CONTROL_COUNTS = {
-    "control_done": "done",
-    "control_refused": "rails",
-    "control_forged": "forged",
-    "control_replayed": "replayed",
-    "control_stale": "stale",
-    "control_fenced": "fenced",
-    "control_out_of_scope": "scope",
-}
 
 
 class Service:
     """Follows the ring and the journals of one run."""
 
     def __init__(
-        self, context: RunContext, keeper: StoreWriter, records: RecordFile, page: NodePage, clock: Clock
+        self, context: RunContext, writer: StoreWriter, records: RecordFile, page: NodePage, clock: Clock
     ) -> None:
         self._context = context
-        self._keeper = keeper
+        self._writer = writer
         self._records = records
         self._page = page
         self._clock = clock
@@ -90,36 +67,15 @@ class Service:
         self._pages = KeptPageCount(
             context.page_count_path, clock, budget_per_node_month=context.config.analytics.pages_per_node_month
         )
-        agent = Entity(kind=EntityKind.AGENT, key=context.node.key, name=context.node.name)
-        self._own = TableSpec(
-            name="service",
-            kind=EntityKind.AGENT,
-            entities=(agent,),
-            signals=(
-                "ring_rows_lost",
-                "spool_bytes",
-                "spool_dropped_points",
-                "uplink_errors",
-                "recorder_rows_lost",
-                "recordings_lost",
-                "pages",
-                "pages_per_node_month",
-                "pages_per_node_month_high",
-                "responses_waiting",
-                *RESPONSE_COUNTS,
-                *ACTUATOR_COUNTS,
-                *CONTROL_COUNTS,
-                "control_days_left",
-            ),
-        )
+        self._metrics = ServiceMetrics(context, writer, clock)
 
     def follow_journals(self) -> None:
-        """Take in new records."""
-        told = (record for reader in self._readers.values() for record in reader.read())
-        fresh = sorted(told, key=lambda record: record.time_ns)
+        """Read new records from the journals and write them to the record file and the store."""
+        read = (record for reader in self._readers.values() for record in reader.read())
+        fresh = sorted(read, key=lambda record: record.time_ns)
         if fresh:
-            # On their way before the position moves on: after a kill in between they are sent again, never left out.
-            self._keeper.keep((), (), fresh)
+            # Written before the position moves on: after a kill in between they are sent again, never left out.
+            self._writer.write((), (), fresh)
         self._pages.note(fresh)
         self._unwritten += fresh
         waiting = bool(self._unwritten)
@@ -129,7 +85,7 @@ class Service:
                 self._page.note_records(self._unwritten)
         now_s = self._clock.monotonic_s()
         if waiting or now_s >= self._report_at_s:
-            self._report_at_s = now_s + KEEP_EVERY_S
+            self._report_at_s = now_s + STORE_EVERY_S
             self._report()
 
     def _write(self) -> None:
@@ -142,11 +98,11 @@ class Service:
         try:
             for name, reader in self._readers.items():
                 self._context.keep_stored_position(name, reader.position)
-        except OSError as err:  # a service that is started again stores some of it twice
-            logger.warning("up to where records are stored is not written down: %s", err)
+        except OSError as err:  # after a restart some records are stored twice
+            logger.warning("cannot save record position, will retry: %s", err)
 
     def _report(self) -> None:
-        """Report the page and the commands how the keeping of records goes, where that has changed."""
+        """Publish the status of record keeping for the page and the commands, if it changed."""
         trouble = self._trouble or self._context.journal_trouble(ALL_JOURNALS)
         status = {
             "records_waiting": len(self._unwritten),
@@ -161,7 +117,7 @@ class Service:
             self._context.service_status_path.write_text(json.dumps(status), encoding="utf-8")
 
     def close_simulated(self, *, at_start: bool) -> None:
-        """Close what a simulated node left open: the node ends with its run, and a kill leaves it to the next one."""
+        """Close the open incidents of a simulated node, which ends with its run; after a kill the next run does it."""
         if not self._context.simulated:
             return
         now_ns = self._clock.utc_ns()
@@ -185,37 +141,37 @@ class Service:
         ]
         if not closed:
             return
-        self._keeper.keep((), (), closed)
+        self._writer.write((), (), closed)
         try:
             self._records.append(closed)
         except TransientError as err:
-            logger.warning("incidents of a simulated node stay open in the record file: %s", err)
+            logger.warning("cannot close incidents of the simulated node in the record file: %s", err)
 
     def _hold_back(self, trouble: str) -> None:
-        """Report once that records cannot be written, and keep as many as fit for the next try."""
+        """Log once that records cannot be written, and hold as many as fit in memory for the next try."""
         if not self._trouble:
-            logger.error("records cannot be written: %s; they are held in memory", trouble)
+            logger.error("records cannot be written: %s; holding them in memory, will retry", trouble)
         self._trouble = trouble
         surplus = len(self._unwritten) - MAX_UNWRITTEN
         if surplus > 0:
             self.records_lost += surplus
             del self._unwritten[:surplus]
 
-    def keep(self, *, at_end: bool = False) -> None:
-        """Take new rows to the store."""
+    def store_rows(self, *, at_end: bool = False) -> None:
+        """Write new rows to the store."""
         raw, rollups = self._rows()
-        now_ns = self._clock.utc_ns()
         if at_end:
             self._pages.save()
             rollups += self._flush()
-        raw.append(self._own_frame(now_ns))
-        self._keeper.keep(raw, rollups, ())
+        self._page.pages = self._pages.rate
+        raw.append(self._metrics.frame(rows_lost=self._rows_lost, pages=self._pages.rate))
+        self._writer.write(raw, rollups, ())
 
     def _rows(self) -> tuple[list[Frame], list[Frame]]:
         raw: list[Frame] = []
         rollups: list[Frame] = []
         if self._rings is not None and not self._rings.current:
-            self._drain(raw, rollups)  # the last rows of a ring that another one has replaced
+            self._drain(raw, rollups)  # the last rows of a ring that was replaced
         if self._rings is None or not self._rings.current:
             rollups += self._attach()
         self._drain(raw, rollups)
@@ -226,7 +182,7 @@ class Service:
             kept_ns = self._kept_ns.pop(name, None)  # only what was in the ring already can have been kept before
             left_out = 0
             while True:
-                # A table that counts anew was started anew.
+                # A count below the last one means a new table.
                 since = self._next[name] if self._next[name] <= table.count else 0
                 read = table.read(since)
                 self._next[name] = read.next
@@ -235,34 +191,34 @@ class Service:
                     break
                 fresh = _later(read.frame, kept_ns)
                 raw.append(fresh)
-                # Up to the newest row in the store everything is kept; what is not later in spite of standing behind it
-                # was stamped after the wall clock was stepped back.
+                # The store has everything up to its newest row. A row behind that one which is not later was stamped
+                # after the wall clock was stepped back.
                 left_out = 0 if kept_ns in read.frame.time_ns else left_out + len(read.frame) - len(fresh)
-                if table.spec.is_late:  # the rollups are of what the polls saw
+                if table.spec.is_late:  # rollups are of polled rows
                     continue
-                # A rollup that was not complete is made from its whole second.
+                # A rollup that was not complete is computed again from its whole second.
                 done = self._rollups[name].feed(_later(read.frame, None if kept_ns is None else _second_of(kept_ns)))
                 if len(done):
                     rollups.append(done)
             self._rows_lost += left_out
 
     def _attach(self) -> list[Frame]:
-        """Find the rings; rows that an earlier service process did not get to store are in them still.
+        """Attach the rings, which still hold the rows that an earlier service process did not store.
 
-        Gives the last rollups of the rings before.
+        Returns the last rollups of the rings before.
         """
         try:
             rings = Rings.attach(self._context.ring_path, self._context.other_ring_paths)
             tables = _stored(rings)
-            newest_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
+            newest_ns = {name: self._writer.newest_ns(table.spec) for name, table in tables.items()}
         except EnvironmentLacksError:
-            return []  # the sampler is being started again
+            return []  # the sampler is restarting
         except TransientError as err:
             if not self._store_trouble:
-                logger.error("rows wait in the ring: %s", err)  # noqa: TRY400 -- the reason says it all
+                logger.error("cannot read the store: %s; rows stay in the ring, will retry", err)  # noqa: TRY400 -- the traceback adds nothing
             self._store_trouble = str(err)
             return []
-        # Tables of a ring that is still the same are gone on with.
+        # Tables of an unchanged ring continue where they were.
         before = {} if self._rings is None else self._rings.identities
         now = rings.identities
         same = {name for name in tables if name in self._next and before.get(name) == now[name]}
@@ -281,59 +237,18 @@ class Service:
         return left
 
     def _flush(self, but: Collection[str] = ()) -> list[Frame]:
-        """Return the second that is open in every table but those, wherever the wall clock stands by now."""
+        """Return the open second of every table but those, whatever the wall clock is now."""
         ending = [rollup for name, rollup in self._rollups.items() if name not in but]
         return [frame for rollup in ending if len(frame := rollup.flush(END_OF_TIME_NS))]
 
-    def _response_counts(self) -> list[float]:
-        """Return what waits outside the GPUs and what came of the rest; NaN where no responder runs."""
-        said = read_status(self._context.responder_status_path)
-        tallies = said.get("actuators", {}).values()
-        counts = [sum(tally[kind] for tally in tallies for kind in kinds) for kinds in RESPONSE_COUNTS.values()]
-        return [float(count) if said else np.nan for count in (said.get("waiting", 0), *counts)]
-
-    def _control_counts(self) -> list[float]:
-        """Return what fleet services asked so far, and for how long they may yet; NaN where none may."""
-        said = read_status(self._context.control_status_path)
-        counts = said.get("counts", {})
-        asked = [float(counts.get(kind, 0)) if said else np.nan for kind in CONTROL_COUNTS.values()]
-        return [*asked, said.get("days_left", np.nan)]
-
-    def _own_frame(self, now_ns: int) -> Frame:
-        status = self._keeper.status()
-        pages = self._page.pages = self._pages.rate
-        recorder = read_status(self._context.recorder_status_path)
-        actuator = read_status(self._context.actuator_status_path)
-        row = (
-            self._rows_lost,
-            status.spool_bytes,
-            status.dropped_points,
-            self._keeper.errors(),
-            recorder.get("ring_rows_lost", np.nan),
-            recorder.get("recordings_lost", np.nan),
-            pages.pages,
-            np.nan if pages.per_node_month is None else pages.per_node_month,
-            np.nan if pages.high is None else pages.high,
-            *self._response_counts(),
-            *(actuator.get(kind, np.nan) for kind in ACTUATOR_COUNTS.values()),
-            *self._control_counts(),
-        )
-        values = np.array(row, dtype=np.float64).reshape(1, 1, -1)
-        return Frame(
-            spec=self._own,
-            time_ns=np.array([now_ns], dtype=np.int64),
-            values=values,
-            fresh=np.ones(values.shape, dtype=np.bool_),
-        )
-
 
 def _stored(rings: Rings) -> dict[str, RingTable]:
-    """Return the tables whose single updates are stored."""
+    """Return the tables whose rows are stored."""
     return rings.tables | rings.late_tables
 
 
 def _later(frame: Frame, time_ns: int | None) -> Frame:
-    """Return the rows after a time, all where there is none."""
+    """Return the rows after a time, all rows if it is None."""
     first = 0 if time_ns is None else int(np.searchsorted(frame.time_ns, time_ns, side="right"))
     return frame.rows(first, len(frame))
 
@@ -344,12 +259,12 @@ def _second_of(time_ns: int) -> int:
 
 
 def main(context: RunContext, stop: Event, ready: Ready) -> None:
-    """Store and serve until told to stop, then flush."""
+    """Store and serve until the request to stop, then flush."""
     clock, config = SystemClock(), context.config
     sock = bind(config.page.host, config.page.port)
     records = RecordFile(config.data_dir / "records", simulated=context.simulated)
-    keeper = open_store_writer(config, node=context.node.key, simulated=context.simulated, clock=clock)
-    page = NodePage(context, records, keeper, clock)
+    writer = open_store_writer(config, node=context.node.key, simulated=context.simulated, clock=clock)
+    page = NodePage(context, records, writer, clock)
     app = create_app(
         page,
         clock=clock,
@@ -360,7 +275,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
         echarts=echarts_dir(),
     )
     server = PageServer(app, sock)
-    service = Service(context, keeper, records, page, clock)
+    service = Service(context, writer, records, page, clock)
     service.close_simulated(at_start=True)
     server.start()
     ready({"address": server.url})
@@ -368,13 +283,13 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
     while not stop.wait(LOOK_S):
         service.follow_journals()
         if clock.monotonic_s() >= keep_at_s:
-            service.keep()
-            keep_at_s = max(keep_at_s + KEEP_EVERY_S, clock.monotonic_s())
+            service.store_rows()
+            keep_at_s = max(keep_at_s + STORE_EVERY_S, clock.monotonic_s())
     service.follow_journals()
-    service.keep(at_end=True)
+    service.store_rows(at_end=True)
     service.close_simulated(at_start=False)
     server.stop()
-    keeper.close()
+    writer.close()
     records.close()
 
 

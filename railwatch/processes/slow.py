@@ -101,7 +101,7 @@ def _read(process: _Process, ready: Ready) -> str:
     """Read the sources that there are until others come; says why another process is to start, if one is."""
     process.changed.clear()
     sources = _sources(process)
-    process.files.tell_sources(sources.statuses)
+    process.files.write_sources(sources.statuses)
     if not sources.collectors:
         ready({"tables": []})
         while not (reason := _reason_to_end(process)) and not process.changed.is_set():
@@ -117,7 +117,7 @@ def _read(process: _Process, ready: Ready) -> str:
     reason = ""
     while not reason and not process.changed.is_set() and not process.stop.wait(STATUS_EVERY_S):
         statuses = sampler.statuses()
-        process.files.tell_workers(statuses)
+        process.files.write_workers(statuses)
         process.recount.look_at(ring.tables.values())
         reason = hung.see(statuses) or _reason_to_end(process)
     if reason:

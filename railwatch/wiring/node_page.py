@@ -1,4 +1,4 @@
-"""The node as the page reads it: samples out of the ring, records out of the record file, states out of the run."""
+"""Page source of one node: samples from the ring, records from the record file, state from the run."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -42,16 +42,16 @@ from telemetry.records import (
 )
 from telemetry.store.records import RecordFile
 
-# How many records of a kind the page gets; those that are open or in force come on top, however old.
+# Records of a kind on the page; those that are open or in force are added, however old.
 RECENT = 50
-# Where the sampling process tells of itself.
+# Table of the sampling process's own metrics.
 AGENT_TABLE = "agent"
-# The kinds without which nothing can be said of the node.
+# Without samples of these kinds the health of the node is unknown.
 WATCHED = (EntityKind.GPU, EntityKind.SUPPLY)
-# A source that gave no row for this long is stale, or for this many periods where those are longer.
+# A source without a row for this long is stale, or for this many periods where those are longer.
 STALE_S = 3.0
 STALE_PERIODS = 3.0
-# A watcher is mostly some tenths of a second behind.
+# A page is mostly some tenths of a second behind.
 FIRST_LOOK_ROWS = 8
 
 
@@ -61,16 +61,16 @@ class NodePage:
     Attributes
     ----------
     trouble
-        Which file of records cannot be written, and why; an empty text where all can be.
+        The file of records that cannot be written, and the reason; empty if all can be.
     pages
-        How often people were paged, None before anybody counted.
+        Rate of pages to people, None before it is counted.
     """
 
-    def __init__(self, context: RunContext, records: RecordFile, keeper: StoreWriter, clock: Clock) -> None:
+    def __init__(self, context: RunContext, records: RecordFile, writer: StoreWriter, clock: Clock) -> None:
         self._context = context
         self._config = context.config
         self._records_file = records
-        self._keeper = keeper
+        self._writer = writer
         self._clock = clock
         self._started_s = clock.monotonic_s()
         self._lock = threading.Lock()
@@ -82,13 +82,13 @@ class NodePage:
         self.pages: PageRate | None = None
 
     def note_records(self, waiting: Sequence[Record] = ()) -> None:
-        """Learn that records were added, and which of them the record file has not taken yet."""
+        """Note that records were added, and which of them are not in the record file yet."""
         with self._lock:
             self._version += 1
             self._waiting = tuple(waiting)
 
     def status(self) -> NodeStatus:
-        """Return how the node does now."""
+        """Return the status of the node."""
         records = self.records()
         last_ns = self._last_sample_ns()
         collectors = self._collectors()
@@ -106,18 +106,19 @@ class NodePage:
                 ActionMode(action=action.value, mode=modes.of(action).resolve(simulated=self._context.simulated))
                 for action in ActionClass
             ),
-            store=self._keeper.status(),
+            store=self._writer.status(),
             sampler=SamplerStatus(rate_hz=self._fast_hz(), last_sample_ns=last_ns),
             collectors=collectors,
+            rail_limit_v=self._config.detectors.rail_sag.minimum_v,
             pages=self.pages,
         )
 
     def topology(self) -> Topology:
-        """Return what has signals and who feeds whom."""
+        """Return the entities and what feeds them."""
         return self._attached().topology
 
     def history(self, seconds: float) -> tuple[Frame, ...]:
-        """Return the last so many seconds out of the ring."""
+        """Return the rows of the last seconds from the ring."""
         since_ns = self._clock.utc_ns() - int(seconds * NS_PER_S)
         return self.updates(dict.fromkeys(self._attached().tables, since_ns))
 
@@ -136,7 +137,7 @@ class NodePage:
         return tuple(frames)
 
     def _row_before(self, table: RingTable, after_ns: int) -> int:
-        """Return a row number at or before that time, so that a watcher who asks often copies little."""
+        """Return a row number at or before that time, so that frequent reads copy little."""
         oldest, newest = max(0, table.count - table.rows), table.count
         step = FIRST_LOOK_ROWS
         while newest - step > oldest:
@@ -147,7 +148,7 @@ class NodePage:
         return oldest
 
     def records(self) -> Records:
-        """Return the recent records; read anew only when some were added."""
+        """Return the recent records; the file is read only if some were added."""
         with self._lock:
             version = self._version
             if self._recent is not None and self._recent.version == version:
@@ -166,7 +167,7 @@ class NodePage:
         return recent
 
     def _find(self, kind: str) -> tuple[Record, ...]:
-        # A simulated node starts anew with each run; what an earlier plant went through is not its past.
+        # A simulated node starts with its run: records of earlier runs are not its past.
         since_ns = self._context.started_ns if self._context.simulated else 0
         recent = {record.id: record for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT)}
         field = "state"

@@ -1,19 +1,19 @@
-"""Telling people, made out of the configuration."""
+"""Build the notifier from the configuration."""
 
 from pathlib import Path
 
-from agent.responding.notification.build import build_notifier
 from agent.responding.notification.activity import IncidentActivity
+from agent.responding.notification.build import build_notifier
 from agent.responding.notification.notifier import Notifier, Sender
 from railwatch.run_context import RunContext
 from telemetry.clock import Clock
 
-# Whose journals tell what railwatch did.
+# Journals of the actions that notifications mention.
 _DOERS = ("guard", "actuator", "responder")
 
 
 def notifier_for(context: RunContext, *, folder: Path, clock: Clock) -> Notifier | None:
-    """Return a notifier that keeps its queue in a folder and is to be started; None where no route is configured."""
+    """Return a notifier, not started, that keeps its queue in a folder; None if no route is configured."""
     settings = context.config.actuators.notification.settings()
     if not settings.routes:
         return None

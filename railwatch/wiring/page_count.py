@@ -1,4 +1,4 @@
-"""How often people were paged for a node, kept over restarts: the achieved rate beside the budget."""
+"""Count of pages to people for a node, kept over restarts, and its rate against the budget."""
 
 import contextlib
 import json
@@ -12,12 +12,12 @@ from telemetry.clock import Clock
 from telemetry.records import Incident, Record
 
 PAGES = "pages.json"
-# Heuristic: a kill costs at most this much of the time that was watched.
+# heuristic: a kill loses at most this much of the watched time.
 SAVE_EVERY_S = 60.0
 
 
 class KeptPageCount:
-    """Counts the pages among records and the time that passes, and keeps both in a file; one thread owns it."""
+    """Counter of pages among records and of watched time, kept in a file; owned by one thread."""
 
     def __init__(self, path: Path, clock: Clock, *, budget_per_node_month: float) -> None:
         self._path = path
@@ -29,7 +29,7 @@ class KeptPageCount:
 
     @property
     def rate(self) -> PageRate:
-        """Return the rate that was achieved so far."""
+        """Return the rate so far."""
         return self._count.rate(self._budget)
 
     def note(self, records: Iterable[Record]) -> None:
@@ -42,14 +42,14 @@ class KeptPageCount:
             self.save()
 
     def save(self) -> None:
-        """Write the count down; a full disk loses it for a restart, not for this run."""
+        """Save the count; on a full disk it is lost for a restart, not for this run."""
         self._save_at_s = self._clock.monotonic_s() + SAVE_EVERY_S
         with contextlib.suppress(OSError):
             replace_file(self._path, json.dumps(asdict(self._count)).encode(), synced=False)
 
 
 def read_count(path: Path) -> PageCount:
-    """Return what was counted before; nothing where no file says so, or one that cannot be read."""
+    """Return the saved count; zero if there is no file or it cannot be read."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         return PageCount(

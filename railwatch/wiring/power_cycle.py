@@ -1,4 +1,4 @@
-"""The power cycle of this node, made out of the configuration."""
+"""Build the power cycle of this node from the configuration."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from telemetry.clock import Clock
 
 
 def power_cycle_for(actuators: Actuators, *, node: str, folder: Path, clock: Clock) -> PowerCycle | None:
-    """Return it with every scheduler that drains this node; None where no controller is configured for it."""
+    """Return the power cycle with every scheduler that drains this node; None if no BMC is configured for it."""
     section = actuators.power_cycle
     if not section.address:
         return None

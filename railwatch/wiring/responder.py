@@ -1,4 +1,4 @@
-"""What the responder acts on, made out of the configuration."""
+"""Build the actuators of the responder from the configuration."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from agent.responding.checkpoint import Checkpoint
+from agent.responding.counts import ActuatorCounts
 from agent.responding.heartbeat import checkpoint_step
 from agent.responding.hook import Hook
 from agent.responding.kubernetes import KubernetesDrain
 from agent.responding.kubernetes_api import KubernetesApi
 from agent.responding.notification.notifier import NoRoutes
-from agent.responding.rate_limit import RateLimit
 from agent.responding.port import Message, Switch
+from agent.responding.rate_limit import RateLimit
 from agent.responding.responder import Lane
 from agent.responding.sending import DELIVERY_POLICIES, Sending
 from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
 from agent.responding.switching import Switching
-from agent.responding.counts import ActuatorCounts
 from agent.responding.work import OWNER, token_of
 from agent.responding.work_queue import WorkQueue
 from config.actuators import Scheduler
@@ -33,10 +33,10 @@ from telemetry.records import Incident
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a factory may use.
+    """Inputs of a factory.
 
-    `wait` waits for so many seconds and says whether railwatch is to end. `kept` closes what was opened; whoever is
-    to be told of every news of an incident is put into `followers`. `folder` is for what has to survive a restart.
+    `wait` waits for so many seconds and returns True when railwatch ends. `kept` closes what was opened. `followers`
+    are called with every change of an incident. `folder` is for state that has to survive a restart.
     """
 
     context: RunContext
@@ -45,13 +45,13 @@ class Setup:
     kept: ExitStack
     folder: Path
     followers: list[Callable[[Incident], None]] = field(default_factory=list)
-    # One for all that writes to schedulers: a node is one client of theirs, however many ways it has.
+    # One for everything that writes to schedulers, to which a node is one client.
     pace: RateLimit = field(default_factory=RateLimit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A switch and what it is to be moved on: this node, as its scheduler calls it."""
+    """A switch and its target: this node by the name that its scheduler uses."""
 
     switch: Switch
     target: str
@@ -108,7 +108,7 @@ def _power_cycle(setup: Setup) -> Message | None:
     return power_cycle_for(context.config.actuators, node=context.node.key, folder=setup.folder, clock=setup.clock)
 
 
-# Through what a node is drained, and what else is done outside the GPUs; None where nothing is set up for it.
+# Factories of what drains a node and of the other actions outside the GPUs; None if not configured.
 SWITCHES: tuple[tuple[Scheduler, Callable[[Setup], Placed]], ...] = (
     (Scheduler.SLURM, _slurm),
     (Scheduler.KUBERNETES, _kubernetes),
@@ -131,11 +131,11 @@ class Outside:
     tallies: dict[str, ActuatorCounts]
 
     def status(self) -> dict[str, Any]:
-        """Return what each actuator counted, as JSON types."""
+        """Return the counts of each actuator as JSON types."""
         return {name: asdict(tally) for name, tally in self.tallies.items()}
 
     def switches(self) -> tuple[Switching, ...]:
-        """Return the lanes that hold something."""
+        """Return the lanes of switches, which can be held on."""
         return tuple(lane for lane in self.lanes if isinstance(lane, Switching))
 
     def held(self) -> dict[str, list[str]]:
@@ -145,7 +145,7 @@ class Outside:
 
 
 def build_outside(setup: Setup, journal: WorkQueue, *, guard_age_s: Callable[[], float]) -> Outside:
-    """Make every actuator that the configuration names."""
+    """Build every actuator that the configuration names."""
     lanes: list[Lane] = []
     routes: dict[ActionClass, tuple[str, ...]] = {}
     tallies: dict[str, ActuatorCounts] = {}

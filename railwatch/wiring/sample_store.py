@@ -1,4 +1,4 @@
-"""Keeps what the ring and the journals bring: in the embedded store, or through the spool in a server."""
+"""Writers of samples and records: to the embedded store, or through the spool to a server."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,27 +18,27 @@ from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkState, UplinkStatus
 
-# At the end what waits gets this long to reach a server that answers; the rest stays in the spool for the next start.
+# At the end, time to send the spool to a server that answers; the rest stays in the spool for the next start.
 DRAIN_S = 5.0
 
 
 class StoreWriter(Protocol):
-    """Keeps samples and records, and says how that goes."""
+    """Writer of samples and records."""
 
-    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
-        """Keep what is given; records that are given twice are kept once."""
+    def write(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+        """Write samples, rollups and records; a record that is written twice is kept once."""
         ...
 
     def status(self) -> StoreStatus:
-        """Return how it goes."""
+        """Return the state of the store for the page."""
         ...
 
     def errors(self) -> int:
-        """Return how many writes failed so far."""
+        """Return the number of failed writes so far."""
         ...
 
     def newest_ns(self, spec: TableSpec) -> int | None:
-        """Return the time up to which a table is kept for sure; None where keeping rows twice does no harm.
+        """Return the time up to which a table is stored; None where storing rows twice does no harm.
 
         Raises
         ------
@@ -48,12 +48,12 @@ class StoreWriter(Protocol):
         ...
 
     def close(self) -> None:
-        """Flush and let everything go."""
+        """Flush and close the store."""
         ...
 
 
 def open_store_writer(config: Config, *, node: str, simulated: bool, clock: Clock) -> StoreWriter:
-    """Open the store that the configuration names.
+    """Return the writer of the store that the configuration names.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def open_store_writer(config: Config, *, node: str, simulated: bool, clock: Cloc
 
 
 class EmbeddedWriter:
-    """Samples in files beside the agent. Records are kept by the service in their own file in any case."""
+    """Writer of samples to local files. The service writes records to their own file in any case."""
 
     def __init__(self, directory: Path, store: Store, clock: Clock) -> None:
         self._store = EmbeddedStore(
@@ -86,14 +86,14 @@ class EmbeddedWriter:
         self._errors = 0
         self._trouble = ""
 
-    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
-        """Keep one second's worth; what the disk does not take is counted."""
+    def write(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+        """Write the rows of one second; count those that the disk does not take."""
         del records
         if not raw and not rollups:
             return
         rows = sum(len(frame) for frame in raw)
         try:
-            # Raw rows say what is kept: after a kill in between, the rollups are made once more and found again.
+            # Raw rows mark what is stored: after a kill in between, rollups are computed and stored again.
             self._store.write_rollups(rollups)
             self._store.write_raw(raw)
         except TransientError as err:
@@ -105,7 +105,7 @@ class EmbeddedWriter:
             self._trouble = ""
 
     def status(self) -> StoreStatus:
-        """Return how it goes."""
+        """Return the state of the store for the page."""
         return StoreStatus(
             name="embedded store",
             state=StoreState.REFUSED if self._trouble else StoreState.EMBEDDED,
@@ -115,20 +115,20 @@ class EmbeddedWriter:
         )
 
     def errors(self) -> int:
-        """Return how many writes failed so far."""
+        """Return the number of failed writes so far."""
         return self._errors
 
     def newest_ns(self, spec: TableSpec) -> int | None:
-        """Return the time of the newest row of a table."""
+        """Return the time of the newest stored row of a table."""
         return self._store.newest_raw_ns(spec)
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
         self._store.close()
 
 
 class ServerWriter:
-    """Samples and records as line protocol, through a spool on disk, in order."""
+    """Writer of samples and records as line protocol, in order, through a spool on disk."""
 
     def __init__(
         self, spool: Spool, destination: Destination, spool_max: int, tags: dict[str, str], clock: Clock
@@ -140,8 +140,8 @@ class ServerWriter:
         self._sender = Sender(spool, destination, clock)
         self._sender.start()
 
-    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
-        """Put it into the spool and force it to the disk."""
+    def write(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+        """Append to the spool and sync it to the disk."""
         now_ns = self._clock.utc_ns()
         body = b"".join(encode_frame(frame, tags=self._tags) for frame in raw)
         if body:
@@ -152,7 +152,7 @@ class ServerWriter:
         self._spool.sync()
 
     def status(self) -> StoreStatus:
-        """Return how it goes."""
+        """Return the state of the store for the page."""
         uplink = self._sender.status()
         return StoreStatus(
             name=uplink.destination,
@@ -167,7 +167,7 @@ class ServerWriter:
         )
 
     def errors(self) -> int:
-        """Return how many writes failed so far."""
+        """Return the number of failed writes so far."""
         return self._sender.status().errors
 
     def newest_ns(self, spec: TableSpec) -> int | None:
@@ -176,7 +176,7 @@ class ServerWriter:
         return None
 
     def close(self) -> None:
-        """Send what waits while the server takes it; the rest stays on disk for the next start."""
+        """Send the spool while the server accepts it; the rest stays on disk for the next start."""
         self._sender.stop(drain_s=DRAIN_S)
         self._spool.close()
 

@@ -26,7 +26,7 @@ WIDE = TableSpec(
 ROW_NS = NS_PER_S // 20
 
 
-def a_session(folder: Path, *, simulated: bool = True, started_ns: int = START_NS, **sampling: float) -> RunContext:
+def a_run_context(folder: Path, *, simulated: bool = True, started_ns: int = START_NS, **sampling: float) -> RunContext:
     (folder / "run").mkdir(exist_ok=True)
     config = Config.model_validate(
         {"data_dir": folder / "data", "node": {"name": "node0"}, "page": {"port": 0}, "sampling": sampling}

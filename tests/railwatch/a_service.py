@@ -11,13 +11,13 @@ from tests.agent.fakes import FakeClock
 class Running:
     """A service in this process over the real store, record file and page."""
 
-    def __init__(self, context: RunContext, keeper: StoreWriter | None = None) -> None:
+    def __init__(self, context: RunContext, writer: StoreWriter | None = None) -> None:
         self.clock = FakeClock()
         self.records = RecordFile(context.config.data_dir / "records")
-        self.keeper = keeper or open_store_writer(context.config, node="node0", simulated=True, clock=self.clock)
-        self.page = NodePage(context, self.records, self.keeper, self.clock)
-        self.service = Service(context, self.keeper, self.records, self.page, self.clock)
+        self.writer = writer or open_store_writer(context.config, node="node0", simulated=True, clock=self.clock)
+        self.page = NodePage(context, self.records, self.writer, self.clock)
+        self.service = Service(context, self.writer, self.records, self.page, self.clock)
 
     def close(self) -> None:
-        self.keeper.close()
+        self.writer.close()
         self.records.close()

@@ -12,15 +12,15 @@ from threading import Event, Thread
 
 import pytest
 
-from agent.actuation import blocklist as barred
+from agent.actuation import blocklist
 from agent.actuation.client import ActuatorClient
 from agent.actuation.held_knob import GpuTarget
 from agent.actuation.limits import ActuatorSettings, UnreadableClocks
 from agent.actuation.server import serve_actuator
 from railwatch.processes.actuator import settings_of
 from railwatch.processes.following import Counts, Follower
-from railwatch.processes.service import ACTUATOR_COUNTS
 from railwatch.run_context import DriverKind, RunContext, read_status
+from railwatch.wiring.service_metrics import ACTUATOR_COUNTS
 from simulator.driver.layout import ALL_GPUS
 from telemetry.clock import SystemClock
 from telemetry.knobs import KnobKind
@@ -29,7 +29,7 @@ from telemetry.records import ActionState, Mode
 from tests.agent.actuation.rig import cap
 from tests.agent.driver.plant_file import plant_driver
 from tests.agent.fakes import FakeKnob
-from tests.railwatch.a_run import a_session
+from tests.railwatch.a_run import a_run_context
 from tests.waiting import LIMIT_S, wait_for
 
 # The process with a short limit for opening the driver, and short pauses between two questions to it.
@@ -66,10 +66,10 @@ def test_the_actuator_goes_no_further_than_the_configuration(
     assert allowed is ("unreadable_clocks" in actions)
 
 
-def test_what_the_actuator_forgets_of_peoples_words_is_written_down_for_the_service(
+def test_blocks_that_the_actuator_drops_are_counted_for_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(barred, "BARRED_MAX", 1)
+    monkeypatch.setattr(blocklist, "BLOCKED_MAX", 1)
     own, copied = Counts(tmp_path / "own.json"), tmp_path / "copied.json"
     stop, ready = Event(), Event()
     thread = Thread(
@@ -85,14 +85,14 @@ def test_what_the_actuator_forgets_of_peoples_words_is_written_down_for_the_serv
             client.apply(cap(incident=incident_id))
             client.release_incident(incident_id, reason="by hand", bar=True)
         wait_for(lambda: read_status(tmp_path / "own.json").get("bars_dropped") == 2)
-        told = set(ACTUATOR_COUNTS.values())
-        wait_for(lambda: told <= set(read_status(tmp_path / "own.json")), "all that the service tells")
+        expected = set(ACTUATOR_COUNTS.values())
+        wait_for(lambda: expected <= set(read_status(tmp_path / "own.json")), "all counts of the service")
         Follower(client, RecordJournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
     finally:
         client.close()
         stop.set()
         thread.join(60.0)
-    assert told <= set(read_status(copied)), "both say all that the service tells"
+    assert expected <= set(read_status(copied)), "both files have all counts of the service"
     assert read_status(copied)["bars_dropped"] == 2
 
 
@@ -118,7 +118,7 @@ def actuator(context: RunContext) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_driver_that_hangs_at_opening_does_not_hold_the_actuator_which_has_it_once_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = replace(a_session(tmp_path), driver=DriverKind.NVML)
+    context = replace(a_run_context(tmp_path), driver=DriverKind.NVML)
     context.save()
     with plant_driver(tmp_path, monkeypatch, gpus=1) as plant:
         plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])

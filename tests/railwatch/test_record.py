@@ -24,7 +24,7 @@ from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState, Event, Mode
 from telemetry.store.records import RecordFile
 from tests.agent.fakes import START_NS, FakeClock
-from tests.railwatch.a_run import a_session, an_event
+from tests.railwatch.a_run import a_run_context, an_event
 from tests.telemetry.full_disk import full_disk
 
 FULL = "recordings/a.parquet: cannot be written: No space left on device"
@@ -32,19 +32,19 @@ FULL = "recordings/a.parquet: cannot be written: No space left on device"
 
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
-    made = a_session(tmp_path)
+    made = a_run_context(tmp_path)
     made.journal_dir.mkdir(parents=True)
     wishes_dir(made.run_dir).mkdir()
     return made
 
 
-def test_whoever_asked_for_a_recording_is_reported_that_it_cannot_be_written(context: RunContext) -> None:
+def test_a_requester_of_a_recording_receives_the_reason_when_it_cannot_be_written(context: RunContext) -> None:
     journal = context.journal_writer("recorder")
-    teller = RecordingReporter(context, journal, BlackBox(box_dir(context.config.data_dir), 1 << 20), FakeClock())
+    reporter = RecordingReporter(context, journal, BlackBox(box_dir(context.config.data_dir), 1 << 20), FakeClock())
     about = {"triggers": [{"what": BY_HAND, "id": str(START_NS)}]}
     order = RecordingJob(name="a", contents=contents_of([], {}), meta=run_meta(context).with_about(about))
-    teller.hear(Result(order=order, why=FULL))
-    with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; it waits in memory until there is room$"):
+    reporter.report(Result(order=order, why=FULL))
+    with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; held in memory, will retry$"):
         _requested(context, FakeClock())
     (told,) = RecordJournalReader(context.journal_path("recorder")).read()
     assert isinstance(told, Event)

@@ -21,7 +21,7 @@ from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Mode
-from tests.railwatch.a_run import a_session
+from tests.railwatch.a_run import a_run_context
 
 WANTED = RunRequest(plant_node="v100x4", scenario="psu-sag")
 NS_PER_H = 3600 * NS_PER_S
@@ -32,7 +32,7 @@ def config(data_dir: Path, *, port: int = 0) -> Config:
 
 
 def test_a_session_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    context = a_session(tmp_path)
+    context = a_run_context(tmp_path)
     again = RunContext.load(context.run_dir)
     assert again == context
     assert (again.node.id, again.config.data_dir) == ("node:node0", tmp_path / "data")
@@ -152,7 +152,7 @@ def test_a_process_that_cannot_start_is_reported_and_the_others_are_stopped(tmp_
 
 
 def test_a_service_that_starts_again_is_found_at_the_same_address(tmp_path: Path) -> None:
-    context = run_module._keep_port(a_session(tmp_path), "http://127.0.0.1:43210/")
+    context = run_module._keep_port(a_run_context(tmp_path), "http://127.0.0.1:43210/")
     assert context.config.page.port == 43210
 
 
@@ -178,7 +178,7 @@ def test_a_terminal_that_is_gone_does_not_keep_the_run_from_stopping(tmp_path: P
 
 
 def test_an_act_waits_for_its_decision_to_be_reported_and_that_of_a_reflex_has_none(tmp_path: Path) -> None:
-    context, clock = a_session(tmp_path), SystemClock()
+    context, clock = a_run_context(tmp_path), SystemClock()
     run = NodeRun(context.config, WANTED, clock)
     run._journals = {name: context.journal_reader(name) for name in JOURNALS}
     writer = context.journal_writer("actuator")

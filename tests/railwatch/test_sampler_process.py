@@ -25,7 +25,7 @@ from telemetry.record_journal import RecordJournalWriter
 from telemetry.signals import RateClass
 from tests.agent.fakes import FakeCollector
 from tests.analytics.scenes import event_of
-from tests.railwatch.a_run import a_session
+from tests.railwatch.a_run import a_run_context
 from tests.waiting import LIMIT_S, LeapingClock, wait_for
 
 CLOCK = SystemClock()
@@ -59,12 +59,12 @@ class Run:
 
     def _main(self) -> None:
         try:
-            sampler.main(self.context, self.stop, self._say_ready)
+            sampler.main(self.context, self.stop, self._send_ready)
             self.status = 0
         except SystemExit as err:
             self.status = err.code
 
-    def _say_ready(self, facts: dict[str, Any]) -> None:
+    def _send_ready(self, facts: dict[str, Any]) -> None:
         self.facts = facts
         self.ready.set()
 
@@ -85,11 +85,11 @@ def _leave(status: int) -> None:
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunContext:
     """A node without GPUs, bus and kernel log; a process that leaves ends its thread and not the tests."""
     monkeypatch.setattr(sampler, "leave", _leave)
-    monkeypatch.setattr(sampler, "settle_process", lambda: None)
+    monkeypatch.setattr(sampler, "tune_process", lambda: None)
     monkeypatch.setattr(sampler, "build_event_sources", lambda _: ())
     monkeypatch.setattr(guarding, "_step_log", lambda *_: None)  # its lock ends with a process, not with a thread
     away = str(tmp_path / "none")
-    return replace(a_session(tmp_path), sysfs=away, proc=away, kmsg=away)
+    return replace(a_run_context(tmp_path), sysfs=away, proc=away, kmsg=away)
 
 
 class Late:

@@ -24,7 +24,7 @@ from telemetry.records import Record
 from telemetry.store.embedded import EmbeddedReader
 from telemetry.store.resolution import Resolution
 from tests.agent.fakes import START_NS, FakeClock
-from tests.railwatch.a_run import ROW_NS, WIDE, a_ring, a_session, write_rows
+from tests.railwatch.a_run import ROW_NS, WIDE, a_ring, a_run_context, write_rows
 from tests.railwatch.a_service import Running
 
 END_NS = START_NS + 3600 * NS_PER_S
@@ -33,7 +33,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
-    return a_session(tmp_path)
+    return a_run_context(tmp_path)
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ def test_rows_and_complete_seconds_go_to_the_store_and_the_open_one_at_the_end(
 ) -> None:
     ring = a_ring(context)
     write_rows(ring, 0, 50)
-    running.service.keep()
+    running.service.store_rows()
     assert raw(context) == [float(n) for n in range(50)]
     assert rollups(context) == means(2)
     write_rows(ring, 50, 10)
-    running.service.keep(at_end=True)
+    running.service.store_rows(at_end=True)
     assert raw(context) == [float(n) for n in range(60)]
     assert rollups(context) == means(3)
 
@@ -80,35 +80,35 @@ def test_rows_and_complete_seconds_go_to_the_store_and_the_open_one_at_the_end(
 class Remembering:
     """A server: it keeps what it is sent, and cannot say what it has."""
 
-    def __init__(self, keeper: StoreWriter) -> None:
-        self._keeper = keeper
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
         self.rows = 0
 
-    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+    def write(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
         self.rows += sum(len(frame) for frame in raw if frame.spec.name == "supply")
-        self._keeper.keep(raw, rollups, records)
+        self._writer.write(raw, rollups, records)
 
     def status(self) -> StoreStatus:
-        return self._keeper.status()
+        return self._writer.status()
 
     def errors(self) -> int:
-        return self._keeper.errors()
+        return self._writer.errors()
 
     def newest_ns(self, spec: TableSpec) -> int | None:
         del spec
         return None
 
     def close(self) -> None:
-        self._keeper.close()
+        self._writer.close()
 
 
 def test_a_meter_that_comes_sends_no_row_of_the_main_ring_again(context: RunContext) -> None:
-    keeper = open_store_writer(context.config, node="node0", simulated=True, clock=FakeClock())
-    server = Remembering(keeper)
+    writer = open_store_writer(context.config, node="node0", simulated=True, clock=FakeClock())
+    server = Remembering(writer)
     running = Running(context, server)
     ring = a_ring(context)
     write_rows(ring, 0, 50)
-    running.service.keep()
+    running.service.store_rows()
     meter = TableSpec(name="sent_supply", kind=EntityKind.SUPPLY, entities=WIDE.entities, signals=("power_w",))
     Ring.create(
         context.readings_ring_path,
@@ -119,7 +119,7 @@ def test_a_meter_that_comes_sends_no_row_of_the_main_ring_again(context: RunCont
         rows={"sent_supply": 8},
     ).close()
     write_rows(ring, 50, 10)
-    running.service.keep()
+    running.service.store_rows()
     assert server.rows == 60
     assert rollups(context) == means(2), "the second that is open stays open"
     running.close()
@@ -129,11 +129,11 @@ def test_a_service_that_starts_again_keeps_each_row_once_and_whole_seconds(conte
     ring = a_ring(context)
     write_rows(ring, 0, 50)
     first = Running(context)
-    first.service.keep()
+    first.service.store_rows()
     first.close()  # as dead as by a kill: nothing was flushed
     write_rows(ring, 50, 35)
     second = Running(context)
-    second.service.keep()
+    second.service.store_rows()
     assert raw(context) == [float(n) for n in range(85)]
     assert rollups(context) == means(4)
     second.close()
@@ -181,13 +181,13 @@ def _wait_for_rows(context: RunContext, count: int) -> None:
 def test_a_ring_that_another_one_replaces_is_read_to_its_end(context: RunContext, running: Running) -> None:
     ring = a_ring(context)
     write_rows(ring, 0, 30)
-    running.service.keep()
+    running.service.store_rows()
     write_rows(ring, 30, 7)
     ring.close()
     wider = a_ring(context, WIDE)
     write_rows(wider, 40, 15)
-    running.service.keep()
-    running.service.keep(at_end=True)
+    running.service.store_rows()
+    running.service.store_rows(at_end=True)
     assert raw(context) == [float(n) for n in (*range(37), *range(40, 55))]
     assert set(rollups(context)) == {0, 1, 2}
     assert rollups(context)[1] == np.mean(range(20, 37))
@@ -196,17 +196,17 @@ def test_a_ring_that_another_one_replaces_is_read_to_its_end(context: RunContext
 def test_a_table_that_counts_again_is_read_from_its_beginning(context: RunContext, running: Running) -> None:
     ring = a_ring(context)
     write_rows(ring, 0, 5)
-    running.service.keep()
+    running.service.store_rows()
     running.service._next["supply"] = 1000
     write_rows(ring, 5, 5)
-    running.service.keep()
+    running.service.store_rows()
     assert set(raw(context)) == {float(n) for n in range(10)}
 
 
 def test_without_a_ring_the_service_waits_and_states_how_the_store_does(context: RunContext, running: Running) -> None:
-    running.service.keep()
+    running.service.store_rows()
     a_ring(context)
-    running.service.keep()
+    running.service.store_rows()
     assert raw(context) == []
     assert running.service._rows_lost == 0
 
@@ -214,9 +214,9 @@ def test_without_a_ring_the_service_waits_and_states_how_the_store_does(context:
 def test_rows_that_were_overwritten_are_counted(context: RunContext, running: Running) -> None:
     ring = a_ring(context, rows=20)
     write_rows(ring, 0, 10)
-    running.service.keep()
+    running.service.store_rows()
     write_rows(ring, 10, 50)
-    running.service.keep()
+    running.service.store_rows()
     assert running.service._rows_lost == 30
     assert len(raw(context)) == 30
 
@@ -237,18 +237,18 @@ class FullStore:
 
 
 def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(context: RunContext) -> None:
-    keeper = EmbeddedWriter(context.config.data_dir / "store", context.config.store, FakeClock())
-    keeper._store.close()
-    keeper._store = FullStore()  # type: ignore[assignment]
-    running = Running(context, keeper)
+    writer = EmbeddedWriter(context.config.data_dir / "store", context.config.store, FakeClock())
+    writer._store.close()
+    writer._store = FullStore()  # type: ignore[assignment]
+    running = Running(context, writer)
     ring = a_ring(context)
     write_rows(ring, 0, 50)
-    running.service.keep()
-    status: StoreStatus = keeper.status()
+    running.service.store_rows()
+    status: StoreStatus = writer.status()
     assert "disk is full" in status.detail
     assert status.state.value == "refused"
     assert status.dropped_points >= 50
-    assert keeper.errors() == 1
+    assert writer.errors() == 1
     write_rows(ring, 50, 5)
     assert ring.tables["supply"].count == 55
     running.close()
@@ -257,28 +257,28 @@ def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(context: RunCo
 class Unreadable:
     """Stands for an embedded store that cannot be read until it can."""
 
-    def __init__(self, keeper: StoreWriter) -> None:
-        self._keeper = keeper
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
         self.fails = True
-        self.keep, self.status, self.errors, self.close = keeper.keep, keeper.status, keeper.errors, keeper.close
+        self.write, self.status, self.errors, self.close = writer.write, writer.status, writer.errors, writer.close
 
     def newest_ns(self, spec: TableSpec) -> int | None:
         if self.fails:
             raise TransientError("embedded store: cannot be read now: disk I/O error")
-        return self._keeper.newest_ns(spec)
+        return self._writer.newest_ns(spec)
 
 
 def test_rows_wait_in_the_ring_while_the_store_cannot_be_read(
     context: RunContext, running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keeper = Unreadable(running.keeper)
-    service = Service(context, keeper, running.records, running.page, running.clock)
+    writer = Unreadable(running.writer)
+    service = Service(context, writer, running.records, running.page, running.clock)
     write_rows(a_ring(context), 0, 30)
-    service.keep()
-    service.keep()
+    service.store_rows()
+    service.store_rows()
     assert caplog.text.count("disk I/O error") == 1
-    keeper.fails = False
-    service.keep()
+    writer.fails = False
+    service.store_rows()
     assert raw(context) == [float(n) for n in range(30)]
 
 
@@ -286,12 +286,12 @@ def test_rows_stamped_after_a_step_back_of_the_clock_are_counted_where_they_are_
     ring = a_ring(context)
     write_rows(ring, 0, 40)
     first = Running(context)
-    first.service.keep()
+    first.service.store_rows()
     first.close()
     write_rows(ring, 40, 5)
     write_rows(ring, 45, 7, start_ns=START_NS - 10 * NS_PER_S)
     second = Running(context)
-    second.service.keep()
+    second.service.store_rows()
     assert raw(context) == [float(n) for n in range(45)]
     assert second.service._rows_lost == 7
     second.close()

@@ -14,14 +14,14 @@ from telemetry.errors import TransientError
 from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Record
 from tests.agent.fakes import START_NS
-from tests.railwatch.a_run import a_session, an_event
+from tests.railwatch.a_run import a_run_context, an_event
 from tests.railwatch.a_service import Running
 from tests.telemetry.uplink.stub import stub_store
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
-    return a_session(tmp_path)
+    return a_run_context(tmp_path)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_records_that_cannot_be_written_are_reported_once_and_kept_for_later(
     context: RunContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     running, full = Running(context), FullRecords()
-    service = Service(context, running.keeper, full, running.page, running.clock)  # type: ignore[arg-type]
+    service = Service(context, running.writer, full, running.page, running.clock)  # type: ignore[arg-type]
     journal = RecordJournalWriter(context.journal_dir / "guard.jsonl")
     for number in range(3):
         journal.append(an_event(number))
@@ -90,7 +90,7 @@ def test_records_that_cannot_be_written_are_reported_once_and_kept_for_later(
 
 def test_records_that_wait_are_bounded_and_what_is_dropped_is_counted(context: RunContext) -> None:
     running = Running(context)
-    service = Service(context, running.keeper, FullRecords(), running.page, running.clock)  # type: ignore[arg-type]
+    service = Service(context, running.writer, FullRecords(), running.page, running.clock)  # type: ignore[arg-type]
     service._unwritten = [an_event(n) for n in range(MAX_UNWRITTEN + 5)]
     service.follow_journals()
     assert service.records_lost == 5
@@ -120,19 +120,19 @@ def test_a_kill_between_journal_and_store_loses_no_record(context: RunContext) -
         first.close()  # as dead as by a kill: `keep` was never called
         second = Running(context)
         second.service.follow_journals()
-        second.service.keep()
+        second.service.store_rows()
         second.close()
         journal.close()
         assert len([line for line in server.lines() if b'id="e0"' in line]) == 1
 
 
 def test_the_journal_of_an_earlier_run_is_not_shown_as_this_runs_past(tmp_path: Path) -> None:
-    earlier = a_session(tmp_path)
+    earlier = a_run_context(tmp_path)
     journal = RecordJournalWriter(earlier.journal_dir / "guard.jsonl")
     journal.append(an_event(0))
     journal.append(an_event(1))
     now_ns = START_NS + NS_PER_S
-    this = a_session(tmp_path, started_ns=now_ns)
+    this = a_run_context(tmp_path, started_ns=now_ns)
     running = Running(this)
     running.service.follow_journals()
     journal.append(an_event(2, time_ns=now_ns))
@@ -144,7 +144,7 @@ def test_the_journal_of_an_earlier_run_is_not_shown_as_this_runs_past(tmp_path: 
 
 
 def test_on_real_hardware_the_past_of_the_node_is_shown(tmp_path: Path) -> None:
-    context = a_session(tmp_path, simulated=False, started_ns=START_NS + NS_PER_S)
+    context = a_run_context(tmp_path, simulated=False, started_ns=START_NS + NS_PER_S)
     journal = RecordJournalWriter(context.journal_dir / "guard.jsonl")
     journal.append(an_event(0))
     running = Running(context)

@@ -20,7 +20,7 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
 from telemetry.signals import RateClass
 from tests.agent.fakes import FakeCollector
-from tests.railwatch.a_run import a_session
+from tests.railwatch.a_run import a_run_context
 from tests.railwatch.test_sampler_process import Late
 from tests.waiting import LeapingClock, wait_for
 
@@ -86,7 +86,7 @@ class Run:
 
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
-    return a_session(tmp_path, slow_hz=10.0)
+    return a_run_context(tmp_path, slow_hz=10.0)
 
 
 def test_one_that_never_returns_is_stated_once_tried_again_and_does_not_stop_the_others(

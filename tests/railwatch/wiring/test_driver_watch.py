@@ -30,7 +30,7 @@ from telemetry.records import Event, EventKind, Severity
 from telemetry.signals import RateClass
 from tests.agent.driver.plant_file import PlantFile, plant_driver
 from tests.agent.fakes import FakeClock
-from tests.railwatch.a_run import a_session
+from tests.railwatch.a_run import a_run_context
 
 CLOCK = SystemClock()
 # Longer than any of these tests waits, and short enough for the threads left behind to end with them.
@@ -50,7 +50,7 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlantFile
 
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
-    made = replace(a_session(tmp_path), driver=DriverKind.NVML)
+    made = replace(a_run_context(tmp_path), driver=DriverKind.NVML)
     made.save()
     return made
 
@@ -323,8 +323,8 @@ def test_a_driver_counts_as_dead_after_ten_deadlines_of_one_hang_and_other_colle
     tmp_path: Path, plant: PlantFile
 ) -> None:
     clock = FakeClock()
-    watching = DriverWatch(a_session(tmp_path), clock)  # a deadline is two seconds
-    opened = watch(replace(a_session(tmp_path), driver=DriverKind.NVML)).open()
+    watching = DriverWatch(a_run_context(tmp_path), clock)  # a deadline is two seconds
+    opened = watch(replace(a_run_context(tmp_path), driver=DriverKind.NVML)).open()
     assert opened.reader is not None
     assert opened.nvml is not None
     made = collectors(opened.reader)

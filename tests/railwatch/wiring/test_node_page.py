@@ -17,7 +17,7 @@ from telemetry.errors import TransientError
 from telemetry.records import Cause, Health, IncidentState, Severity
 from telemetry.store.records import RecordFile
 from tests.agent.fakes import START_NS, FakeClock
-from tests.railwatch.a_run import ROW_NS, a_ring, a_session, an_event, write_rows
+from tests.railwatch.a_run import ROW_NS, a_ring, a_run_context, an_event, write_rows
 from tests.rules import scenes
 
 OPEN, MITIGATED, CLOSED = IncidentState.OPEN, IncidentState.MITIGATED, IncidentState.CLOSED
@@ -31,8 +31,8 @@ class Shown:
         self.context = context
         self.clock = FakeClock()
         self.records = RecordFile(context.config.data_dir / "records")
-        self.keeper = open_store_writer(context.config, node="node0", simulated=True, clock=self.clock)
-        self.page = NodePage(context, self.records, self.keeper, self.clock)
+        self.writer = open_store_writer(context.config, node="node0", simulated=True, clock=self.clock)
+        self.page = NodePage(context, self.records, self.writer, self.clock)
         self.ring = a_ring(context)
 
     def rows(self, first: int, count: int) -> None:
@@ -57,9 +57,9 @@ class Shown:
 
 @pytest.fixture
 def shown(tmp_path: Path) -> Iterator[Shown]:
-    made = Shown(a_session(tmp_path))
+    made = Shown(a_run_context(tmp_path))
     yield made
-    made.keeper.close()
+    made.writer.close()
     made.records.close()
 
 
@@ -119,25 +119,34 @@ def test_without_new_samples_the_health_is_unknown_whatever_was_before(shown: Sh
 
 
 def test_before_the_first_sample_and_without_a_ring_the_page_still_answers(tmp_path: Path) -> None:
-    shown = Shown(a_session(tmp_path))
+    shown = Shown(a_run_context(tmp_path))
     assert shown.health() == (Health.UNKNOWN, "no new samples")
     shown.context.ring_path.unlink()
     assert shown.health() == (Health.UNKNOWN, "no new samples")
     assert shown.page.status().sampler.last_sample_ns is None
     with pytest.raises(TransientError, match="no sample ring"):
         shown.page.topology()
-    shown.keeper.close()
+    shown.writer.close()
+    shown.records.close()
+
+
+def test_the_page_shows_the_limit_of_a_rail_that_the_configuration_names(tmp_path: Path) -> None:
+    limits = {"detectors": {"rail_sag": {"minimum_v": 11.5, "clear_above_v": 11.6}}}
+    context = a_run_context(tmp_path)
+    shown = Shown(replace(context, config_json=json.dumps(json.loads(context.config_json) | limits)))
+    assert shown.page.status().rail_limit_v == 11.5
+    shown.writer.close()
     shown.records.close()
 
 
 def test_a_slow_source_is_given_the_time_of_its_periods(tmp_path: Path) -> None:
-    shown = Shown(a_session(tmp_path, slow_hz=0.1))
+    shown = Shown(a_run_context(tmp_path, slow_hz=0.1))
     shown.rows(0, 1)
     shown.clock.advance(25.0)
     assert shown.health()[0] is Health.HEALTHY
     shown.clock.advance(10.0)
     assert shown.health() == (Health.UNKNOWN, "no new samples")
-    shown.keeper.close()
+    shown.writer.close()
     shown.records.close()
 
 
