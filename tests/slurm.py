@@ -75,7 +75,7 @@ class Slurm:
             process.kill()
             process.wait()
 
-    def say(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str) -> str:
         """Run one of its programs and give its output, standard error included."""
         done = subprocess.run(
             [require(program), *arguments],
@@ -90,21 +90,21 @@ class Slurm:
 
     def by_hand(self, *changes: str) -> None:
         """Change the node as an administrator does."""
-        assert self.say("scontrol", "update", f"nodename={NODE}", *changes) == ""
+        assert self.run("scontrol", "update", f"nodename={NODE}", *changes) == ""
 
     def node(self) -> str:
         """Return state and reason; a node that was just resumed does not respond for a moment, which is left out."""
-        return self.say("sinfo", "-h", "-N", "-n", NODE, "-o", "%T %E").replace("* ", " ")
+        return self.run("sinfo", "-h", "-N", "-n", NODE, "-o", "%T %E").replace("* ", " ")
 
-    def until(self, program: str, *arguments: str, says: str) -> str:
-        """Ask until it says that."""
-        said = ""
+    def until(self, program: str, *arguments: str, shows: str) -> str:
+        """Run until the output holds that text."""
+        output = ""
         for _ in range(int(START_LIMIT_S / _POLL_S)):
-            said = self.say(program, *arguments)
-            if says in said:
-                return said
+            output = self.run(program, *arguments)
+            if shows in output:
+                return output
             threading.Event().wait(_POLL_S)
-        raise AssertionError(f"{program} {arguments}: {said!r}, expected {says!r}")
+        raise AssertionError(f"{program} {arguments}: {output!r}, expected {shows!r}")
 
     def _environ(self) -> dict[str, str]:
         return {**os.environ, "SLURM_CONF": self.conf}
@@ -136,7 +136,7 @@ def slurm(home: Path) -> Iterator[Slurm]:
             threading.Event().wait(_POLL_S)
         made.start_controller()
         made.start("slurmd", "slurmd", "-D", "-N", NODE)
-        made.until("sinfo", "-h", "-N", "-o", "%T", says="idle")
+        made.until("sinfo", "-h", "-N", "-o", "%T", shows="idle")
         yield made
     finally:
         for name in reversed(list(made.running)):

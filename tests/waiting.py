@@ -58,7 +58,7 @@ class LeapingClock:
             wait_for(lambda: at_work() >= before + 2, "the others go on")  # noqa: B023 -- called in this turn alone
 
     def leap_once(self, condition: Callable[[], object], seconds: float) -> None:
-        """Let the time leap as soon as the condition holds, while the test waits for something else."""
+        """Jump in time as soon as the condition holds, while the test waits for something else."""
 
         def watch() -> None:
             wait_for(condition, "the leap's condition")

@@ -13,7 +13,7 @@ from telemetry.recording import read_recording
 from tests.integration.running import Node, node_up, railwatch
 
 # A block waits for the first step of the next one; a busy machine may take as long again for that step.
-TOLD_WITHIN_NS = 2 * BLOCK_NS
+REPORTED_WITHIN_NS = 2 * BLOCK_NS
 
 DROP = """\
 name: quick-drop
@@ -72,7 +72,7 @@ def recorded(folder: Path, *scenario: str) -> Iterator[Recorded]:
             assert node.end() == 0, node.story()
 
 
-def assert_a_replay_says_the_same(run: Recorded) -> None:
+def assert_a_replay_is_equal(run: Recorded) -> None:
     """Compare what a replay tells with what the run told live, to the byte, up to the last step that was recorded.
 
     A finding of a block of rows bears their time and is told up to a block later, so the last ones that the run told
@@ -88,5 +88,5 @@ def assert_a_replay_says_the_same(run: Recorded) -> None:
             again = [row for line in replayed.out.splitlines() if (row := json.loads(line))["type"] == kind]
             assert again or kind == "event"
             assert again == live[: len(again)], (kind, path.name)
-            told_later_ns = [row["time_ns"] for row in live[len(again) :]]
-            assert all(time_ns > last_ns - TOLD_WITHIN_NS for time_ns in told_later_ns), (kind, path.name)
+            reported_later_ns = [row["time_ns"] for row in live[len(again) :]]
+            assert all(time_ns > last_ns - REPORTED_WITHIN_NS for time_ns in reported_later_ns), (kind, path.name)

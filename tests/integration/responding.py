@@ -216,20 +216,20 @@ class Run:
             clock.sleep_until(clock.monotonic_s() + 0.1)
 
     def _is_done(self) -> bool:
-        told = {action.decision_id for action in self.told()}
-        return told >= {decision.id for decision in self.decisions if decision.action != "drain_release"} and (
+        reported = {action.decision_id for action in self.reported()}
+        return reported >= {decision.id for decision in self.decisions if decision.action != "drain_release"} and (
             read_status(self.context.responder_status_path).get("waiting") == 0
         )
 
     def until_quiet(self) -> None:
         """Wait until what a process that was killed had started has ended."""
         a_moment(0.1)  # one that is being started shows its program only then
-        wait_for(lambda: not any(str(self.folder / "scontrol") in words for words in _command_lines()))
+        wait_for(lambda: not any(str(self.folder / "scontrol") in expected for expected in _command_lines()))
 
-    def told(self) -> list[Action]:
+    def reported(self) -> list[Action]:
         """Return what the responder told, each once."""
-        told = [one for one in self.context.journal_reader("responder").read() if isinstance(one, Action)]
-        return list({(one.id, one.time_ns, one.state): one for one in told}.values())
+        reported = [one for one in self.context.journal_reader("responder").read() if isinstance(one, Action)]
+        return list({(one.id, one.time_ns, one.state): one for one in reported}.values())
 
     def ran(self) -> list[str]:
         """Return the tokens with which the program ran."""

@@ -39,14 +39,26 @@ truth:
   - {{cause: joint_ageing, entities: [psu0, psu1], onset: {at_s}s}}
 """
 # What the story of a failing test tells of a line, where the line has it.
-TOLD = ("time", "type", "state", "status", "cause", "entity_id", "id", "incident_id", "detector", "summary", "reason")
+REPORTED = (
+    "time",
+    "type",
+    "state",
+    "status",
+    "cause",
+    "entity_id",
+    "id",
+    "incident_id",
+    "detector",
+    "summary",
+    "reason",
+)
 
 Fields = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Node:
-    """One run of ``railwatch up --json``; `lines` are what it printed so far, `said` what it told on standard error."""
+    """One run of ``railwatch up --json``: `lines` from standard output, `output` from standard error."""
 
     process: subprocess.Popen[str]
     data_dir: Path
@@ -54,13 +66,13 @@ class Node:
     started_s: float
     lines: list[Fields] = field(default_factory=list)
     not_json: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
     _news: threading.Condition = field(default_factory=threading.Condition)
     _readers: tuple[threading.Thread, ...] = ()
 
     def listen(self) -> None:
         self._readers = tuple(
-            threading.Thread(target=target, daemon=True) for target in (self._read_lines, self._read_said)
+            threading.Thread(target=target, daemon=True) for target in (self._read_lines, self._read_output)
         )
         for reader in self._readers:
             reader.start()
@@ -75,11 +87,11 @@ class Node:
                     self.not_json.append(text)
                 self._news.notify_all()
 
-    def _read_said(self) -> None:
+    def _read_output(self) -> None:
         assert self.process.stderr is not None
         for text in self.process.stderr:
             with self._news:
-                self.said.append(text.rstrip("\n"))
+                self.output.append(text.rstrip("\n"))
                 self._news.notify_all()
 
     def until(self, is_so: Callable[[], Any], *, what: str, within_s: float = PATIENCE_S) -> Any:
@@ -112,7 +124,7 @@ class Node:
         """The page's address, without a slash at its end."""
         return str(
             self.until(
-                lambda: next((text[6:].rstrip("/") for text in self.said if text.startswith("page: ")), None),
+                lambda: next((text[6:].rstrip("/") for text in self.output if text.startswith("page: ")), None),
                 what="the page's address",
             )
         )
@@ -131,7 +143,7 @@ class Node:
         return [
             process.pid
             for process in psutil.process_iter()
-            if any(part.startswith(module) for part in _words(process)) and str(self.run_dir) in _words(process)
+            if any(part.startswith(module) for part in _text(process)) and str(self.run_dir) in _text(process)
         ]
 
     def end(self, number: signal.Signals = signal.SIGINT) -> int:
@@ -159,11 +171,11 @@ class Node:
 
     def story(self) -> str:
         """Return everything it said, for a failing test."""
-        lines = [" ".join(str(line[key]) for key in TOLD if line.get(key) is not None) for line in self.lines]
-        return "\n".join([*lines[-60:], *self.not_json, *self.said[-60:]])
+        lines = [" ".join(str(line[key]) for key in REPORTED if line.get(key) is not None) for line in self.lines]
+        return "\n".join([*lines[-60:], *self.not_json, *self.output[-60:]])
 
 
-def _words(process: psutil.Process) -> list[str]:
+def _text(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
     except psutil.Error:

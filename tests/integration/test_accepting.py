@@ -16,12 +16,13 @@ def test_a_gpu_is_accepted_and_the_record_states_who_and_why(tmp_path: Path) -> 
         node.until((node.run_dir / "baselines.json").exists, what="the guard tells what is learnt")
         listed = railwatch("baselines", "list", "--data-dir", str(data), "--json")
         assert {row["detector"] for row in listed.rows} >= {"novelty", "thermal_resistance", "source_resistance"}
-        said = railwatch(
+        output = railwatch(
             "baselines", "accept", "gpu1", "--why", "new pads", "--who", "ada", "--data-dir", str(data), "--json"
         )
-        assert said.status == 0, said.err
-        (row,) = said.rows
-        assert (row["kind"], row["message"]) == ("baseline", "gpu1 accepted as it is by ada: new pads")
+        assert output.status == 0, output.err
+        (row,) = output.rows
+        assert [row[key] for key in ("type", "verb", "who", "why")] == ["command", "accept_baseline", "ada", "new pads"]
+        assert row["subject"].startswith("gpu:")
         node.until(lambda: [one for one in node.api("events") if one["kind"] == "baseline"], what="it is on record")
         unknown = railwatch("baselines", "accept", "gpu9", "--why", "x", "--data-dir", str(data))
         assert unknown.status == 1

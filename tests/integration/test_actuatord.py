@@ -57,12 +57,12 @@ def test_all_three_knobs_are_turned_shown_and_given_back(machine: Machine) -> No
         child.terminate()
         assert child.wait(60.0) == 0
     assert [machine.setting(kind) for kind in KnobKind] == [None, 300.0, None]
-    told = [
+    reported = [
         record
         for record in RecordJournalReader(machine.state_dir / "actuator.jsonl").read()
         if isinstance(record, Action)
     ]
-    assert [action.state for action in told] == [ActionState.APPLIED] * 3 + [ActionState.RELEASED] * 3
+    assert [action.state for action in reported] == [ActionState.APPLIED] * 3 + [ActionState.RELEASED] * 3
 
 
 def test_only_what_its_own_file_names_is_done_within_the_ranges_and_each_refusal_is_counted(machine: Machine) -> None:
@@ -80,7 +80,9 @@ def test_only_what_its_own_file_names_is_done_within_the_ranges_and_each_refusal
             *client.apply(cap(1000.0, gpus=machine.gpus[1:])),
         ]
         assert [action.state for action in refused] == [ActionState.REFUSED] * 3
-        assert [word in action.reason for action, word in zip(refused, ("power limit", "lease", "GPU-"), strict=True)]
+        assert [
+            phrase in action.reason for action, phrase in zip(refused, ("power limit", "lease", "GPU-"), strict=True)
+        ]
         assert client.status()["refused"]["not_allowed"] == 3
         assert (machine.setting(KnobKind.POWER), machine.setting(KnobKind.CLOCK, 1)) == (300.0, None)
     assert machine.log.count("actuator refused a request") == 1, "said, and not for every one"
@@ -155,7 +157,7 @@ print(found.recv(4096).decode().strip())
 
 
 @needs_root
-def test_another_user_is_let_in_by_the_group_alone_and_by_the_kernels_word(machine: Machine) -> None:
+def test_another_user_is_admitted_by_group_alone_as_the_kernel_reports_it(machine: Machine) -> None:
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
     ask = (python, "-c", _ASK, str(machine.socket))
     machine.configure("group: nogroup\nknobs: {}\n")
@@ -192,9 +194,9 @@ def test_a_client_that_may_not_ask_is_reported_so_and_asks_again_later(machine: 
             os.seteuid(0)
 
 
-def command(machine: Machine, *words: str) -> "subprocess.CompletedProcess[str]":
+def command(machine: Machine, *expected: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "railwatch.cli", "actuatord", "--config", str(machine.config), *words],
+        [sys.executable, "-m", "railwatch.cli", "actuatord", "--config", str(machine.config), *expected],
         env=machine.environ,
         capture_output=True,
         text=True,
@@ -219,9 +221,9 @@ def test_a_check_and_a_look_at_the_one_that_runs(machine: Machine) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "allowed: power_cap within min_w 180" in done.stdout
     with machine.actuatord():
-        said = json.loads(command(machine, "--status", "--json").stdout)
-        assert (said["in_force"], said["refused"]["peer"], said["syncs"]["failed"]) == (0, 0, 0)
-        assert said["bars_dropped"] == 0
+        output = json.loads(command(machine, "--status", "--json").stdout)
+        assert (output["in_force"], output["refused"]["peer"], output["syncs"]["failed"]) == (0, 0, 0)
+        assert output["bars_dropped"] == 0
     assert command(machine, "--status").returncode == 3, "nobody answers"
 
 
@@ -258,8 +260,8 @@ def test_a_node_acts_through_it_writes_down_what_it_does_and_leaves_it_its_lease
             node.until(lambda: node.url, what="the page")
             assert (node.context.simulated, node.context.actuator_socket) == (False, machine.socket)
             client.apply(turn(machine, KnobKind.CLOCK, 1050.0))
-            told = node.line(type="action", state="applied")
-            assert (told["incident_id"], told["wanted"]) == ("i-clock_cap", 1050.0)
+            reported = node.line(type="action", state="applied")
+            assert (reported["incident_id"], reported["wanted"]) == ("i-clock_cap", 1050.0)
             done = railwatch("actions", "release", "i-clock_cap", "--config", str(config), env=env)
             assert (done.status, machine.setting(KnobKind.CLOCK)) == (0, None), done.err
             node.line(type="action", state="released")

@@ -20,7 +20,7 @@ def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: 
         config.write_text(f"sources:\n  sysfs: {context.sysfs}\n  kmsg: {context.kmsg}\n")
         env = environment(LD_LIBRARY_PATH=context.library_dir, RAILWATCH_PLANT=context.state_file)
         done = railwatch("doctor", "--config", str(config), "--measure", "2s", "--json", env=env)
-        told = railwatch("doctor", "--config", str(config), "--measure", "1s", env=env)
+        reported = railwatch("doctor", "--config", str(config), "--measure", "1s", env=env)
     assert done.status == 0, done.err
     sources = {row["name"]: row for row in done.rows if row["kind"] == "source"}
     for name in ("gpu_fast", "gpu_slow", "gpu_bus", "supply", "node", "kernel_log"):
@@ -38,7 +38,7 @@ def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: 
         "few_changes",
         "unchanged",
     }
-    lines = told.out.splitlines()
+    lines = reported.out.splitlines()
     assert [line.split()[0] for line in lines].count("power_w") == 1
     (calls,) = [line for line in lines if line.startswith("slowest driver calls: 10 of ")]
     assert lines.index(calls) < lines.index("sensor update periods")
@@ -64,11 +64,11 @@ def test_without_any_gpu_doctor_states_what_is_missing_and_how_to_get_it(tmp_pat
     groups = {row["name"]: row["group"] for row in done.rows if row["kind"] == "source"}
     named = ("gpu_fast", "bmc", "pdu", "ups", "gpu_processes", "kernel_log", "uevents")
     assert [groups[name] for name in named] == ["fast", "slow", "slow", "slow", "slow", "events", "events"]
-    told = railwatch("doctor", "--config", str(config), env=env)
-    assert told.status == 1
-    assert "to get it" in told.out
-    assert "same as gpu_fast" in told.out
-    assert any(f"under {tmp_path / 'sys'}/class/hwmon" in line for line in told.out.splitlines())
+    reported = railwatch("doctor", "--config", str(config), env=env)
+    assert reported.status == 1
+    assert "to get it" in reported.out
+    assert "same as gpu_fast" in reported.out
+    assert any(f"under {tmp_path / 'sys'}/class/hwmon" in line for line in reported.out.splitlines())
 
 
 def _of(rows: list[Fields], kind: str, name: str) -> list[Fields]:

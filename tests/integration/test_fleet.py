@@ -80,11 +80,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     # A retention policy drops what is old, so the nodes were recorded just now.
     start_ns = second_of(SystemClock().utc_ns()) // (2 * NS_PER_S) * 2 * NS_PER_S - (WATCHED_S + 20) * NS_PER_S
     shift_ns = start_ns - second_of(sag.span_ns[0])
-    told = tuple(replayed(sag, pipeline_settings(Config(), simulated=True)))
+    reported = tuple(replayed(sag, pipeline_settings(Config(), simulated=True)))
     nodes = (
-        StoredNode(name="node1", recording=sag, shift_ns=shift_ns, told=told),
+        StoredNode(name="node1", recording=sag, shift_ns=shift_ns, published=reported),
         StoredNode(name="node2", recording=drop, shift_ns=shift_ns),
-        StoredNode(name="node3", recording=sag, shift_ns=shift_ns + NS_PER_S // 4, told=told),
+        StoredNode(name="node3", recording=sag, shift_ns=shift_ns + NS_PER_S // 4, published=reported),
     )
     with influxd() as server:
         uplink = InfluxV1(InfluxV1Settings(url=server.url))
@@ -135,10 +135,10 @@ def test_the_fleet_reports_what_only_it_can_report_and_goes_on_where_it_was_kill
     stored: Stored, tmp_path: Path
 ) -> None:
     wanted = straight(stored, tmp_path / "straight")
-    told = {(one["cause"], one["entity_id"]) for one in wanted if one["type"] == "incident"}
+    reported = {(one["cause"], one["entity_id"]) for one in wanted if one["type"] == "incident"}
     lost = next(entity for entity in stored.nodes[1].recording.topology.entities if entity.name == "gpu3")
-    assert ("gpu_lost", f"gpu:{lost.key}-node2") in told  # its own guard is dead
-    assert ("input_sag", "supply:feed/pdu-a") in told  # two guards see a sag each, nobody else sees both
+    assert ("gpu_lost", f"gpu:{lost.key}-node2") in reported  # its own guard is dead
+    assert ("input_sag", "supply:feed/pdu-a") in reported  # two guards see a sag each, nobody else sees both
     own = {one["cause"] for one in wanted if one["type"] == "incident" and "node1" in str(one["entity_id"])}
     assert not own & {"supply_sag", "joint_ageing", "gpu_lost"}  # what a guard told stays its own
 

@@ -131,7 +131,7 @@ class Place:
             },
         )
 
-    def said(self) -> str:
+    def output(self) -> str:
         return (self.folder / "fleet.log").read_text()
 
     def clocks_mhz(self, node: str, where: str) -> float:
@@ -193,7 +193,7 @@ def test_a_sag_in_the_store_becomes_a_cap_on_the_node_that_allows_it_and_a_recor
         config = place.fleet({LETS: agent_of(lets), FORBIDS: agent_of(forbids)})
         fleet = stack.enter_context(fleet_up(config))
 
-        def told(measurement: str, where: str, *fields: str, policy: str = "rollup") -> Fields:
+        def reported(measurement: str, where: str, *fields: str, policy: str = "rollup") -> Fields:
             """Wait for a row, and for these fields of it: the server shows one that it is still taking in."""
             found: list[Fields] = lets.until(
                 lambda: [
@@ -201,17 +201,19 @@ def test_a_sag_in_the_store_becomes_a_cap_on_the_node_that_allows_it_and_a_recor
                     for row in place.rows(measurement, policy=policy, where=where)
                     if all(row.get(name) is not None for name in fields)
                 ],
-                what=f"{measurement} {where} {fields}\n{place.said()}",
+                what=f"{measurement} {where} {fields}\n{place.output()}",
             )
             return found[0]
 
         who = ("owner", "decision_id", "text")
-        began = told(
+        began = reported(
             "action", f"\"by\" = 'fleet' AND node = '{LETS}' AND state = 'applied'", "wanted", "read_back", *who
         )
-        refused = told("action", f"\"by\" = 'fleet' AND node = '{FORBIDS}' AND state = 'refused'", *who)
-        decision = told("decision", "\"by\" = 'fleet' AND rule = 'feed-sag-clock-cap' AND verdict = 'execute'", "id")
-        outcome = told("outcome", f"\"by\" = 'fleet' AND decision_id = '{decision['id']}'", "before", "measure")
+        refused = reported("action", f"\"by\" = 'fleet' AND node = '{FORBIDS}' AND state = 'refused'", *who)
+        decision = reported(
+            "decision", "\"by\" = 'fleet' AND rule = 'feed-sag-clock-cap' AND verdict = 'execute'", "id"
+        )
+        outcome = reported("outcome", f"\"by\" = 'fleet' AND decision_id = '{decision['id']}'", "before", "measure")
         # Before (unset, so without a value), after, who and why; and what came of it.
         assert (began.get("found"), began["wanted"], began["read_back"]) == (None, CAP_MHZ, CAP_MHZ)
         assert (began["owner"], began["decision_id"]) == (f"fleet:{FLEET}", decision["id"])
@@ -222,18 +224,18 @@ def test_a_sag_in_the_store_becomes_a_cap_on_the_node_that_allows_it_and_a_recor
             decision["id"],
         )
         # Each node tells of the same by itself, and counts it.
-        told("action", f"\"by\" = '' AND node = '{LETS}' AND owner = 'fleet:{FLEET}' AND state = 'applied'")
-        own = told("decision", f"\"by\" = '' AND node = '{FORBIDS}' AND verdict = 'refuse'", "text")
+        reported("action", f"\"by\" = '' AND node = '{LETS}' AND owner = 'fleet:{FLEET}' AND state = 'applied'")
+        own = reported("decision", f"\"by\" = '' AND node = '{FORBIDS}' AND verdict = 'refuse'", "text")
         assert own["text"] == "rails: actions.clock_cap is observe here"
-        told("agent", f"node = '{LETS}' AND control_done >= 1 AND control_refused = 0", policy="raw")
-        told("agent", f"node = '{FORBIDS}' AND control_refused >= 1", policy="raw")
-        told("agent", f"node = '{FLEET}' AND fleet_asked >= 1 AND fleet_refused >= 1", policy="raw")
+        reported("agent", f"node = '{LETS}' AND control_done >= 1 AND control_refused = 0", policy="raw")
+        reported("agent", f"node = '{FORBIDS}' AND control_refused >= 1", policy="raw")
+        reported("agent", f"node = '{FLEET}' AND fleet_asked >= 1 AND fleet_refused >= 1", policy="raw")
         # And the clocks move, on the one node alone.
         later = f"time > {began['time'] + 2 * NS_PER_S}"
         lets.until(lambda: min(place.clocks_mhz(node, later) for node in (LETS, FORBIDS)), what="clocks afterwards")
         assert place.clocks_mhz(LETS, later) <= CAP_MHZ < place.clocks_mhz(FORBIDS, later)
         fleet.send_signal(signal.SIGTERM)
-        assert fleet.wait(PATIENCE_S) == 0, place.said()
+        assert fleet.wait(PATIENCE_S) == 0, place.output()
         # What holds lives on by its lease; whoever comes next finds it on disk.
         memory = read_memory(place.folder / "fleet")
         assert memory is not None

@@ -19,7 +19,7 @@ from fleet.control.identity import client_context, private_key
 from fleet.control.tokens import READ, act
 from railwatch.run_context import read_status
 from rules.fleet.memory import ClaimState, FleetClaim
-from rules.fleet.orders import OrderResult, OrderKind
+from rules.fleet.orders import OrderKind, OrderResult
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import NotPermittedError, TransientError
@@ -129,16 +129,16 @@ def claim(incident: str = "i-1", ratio: float = 0.66, action: ActionClass = Acti
 
 def test_a_cap_reaches_the_gpus_over_tls_and_is_reported_with_before_after_and_who(reached: Reached) -> None:
     asker = reached.asker()
-    begun = asker.ask(OrderKind.BEGIN, claim())
-    assert begun.result is OrderResult.DONE, begun.words
+    begun = asker.send(OrderKind.BEGIN, claim())
+    assert begun.result is OrderResult.DONE, begun.reason
     assert {(one.found, one.read_back, one.owner) for one in begun.actions} == {
         (None, 1005.0, "fleet:fleet-a")  # before: unset
     }
     assert set(reached.clocks_mhz().values()) == {1005.0}
-    assert asker.ask(OrderKind.RENEW, claim()).result is OrderResult.DONE
-    assert asker.ask(OrderKind.END, claim()).result is OrderResult.DONE
+    assert asker.send(OrderKind.RENEW, claim()).result is OrderResult.DONE
+    assert asker.send(OrderKind.END, claim()).result is OrderResult.DONE
     assert reached.clocks_mhz() == {}
-    assert asker.ask(OrderKind.RENEW, claim()).result is OrderResult.LOST
+    assert asker.send(OrderKind.RENEW, claim()).result is OrderResult.LOST
     reached.node.line(type="decision", rule="fleet:fleet-a", action="clock_cap", verdict="execute")
     reached.node.line(type="action", owner="fleet:fleet-a", state="released")
 
@@ -146,24 +146,24 @@ def test_a_cap_reaches_the_gpus_over_tls_and_is_reported_with_before_after_and_w
 def test_a_power_limit_is_turned_as_a_clock_is_and_given_back(reached: Reached) -> None:
     capped = claim("i-5", ratio=0.8, action=ActionClass.POWER_CAP)
     asker = reached.asker()
-    begun = asker.ask(OrderKind.BEGIN, capped)
-    assert begun.result is OrderResult.DONE, begun.words
+    begun = asker.send(OrderKind.BEGIN, capped)
+    assert begun.result is OrderResult.DONE, begun.reason
     assert {(one.found, one.read_back, one.unit) for one in begun.actions} == {(300.0, 240.0, "W")}
-    assert asker.ask(OrderKind.END, capped).result is OrderResult.DONE
+    assert asker.send(OrderKind.END, capped).result is OrderResult.DONE
     assert reached.clocks_mhz() == {}
 
 
 def test_what_the_node_itself_forbids_is_refused_with_the_reason_and_counted(reached: Reached) -> None:
     before = reached.wire().status(NODE)["counts"].get("rails", 0)
-    reply = reached.asker().ask(OrderKind.BEGIN, claim("i-2", ratio=0.2))
+    reply = reached.asker().send(OrderKind.BEGIN, claim("i-2", ratio=0.2))
     assert reply.result is OrderResult.REFUSED
-    assert "below 40%" in reply.words
+    assert "below 40%" in reply.reason
     reached.node.until(lambda: reached.counts().get("rails", 0) == before + 1, what="the counter")
     assert reached.clocks_mhz() == {}
-    told = reached.node.line(
+    reported = reached.node.line(
         type="decision", incident_id="fleet:fleet-a:i-2:feed-sag-clock-cap:clock_cap", verdict="refuse"
     )
-    assert "below 40%" in told["reason"]
+    assert "below 40%" in reported["reason"]
 
 
 def test_a_recorded_request_sent_again_is_refused_and_counted(reached: Reached) -> None:
@@ -177,7 +177,7 @@ def test_a_recorded_request_sent_again_is_refused_and_counted(reached: Reached) 
             return wire.send(node, body)
 
     asker = replace(reached.asker(), wire=Listening())  # type: ignore[arg-type]
-    assert asker.ask(OrderKind.END, claim("i-3")).result is OrderResult.DONE
+    assert asker.send(OrderKind.END, claim("i-3")).result is OrderResult.DONE
     assert wire.send(NODE, bodies[0]).kind == "replayed"
     changed = bodies[0].replace(b"release", b"renew")
     assert wire.send(NODE, changed).kind == "forged"
@@ -186,9 +186,9 @@ def test_a_recorded_request_sent_again_is_refused_and_counted(reached: Reached) 
 
 
 def test_a_process_whose_place_was_taken_is_fenced_off(reached: Reached) -> None:
-    assert reached.asker(term=5, instance="new").ask(OrderKind.END, claim("i-4")).result is OrderResult.DONE
-    reply = reached.asker(term=4, instance="old").ask(OrderKind.BEGIN, claim("i-4"))
-    assert (reply.result, "term 4" in reply.words) == (OrderResult.REFUSED, True)
+    assert reached.asker(term=5, instance="new").send(OrderKind.END, claim("i-4")).result is OrderResult.DONE
+    reply = reached.asker(term=4, instance="old").send(OrderKind.BEGIN, claim("i-4"))
+    assert (reply.result, "term 4" in reply.reason) == (OrderResult.REFUSED, True)
 
 
 def test_nobody_gets_in_without_the_certificate_of_a_service(reached: Reached) -> None:

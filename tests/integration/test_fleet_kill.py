@@ -47,7 +47,7 @@ FOUND_MHZ = CLOCKS_MHZ[-1]
 
 @dataclass
 class Agents:
-    """Eight agents that listen; `told` is what their desks wrote down, with the node.
+    """Eight agents that listen; `reported` is what their desks wrote down, with the node.
 
     `let_ns` is when a node's desk last let a cap through. Budgets hold for that moment: how long a busy machine then
     takes to turn a knob is for the seconds that a real service allows for it.
@@ -57,7 +57,7 @@ class Agents:
     knobs: dict[str, SimulatedKnob] = field(default_factory=dict)
     actuators: dict[str, KnobActuator] = field(default_factory=dict)
     desks: dict[str, Admission] = field(default_factory=dict)
-    told: list[tuple[str, Decision, int]] = field(default_factory=list)
+    reported: list[tuple[str, Decision, int]] = field(default_factory=list)
     let_ns: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -93,20 +93,20 @@ class Agents:
         state = NodeState(settings={KnobKind.CLOCK: {f"gpu:GPU-{node}": CLOCKS_MHZ}})
         seen = ReplayProtection(self.folder / node / "seen.jsonl", now_ns=clock.utc_ns())
 
-        def tell(record: Decision | Event) -> None:
+        def report(record: Decision | Event) -> None:
             if isinstance(record, Event):
                 # On a machine that is held up a request comes too late, and is asked anew; or after that of the next
                 # service, when whoever asked is dead.
                 assert "refused as stale" in record.message or "refused as fenced" in record.message, record
                 return
             with self.lock:
-                self.told.append((node, record, self.let_ns.get(node, 0)))
+                self.reported.append((node, record, self.let_ns.get(node, 0)))
 
         def look() -> NodeState:
             self.let_ns[node] = clock.utc_ns()
             return state
 
-        return Admission(settings, actuator, seen, clock, look, tell)
+        return Admission(settings, actuator, seen, clock, look, report)
 
     @property
     def capped(self) -> set[str]:
@@ -128,9 +128,9 @@ class Agents:
         A node may hold the cap of an incident that is over beside that of the next, so each counts by itself.
         """
         with self.lock:
-            told = list(self.told)
+            reported = list(self.reported)
         holds, found = set[tuple[str, str]](), list[tuple[int, str]]()
-        for node, one, let_ns in told:
+        for node, one, let_ns in reported:
             claim = node, one.incident_id
             if one.verdict is Verdict.EXECUTE and one.action == "clock_cap" and claim not in holds:
                 holds.add(claim)

@@ -21,7 +21,7 @@ from railwatch.recorded_run import box_dir, left_dir
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.recording import Recording, read_recording
 from telemetry.records import Event, EventKind
-from tests.integration.recorded import Recorded, assert_a_replay_says_the_same, drop, one_recording, recorded, recorder
+from tests.integration.recorded import Recorded, assert_a_replay_is_equal, drop, one_recording, recorded, recorder
 from tests.integration.running import PATIENCE_S, Done, Node, node_up, railwatch
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -66,9 +66,9 @@ def test_a_bus_drop_is_recorded_at_full_rate_up_to_the_last_update_before_the_lo
     lines = [line for line in read.kernel_lines if "79" in line.text]
     assert lines, "the kernel log of that time stands in the recording"
     events = [record for record in read.records if isinstance(record, Event) and record.kind is EventKind.XID]
-    told = next(event for event in events if event.code == 79)
-    assert told.entity_id is not None
-    gpu = told.entity_id.removeprefix("gpu:")
+    reported = next(event for event in events if event.code == 79)
+    assert reported.entity_id is not None
+    gpu = reported.entity_id.removeprefix("gpu:")
     last_ns = last_value_ns(read, gpu, "power_w")
     # The row after the last value is the one that knows of the loss: 50 ms at 20 Hz, and the agent ticks late at times.
     others = {
@@ -80,8 +80,8 @@ def test_a_bus_drop_is_recorded_at_full_rate_up_to_the_last_update_before_the_lo
     }
     first_without_ns = min(others)
     findings = dropped.run.node.of(type="finding", cause="gpu_lost")
-    first_told_ns = min([event.time_ns for event in events if event.code == 79] + [findings[0]["time_ns"]])
-    to_event_s = (first_told_ns - last_ns) / NS_PER_S
+    first_reported_ns = min([event.time_ns for event in events if event.code == 79] + [findings[0]["time_ns"]])
+    to_event_s = (first_reported_ns - last_ns) / NS_PER_S
     sys.stderr.write(
         f"\nlast update to the row that knows of the loss: {(first_without_ns - last_ns) / 1e6:.0f} ms; "
         f"loss to the first event or finding: {to_event_s:.2f} s; span {read.span_ns}\n"
@@ -94,7 +94,7 @@ def test_a_bus_drop_is_recorded_at_full_rate_up_to_the_last_update_before_the_lo
 
 
 def test_a_replay_of_the_drop_states_what_was_stated_live_to_the_byte(dropped: Dropped) -> None:
-    assert_a_replay_says_the_same(dropped.run)
+    assert_a_replay_is_equal(dropped.run)
 
 
 def test_a_person_asks_for_a_recording_and_finds_it_in_the_list(dropped: Dropped) -> None:

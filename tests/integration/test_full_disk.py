@@ -39,8 +39,8 @@ def test_on_a_full_disk_a_sag_is_answered_shown_and_reported_and_the_end_states_
         fill(small_disk)
         node.line(type="incident")
         node.line(type="action", state="applied")
-        words = "records cannot be written: "
-        node.until(lambda: words in node.api("status")["health_reason"], what="the page says it")
+        text = "records cannot be written: "
+        node.until(lambda: text in node.api("status")["health_reason"], what="the page says it")
         status = node.api("status")
         assert status["health"] in ("unhealthy", "degraded")
         assert status["health_reason"].endswith("No space left on device")
@@ -54,4 +54,4 @@ def test_on_a_full_disk_a_sag_is_answered_shown_and_reported_and_the_end_states_
     summary = node.lines[-1]
     assert (summary["type"], summary["incidents"], summary["caps_left"]) == ("summary", 1, 0)
     assert summary["records_lost"] > 5
-    assert any("records of this run are not kept: " in line for line in node.said)
+    assert any("records of this run are not kept: " in line for line in node.output)

@@ -112,12 +112,12 @@ def test_a_gpu_that_comes_later_is_in_the_tables_and_every_row_of_before_can_be_
     finally:
         status = supervisor.stop("sampler")
     assert status == 0
-    told = [
+    reported = [
         record
         for record in RecordJournalReader(context.journal_dir / "guard.jsonl").read()
         if isinstance(record, Event)
     ]
-    assert [event.pci for event in told if event.kind is EventKind.DEVICE_ADDED] == [FOURTH]
+    assert [event.pci for event in reported if event.kind is EventKind.DEVICE_ADDED] == [FOURTH]
 
 
 def _until_rows(ring: Ring, count: int) -> None:

@@ -33,7 +33,7 @@ def begun(context: RunContext, name: str, supervisors: list[Supervisor]) -> RunC
     return run
 
 
-def first_told(run: RunContext) -> dict[str, float]:
+def first_reported(run: RunContext) -> dict[str, float]:
     """Return how far each path is learnt, as the guard tells with its first step; a fresh one knows nothing then."""
     end_s = CLOCK.monotonic_s() + PATIENCE_S
     while not run.baselines_path.exists():
@@ -66,14 +66,14 @@ def test_a_guard_that_ended_or_was_killed_goes_on_with_what_it_had_learnt(tmp_pa
         while not turns or not learnt_windows(kept):
             assert learn_s < PATIENCE_S, "nothing is learnt"
             run = begun(context, f"first{turns}", supervisors)
-            assert first_told(run) == {"supply:psu0": 0.0, "supply:psu1": 0.0}
+            assert first_reported(run) == {"supply:psu0": 0.0, "supply:psu1": 0.0}
             CLOCK.sleep_until(CLOCK.monotonic_s() + learn_s)
             assert supervisors[-1].stop("sampler") == 0
             learn_s, turns = 2.0 * learn_s, turns + 1
         run = begun(context, "second", supervisors)
-        told = first_told(run)
+        reported = first_reported(run)
         kill(run)
-        assert learnt_windows(kept) == round(REFERENCE_WINDOWS * sum(told.values())), "the kill took nothing of it"
+        assert learnt_windows(kept) == round(REFERENCE_WINDOWS * sum(reported.values())), "the kill took nothing of it"
     finally:
         for supervisor in supervisors:
             supervisor.stop_all()

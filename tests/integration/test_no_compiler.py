@@ -20,7 +20,7 @@ def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_states_h
         line = node.line(type="action", state="applied")
         assert line["wanted"] == line["read_back"]
         node.until(
-            lambda: any("in process" in text and "no C compiler" in text for text in node.said),
+            lambda: any("in process" in text and "no C compiler" in text for text in node.output),
             what="how the simulated node is read",
         )
         status = node.api("status")

@@ -11,7 +11,7 @@ from tests.integration.responding import PROGRAM, SCONTROL
 from tests.integration.running import Fields, Node, environment, node_up, quick_sag
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
-WORDS = "a rail that sags is answered outside the GPUs too"
+TEXTS = "a rail that sags is answered outside the GPUs too"
 
 
 def policy(action: str, *, then: dict[str, Any]) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def policy(action: str, *, then: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": f"sag-{action}",
         "status": "experimental",
-        "why": WORDS,
+        "why": TEXTS,
         "source": ["a test"],
         "when": {"cause": "supply_sag"},
         "then": {"action": action, "cooldown": "10m", "budget": {"actions": 3}, **then},
@@ -58,18 +58,18 @@ def up(folder: Path) -> tuple[str, ...]:
     return ("--config", str(folder / "config.yaml"), *quick_sag(folder))
 
 
-def told(node: Node, knob: str, state: str) -> Fields:
+def reported(node: Node, knob: str, state: str) -> Fields:
     return node.line(type="action", knob=knob, state=state)
 
 
 def test_a_sag_runs_a_program_asks_for_a_checkpoint_and_drains_until_the_simulated_node_ends(tmp_path: Path) -> None:
     with node_up(tmp_path / "data", *up(tmp_path), env=environment()) as node:
-        hook = told(node, "hook", "done")
+        hook = reported(node, "hook", "done")
         assert "exit status 0" in hook["reason"]
         assert len((tmp_path / "ran").read_text().split()) == 1
-        assert "nothing tells" in told(node, "checkpoint", "done")["reason"]
+        assert "nothing tells" in reported(node, "checkpoint", "done")["reason"]
         assert (tmp_path / "asked").exists()
-        drained = told(node, "slurm_drain", "applied")
+        drained = reported(node, "slurm_drain", "applied")
         assert drained["incident_id"] == hook["incident_id"]
         assert drained["incident_id"] in (tmp_path / "node").read_text()
         # No act before its decision, as for those on the GPUs.
@@ -80,7 +80,7 @@ def test_a_sag_runs_a_program_asks_for_a_checkpoint_and_drains_until_the_simulat
         node.until(lambda: runs(node) == 1, what="the responder tells of itself that the program ran")
         assert node.end() == 0, node.story()
     assert (tmp_path / "node").read_text() == "IDLE"
-    assert told(node, "slurm_drain", "released")["reason"] == "the simulated node ended"
+    assert reported(node, "slurm_drain", "released")["reason"] == "the simulated node ended"
 
 
 def runs(node: Node) -> int:

@@ -27,13 +27,13 @@ def see(browser: WebDriver, what: Callable[[WebDriver], object], within_s: float
 def text(browser: WebDriver, selector: str) -> str:
     """Return what is shown, taken in one step: the page may draw itself anew at any time."""
     script = "return [...document.querySelectorAll(arguments[0])].map((item) => item.innerText).join(' ')"
-    words: str = browser.execute_script(script, selector)
-    return words
+    expected: str = browser.execute_script(script, selector)
+    return expected
 
 
 def volts(browser: WebDriver, supply: str) -> float:
-    words = text(browser, f"#figure-{supply} .number")
-    return float(words) if words.replace(".", "").isdigit() else float("nan")
+    expected = text(browser, f"#figure-{supply} .number")
+    return float(expected) if expected.replace(".", "").isdigit() else float("nan")
 
 
 def test_the_voltage_falls_the_incident_and_the_cap_appear_and_the_voltage_is_held(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.recording import read_recording
-from tests.integration.recorded import Recorded, assert_a_replay_says_the_same, recorded
+from tests.integration.recorded import Recorded, assert_a_replay_is_equal, recorded
 from tests.integration.running import Done, quick_sag, railwatch
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -22,7 +22,7 @@ class Sag:
     run: Recorded
     table: Path
     next: Path
-    next_told: Done
+    next_reported: Done
     asked_ns: int
 
 
@@ -35,23 +35,23 @@ def sag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sag]:
         done = railwatch("record", "--out", str(table), *where)
         assert done.status == 0, done.err
         asked_ns = SystemClock().utc_ns()
-        told = railwatch("record", "--duration", "2s", "--out", str(following), *where)
+        reported = railwatch("record", "--duration", "2s", "--out", str(following), *where)
         assert run.node.end() == 0, run.node.story()
-        yield Sag(run=run, table=table, next=following, next_told=told, asked_ns=asked_ns)
+        yield Sag(run=run, table=table, next=following, next_reported=reported, asked_ns=asked_ns)
 
 
 def test_what_comes_next_is_recorded_for_as_long_as_was_asked(sag: Sag) -> None:
-    assert sag.next_told.status == 0, sag.next_told.err
+    assert sag.next_reported.status == 0, sag.next_reported.err
     span_ns = read_recording(sag.next).span_ns
     assert span_ns is not None
     # A row of a slow source comes a moment after its second; the ring holds many seconds of before.
     assert span_ns[0] >= sag.asked_ns - 3 * NS_PER_S, "nothing of before"
     assert span_ns[1] - span_ns[0] >= 1.5 * NS_PER_S
-    assert sag.next_told.rows[0]["lost_ring_rows"] == 0
+    assert sag.next_reported.rows[0]["lost_ring_rows"] == 0
 
 
 def test_a_replay_of_the_sag_states_what_was_stated_live_to_the_byte(sag: Sag) -> None:
-    assert_a_replay_says_the_same(sag.run)
+    assert_a_replay_is_equal(sag.run)
 
 
 def test_both_formats_hold_the_ring_with_its_tables_topology_and_records(sag: Sag) -> None:

@@ -41,10 +41,10 @@ def kill_at_random(folder: Path, *, times: int, seed: int) -> None:
 
 
 def check(run: Run) -> None:
-    told = run.told()
+    reported = run.reported()
     ran = run.ran()
     for decision in run.decisions:
-        ends = [one for one in told if one.decision_id == decision.id and not one.reason.endswith("tried again")]
+        ends = [one for one in reported if one.decision_id == decision.id and not one.reason.endswith("tried again")]
         if decision.action == "hook":
             (end,) = ends
             times = ran.count(token_for(decision))
@@ -87,7 +87,7 @@ def test_a_class_for_which_nothing_is_set_up_is_refused_with_the_key(tmp_path: P
     run.decide("drain", incident="i-1")
     with run.process() as child:
         run.until_done(child)
-    (action,) = run.told()
+    (action,) = run.reported()
     assert action.state is ActionState.REFUSED
     assert "nothing is set up for drain" in action.reason
 
@@ -107,7 +107,7 @@ def test_what_a_simulated_node_holds_ends_with_it(tmp_path: Path) -> None:
     with run.process() as child:
         run.until_done(child)
     assert not run.is_drained()
-    assert run.told()[-1].reason == "the simulated node ended"
+    assert run.reported()[-1].reason == "the simulated node ended"
     assert run.holds() == ()
 
 
@@ -121,7 +121,7 @@ def test_what_a_simulated_node_that_was_killed_held_is_given_back_by_the_next_on
         assert run.is_drained()
         run.restart()
         processes.start()
-        run.until(lambda: any(one.state is ActionState.RELEASED for one in run.told()))
+        run.until(lambda: any(one.state is ActionState.RELEASED for one in run.reported()))
     assert not run.is_drained()
 
 
@@ -130,12 +130,12 @@ def test_a_real_node_that_was_killed_goes_on_to_hold_what_it_held(tmp_path: Path
     with run.processes() as processes:
         processes.start()
         run.decide("drain", incident="i-1")
-        run.until(lambda: any(one.state is ActionState.APPLIED for one in run.told()))
+        run.until(lambda: any(one.state is ActionState.APPLIED for one in run.reported()))
         processes.kill()
         run.restart()
         processes.start()
         run.decide("drain_release", incident="i-1")
-        run.until(lambda: any(one.state is ActionState.RELEASED for one in run.told()))
+        run.until(lambda: any(one.state is ActionState.RELEASED for one in run.reported()))
     assert not run.is_drained()
 
 
@@ -158,6 +158,6 @@ def test_a_person_takes_a_drain_back_and_that_incident_does_not_drain_again(tmp_
         release_outside(run.context, None, SystemClock(), who="ann", why="")
         assert not run.is_drained()
         run.decide("drain", incident="i-1")
-        run.until(lambda: any(one.state is ActionState.REFUSED for one in run.told()))
+        run.until(lambda: any(one.state is ActionState.REFUSED for one in run.reported()))
         assert not run.is_drained()
         assert release_outside(run.context, None, SystemClock(), who="ann", why="") == ()

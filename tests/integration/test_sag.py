@@ -102,9 +102,9 @@ def test_every_line_is_json_with_a_utc_time_and_a_type_and_states_that_it_is_sim
 
 
 def test_the_first_line_on_the_terminal_states_that_the_node_is_simulated(sag: SagRun) -> None:
-    assert "simulated node " in sag.node.said[0]
-    assert "mode: enforce" in sag.node.said[1]
-    assert not [text for text in sag.node.said if "Traceback" in text or " ERROR " in text]
+    assert "simulated node " in sag.node.output[0]
+    assert "mode: enforce" in sag.node.output[1]
+    assert not [text for text in sag.node.output if "Traceback" in text or " ERROR " in text]
 
 
 def test_a_finding_leads_to_an_incident_a_decision_an_action_and_an_outcome(sag: SagRun) -> None:

@@ -177,8 +177,8 @@ def test_a_drop_is_reported_and_seen_on_every_way(node_file: str) -> None:
     with served(node_file, "--scenario", "bus-drop") as node:
         lost = node.next(event="gpu_lost")
         assert lost["gpu"] == 3
-        told = node.next(event="xid", gpu=3)
-        assert told["code"] == 79
+        reported = node.next(event="xid", gpu=3)
+        assert reported["code"] == 79
         assert "Xid (PCI:0000:1e:00): 79" in Path(node.place["kmsg"]).read_text(encoding="utf-8")
         devices = Path(node.place["sysfs"]) / "bus/pci/devices"
         assert "0000:1e:00.0" not in {path.name for path in devices.iterdir()}
@@ -273,7 +273,7 @@ def test_a_command_that_is_not_there_is_one_line_and_127() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected"),
     [
         (("nowhere",), "expected"),
         (("v100x4", "--scenario", "nothing"), "expected"),
@@ -283,10 +283,10 @@ def test_a_command_that_is_not_there_is_one_line_and_127() -> None:
         (("v100x4", "--ipmi-port", "70000"), "65535"),
     ],
 )
-def test_what_cannot_be_is_stated_before_anything_starts(options: tuple[str, ...], words: str) -> None:
+def test_what_cannot_be_is_stated_before_anything_starts(options: tuple[str, ...], expected: str) -> None:
     done = railwatch("simulate", "serve", *options)
     assert done.status == 2
-    assert words in done.err
+    assert expected in done.err
     assert done.out == ""
 
 

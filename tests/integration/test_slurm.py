@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.responding.rate_limit import RateLimit
+from agent.responding.counts import ActuatorCounts
 from agent.responding.port import Held, MessageRequest
+from agent.responding.rate_limit import RateLimit
 from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
 from agent.responding.switching import LOOK_EVERY_S, Switching
-from agent.responding.counts import ActuatorCounts
 from agent.responding.work import Task, work_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.clock import SystemClock
@@ -47,7 +47,14 @@ class Life:
         self.journal = WorkQueue(folder)
         self.numbers = iter(range(1, 100))
         self.lane = Switching(
-            drain, NODE, self.journal, self.clock, token=TOKEN, guard_age_s=lambda: 0.0, tally=ActuatorCounts(), pace=RateLimit()
+            drain,
+            NODE,
+            self.journal,
+            self.clock,
+            token=TOKEN,
+            guard_age_s=lambda: 0.0,
+            tally=ActuatorCounts(),
+            pace=RateLimit(),
         )
 
     def ask(self, task: Task) -> None:
@@ -140,10 +147,10 @@ def order(**parameters: str) -> MessageRequest:
 
 
 def running_job(cluster: Slurm, *options: str) -> str:
-    cluster.until("sinfo", "-h", "-N", "-o", "%T", says="idle")
-    told = cluster.say("sbatch", *options, "-o", "/dev/null", "--wrap", "sleep 300")
-    job = told.split()[-1]
-    cluster.until("squeue", "-h", "-j", job, "-o", "%T", says="RUNNING")
+    cluster.until("sinfo", "-h", "-N", "-o", "%T", shows="idle")
+    reported = cluster.run("sbatch", *options, "-o", "/dev/null", "--wrap", "sleep 300")
+    job = reported.split()[-1]
+    cluster.until("squeue", "-h", "-j", job, "-o", "%T", shows="RUNNING")
     return job
 
 
@@ -155,13 +162,13 @@ def test_a_running_job_is_requeued_and_what_became_of_it_is_read_back(cluster: S
     try:
         assert f"would requeue job {job}" in requeue.check(order())
         receipt = requeue.send(order(job=job))
-        assert receipt.done, receipt.words
-        assert "Restarts=1" in cluster.say("scontrol", "show", "job", job, "-o")
+        assert receipt.done, receipt.summary
+        assert "Restarts=1" in cluster.run("scontrol", "show", "job", job, "-o")
         with pytest.raises(ActionRefusedError, match="does not run"):
             requeue.send(order(job="999999"))
     finally:
-        cluster.say("scancel", job)
-        cluster.until("squeue", "-h", "-o", "%A", says="")
+        cluster.run("scancel", job)
+        cluster.until("squeue", "-h", "-o", "%A", shows="")
 
 
 def test_a_job_that_may_not_be_requeued_is_refused_with_the_reason(cluster: Slurm) -> None:
@@ -169,9 +176,9 @@ def test_a_job_that_may_not_be_requeued_is_refused_with_the_reason(cluster: Slur
     try:
         with pytest.raises(ActionRefusedError, match="--no-requeue"):
             SlurmRequeue(commands(cluster), node=NODE).send(order())
-        assert "JobState=RUNNING" in cluster.say("scontrol", "show", "job", job, "-o")
+        assert "JobState=RUNNING" in cluster.run("scontrol", "show", "job", job, "-o")
     finally:
-        cluster.say("scancel", job)
+        cluster.run("scancel", job)
 
 
 def test_a_controller_that_is_away_is_reported_and_asked_again(
@@ -186,7 +193,7 @@ def test_a_controller_that_is_away_is_reported_and_asked_again(
         assert "it is tried again" in reason
     finally:
         cluster.start_controller()
-        cluster.until("sinfo", "-h", "-N", "-o", "%T", says="idle")
+        cluster.until("sinfo", "-h", "-N", "-o", "%T", shows="idle")
     life.later(60.0)
     assert life.last()[0] is ActionState.APPLIED
     assert cluster.node().startswith(("drained railwatch:", "draining railwatch:"))

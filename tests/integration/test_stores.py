@@ -138,16 +138,18 @@ def test_the_incident_and_its_actions_come_back_from_influxdb(influx: Stored) ->
     node = influx.node
     incidents = records_in_influx(influx.server, "incident")
     # What is still open when the simulated node ends is closed with it, after the last line of the run.
-    *told_live, last = incidents
-    assert [row["id"] for row in told_live] == [line["id"] for line in node.of(type="incident")]
-    assert [row["state"] for row in told_live] == [line["state"] for line in node.of(type="incident")]
-    assert (last["id"], last["state"]) == (told_live[0]["id"], "closed")
+    *reported_live, last = incidents
+    assert [row["id"] for row in reported_live] == [line["id"] for line in node.of(type="incident")]
+    assert [row["state"] for row in reported_live] == [line["state"] for line in node.of(type="incident")]
+    assert (last["id"], last["state"]) == (reported_live[0]["id"], "closed")
     actions = records_in_influx(influx.server, "action")
-    told = node.of(type="action")
-    assert len(actions) == len(told)
+    reported = node.of(type="action")
+    assert len(actions) == len(reported)
     keys = ("entity_id", "wanted", "read_back", "state", "unit", "incident_id")
     found = [{**row, "entity_id": f"{row['entity_kind']}:{row['entity']}"} for row in actions]
-    assert sorted((_only(row, keys) for row in found), key=str) == sorted((_only(row, keys) for row in told), key=str)
+    assert sorted((_only(row, keys) for row in found), key=str) == sorted(
+        (_only(row, keys) for row in reported), key=str
+    )
     for row in (*incidents, *actions):
         assert (row["node"], row["simulated"]) == (BOX, "true")
         assert row["title"]
@@ -188,10 +190,10 @@ def test_every_update_that_was_kept_is_in_victoria_metrics_once(victoria: Stored
 
 def test_the_incident_and_its_actions_come_back_from_victoria_metrics(victoria: Stored) -> None:
     auth = "writer:of-samples"
-    told = [line for line in victoria.node.of(type="action") if line["wanted"] is not None]
-    series = victoria.server.export('{__name__="action_wanted"}', auth=auth, samples=len(told))
+    reported = [line for line in victoria.node.of(type="action") if line["wanted"] is not None]
+    series = victoria.server.export('{__name__="action_wanted"}', auth=auth, samples=len(reported))
     found = sorted((item["metric"]["entity"], value) for item in series for value in item["values"])
-    assert found == sorted((line["entity_id"].removeprefix("gpu:"), line["wanted"]) for line in told)
+    assert found == sorted((line["entity_id"].removeprefix("gpu:"), line["wanted"]) for line in reported)
     incidents = victoria.server.export('{__name__="incident_severity_rank"}', auth=auth)
     assert {item["metric"]["state"] for item in incidents} >= {"open", "mitigated"}
     assert {item["metric"]["cause"] for item in incidents} == {"supply_sag"}

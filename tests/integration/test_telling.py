@@ -59,7 +59,7 @@ def test_an_incident_is_reported_once_over_a_kill_with_what_was_done_and_so_are_
         actuator = run.context.journal_writer("actuator")
         actuator.append(cap(one))
 
-        def told() -> list[tuple[str, str]]:
+        def reported() -> list[tuple[str, str]]:
             notices = [notice for posted in listener.posted for notice in posted.json["notices"]]
             return [(notice["kind"], notice["severity"]) for notice in notices]
 
@@ -68,26 +68,26 @@ def test_an_incident_is_reported_once_over_a_kill_with_what_was_done_and_so_are_
             run.guard.append(one)
             run.decide("notify", incident=one.id)
             run.decide("notify", incident=one.id)
-            run.until(lambda: len(run.told()) == 2)
+            run.until(lambda: len(run.reported()) == 2)
             processes.kill()  # what waits is on the disk
             processes.start()
-            run.until(lambda: bool(told()))
+            run.until(lambda: bool(reported()))
             assert "clock_cap 1057 MHz on gpu:a: done" in listener.posted[0].json["text"]
             run.guard.append(now_of(one, opened_ns=one.opened_ns, severity=Severity.CRITICAL))
-            run.until(lambda: len(told()) == 2)
+            run.until(lambda: len(reported()) == 2)
             end_ns = SystemClock().utc_ns()
             run.guard.append(replace(one, time_ns=end_ns, closed_ns=end_ns, state=IncidentState.CLOSED))
-            run.until(lambda: len(told()) == 3)
+            run.until(lambda: len(reported()) == 3)
             assert processes.end() == 0
         actuator.close()
-        assert told() == [
+        assert reported() == [
             (NoticeKind.OPENED, Severity.WARNING),
             (NoticeKind.WORSE, Severity.CRITICAL),
             (NoticeKind.RECOVERED, Severity.CRITICAL),
         ]
-        words = [action.reason for action in run.told()]
-        assert words[0] == "queued for log"
-        assert words[1].startswith("told already")
+        text = [action.reason for action in run.reported()]
+        assert text[0] == "queued for log"
+        assert text[1].startswith("told already")
 
 
 def test_without_a_route_a_notification_is_no_failure(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_without_a_route_a_notification_is_no_failure(tmp_path: Path) -> None:
     with run.process() as child:
         run.decide("notify", incident="i-1")
         run.until_done(child)
-    (action,) = run.told()
+    (action,) = run.reported()
     assert (action.state, "no route is configured" in action.reason) == (ActionState.DONE, True)
 
 
@@ -113,16 +113,16 @@ def test_a_node_of_kubernetes_is_drained_over_a_kill_and_given_back(tmp_path: Pa
             run.decide("drain", incident="i-1")
             run.until(lambda: len(cluster.evicted) == 1)
             child.kill()  # one pod is left, which its budget holds back
-            assert run.told() == []
+            assert run.reported() == []
             cluster.budgets["web"] = 1
             child.start()
-            run.until(lambda: bool(run.told()))
+            run.until(lambda: bool(run.reported()))
             assert node["spec"]["unschedulable"] is True
             assert cluster.pods == {}
             run.decide("drain_release", incident="i-1")
-            run.until(lambda: len(run.told()) == 2)
+            run.until(lambda: len(run.reported()) == 2)
             assert child.end() == 0
-    assert [action.state for action in run.told()] == [ActionState.APPLIED, ActionState.RELEASED]
+    assert [action.state for action in run.reported()] == [ActionState.APPLIED, ActionState.RELEASED]
     assert node["metadata"]["annotations"] == {"kept": "yes"}
 
 
@@ -156,14 +156,14 @@ def test_a_power_cycle_is_asked_for_over_tls_once_a_person_has_approved_it(
         run = Run.begin(tmp_path, actuators={"power_cycle": section})
         with run.process() as child:
             run.decide("power_cycle", incident="i-1")
-            run.until(lambda: len(run.told()) == 1)
+            run.until(lambda: len(run.reported()) == 1)
             assert asked == []
             run.decide("power_cycle", incident="i-2", approved_by="ops")
             run.until_done(child)
-    first, second = run.told()
+    first, second = run.reported()
     assert (first.state, first.reason) == (
         ActionState.REFUSED,
-        "no person has approved it: railwatch actions approve",
+        "not approved by a person: railwatch actions approve",
     )
     assert (second.state, second.reason) == (ActionState.DONE, "PowerCycle, approved by ops: PowerState On again")
     assert asked == [{"ResetType": "PowerCycle"}]
