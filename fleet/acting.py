@@ -142,7 +142,7 @@ class FleetActing:
         if self._hands.client is None:
             answers = [
                 OrderReply(result=OrderResult.REFUSED, reason="cannot send requests to agents: fleet.act is off")
-            ] * len(asked)
+            ] * len(to_agents)
         else:
             answers = list(self._hands.client.send_all([(order.order_kind, order.claim) for order in to_agents]))
         by_order = {id(order): reply for order, reply in zip(to_agents, answers, strict=True)}

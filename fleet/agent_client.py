@@ -1,4 +1,4 @@
-"""Asks agents over TLS: each request signed, fresh and used once; many at a time, none for long."""
+"""Requests of a fleet service to agents over mutual TLS: each signed, fresh and valid once, several at a time."""
 
 import json
 import ssl
@@ -22,39 +22,39 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, RailwatchError, TransientError
 from telemetry.records import Action, from_json
 
-# Heuristic: an agent answers within milliseconds, its actuator within a second; a dead one costs this much, once.
+# heuristic: an agent replies within milliseconds, its actuator within a second; a dead one costs this time once.
 WAIT_S = 3.0
-# An answer about 64 GPUs takes 32 KiB; an agent that somebody else has taken over fills no memory here. heuristic.
+# heuristic: a reply about 64 GPUs takes 32 KiB; a hostile agent must not fill the memory of the service.
 ANSWER_BYTES_MAX = 256 << 10
-# Heuristic: so many agents are asked at a time; a tenth of 1,000 nodes takes a second, and 20 s if all are dead.
+# heuristic: requests at a time; a tenth of 1,000 nodes takes a second, and 20 s if all of them are dead.
 ASKED_AT_ONCE = 16
 _VERBS = {OrderKind.BEGIN: RequestVerb.CAP, OrderKind.RENEW: RequestVerb.RENEW, OrderKind.END: RequestVerb.RELEASE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderReply:
-    """What came of one request."""
+    """Result of one order: a reason where it was not carried out, the actions where it was."""
 
     result: OrderResult
-    words: str = ""
+    reason: str = ""
     actions: tuple[Action, ...] = ()
 
 
 class AgentTransport(Protocol):
-    """Carries a sealed request to a node; TransientError where nobody answered, NotPermittedError where not let in."""
+    """Carries a signed request to a node; TransientError without a reply, NotPermittedError where TLS is refused."""
 
     def send(self, node: str, body: bytes) -> ControlReply:
-        """Return the answer."""
+        """Send a request and return the reply."""
         ...
 
 
 class TlsTransport:
-    """Talks to agents over mutual TLS; any thread may use it.
+    """Mutual TLS to agents; any thread may use it.
 
     Parameters
     ----------
     agents
-        Addresses as ``host:port`` by node; a node that is not named is found under its own name and `port`.
+        Addresses as ``host:port`` by node; a node without an address is found by its name and `port`.
     """
 
     def __init__(self, context: ssl.SSLContext, agents: Mapping[str, str], *, port: int, token: str) -> None:
@@ -62,22 +62,22 @@ class TlsTransport:
         self._pools: dict[str, urllib3.HTTPSConnectionPool] = {}
 
     def send(self, node: str, body: bytes) -> ControlReply:
-        """Return the answer of a node."""
+        """Send a request and return the reply of a node."""
         return self._answer(node, "POST", ASK_PATH, body=body)
 
     def status(self, node: str) -> dict[str, Any]:
-        """Return the counters of a node's control endpoint."""
+        """Return the counters of the control endpoint of a node."""
         data = self._exchange(node, "GET", STATUS_PATH, headers={"Authorization": f"Bearer {self._token}"})
         try:
             status: dict[str, Any] = dict(json.loads(data))
         except (ValueError, TypeError) as err:
-            raise TransientError(f"{node}: the answer cannot be read") from err
+            raise TransientError(f"{node}: invalid reply") from err
         if "kind" in status:
             raise NotPermittedError(f"{node}: {status.get('words', status['kind'])}")
         return status
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close all connections."""
         for pool in self._pools.values():
             pool.close()
 
@@ -86,7 +86,7 @@ class TlsTransport:
         try:
             return ControlReply.model_validate_json(data)
         except ValidationError as err:
-            raise TransientError(f"{node}: the answer cannot be read") from err
+            raise TransientError(f"{node}: invalid reply") from err
 
     def _exchange(self, node: str, method: str, path: str, **fields: Any) -> bytes:
         try:
@@ -96,7 +96,7 @@ class TlsTransport:
             data = answer.read(ANSWER_BYTES_MAX + 1)
             if len(data) > ANSWER_BYTES_MAX:
                 answer.close()
-                raise TransientError(f"{node}: an answer of more than {ANSWER_BYTES_MAX} bytes")
+                raise TransientError(f"{node}: reply of more than {ANSWER_BYTES_MAX} bytes")
             answer.release_conn()
         except urllib3.exceptions.SSLError as err:
             raise NotPermittedError(f"{node}: {err}") from err
@@ -107,7 +107,7 @@ class TlsTransport:
     def _pool(self, node: str) -> urllib3.HTTPSConnectionPool:
         if node not in self._pools:
             host, port = _split(self._agents.get(node, node), self._port)
-            # Whatever the address, the certificate has to name the node.
+            # The certificate has to name the node, whatever its address.
             self._pools[node] = urllib3.HTTPSConnectionPool(
                 host, port, ssl_context=self._context, server_hostname=node, assert_hostname=node, maxsize=1
             )
@@ -123,7 +123,7 @@ def _split(address: str, port: int) -> tuple[str, int]:
 
 @dataclass(slots=True, kw_only=True)
 class AgentClient:
-    """Makes requests of orders. `term` and `instance` say which process of which start of the service asks."""
+    """Sends orders as signed requests; `term` and `instance` identify start and process of the service."""
 
     fleet: str
     key: Ed25519PrivateKey
@@ -134,19 +134,19 @@ class AgentClient:
     instance: str
     life_s: float = REQUEST_LIFE_S
 
-    def ask_all(self, orders: Sequence[tuple[OrderKind, FleetClaim]]) -> tuple[OrderReply, ...]:
-        """Carry out orders for nodes, several at a time; gives what came of each."""
+    def send_all(self, orders: Sequence[tuple[OrderKind, FleetClaim]]) -> tuple[OrderReply, ...]:
+        """Send orders to nodes, several at a time, and return the result of each."""
         if not orders:
             return ()
         with ThreadPoolExecutor(max_workers=min(ASKED_AT_ONCE, len(orders))) as pool:
-            return tuple(pool.map(lambda order: self.ask(*order), orders))
+            return tuple(pool.map(lambda order: self.send(*order), orders))
 
-    def ask(self, order_kind: OrderKind, claim: FleetClaim) -> OrderReply:
-        """Carry out one order for a node."""
+    def send(self, order_kind: OrderKind, claim: FleetClaim) -> OrderReply:
+        """Send one order to a node and return its result."""
         now_ns = self.clock.utc_ns()
-        # What begins has been counted as begun, and lives from then on.
+        # An action that begins was counted when it was decided, and its lifetime starts there.
         counted_ns = claim.begun_ns if order_kind is OrderKind.BEGIN else now_ns
-        ask = NodeRequest(
+        request = NodeRequest(
             node=claim.node,
             fleet=self.fleet,
             term=self.term,
@@ -164,12 +164,12 @@ class AgentClient:
             nonce=token_hex(16),
         )
         try:
-            answer = self.wire.send(claim.node, sealed(ask, key=self.key, token=self.token))
+            answer = self.wire.send(claim.node, sealed(request, key=self.key, token=self.token))
         except TransientError as err:
-            return OrderReply(result=OrderResult.SILENT, words=str(err))
+            return OrderReply(result=OrderResult.SILENT, reason=str(err))
         except RailwatchError as err:
             refused = OrderResult.REFUSED if order_kind is OrderKind.BEGIN else OrderResult.SILENT
-            return OrderReply(result=refused, words=str(err))
+            return OrderReply(result=refused, reason=str(err))
         return _reply(answer, order_kind)
 
 
@@ -177,9 +177,9 @@ def _reply(answer: ControlReply, order_kind: OrderKind) -> OrderReply:
     if answer.kind == DONE:
         actions = tuple(one for one in map(from_json, answer.actions) if isinstance(one, Action))
         return OrderReply(result=OrderResult.DONE, actions=actions)
-    words = f"{answer.kind}: {answer.words}"
+    reason = f"{answer.kind}: {answer.reason}"
     if order_kind is OrderKind.BEGIN and answer.kind != RefusalKind.FAILED:
-        return OrderReply(result=OrderResult.REFUSED, words=words)
-    # What stands there is not given up because somebody did not listen: it is asked again.
+        return OrderReply(result=OrderResult.REFUSED, reason=reason)
+    # An action in force is not abandoned for lack of a reply: the request is sent again.
     lost = order_kind is OrderKind.RENEW and answer.kind == RefusalKind.RAILS
-    return OrderReply(result=OrderResult.LOST if lost else OrderResult.SILENT, words=words)
+    return OrderReply(result=OrderResult.LOST if lost else OrderResult.SILENT, reason=reason)

@@ -1,6 +1,6 @@
-"""A small certificate authority for one fleet: certificates that name nodes and services, and scoped tokens.
+"""Certificate authority of one fleet: certificates that name nodes and services, and scoped tokens; all Ed25519.
 
-Ed25519 throughout. The authority's key stays where this runs; agents and services get certificates and never the key.
+The key of the authority stays on the machine where this runs; agents and services get certificates only.
 """
 
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
 
 AUTHORITY = "authority"
-# heuristic: the life of a machine room, and a year for what is easily made anew.
+# heuristic: the lifetime of a machine room, and a year for certificates that are easily reissued.
 AUTHORITY_DAYS, DAYS = 3650, 365
-# A clock that is a little behind must not call a fresh certificate one of the future. heuristic.
+# heuristic: a machine whose clock is a little behind must accept a fresh certificate.
 _BACK = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """An authority on disk: its certificate and its key."""
+    """Authority on disk: its certificate and its key."""
 
     folder: Path
     certificate: x509.Certificate
@@ -37,7 +37,7 @@ class Authority:
 
     @staticmethod
     def begin(folder: Path, clock: Clock, *, name: str) -> "Authority":
-        """Make a new one; ValueError where the folder has one, EnvironmentLacksError where it cannot be written."""
+        """Create an authority; ValueError where the folder has one, EnvironmentLacksError where it is not writable."""
         if (folder / f"{AUTHORITY}.key").exists():
             raise ValueError(f"{folder}: has an authority already; expected a folder without one")
         key = Ed25519PrivateKey.generate()
@@ -54,36 +54,36 @@ class Authority:
 
     @staticmethod
     def of(folder: Path) -> "Authority":
-        """Open one; EnvironmentLacksError where there is none."""
+        """Open an authority; EnvironmentLacksError where there is none."""
         try:
             certificate = x509.load_pem_x509_certificate((folder / f"{AUTHORITY}.pem").read_bytes())
         except (OSError, ValueError) as err:
-            raise EnvironmentLacksError(f"{folder}: no authority there; railwatch fleet ca init makes one") from err
+            raise EnvironmentLacksError(f"{folder}: no authority; create one with railwatch fleet ca init") from err
         return Authority(folder=folder, certificate=certificate, key=private_key(folder / f"{AUTHORITY}.key"))
 
     @property
     def fleets(self) -> tuple[str, ...]:
-        """Return the services that have a certificate here."""
+        """Services that have a certificate here."""
         return tuple(sorted(path.stem.removeprefix("fleet-") for path in self.folder.glob("fleet-*.pem")))
 
     def has(self, stem: str) -> bool:
-        """Return whether there is a key of ``node-NAME`` or ``fleet-NAME`` here."""
+        """Return True if there is a key of ``node-NAME`` or ``fleet-NAME``."""
         return (self.folder / f"{stem}.key").exists()
 
     def issue_node(self, name: str, clock: Clock, *, addresses: tuple[str, ...] = (), days: int = DAYS) -> Path:
-        """Make certificate and key of a node; gives the certificate."""
+        """Issue certificate and key of a node; return the path of the certificate."""
         names = [x509.DNSName(name), x509.UniformResourceIdentifier(f"{NODE_URI}{name}")]
         return self._issue(
             f"node-{name}", [*names, *map(_address, addresses)], ExtendedKeyUsageOID.SERVER_AUTH, clock, days
         )
 
     def issue_fleet(self, name: str, clock: Clock, *, days: int = DAYS) -> Path:
-        """Make certificate and key of a fleet service; gives the certificate."""
+        """Issue certificate and key of a fleet service; return the path of the certificate."""
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(f"{FLEET_URI}{name}")]
         return self._issue(f"fleet-{name}", names, ExtendedKeyUsageOID.CLIENT_AUTH, clock, days)
 
     def issue_token(self, fleet: str, scopes: tuple[str, ...], clock: Clock, *, days: int = DAYS) -> Token:
-        """Make a token of a service and keep it beside its certificate; gives what it says."""
+        """Issue a token of a service and save it in the folder of the authority; return its claims."""
         now_ns = clock.utc_ns()
         token = Token(
             id=f"t-{uuid4().hex[:12]}",
@@ -160,7 +160,7 @@ def _write(folder: Path, stem: str, certificate: x509.Certificate, key: Ed25519P
         _secret(folder / f"{stem}.key", pem)
         (folder / f"{stem}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     except OSError as err:
-        raise EnvironmentLacksError(f"{folder}: {err.strerror}; expected a folder that can be written") from err
+        raise EnvironmentLacksError(f"{folder}: {err.strerror}; expected a writable folder") from err
 
 
 def _secret(path: Path, body: bytes) -> None:

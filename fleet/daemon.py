@@ -1,4 +1,4 @@
-"""The fleet daemon's jobs under APScheduler: each alone, and never twice at once."""
+"""Jobs of the fleet daemon under APScheduler: one at a time, each at most once at a time."""
 
 import logging
 from collections import Counter
@@ -26,16 +26,16 @@ from telemetry.signals import Source, signals_of
 
 logger = logging.getLogger(__name__)
 
-# heuristic: what came late and how the loop does are looked at once in ten seconds.
-TELL_EVERY_S = 10.0
+# heuristic: late values and metrics of the loop are checked once in ten seconds.
+METRICS_EVERY_S = 10.0
 
 
 class FleetDaemon:
-    """Runs the loop's jobs until it is stopped.
+    """Runs the jobs of the loop until it is stopped.
 
-    One worker thread runs all jobs, so the loop's state has one owner. A job that is still at work when it is due again
-    is skipped and counted; several that were missed become one. A look that would begin too late waits for the next;
-    the other jobs wait behind it for as long as it takes.
+    One worker thread runs all jobs, so the state of the loop has one owner. A job that is still running when it is due
+    again is skipped and counted; several missed runs become one. A step that would start too late is dropped in favour
+    of the next; the other jobs wait for it.
     """
 
     def __init__(
@@ -63,26 +63,26 @@ class FleetDaemon:
             (self._loop.step, every_s),
             *(() if acting is None else ((self.act, every_s),)),
             (self._loop.save, keep_every_s),
-            (self._loop.look_for_late, TELL_EVERY_S),
-            (self._tell_of_itself, TELL_EVERY_S),
+            (self._loop.look_for_late, METRICS_EVERY_S),
+            (self._publish_self_metrics, METRICS_EVERY_S),
         ):
             self._add(job, period_s)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the jobs."""
         self._scheduler.start()
         now = datetime.fromtimestamp(self._clock.utc_ns() / NS_PER_S, tz=UTC)
-        # The first look is at once.
+        # The first step runs at once.
         self._scheduler.modify_job(self._loop.step.__name__, next_run_time=now, misfire_grace_time=self._grace_s)
 
     def stop(self) -> None:
-        """End after the job that is at work, and write the state down."""
+        """Stop after the running job and save the state."""
         self._scheduler.shutdown(wait=True)
         self._loop.save()
-        self._tell_of_itself()
+        self._publish_self_metrics()
 
     def act(self) -> None:
-        """Act on what stands now; after the look that is under way, since one thread does both."""
+        """Act on the open incidents; it runs after a step in progress, since one thread does both."""
         current = self._loop.current()
         if self._acting is not None and current is not None:
             self._acting.step(*current)
@@ -100,27 +100,27 @@ class FleetDaemon:
             self.counts["failures"] += 1
             logger.error("job %s failed: %s\n%s", event.job_id, event.exception, event.traceback)
 
-    def _tell_of_itself(self) -> None:
-        figures = self._loop.figures
+    def _publish_self_metrics(self) -> None:
+        metrics = self._loop.metrics
         now_ns = self._clock.utc_ns()
         own = {
-            "fleet_nodes": figures.nodes,
-            "fleet_silent_nodes": figures.silent_nodes,
-            "fleet_windows": figures.windows,
-            "fleet_window_age_s": figures.age_s,
-            "fleet_window_s": figures.window_s,
-            "fleet_overruns": figures.overruns + self.counts["skipped"],
+            "fleet_nodes": metrics.nodes,
+            "fleet_silent_nodes": metrics.silent_nodes,
+            "fleet_windows": metrics.windows,
+            "fleet_window_age_s": metrics.age_s,
+            "fleet_window_s": metrics.window_s,
+            "fleet_overruns": metrics.overruns + self.counts["skipped"],
             "fleet_misfires": self.counts["misfires"],
-            "fleet_failures": figures.failures + self.counts["failures"],
-            "fleet_gaps": figures.gaps,
-            "fleet_folded": figures.folded,
-            "fleet_late_values": figures.late_values.total(),
-        } | (dict[str, float]() if self._acting is None else self._acting.figures)
+            "fleet_failures": metrics.failures + self.counts["failures"],
+            "fleet_gaps": metrics.gaps,
+            "fleet_folded": metrics.folded,
+            "fleet_late_values": metrics.late_values.total(),
+        } | (dict[str, float]() if self._acting is None else self._acting.metrics)
         names = tuple(one.name for one in signals_of(EntityKind.AGENT, source=Source.FLEET) if one.name in own)
         frames = [_frame((self._name,), names, [[float(own[name]) for name in names]], now_ns)]
-        if figures.late_values:
-            nodes = tuple(figures.late_values)
-            counts = [[float(figures.late_values[node])] for node in nodes]
+        if metrics.late_values:
+            nodes = tuple(metrics.late_values)
+            counts = [[float(metrics.late_values[node])] for node in nodes]
             frames.append(_frame(nodes, ("fleet_late_values",), counts, now_ns))
         self._outbox.publish_self_metrics(frames, simulated=False)
 

@@ -1,4 +1,4 @@
-"""What stands in the fleet's judgement now, for whoever acts on it: incidents with their nodes, nodes with racks."""
+"""Present state of the fleet for the acting part: open incidents with their nodes, and nodes with their racks."""
 
 from functools import lru_cache
 
@@ -21,7 +21,7 @@ def incidents_of(incidents: tuple[Incident, ...], kinship: Kinship) -> tuple[Fle
 
 
 def view_of(nodes: tuple[str, ...], topology: Topology, reporting: frozenset[str]) -> FleetView:
-    """Return the members of the fleet, each with its rack, an empty text where nobody told."""
+    """Return the members of the fleet with their racks, empty where the rack is unknown."""
     racks = dict.fromkeys(nodes, "") | _racks(Same(topology))
     return FleetView(racks=racks, reporting=reporting & frozenset(nodes))
 

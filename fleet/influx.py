@@ -1,4 +1,4 @@
-"""Windows of all nodes out of InfluxDB 1.x or 2.x, in InfluxQL."""
+"""Reader of fleet windows from InfluxDB 1.x or 2.x, in InfluxQL."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ from telemetry.frames import FloatArray
 from telemetry.records import Event, Finding
 from telemetry.store.influxql import InfluxQl, QlSeries, quoted
 
-# What the fleet itself wrote carries a tag that nodes' lines lack.
+# Tag of lines that the fleet service wrote; lines of nodes lack it.
 BY_FLEET = "fleet"
 
 
@@ -58,7 +58,7 @@ class InfluxFleetReader:
         return counts
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close all connections."""
         self._ql.close()
 
     def _events(self, start_ns: int, stop_ns: int) -> Iterator[Event]:

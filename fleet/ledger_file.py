@@ -1,4 +1,4 @@
-"""The memory of a fleet service on disk, written before anything is asked, and the term of this start of it."""
+"""Memory of a fleet service on disk, saved before a request is sent, and the term of its present start."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ TERM = "fleet.term.json"
 
 
 class LedgerFile:
-    """Where the memory lies. One process has it: the data folder is locked."""
+    """Files of memory and term; one process uses them, since the data folder is locked."""
 
     def __init__(self, data_dir: Path, clock: Clock) -> None:
         self._path = data_dir / LEDGER
@@ -25,12 +25,12 @@ class LedgerFile:
         self._clock = clock
 
     def load(self) -> FleetMemory:
-        """Return what was kept. One that makes no sense is put aside, and then nothing begins until a person has looked.
+        """Return the saved memory; an unreadable one is moved away, and the breaker trips until an operator resets it.
 
         Raises
         ------
         EnvironmentLacksError
-            It is there, and this process may not read it.
+            The file exists, and this process may not read it.
         """
         now_ns = self._clock.utc_ns()
         try:
@@ -39,27 +39,27 @@ class LedgerFile:
         except FileNotFoundError:
             return FleetMemory.begin(now_ns)
         except OSError as err:
-            raise EnvironmentLacksError(f"{self._path}: {err.strerror}; expected a file that can be read") from err
+            raise EnvironmentLacksError(f"{self._path}: {err.strerror}; expected a readable file") from err
         except ValueError as err:
             aside = self._path.with_suffix(".bad")
-            logger.error("what the fleet began cannot be read: %s: %s", self._path, str(err).partition("\n")[0])  # noqa: TRY400 -- one line says it
+            logger.error("cannot read fleet memory %s: %s", self._path, str(err).partition("\n")[0])  # noqa: TRY400 -- one line suffices
             self._path.replace(aside)
             memory = FleetMemory.begin(now_ns)
-            memory.ledger.breaker = Breaker(tripped_ns=now_ns, reason=f"what was begun cannot be read: see {aside}")
+            memory.ledger.breaker = Breaker(tripped_ns=now_ns, reason=f"cannot read fleet memory, see {aside}")
             self.save(memory.to_json())
         return memory
 
     def save(self, body: bytes) -> None:
-        """Keep a memory's JSON, down to the disk; OSError where that is impossible."""
+        """Save the JSON of a memory, synced to the disk; OSError where that fails."""
         replace_file(self._path, body)
 
     def begin_term(self) -> int:
-        """Return a term above every one before, also of a predecessor on another machine whose clock was right.
+        """Return a term above all earlier ones, also of a predecessor on another machine with a correct clock.
 
         Raises
         ------
         EnvironmentLacksError
-            It cannot be written down.
+            It cannot be saved.
         """
         try:
             last = int(json.loads(self._term_path.read_text(encoding="ascii"))["term"])
@@ -69,12 +69,12 @@ class LedgerFile:
         try:
             replace_file(self._term_path, json.dumps({"term": term}).encode())
         except OSError as err:
-            raise EnvironmentLacksError(f"{self._term_path}: {err.strerror}; expected a file to be written") from err
+            raise EnvironmentLacksError(f"{self._term_path}: {err.strerror}; expected a writable file") from err
         return term
 
 
 def read_memory(data_dir: Path) -> FleetMemory | None:
-    """Return the memory of a service for whoever only looks, None where none was kept."""
+    """Return the memory of a service without taking it over, None where none was saved."""
     try:
         return FleetMemory.from_json((data_dir / LEDGER).read_bytes())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""The fleet loop: window after window out of the store, behind a watermark that waits for late rows and for nobody.
+"""Fleet loop: reads the store window by window behind a watermark, and judges each window once.
 
-The watermark follows the clock by `lateness_s`: what came by then is judged, whichever node is silent. What comes after
-its window was judged is counted as late, by node, and left out.
+The watermark follows the clock by `lateness_s`: rows that arrive later than that are counted as late, by node, and left
+out. A silent node delays no window.
 """
 
 import logging
@@ -22,14 +22,15 @@ from telemetry.errors import NotPermittedError, TransientError
 
 logger = logging.getLogger(__name__)
 
-# heuristic: a minute after a window was judged whatever was merely slow has come, and the rest comes from a spool.
+# heuristic: rows that are merely slow arrive within a minute; later ones come from a spool.
 LATE_LOOK_NS = 60 * NS_PER_S
 _MAX_WATCHED = 1024
+STORE_UNREACHABLE = "cannot read the store: %s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """How the loop goes through time; `until_ns` ends it there, None never."""
+    """Timing of the loop; it ends at `until_ns`, never where that is None."""
 
     every_s: int
     lateness_s: int
@@ -41,7 +42,7 @@ class LoopSettings:
 
 @dataclass(slots=True)
 class LoopCounters:
-    """What the loop has done since it began."""
+    """Counters of the loop since its start."""
 
     windows: int = 0
     gaps: int = 0
@@ -56,14 +57,14 @@ class LoopCounters:
 
 
 class FleetLoop:
-    """Judges windows as they become due. One thread at a time calls it.
+    """Judges windows when they are due; one thread at a time calls it.
 
     Parameters
     ----------
     stopping
-        Says that the process is to end; asked between windows.
+        Returns True when the process has to end; called between windows.
     on_news
-        Gets what a window gave that was not told before.
+        Called with the new findings and incidents of each window.
     """
 
     def __init__(
@@ -85,22 +86,22 @@ class FleetLoop:
         self._watched: deque[tuple[int, int, dict[str, int]]] = deque(maxlen=_MAX_WATCHED)
         self._reporting: frozenset[str] = frozenset()
         self._trouble = ""
-        self.figures = LoopCounters()
+        self.metrics = LoopCounters()
 
     @property
     def until_ns(self) -> int:
-        """Up to where windows were judged."""
+        """End of the last window that was judged."""
         return self._judge.state.until_ns
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that are members of the fleet."""
+        """Nodes that are members of the fleet."""
         return self._judge.state.members.nodes
 
     def current(self) -> tuple[tuple[FleetIncident, ...], FleetView] | None:
-        """Return the incidents that are not closed, and the members; None before anything is known.
+        """Return the open incidents and the members of the fleet, None before the first window.
 
-        A state that was just read counts: what was begun for its incidents goes on.
+        A state that was just restored counts, so that actions for its incidents continue.
         """
         state = self._judge.state
         if not state.until_ns:
@@ -109,7 +110,7 @@ class FleetLoop:
         return cases, view_of(state.members.nodes, state.topology, self._reporting)
 
     def note_claims(self, claimed: frozenset[str]) -> None:
-        """Learn which incidents an action of the fleet holds down: they are not over, only quiet."""
+        """Note the incidents with an action of the fleet in force: they are mitigated, not over."""
         state = self._judge.state
         changed = [
             one
@@ -121,29 +122,29 @@ class FleetLoop:
 
     @property
     def trouble(self) -> str:
-        """Why the store does not answer, empty while it does."""
+        """Reason why the store cannot be read, empty while it can."""
         return self._trouble
 
     @property
     def is_done(self) -> bool:
-        """Whether the end that was asked for is reached."""
+        """True once the configured end is reached."""
         return self._settings.until_ns is not None and self.until_ns >= self._last_ns()
 
     def step(self) -> None:
-        """Judge every window that is due, as far as the deadline allows."""
+        """Judge the windows that are due until the deadline."""
         began_s = self._clock.monotonic_s()
         self._outbox.retry(self.until_ns)
         self._begin()
         every_ns = self._settings.every_s * NS_PER_S
         while not self._stopping() and not self._outbox.is_blocked and self.until_ns + every_ns <= self._due_ns():
             if self._clock.monotonic_s() - began_s > self._settings.deadline_s:
-                self.figures.overruns += 1
+                self.metrics.overruns += 1
                 return
             if not self._window(self.until_ns, self.until_ns + every_ns):
                 return
 
     def look_for_late(self) -> None:
-        """Count what came after its window was judged."""
+        """Count the values that arrived after their window was judged."""
         due_ns = self._clock.utc_ns() - LATE_LOOK_NS
         while self._watched and self._watched[0][1] + self._settings.lateness_s * NS_PER_S <= due_ns:
             start_ns, stop_ns, counted = self._watched[0]
@@ -154,45 +155,48 @@ class FleetLoop:
             self._watched.popleft()
             late = {node: count - counted.get(node, 0) for node, count in now.items() if count > counted.get(node, 0)}
             if late:
-                self.figures.late_values.update(late)
-                logger.warning("left out as late: %s", ", ".join(f"{count} of {node}" for node, count in late.items()))
+                self.metrics.late_values.update(late)
+                logger.warning(
+                    "values arrived too late and were left out: %s",
+                    ", ".join(f"{count} of {node}" for node, count in late.items()),
+                )
 
     def save(self) -> None:
-        """Write the state down; not while records of its last window wait for the disk, for they are not in it."""
+        """Save the state; not while records of its last window wait for the disk, since it lacks them."""
         if not self.until_ns or self._outbox.is_blocked:
             return
         try:
             replace_file(self._state_path, pack_judge(self._judge))
         except OSError as err:
-            self.figures.failures += 1
-            logger.error("the state of the fleet cannot be written: %s: %s", self._state_path, err.strerror)  # noqa: TRY400
+            self.metrics.failures += 1
+            logger.error("cannot save fleet state to %s: %s", self._state_path, err.strerror)  # noqa: TRY400
 
     def _window(self, start_ns: int, stop_ns: int) -> bool:
         began_s = self._clock.monotonic_s()
         try:
             window = self._reader.window(start_ns, stop_ns, ahead_ns=self._settings.lateness_s * NS_PER_S)
         except (TransientError, NotPermittedError) as err:
-            self.figures.failures += 1
+            self.metrics.failures += 1
             if not self._trouble:
-                logger.error("the store does not answer: %s", err)  # noqa: TRY400 -- the reason says it all
+                logger.error(STORE_UNREACHABLE, err)  # noqa: TRY400 -- the reason suffices
             self._trouble = str(err)
             return False
         if self._trouble:
-            logger.warning("the store answers again")
+            logger.warning("store is reachable again")
             self._trouble = ""
         judged = self._judge.step(window)
-        figures = self.figures
+        metrics = self.metrics
         state = self._judge.state
-        news = self._outbox.tell(
+        fresh = self._outbox.publish(
             (*judged.findings, *judged.incidents), stop_ns, state.kinship, simulated=state.simulated
         )
-        if news:
-            self._on_news(news)
+        if fresh:
+            self._on_news(fresh)
         self._watched.append((start_ns, stop_ns, window.values_by_node()))
-        figures.windows += 1
-        figures.folded += judged.folded
-        figures.window_s = self._clock.monotonic_s() - began_s
-        figures.age_s = (self._clock.utc_ns() - stop_ns) / NS_PER_S
+        metrics.windows += 1
+        metrics.folded += judged.folded
+        metrics.window_s = self._clock.monotonic_s() - began_s
+        metrics.age_s = (self._clock.utc_ns() - stop_ns) / NS_PER_S
         self._note_nodes(window.nodes)
         return True
 
@@ -200,11 +204,11 @@ class FleetLoop:
         members = frozenset(self.nodes)
         silent = members - reporting
         for node in sorted((self._reporting - reporting) & members):
-            logger.warning("node %s is silent", node)
+            logger.warning("node %s sends no data", node)
         for node in sorted(reporting - self._reporting):
-            logger.info("node %s is heard", node)
+            logger.info("node %s sends data", node)
         self._reporting = reporting
-        self.figures.nodes, self.figures.silent_nodes = len(members), len(silent)
+        self.metrics.nodes, self.metrics.silent_nodes = len(members), len(silent)
 
     def _due_ns(self) -> int:
         behind_ns = self._clock.utc_ns() - self._settings.lateness_s * NS_PER_S
@@ -214,23 +218,23 @@ class FleetLoop:
         return self._on_grid(self._settings.until_ns or 0)
 
     def _begin(self) -> None:
-        """Find the first window, or the one after a gap that is too long to be caught up with."""
+        """Set the first window, or skip a gap that is too long to catch up with."""
         due_ns = self._due_ns()
         catch_up_ns = round(self._settings.catch_up_s * NS_PER_S)
         if self._settings.since_ns is None and self.until_ns - self._clock.utc_ns() > catch_up_ns:
-            self.figures.gaps += 1
-            logger.warning("the fleet begins anew: the clock stood far ahead, and was set back")
+            self.metrics.gaps += 1
+            logger.warning("clock was set back far: the fleet starts without its earlier state")
             self._judge = FleetJudge(self._judge.settings)
         state = self._judge.state
         if not state.until_ns:
-            # Without a state it goes on behind what was told, so that an absence is caught up with or counted.
+            # Without a state it continues after the last published window, so that a gap is caught up with or counted.
             since_ns = min(due_ns, self._outbox.published_until_ns or due_ns)
             state.until_ns = self._on_grid(since_ns if self._settings.since_ns is None else self._settings.since_ns)
         oldest_ns = self._on_grid(due_ns - catch_up_ns)
         if state.until_ns < oldest_ns and self._settings.since_ns is None:
             gap_s = (oldest_ns - state.until_ns) / NS_PER_S
-            self.figures.gaps += 1
-            logger.warning("nothing is known of %.0f s: the loop was away for longer than it catches up with", gap_s)
+            self.metrics.gaps += 1
+            logger.warning("skipping %.0f s: the loop was stopped for longer than it catches up with", gap_s)
             state.until_ns = oldest_ns
 
     def _on_grid(self, time_ns: int) -> int:
@@ -239,12 +243,12 @@ class FleetLoop:
 
     def _resumed(self, judged_by: FleetSettings) -> FleetJudge:
         try:
-            judge, anew = unpack_judge(judged_by, self._state_path.read_bytes())
+            judge, reset = unpack_judge(judged_by, self._state_path.read_bytes())
         except FileNotFoundError:
             return FleetJudge(judged_by)
         except (OSError, ValueError) as err:
-            logger.warning("the fleet begins anew: %s", err)
+            logger.warning("cannot restore fleet state, starting without it: %s", err)
             return FleetJudge(judged_by)
-        if anew:
-            logger.warning("the detectors of the fleet begin anew: %s", anew)
+        if reset:
+            logger.warning("fleet detectors start without their earlier state: %s", reset)
         return judge

@@ -1,9 +1,8 @@
-"""Where the fleet's records go: into a spool towards the store, into a file of their own, each window once.
+"""Outbox of the fleet: records go to a spool towards the store and to the record file, each window once.
 
-Up to which window was told stands in a file that is replaced behind it. A loop that was killed judges some windows
-again from its last state, and tells of those what is not in the records yet: what it said is not said twice, and what
-rows that came meanwhile add is not lost. The store may get the one window that it was at when it was killed again:
-with the same ids and stamps, which it keeps once.
+A marker file holds the end of the last published window. A loop that was killed judges some windows again from its last
+state and publishes only records that are not in the record file yet, so that none is lost and none is published twice.
+The store may receive the window of the kill again, with the same ids and times, which it keeps once.
 """
 
 import json
@@ -34,12 +33,12 @@ logger = logging.getLogger(__name__)
 
 Published = Finding | Incident
 Audited = Decision | Action | Outcome | Event | Command | Incident
-# At the end what waits gets this long to reach a server that answers; the rest stays in the spool for the next start.
+# heuristic: time at the end to send waiting records; the rest stays in the spool for the next start.
 DRAIN_S = 5.0
 
 
 class Outbox:
-    """Tells what the fleet found. One thread owns it."""
+    """Publishes the records of the fleet; one thread owns it."""
 
     def __init__(
         self, directory: Path, destination: Destination, clock: Clock, *, name: str, spool_max_bytes: int
@@ -53,37 +52,37 @@ class Outbox:
         self._sender.start()
         self._resumed = True
         self._waiting: list[Published] = []
-        self.published_until_ns = _marked(self._marker)
+        self.published_until_ns = _read_marker(self._marker)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether records of the last window still wait for the disk."""
+        """True while records of the last window wait for the disk."""
         return bool(self._waiting)
 
-    def tell(
+    def publish(
         self, records: Sequence[Published], until_ns: int, kinship: Kinship, *, simulated: frozenset[str]
     ) -> tuple[Published, ...]:
-        """Return what a window gave, once; gives what is news."""
+        """Publish the records of a window once and return those that are new."""
         again = self._resumed or until_ns <= self.published_until_ns
         self._resumed = False
-        news = tuple(one for one in records if not (again and self._is_kept(one)))
-        if again and not news and until_ns <= self.published_until_ns:
+        fresh = tuple(one for one in records if not (again and self._is_kept(one)))
+        if again and not fresh and until_ns <= self.published_until_ns:
             return ()
-        told_ns = self._clock.utc_ns()
+        published_ns = self._clock.utc_ns()
         for (node, home_simulated), own in groupby(
-            sorted(((self._home(one, kinship, simulated), one) for one in news), key=lambda pair: pair[0]),
+            sorted(((self._home(one, kinship, simulated), one) for one in fresh), key=lambda pair: pair[0]),
             key=lambda pair: pair[0],
         ):
             tags = {"node": node, "simulated": simulated_tag(simulated=home_simulated), "by": BY_FLEET}
             body = encode_records([_as_known_there(one, node) for _, one in own], tags=tags)
-            self._spool.append(Resolution.ROLLUP, body, newest_ns=told_ns)
+            self._spool.append(Resolution.ROLLUP, body, newest_ns=published_ns)
         self._spool.sync()
-        self._waiting = list(news)
+        self._waiting = list(fresh)
         self._keep(until_ns)
-        return news
+        return fresh
 
     def audit(self, records: Sequence[Audited], *, simulated: bool) -> None:
-        """Report what was decided and done, each beside the node that it is about; the fleet itself where it is none."""
+        """Publish commands, decisions and actions under the node that each is about, else under the fleet itself."""
         by_node: dict[str, list[Audited]] = {}
         for record in records:
             by_node.setdefault(_node_of(record) or self._name, []).append(record)
@@ -93,15 +92,15 @@ class Outbox:
         try:
             self._records.append(records)
         except TransientError as err:
-            logger.error("what the fleet did is in the store alone: %s", err)  # noqa: TRY400 -- the reason says it all
+            logger.error("cannot save fleet records, they are in the store alone: %s", err)  # noqa: TRY400 -- the reason suffices
 
     def retry(self, until_ns: int) -> None:
-        """Try again to keep what waits for the disk."""
+        """Retry to save the records that wait for the disk."""
         if self._waiting:
             self._keep(until_ns)
 
     def publish_self_metrics(self, frames: Sequence[Frame], *, simulated: bool) -> None:
-        """Send self-metrics; each entity is a node, or the fleet itself."""
+        """Send metrics of the service; each entity is a node, or the fleet itself."""
         for frame in frames:
             for place, entity in enumerate(frame.spec.entities):
                 one = Frame(
@@ -116,11 +115,11 @@ class Outbox:
                     self._spool.append(Resolution.RAW, body, newest_ns=self._clock.utc_ns())
 
     def status(self) -> UplinkStatus:
-        """Return how sending goes."""
+        """Return the state of the sender."""
         return self._sender.status()
 
     def close(self) -> None:
-        """Send what waits while the server takes it; the rest stays on disk for the next start."""
+        """Send waiting records while the server accepts them; the rest stays on disk for the next start."""
         self._sender.stop(drain_s=DRAIN_S)
         self._spool.close()
         self._records.close()
@@ -132,7 +131,7 @@ class Outbox:
             until_ns = max(until_ns, self.published_until_ns)
             replace_file(self._marker, json.dumps({"told_until_ns": until_ns}).encode())
         except (TransientError, OSError) as err:
-            logger.error("records of the fleet wait in memory: %s", err)  # noqa: TRY400 -- the reason says it all
+            logger.error("cannot save fleet records, they wait in memory: %s", err)  # noqa: TRY400 -- the reason suffices
             return
         self._waiting = []
         self.published_until_ns = until_ns
@@ -141,10 +140,10 @@ class Outbox:
         try:
             return any(one.time_ns == record.time_ns for one in self._records.history(record.id))
         except TransientError:
-            return False  # said twice is better than never
+            return False  # published twice is better than never
 
     def _home(self, record: Published, kinship: Kinship, simulated: frozenset[str]) -> tuple[str, bool]:
-        """Return the node that a record is about, the fleet itself where it is about more than one."""
+        """Return the node that a record is about, or the fleet itself where it is about several."""
         kind, _, key = kinship.top(record.entity_id).partition(":")
         nodes = {one.key for one in kinship.topology.of_kind(EntityKind.NODE)} if kind != EntityKind.NODE else {key}
         name = key if kind == EntityKind.NODE else self._name
@@ -158,15 +157,15 @@ def _node_of(record: Audited) -> str:
 
 
 def _as_known_there(record: Published, node: str) -> Published:
-    """Return a record with its entity as its node calls it, so that it stands beside the node's own."""
+    """Return a record with the entity id of its node, so that it is listed with the records of the node."""
     return replace(record, entity_id=at_home(record.entity_id, node))
 
 
-def _marked(path: Path) -> int:
+def _read_marker(path: Path) -> int:
     try:
         return int(json.loads(path.read_text(encoding="utf-8"))["told_until_ns"])
     except FileNotFoundError:
         return 0
     except (OSError, ValueError, KeyError, TypeError) as err:
-        logger.warning("what was told last cannot be read, so some of it may be told again: %s: %s", path, err)
+        logger.warning("cannot read last published window from %s, records may be published again: %s", path, err)
         return 0

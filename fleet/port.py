@@ -1,4 +1,4 @@
-"""What the fleet loop needs of a store."""
+"""Port of the fleet loop to a store."""
 
 from typing import Protocol
 
@@ -6,16 +6,16 @@ from analytics.fleet.window import Window
 
 
 class FleetReader(Protocol):
-    """Gives windows of all nodes; TransientError where the store does not answer now."""
+    """Reads windows of all nodes; TransientError where the store does not reply."""
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:
-        """Return the whole seconds of ``[start_ns, stop_ns)``, and the nodes' own incidents `ahead_ns` beyond."""
+        """Return the seconds of ``[start_ns, stop_ns)``, and the incidents of nodes up to `ahead_ns` after it."""
         ...
 
     def values_by_node(self, start_ns: int, stop_ns: int) -> dict[str, int]:
-        """Return how many values that the fleet reads each node has there now."""
+        """Return the number of values of each node in an interval, as the store has them now."""
         ...
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close all connections."""
         ...

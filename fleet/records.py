@@ -1,6 +1,6 @@
-"""Nodes' records as the store has them: tags, a time and fields, some of which a store may not have kept.
+"""Records of nodes from the tags, time and fields of a store, which may lack some of the fields.
 
-What cannot be read, such as a cause of a newer version, is left out.
+A record that cannot be read, such as one with a cause of a newer version, is left out.
 """
 
 import math
@@ -34,7 +34,7 @@ def finding_of(tags: Tags, time_ns: int, fields: Fields) -> Finding | None:
     numbers = ((name, _number(fields, name)) for name in fields if name not in _FIXED)
     try:
         return Finding(
-            # Two nodes may both have a psu0, and so two findings of one name.
+            # Two nodes may both have a psu0, and so two findings with one id.
             id=f"{node}/{_text(fields, 'id') or f'{detector}:{entity_id}:{since_ns}'}",
             time_ns=time_ns,
             since_ns=since_ns,
@@ -52,7 +52,7 @@ def finding_of(tags: Tags, time_ns: int, fields: Fields) -> Finding | None:
 
 
 def incident_of(tags: Tags, time_ns: int) -> NodeIncident | None:
-    """Return what a node says of one of its incidents."""
+    """Return the state of an incident of a node."""
     node = tags.get("node", "")
     try:
         return NodeIncident(
@@ -67,7 +67,7 @@ def incident_of(tags: Tags, time_ns: int) -> NodeIncident | None:
 
 
 def event_of(tags: Tags, time_ns: int, fields: Fields) -> Event | None:
-    """Return an event of a node; one without an entity is about the node."""
+    """Return an event of a node; without an entity it is about the node."""
     code, pid = _number(fields, "code_number"), _number(fields, "pid")
     node = tags.get("node", "")
     kind = tags.get("kind", "")

@@ -1,4 +1,4 @@
-"""Series of a store laid into tables of whole seconds."""
+"""Tables of whole seconds from the series of a store."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray
 
-# Tags that say where a line comes from, not what the entity is.
+# Tags of the origin of a line, not of the entity.
 LINE_TAGS = frozenset({"entity", "name", "node", "simulated", "by", "db"})
 _TagKey = tuple[tuple[str, str], ...]
 
 
 def columns_of(kind: EntityKind) -> tuple[str, ...]:
-    """Return the names under which the store has what the fleet reads of a kind."""
+    """Return the columns of the store that the fleet reads of a kind."""
     return tuple(column_of(kind, name) for name in JUDGED[kind])
 
 
@@ -26,8 +26,7 @@ def columns_of(kind: EntityKind) -> tuple[str, ...]:
 class TableBuilder:
     """Builds the table of one kind window by window. One thread owns it.
 
-    While the same series come in the same order, the tables share their entities: whoever compares can do so by
-    identity.
+    While the same series come in the same order, the tables share their entities, so that they compare by identity.
     """
 
     kind: EntityKind
@@ -39,7 +38,7 @@ class TableBuilder:
         """Return the table of series by tags, each of shape ``(n_seconds, n_signals)``."""
         keys = tuple(sorted(cells))
         if keys != self._last_keys:
-            self._known = {key: self._entity(key) for key in keys}  # jobs come and go: only who is here is kept
+            self._known = {key: self._entity(key) for key in keys}  # jobs come and go: only present series are kept
             found = self._known.values()
             self._last_keys = keys
             self._last = tuple(entity for entity, _ in found), tuple(node for _, node in found)
@@ -63,12 +62,12 @@ class TableBuilder:
 
 
 def tag_key(tags: Mapping[str, str]) -> _TagKey:
-    """Return the tags of a series as something to look up by."""
+    """Return the tags of a series as a lookup key."""
     return tuple(sorted((name, value) for name, value in tags.items() if value))
 
 
 def merged_by_entity(series: Iterable[tuple[_TagKey, FloatArray]]) -> dict[_TagKey, FloatArray]:
-    """Join the series of one entity whose tags changed meanwhile: the later tags, every value."""
+    """Join the series of one entity whose tags changed in the window: the later tags, every value."""
     by_entity: dict[tuple[str, str], tuple[_TagKey, FloatArray]] = {}
     for key, values in series:
         tags = dict(key)
@@ -81,5 +80,5 @@ def merged_by_entity(series: Iterable[tuple[_TagKey, FloatArray]]) -> dict[_TagK
 
 
 def empty_cells(kind: EntityKind, start_ns: int, stop_ns: int) -> FloatArray:
-    """Return the cells of one entity, nothing in them."""
+    """Return the empty cells of one entity, all NaN."""
     return np.full(((stop_ns - start_ns) // NS_PER_S, len(JUDGED[kind])), np.nan)

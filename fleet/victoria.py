@@ -1,7 +1,6 @@
-"""Windows of all nodes out of VictoriaMetrics, by its export: it speaks no InfluxQL.
+"""Reader of fleet windows from VictoriaMetrics through its export API, since it has no InfluxQL.
 
-It keeps milliseconds and no text, so a record there is its tags and numbers: enough to know what nodes told of
-themselves, not in which words.
+It keeps milliseconds and no text, so a record there is its tags and numbers, without its summary.
 """
 
 import json
@@ -20,8 +19,8 @@ from telemetry.errors import TransientError
 from telemetry.frames import FloatArray
 from telemetry.store.http_text import text_of
 
-# One numeric field a record, which every record has.
-_TOLD_BY = {"finding": "lasted_s", "incident": "open_s", "event": "severity_rank"}
+# A numeric field that every record of a measurement has.
+_COUNTED_FIELD = {"finding": "lasted_s", "incident": "open_s", "event": "severity_rank"}
 
 
 class VictoriaFleetReader:
@@ -49,7 +48,7 @@ class VictoriaFleetReader:
                     simulated.add(labels.get("node", ""))
             if cells:
                 tables[kind] = builder.table(merged_by_entity(sorted(cells.items())))
-        made = {name: list(self._records(name, start_ns, stop_ns + ahead_ns)) for name in _TOLD_BY}
+        made = {name: list(self._records(name, start_ns, stop_ns + ahead_ns)) for name in _COUNTED_FIELD}
         findings = (finding_of(*one) for one in made["finding"] if one[1] < stop_ns)
         events = (event_of(*one) for one in made["event"] if one[1] < stop_ns)
         incidents = (incident_of(tags, time_ns) for tags, time_ns, _ in made["incident"])
@@ -73,7 +72,7 @@ class VictoriaFleetReader:
         return counts
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close all connections."""
         self._pool.clear()
 
     def _kind(
@@ -87,7 +86,7 @@ class VictoriaFleetReader:
     def _records(
         self, name: str, start_ns: int, stop_ns: int
     ) -> Iterator[tuple[dict[str, str], int, dict[str, object]]]:
-        field = _TOLD_BY[name]
+        field = _COUNTED_FIELD[name]
         rows: list[tuple[dict[str, str], int, dict[str, object]]] = [
             (labels, time_ns, {field: value})
             for labels, times_ns, values in self._export(f"{name}_{field}", start_ns, stop_ns)
@@ -112,4 +111,4 @@ class VictoriaFleetReader:
             for one in found:
                 yield one["metric"], [int(stamp) * NS_PER_MS for stamp in one["timestamps"]], one["values"]
         except (ValueError, KeyError, TypeError) as err:
-            raise TransientError(f"{self._url}: the answer is not that of VictoriaMetrics") from err
+            raise TransientError(f"{self._url}: the reply is not from VictoriaMetrics") from err

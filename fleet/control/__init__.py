@@ -1,1 +1,1 @@
-"""The agent's side of what a fleet service asks: who asks, whether it may, whether it is fresh, and the own rails."""
+"""Agent side of the control endpoint: identity, scope and freshness of requests, and the limits of the node."""

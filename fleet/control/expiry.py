@@ -1,4 +1,4 @@
-"""Certificates and tokens end: told every day of the last month, before nobody listens any more."""
+"""Expiry of certificates and tokens: a warning every day of the last month."""
 
 from dataclasses import dataclass
 
@@ -6,30 +6,30 @@ from telemetry.clock import NS_PER_S
 from telemetry.records import Event, EventKind, Severity
 
 DAY_NS = 86_400 * NS_PER_S
-# Heuristic: a month, so that it is seen in whatever meeting comes next.
+# heuristic: a month leaves time to plan the renewal.
 WARN_DAYS = 30
 
 
 @dataclass(slots=True, kw_only=True)
 class Expiry:
-    """What ends when, and on which day it was told last."""
+    """Expiry of one certificate or token, and the day of the last warning."""
 
     until_ns: int
     what: str
     entity_id: str | None = None
-    _told_day: int | None = None
+    _warned_day: int | None = None
 
     def days_left(self, now_ns: int) -> int:
-        """Return the whole days that are left, below 0 where it is over."""
+        """Return the whole days that are left, below 0 after the expiry."""
         return (self.until_ns - now_ns) // DAY_NS
 
-    def news(self, now_ns: int) -> Event | None:
-        """Return what is to be told today, None where nothing is."""
+    def due_warning(self, now_ns: int) -> Event | None:
+        """Return the warning of today, None where none is due."""
         left, today = self.days_left(now_ns), now_ns // DAY_NS
-        if left >= WARN_DAYS or today == self._told_day:
+        if left >= WARN_DAYS or today == self._warned_day:
             return None
-        self._told_day = today
-        words = "is over" if left < 0 else f"ends in {left} days"
+        self._warned_day = today
+        state = "has expired" if left < 0 else f"expires in {left} days"
         return Event(
             id=f"control:expiry:{now_ns}",
             time_ns=now_ns,
@@ -37,6 +37,6 @@ class Expiry:
             entity_id=self.entity_id,
             code=None,
             severity=Severity.WARNING,
-            message=f"{self.what} {words}; railwatch fleet ca makes it anew, and a restart takes it",
+            message=f"{self.what} {state}; issue a new one with railwatch fleet ca and restart",
             sources=("control",),
         )

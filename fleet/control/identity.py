@@ -1,7 +1,7 @@
-"""Who is at the other end: names in certificates of one authority, and TLS that accepts nothing else.
+"""Identity of peers: names in certificates of one authority, and TLS that accepts no others.
 
-A node's certificate carries its name as a DNS name, which whoever connects checks, and ``railwatch://node/NAME``; a
-service's carries ``railwatch://fleet/ID``. Extended key usage keeps a node's certificate from asking anything.
+The certificate of a node has its name as a DNS name, which clients verify, and ``railwatch://node/NAME``; that of a
+service has ``railwatch://fleet/ID``. Extended key usage prevents a node from sending requests with its certificate.
 """
 
 import ssl
@@ -23,7 +23,7 @@ NODE_URI = "railwatch://node/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The fleet service at the other end, as its certificate says; `where` is for the record."""
+    """Fleet service at the other end, by its certificate; `where` is its address for the record."""
 
     fleet: str
     key: Ed25519PublicKey
@@ -31,7 +31,7 @@ class Peer:
 
 
 def peer_of(der: bytes | None, *, where: str) -> Peer:
-    """Return who a certificate names; NotPermittedError where it names no fleet service."""
+    """Return the fleet service that a certificate names; NotPermittedError where it names none."""
     if der is None:
         raise NotPermittedError("no certificate")
     certificate = x509.load_der_x509_certificate(der)
@@ -43,7 +43,7 @@ def peer_of(der: bytes | None, *, where: str) -> Peer:
         uris = []
     fleets = [uri.removeprefix(FLEET_URI) for uri in uris if uri.startswith(FLEET_URI)]
     if len(fleets) != 1 or not isinstance(key, Ed25519PublicKey):
-        raise NotPermittedError("the certificate is not that of a fleet service")
+        raise NotPermittedError("the certificate is not of a fleet service")
     return Peer(fleet=fleets[0], key=key, where=where)
 
 
@@ -51,25 +51,25 @@ def authority_key(path: Path) -> Ed25519PublicKey:
     """Return the key of an authority out of its certificate; EnvironmentLacksError where there is none."""
     key = _certificate(path).public_key()
     if not isinstance(key, Ed25519PublicKey):
-        raise EnvironmentLacksError(f"{path}: another kind of key; expected Ed25519, as railwatch fleet ca makes it")
+        raise EnvironmentLacksError(f"{path}: another kind of key; expected Ed25519, as railwatch fleet ca issues it")
     return key
 
 
 def check_private(path: Path) -> None:
-    """Refuse a key or a token that everybody on this machine may read or change; EnvironmentLacksError says so.
+    """Refuse a key or token that other users can read or its group can change, by EnvironmentLacksError.
 
-    Heuristic: ssh refuses a group too, but a service that runs as its own user often reads what root owns by one.
+    heuristic: ssh refuses a readable group too, but a service with its own user often reads files of root by one.
     """
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # whoever reads it says what is wrong
+        return  # the reader reports the error
     if mode & (stat.S_IRWXO | stat.S_IWGRP):
-        raise EnvironmentLacksError(f"{path}: mode {stat.S_IMODE(mode):o}; expected 0600, since it is a secret")
+        raise EnvironmentLacksError(f"{path}: mode {stat.S_IMODE(mode):o}; expected 0600 for a secret")
 
 
 def valid_until_ns(identity: Identity) -> int:
-    """Return when the first of somebody's certificates ends; EnvironmentLacksError where one cannot be read."""
+    """Return when the first of the certificates expires; EnvironmentLacksError where one is unreadable."""
     return min(
         round(_certificate(path).not_valid_after_utc.timestamp()) * NS_PER_S
         for path in (identity.authority, identity.certificate)
@@ -77,26 +77,26 @@ def valid_until_ns(identity: Identity) -> int:
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """Return a private key out of its file; EnvironmentLacksError where there is none, or everybody may read it."""
+    """Return the private key of a file; EnvironmentLacksError where it is missing, or readable by other users."""
     check_private(path)
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as err:
-        raise EnvironmentLacksError(f"{path}: {_words(err)}; expected a private key in PEM") from err
+        raise EnvironmentLacksError(f"{path}: {_reason(err)}; expected a private key in PEM") from err
     if not isinstance(key, Ed25519PrivateKey):
-        raise EnvironmentLacksError(f"{path}: another kind of key; expected Ed25519, as railwatch fleet ca makes it")
+        raise EnvironmentLacksError(f"{path}: another kind of key; expected Ed25519, as railwatch fleet ca issues it")
     return key
 
 
 def server_context(identity: Identity) -> ssl.SSLContext:
-    """Return TLS for who listens: only who has a certificate of the authority gets in."""
+    """Return the TLS context of a server that requires a client certificate of the authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
     return _loaded(context, identity)
 
 
 def client_context(identity: Identity) -> ssl.SSLContext:
-    """Return TLS for who asks: the other end has to prove the name that it is asked by."""
+    """Return the TLS context of a client; the server has to prove its name."""
     return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
 
 
@@ -104,14 +104,14 @@ def _loaded(context: ssl.SSLContext, identity: Identity) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     for path in (identity.authority, identity.certificate, identity.key):
         if not path.is_file():
-            raise EnvironmentLacksError(f"{path}: no such file; railwatch fleet ca makes it")
+            raise EnvironmentLacksError(f"{path}: no such file; issue it with railwatch fleet ca")
     check_private(identity.key)
     try:
         context.load_verify_locations(cafile=identity.authority)
         context.load_cert_chain(identity.certificate, identity.key)
     except (ssl.SSLError, OSError) as err:
         raise EnvironmentLacksError(
-            f"{identity.certificate}: {_words(err)}; expected a certificate with its key {identity.key}"
+            f"{identity.certificate}: {_reason(err)}; expected a certificate with its key {identity.key}"
         ) from err
     return context
 
@@ -120,8 +120,8 @@ def _certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as err:
-        raise EnvironmentLacksError(f"{path}: {_words(err)}; expected a certificate in PEM") from err
+        raise EnvironmentLacksError(f"{path}: {_reason(err)}; expected a certificate in PEM") from err
 
 
-def _words(err: Exception) -> str:
+def _reason(err: Exception) -> str:
     return (err.strerror if isinstance(err, OSError) else None) or str(err).partition("\n")[0] or "cannot be read"

@@ -78,16 +78,16 @@ def _not_now(request: NodeRequest, state: NodeState, limits: NodeLimits, now_ns:
     if state.silence is not None and request.action in limits.silence_stops:
         return state.silence
     if (window := limits.stopped_by(request.action, now_ns)) is not None:
-        return window.words
+        return window.summary
     return f"{request.action.value} needs approval on this node" if request.action in limits.approval else ""
 
 
 def _wrong_gpus(request: NodeRequest, knob: KnobKind, state: NodeState) -> str:
     settings = state.of(request)
     if not settings:
-        return f"no GPU here has a {knob.words} that can be set"
+        return f"no GPU here has a {knob.label} that can be set"
     unknown = sorted(set(request.targets) - settings.keys())
-    return f"no GPU here with a {knob.words} that can be set: {', '.join(unknown)[:200]}" if unknown else ""
+    return f"no GPU here with a {knob.label} that can be set: {', '.join(unknown)[:200]}" if unknown else ""
 
 
 def _wrong_setting(request: NodeRequest, knob: KnobKind, state: NodeState, limits: NodeLimits) -> str:
@@ -97,7 +97,7 @@ def _wrong_setting(request: NodeRequest, knob: KnobKind, state: NodeState, limit
         if wanted < least * highest:
             return f"{knob.text(wanted)} is below {least:.0%} of {knob.text(highest)}"
         if wanted > highest:
-            return f"{knob.text(wanted)} is above the highest {knob.words} of {knob.text(highest)}"
+            return f"{knob.text(wanted)} is above the highest {knob.label} of {knob.text(highest)}"
     return ""
 
 

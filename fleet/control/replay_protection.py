@@ -1,8 +1,9 @@
-"""What an agent has to remember of requests: nonces until they expire, terms, and actions begun in the last day.
+"""Replay protection of an agent: nonces until they expire, terms, and actions begun in the last day, on disk.
 
-On disk before anything is done: a restart forgets nothing. A nonce is dropped once its request has expired, and the
-latest expiry that was dropped stays: nothing that expires earlier is taken any more, even if the clock is set back.
-An agent without this file does not know what it took before, so it takes nothing that was issued before it began it.
+They are written before a request is carried out, so a restart forgets none. A nonce is dropped once its request has
+expired, and the latest dropped expiry is kept: a request that expires earlier is refused, even if the clock is set
+back. Without this file an agent does not know its earlier requests, so it refuses every request that was issued before
+it created the file.
 """
 
 import json
@@ -16,15 +17,15 @@ from rules.policy.model import ActionClass
 from telemetry.atomic_files import open_replaced, write_whole
 from telemetry.errors import EnvironmentLacksError, TransientError
 
-# Heuristic: some 150 KiB, a few thousand requests; then what is still needed is written anew.
+# heuristic: a few thousand requests; then the entries that are still needed are rewritten.
 COMPACT_BYTES = 256 << 10
-# Heuristic: a service that renews 64 caps four times a minute needs 300 within a request's longest life. Beyond this
-# nothing is taken: forgetting one that is fresh would let it in again.
+# heuristic: a service that renews 64 caps four times a minute needs 300 within the longest lifetime of a request.
+# Further requests are refused: a forgotten nonce could be replayed.
 NONCES_MAX = 4096
 
 
 class ReplayProtection:
-    """The memory of one agent, in one file that it alone writes; any thread may not: the desk has a lock.
+    """Nonces, terms and actions of one agent in a file that it alone writes; not thread-safe, `Admission` has a lock.
 
     Raises
     ------
@@ -49,38 +50,46 @@ class ReplayProtection:
 
     @property
     def terms(self) -> dict[str, tuple[int, str]]:
-        """Return the newest term and its instance, by service."""
+        """Newest term and its instance, by service."""
         return dict(self._terms)
 
-    def fenced(self, ask: NodeRequest) -> str:
-        """Return why another process of this service has taken its place, an empty text where none has."""
-        term, instance = self._terms.get(ask.fleet, (0, ""))
-        if ask.term < term:
-            return f"term {ask.term} of {ask.fleet} is over, since it began term {term}"
-        if ask.term == term and ask.instance != instance:
-            return f"another process of {ask.fleet} holds term {term}"
+    def fenced(self, request: NodeRequest) -> str:
+        """Return the reason if another process of this service has replaced the sender, empty if none has."""
+        term, instance = self._terms.get(request.fleet, (0, ""))
+        if request.term < term:
+            return f"term {request.term} of {request.fleet} is over: term {term} has begun"
+        if request.term == term and request.instance != instance:
+            return f"another process of {request.fleet} holds term {term}"
         return ""
 
-    def replayed(self, ask: NodeRequest) -> bool:
-        """Return whether this request was taken before, or may have been."""
-        return ask.nonce in self._nonces or ask.expires_ns <= self._floor_ns or ask.issued_ns < self._begun_ns
+    def replayed(self, request: NodeRequest) -> bool:
+        """Return True if this request was received before, or may have been."""
+        return (
+            request.nonce in self._nonces or request.expires_ns <= self._floor_ns or request.issued_ns < self._begun_ns
+        )
 
-    def take(self, ask: NodeRequest, *, forget_before_ns: int) -> None:
-        """Remember a request, on disk; TransientError where that is impossible, and then it must not be carried out."""
+    def take(self, request: NodeRequest, *, forget_before_ns: int) -> None:
+        """Save a request on disk; TransientError where that fails, and then it must not be carried out."""
         self._forget(forget_before_ns)
         if len(self._nonces) >= NONCES_MAX:
-            raise TransientError(f"{NONCES_MAX} requests within the life of one")
-        self._nonces[ask.nonce] = ask.expires_ns
-        self._terms[ask.fleet] = (ask.term, ask.instance)
-        self._append({"nonce": ask.nonce, "expires_ns": ask.expires_ns, **_term(ask.fleet, ask.term, ask.instance)})
+            raise TransientError(f"more than {NONCES_MAX} requests within the lifetime of one")
+        self._nonces[request.nonce] = request.expires_ns
+        self._terms[request.fleet] = (request.term, request.instance)
+        self._append(
+            {
+                "nonce": request.nonce,
+                "expires_ns": request.expires_ns,
+                **_term(request.fleet, request.term, request.instance),
+            }
+        )
 
     def acted_ns(self, now_ns: int) -> tuple[tuple[ActionClass, int], ...]:
-        """Return when new actions were begun in the last day, by class."""
+        """Return the new actions of the last day with their times."""
         self._acted_ns = [one for one in self._acted_ns if now_ns - one[1] < DAY_NS]
         return tuple(self._acted_ns)
 
     def note_action(self, action: ActionClass, now_ns: int) -> None:
-        """Remember that a new action begins; TransientError where that is impossible, and then it must not."""
+        """Save the beginning of a new action; TransientError where that fails, and then it must not begin."""
         self._acted_ns.append((action, now_ns))
         self._append({"acted": action.value, "at_ns": now_ns})
 
@@ -100,7 +109,7 @@ class ReplayProtection:
                 self._size += len(line)
                 os.fdatasync(self._file)
         except OSError as err:
-            self._size = COMPACT_BYTES + 1  # half a line may stand there, and must not stand before the next one
+            self._size = COMPACT_BYTES + 1  # half a line may be there: rewrite before the next
             raise TransientError(f"{self._path}: {err.strerror}") from err
 
     def _forget(self, before_ns: int) -> None:
@@ -126,7 +135,7 @@ class ReplayProtection:
                 if "fleet" in line:
                     self._terms[str(line["fleet"])] = int(line["term"]), str(line["instance"])
             except (ValueError, KeyError, TypeError):
-                continue  # torn by a kill: what it stood for was not done
+                continue  # torn by a kill: its request was not carried out
         if not known:
             self._nonces.clear()
 

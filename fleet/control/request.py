@@ -1,7 +1,7 @@
-"""One request of a fleet service to one agent, and the envelope in which it is signed.
+"""Request of a fleet service to one agent, and the envelope that signs it.
 
-What is signed is the text as it travels, so that two writers of JSON need not agree on blanks. The signature is
-Ed25519 (RFC 8032) by the key of the certificate with which the service connects: who signs is who is connected.
+The signature covers the JSON text as sent, so that two JSON writers need not agree on whitespace. It is Ed25519 (RFC
+8032) by the key of the client certificate: the signer is the connected service.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rules.caps.knobs import KNOB_OF
 from rules.policy.document_values import PolicyId
@@ -18,9 +18,9 @@ from rules.policy.model import ActionClass
 from telemetry.identity_names import FleetId, Name, Printable
 from telemetry.knobs import KnobKind
 
-# A signature for one purpose must not serve another.
+# Prefix of the signed text, so that a signature is valid for requests alone.
 SIGNED_AS = b"railwatch control request 1\n"
-# An ask for 64 GPUs takes 5 KiB; the rest is margin. heuristic.
+# heuristic: a request for 64 GPUs takes 5 KiB; the rest is margin.
 ENVELOPE_BYTES_MAX = 32 << 10
 GPUS_MAX = 64
 
@@ -28,7 +28,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class RequestVerb(StrEnum):
-    """What is asked."""
+    """What a request orders."""
 
     CAP = "cap"
     RENEW = "renew"
@@ -36,10 +36,11 @@ class RequestVerb(StrEnum):
 
 
 class NodeRequest(BaseModel):
-    """What one service asks of one node, once, until `expires_ns`.
+    """Request of one service to one node, valid once and until `expires_ns`.
 
-    `term` grows with every start of the service, and `instance` tells two processes of one term apart. No target means
-    every GPU of the node. A cap names its setting in the unit of its knob, or a share of the highest of each GPU.
+    `term` grows with every start of the service, and `instance` distinguishes two processes of one term. Without
+    targets it applies to every GPU of the node. A cap has a setting in the unit of its knob, or a ratio of the highest
+    setting of each GPU.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,70 +73,72 @@ class NodeRequest(BaseModel):
 
     @property
     def owner(self) -> str:
-        """Return under which name its claims stand."""
+        """Owner of its claims."""
         return f"fleet:{self.fleet}"
 
     @property
     def claim_id(self) -> str:
-        """Return the incident of its claims here: two services, policies or knobs share none, nor does the guard."""
+        """Incident id of its claims on this node, unique per service, incident, policy and action."""
         return f"{self.owner}:{self.incident_id}:{self.policy_id}:{self.action}"
 
     @property
     def knob(self) -> KnobKind | None:
-        """Return the knob that is meant, None where the action turns none."""
+        """Knob that the action turns, None where it turns none."""
         return KNOB_OF.get(self.action)
 
 
 class Envelope(BaseModel):
-    """A request as it travels: its text, the signature of that text, and the token that allows it."""
+    """Signed request as sent: its JSON text, the signature of that text, and the token that authorizes it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    ask: Annotated[str, Field(max_length=ENVELOPE_BYTES_MAX)]
+    request: str = Field(
+        max_length=ENVELOPE_BYTES_MAX, validation_alias=AliasChoices("ask", "request"), serialization_alias="ask"
+    )
     signature: Annotated[str, Field(max_length=200)]
     token: Annotated[str, Field(max_length=4096)]
 
 
-def sealed(ask: NodeRequest, *, key: Ed25519PrivateKey, token: str) -> bytes:
-    """Return a request as it travels."""
-    text = ask.model_dump_json(exclude_none=True)
+def sealed(request: NodeRequest, *, key: Ed25519PrivateKey, token: str) -> bytes:
+    """Return a request as sent: signed and with its token."""
+    text = request.model_dump_json(exclude_none=True)
     signature = key.sign(SIGNED_AS + text.encode()).hex()
-    return Envelope(ask=text, signature=signature, token=token).model_dump_json().encode()
+    return Envelope(request=text, signature=signature, token=token).model_dump_json(by_alias=True).encode()
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """Read an envelope; ValueError in one line where it is none."""
+    """Parse an envelope; ValueError with one line where the body is none."""
     if len(body) > ENVELOPE_BYTES_MAX:
         raise ValueError(f"longer than {ENVELOPE_BYTES_MAX} bytes")
     return _checked(Envelope, body)
 
 
 def is_signed(envelope: Envelope, key: Ed25519PublicKey) -> bool:
-    """Return whether whoever has the key's other half signed this text."""
+    """Return True if the owner of the key signed this text."""
     try:
-        key.verify(bytes.fromhex(envelope.signature), SIGNED_AS + envelope.ask.encode())
+        key.verify(bytes.fromhex(envelope.signature), SIGNED_AS + envelope.request.encode())
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
 def read_request(envelope: Envelope) -> NodeRequest:
-    """Read what is asked; ValueError in one line that names the key where it cannot be."""
-    return _checked(NodeRequest, envelope.ask.encode())
+    """Parse the request of an envelope; ValueError with one line that names the key where it is invalid."""
+    return _checked(NodeRequest, envelope.request.encode())
 
 
 class ControlReply(BaseModel):
-    """What an agent says: `kind` is `done`, or the kind of refusal; `actions` are records as JSON types."""
+    """Reply of an agent: `kind` is `done`, or the kind of refusal; `actions` are records as JSON types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: str
-    words: str = ""
+    reason: str = Field(default="", validation_alias=AliasChoices("words", "reason"), serialization_alias="words")
     actions: tuple[dict[str, Any], ...] = ()
 
     def line(self) -> bytes:
-        """Return it as it travels."""
-        return json.dumps(self.model_dump(), separators=(",", ":")).encode() + b"\n"
+        """Return the reply as one line of JSON."""
+        return json.dumps(self.model_dump(by_alias=True), separators=(",", ":")).encode() + b"\n"
 
 
 def _checked(model: type[Model], body: bytes) -> Model:

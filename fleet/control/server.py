@@ -1,7 +1,7 @@
-"""The control endpoint: mutual TLS, two paths, small bodies, short waits. The desk decides; this only listens.
+"""HTTP server of the control endpoint: mutual TLS, two paths, small bodies and short timeouts.
 
-The standard library's server, because what decides here is the certificate of the other end, which web frameworks do
-not hand through. Each connection has a thread, of which there are few, and a time limit.
+It uses the server of the standard library, because `Admission` needs the client certificate, which web frameworks do
+not pass on. Each connection has a thread, of a small number, and a timeout.
 """
 
 import json
@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 
 ASK_PATH = "/control/v1/ask"
 STATUS_PATH = "/control/v1/status"
-# Heuristic: a handful of services, each with one connection; whoever knocks beyond that is hung up on.
+# heuristic: a handful of services with one connection each; further connections are closed.
 CONNECTIONS_MAX = 16
-# Heuristic: a handshake and a request take milliseconds on any network that a fleet service is worth having on.
+# heuristic: a handshake and a request take milliseconds on a network that is fit for a fleet service.
 WAIT_S = 5.0
 
 
 class ControlServer:
-    """Listens until it is closed.
+    """Control endpoint; listens until it is closed.
 
     Raises
     ------
@@ -37,25 +37,25 @@ class ControlServer:
         The address is in use, or a certificate cannot be read.
     """
 
-    def __init__(self, desk: Admission, identity: Identity, *, host: str, port: int) -> None:
+    def __init__(self, admission: Admission, identity: Identity, *, host: str, port: int) -> None:
         context = server_context(identity)
         try:
-            self._server = _Listener(host, port, desk, context)
+            self._server = _Listener(host, port, admission, context)
         except OSError as err:
             raise EnvironmentLacksError(f"{host}:{port}: {err.strerror}; expected a free port for control") from err
         self._thread = threading.Thread(target=self._server.serve_forever, name="control", daemon=True)
 
     @property
     def port(self) -> int:
-        """Return the port that it listens on."""
+        """Port that it listens on."""
         return int(self._server.server_address[1])
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to serve requests."""
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving and close the socket."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(WAIT_S)
@@ -65,14 +65,14 @@ class _Listener(HTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, desk: Admission, context: ssl.SSLContext) -> None:
-        self.desk, self._context = desk, context
+    def __init__(self, host: str, port: int, admission: Admission, context: ssl.SSLContext) -> None:
+        self.admission, self._context = admission, context
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Pass each connection a thread of its own, or hang up where there are too many."""
+        """Start a thread for a connection, or close it where there are too many."""
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -85,22 +85,22 @@ class _Listener(HTTPServer):
             try:
                 secured = self._context.wrap_socket(request, server_side=True)
             except OSError as err:
-                # Whoever hangs up in the middle claims to be nobody.
+                # A peer that disconnects during the handshake has shown no identity.
                 if isinstance(err, ssl.SSLError) and not isinstance(err, ssl.SSLEOFError):
-                    self.desk.turn_away(where, err.reason or str(err))
+                    self.admission.reject_peer(where, err.reason or str(err))
                 request.close()
                 return
             try:
                 self.finish_request(secured, client_address)
             except OSError:
-                logger.debug("a connection of %s broke", where)
+                logger.debug("connection of %s was lost", where)
             finally:
                 self.shutdown_request(secured)
         finally:
             self._room.release()
 
     def server_bind(self) -> None:
-        """Bind without asking a name server who this machine is."""
+        """Bind without a reverse lookup of the address of this machine."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -114,48 +114,48 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Listener
 
     def do_POST(self) -> None:
-        """Take one request."""
+        """Handle one request."""
         length = self.headers.get("Content-Length", "")
         if self.path != ASK_PATH or not length.isdecimal() or _is_too_long(length):
             self.close_connection = True
-            self._say(404 if self.path != ASK_PATH else 413, b"{}\n")
+            self._send(404 if self.path != ASK_PATH else 413, b"{}\n")
             return
         body = self.rfile.read(int(length))
         if len(body) < int(length):
-            self.close_connection = True  # it hung up in the middle
+            self.close_connection = True  # disconnected in the middle
             return
         peer = self._peer()
         if peer is not None:
-            self._say(200, self.server.desk.handle(body, peer).line())
+            self._send(200, self.server.admission.handle(body, peer).line())
 
     def do_GET(self) -> None:
-        """Pass the counters."""
+        """Return the counters."""
         if self.path != STATUS_PATH:
-            self._say(404, b"{}\n")
+            self._send(404, b"{}\n")
             return
         peer = self._peer()
         if peer is None:
             return
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        why = self.server.desk.may_read(token, peer)
+        why = self.server.admission.may_read(token, peer)
         if why:
-            self._say(403, ControlReply(kind="scope", words=why).line())
+            self._send(403, ControlReply(kind="scope", reason=why).line())
         else:
-            self._say(200, json.dumps(self.server.desk.status()).encode() + b"\n")
+            self._send(200, json.dumps(self.server.admission.status()).encode() + b"\n")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the library's own name
-        """Report nothing: the desk tells what counts."""
+        """Log nothing: `Admission` publishes refusals."""
 
     def _peer(self) -> Peer | None:
         where = str(self.client_address[0])
         try:
             return peer_of(self.connection.getpeercert(binary_form=True), where=where)
         except NotPermittedError as err:
-            self.server.desk.turn_away(where, str(err))
-            self._say(403, ControlReply(kind="forged", words=str(err)).line())
+            self.server.admission.reject_peer(where, str(err))
+            self._send(403, ControlReply(kind="forged", reason=str(err)).line())
             return None
 
-    def _say(self, status: int, body: bytes) -> None:
+    def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

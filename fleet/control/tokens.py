@@ -1,7 +1,7 @@
-"""Scoped tokens: what a fleet service may ask, on the word of the authority that all agents know.
+"""Scoped tokens: the requests that a fleet service may send, signed by the authority that all agents trust.
 
-A token is two parts in base64url, the claims as JSON and their Ed25519 signature by the authority's key. It needs no
-shared secret and no call to anybody: an agent checks it with the authority's certificate alone.
+A token is two parts in base64url: the claims as JSON and their Ed25519 signature by the key of the authority. An agent
+verifies it with the certificate of the authority alone, without a shared secret or a call to another machine.
 """
 
 import base64
@@ -19,7 +19,7 @@ from telemetry.identity_names import FleetId, Name
 SIGNED_AS = b"railwatch control token 1\n"
 READ = "read"
 _ACT = "act:"
-# Every scope that an agent takes: to read its counters, and to ask for each class of action that turns a knob.
+# Scopes that an agent accepts: to read its counters, and to request each action class that turns a knob.
 SCOPES = (READ, *(f"{_ACT}{action.value}" for action in KNOB_OF))
 
 
@@ -29,7 +29,7 @@ def act(action: ActionClass) -> str:
 
 
 class Token(BaseModel):
-    """What a token says. `id` is what an agent's configuration names to revoke it."""
+    """Claims of a token; agents revoke it by its `id` in their configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,7 +40,7 @@ class Token(BaseModel):
     expires_ns: Annotated[int, Field(gt=0)]
 
     def refusal(self, *, fleet: str, scope: str, now_ns: int) -> str:
-        """Return why it does not allow this, an empty text where it does."""
+        """Return the reason why it does not allow a scope, empty if it does."""
         if self.fleet != fleet:
             return f"the token is for {self.fleet}, not for {fleet}"
         if not self.not_before_ns <= now_ns < self.expires_ns:
@@ -51,19 +51,19 @@ class Token(BaseModel):
 
 
 def issue_token(token: Token, key: Ed25519PrivateKey) -> str:
-    """Return a token as text, signed by the authority."""
+    """Return a token as text, signed with the key of the authority."""
     claims = token.model_dump_json().encode()
     return f"{_text(claims)}.{_text(key.sign(SIGNED_AS + claims))}"
 
 
 def read_token(text: str, authority: Ed25519PublicKey) -> Token:
-    """Read a token that the authority signed; ValueError where it did not."""
+    """Parse and verify a token; ValueError where the authority did not sign it."""
     try:
         claims, signature = map(_data, text.split("."))
         authority.verify(signature, SIGNED_AS + claims)
         return Token.model_validate_json(claims)
     except (ValueError, binascii.Error, InvalidSignature, ValidationError) as err:
-        raise ValueError("no token of the authority") from err
+        raise ValueError("not a token of the authority") from err
 
 
 def _text(data: bytes) -> str:

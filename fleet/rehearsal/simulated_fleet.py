@@ -1,4 +1,4 @@
-"""Windows of a fleet that is made up: nodes in racks on two PDUs, one of which sags for a while."""
+"""Windows of a simulated fleet: nodes in racks on two PDUs, one of which sags for a while."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray
 
-# heuristic: what fills a rack of air-cooled boxes four times over, so that a rack's budget is not the fleet's.
+# heuristic: four times a rack of air-cooled boxes, so that the budget of a rack is not that of the fleet.
 NODES_PER_RACK = 40
 GPUS_PER_NODE = 4
 SAGGING, STEADY = "pdu-a", "pdu-b"
-# A box of four V100 SXM2 at work: blbadger.github.io/gpu-server gives 11.2 to 11.4 V where GPUs begin to drop.
+# A box of four V100 SXM2 under load: blbadger.github.io/gpu-server reports 11.2 to 11.4 V where GPUs begin to drop.
 _VOLTS, _LOW_VOLTS, _AMPS = 12.05, 11.2, 90.0
 _GPU = {"power_w": 250.0, "sm_clock_mhz": 1400.0, "gpu_util_ratio": 0.97, "gpu_temp_c": 61.0, "margin_c": 22.0}
 
@@ -34,12 +34,12 @@ class SimulatedFleet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the nodes by name."""
+        """Nodes by name."""
         return tuple(f"node{number:05d}" for number in range(self.nodes + self.others))
 
     @property
     def above(self) -> Above:
-        """Return PDUs and racks; a rack hangs on one PDU."""
+        """PDUs and racks; a rack is fed by one PDU."""
         names = self.names
         racks: dict[str, list[str]] = {}
         for pdu, members in ((SAGGING, names[: self.nodes]), (STEADY, names[self.nodes :])):
@@ -52,20 +52,20 @@ class SimulatedFleet:
 
     @property
     def gpus(self) -> dict[str, tuple[str, ...]]:
-        """Return the GPUs of each node, by UUID."""
+        """GPUs of each node, by UUID."""
         return {node: tuple(f"GPU-{node}-{number}" for number in range(GPUS_PER_NODE)) for node in self.names}
 
 
 @dataclass(slots=True)
 class SimulatedReader:
-    """Gives the windows of a fleet, as the reader of a store does."""
+    """Reader of the windows of a simulated fleet, in place of the reader of a store."""
 
     fleet: SimulatedFleet
     _cards: tuple[Entity, ...] = field(init=False)
     _supplies: tuple[Entity, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Name what there is, once, so that windows share it."""
+        """Build the entities once, so that windows share them."""
         self._cards = tuple(
             fleet_entity(Entity(kind=EntityKind.GPU, key=uuid, name=f"gpu{place}"), node)
             for node, uuids in self.fleet.gpus.items()
@@ -76,7 +76,7 @@ class SimulatedReader:
         )
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:  # noqa: ARG002 -- the port's signature
-        """Return a window; see the port."""
+        """Return a window; see `fleet.port`."""
         seconds = (np.arange(start_ns, stop_ns, NS_PER_S) - self.fleet.start_ns) // NS_PER_S
         low = (seconds >= self.fleet.sag_from_s) & (seconds < self.fleet.sag_until_s)
         sags = np.arange(len(self._supplies)) < self.fleet.nodes
@@ -95,7 +95,7 @@ class SimulatedReader:
         return self.window(start_ns, stop_ns, ahead_ns=0).values_by_node()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def _table(

@@ -1,4 +1,4 @@
-"""``railwatch fleet``: the daemon that judges all nodes of a store."""
+"""``railwatch fleet``: daemon that judges all nodes of a store."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ _MICROS = 1_000_000
 
 
 def moment_ns(text: str) -> int:
-    """Read a time with its offset from UTC from the command line."""
+    """Parse a time with UTC offset from the command line."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError as err:
@@ -62,19 +62,20 @@ def fleet(
     context: typer.Context,
     config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder for state, spool and records.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Judge what is due, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Judge the windows that are due, then exit.")] = False,
     since: Annotated[
-        int | None, typer.Option(parser=moment_ns, metavar="TIME", help="Where to begin where nothing is known yet.")
+        int | None,
+        typer.Option(parser=moment_ns, metavar="TIME", help="Start of the first window, for a folder without state."),
     ] = None,
     until: Annotated[
-        int | None, typer.Option(parser=moment_ns, metavar="TIME", help="End when this is judged.")
+        int | None, typer.Option(parser=moment_ns, metavar="TIME", help="Exit once windows up to this time are judged.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Judge all nodes that write to one store: the same detectors, and what only shows across nodes.
+    """Judge all nodes that write to one store, with the detectors of a node and those that compare nodes.
 
-    What it finds goes to the store beside what the nodes write. It goes on from where it was stopped or killed. It acts
-    through agents where `fleet.act` lets it.
+    Findings go to the same store. A restart continues where it was stopped or killed. It acts through agents if
+    `fleet.act` is configured.
     """
     if context.invoked_subcommand is not None:
         return
@@ -86,20 +87,20 @@ def fleet(
     logging.basicConfig(
         level=os.environ.get("RAILWATCH_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # what it warns of is counted
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # its warnings are counted
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
         if once:
-            stack.enter_context(_store_told_at_the_end())
+            stack.enter_context(_store_error_at_the_end())
         running = open_fleet(
             config,
             SystemClock(),
             since_ns=since,
             until_ns=until,
             stopping=stop.is_set,
-            on_published=_Teller(as_json).tell,
+            on_published=Printer(as_json).show,
         )
         stack.callback(running.outbox.close)
         stack.callback(running.reader.close)
@@ -111,7 +112,7 @@ def fleet(
 
 
 def _run_once(running: Fleet) -> None:
-    """Judge every window that is due and say how much that was; EnvironmentLacksError where the store is away."""
+    """Judge every window that is due and print the number; EnvironmentLacksError where the store is unreachable."""
     before = -1
     while before < running.loop.until_ns:
         before = running.loop.until_ns
@@ -120,18 +121,16 @@ def _run_once(running: Fleet) -> None:
     if running.loop.trouble:
         raise EnvironmentLacksError(running.loop.trouble)
     if running.outbox.is_blocked:
-        raise TransientError(
-            "records of the last window cannot be kept on disk; they are judged again at the next start"
-        )
-    windows, until_ns = running.loop.figures.windows, running.loop.until_ns
+        raise TransientError("cannot save records of the last window; it is judged again at the next start")
+    windows, until_ns = running.loop.metrics.windows, running.loop.until_ns
     if not windows:
-        _ask_store(running, until_ns)
-    until = f"up to {iso_utc(until_ns)[:19]}Z" if windows else "nothing is due; --since says where to begin"
+        _check_store_answers(running, until_ns)
+    until = f"up to {iso_utc(until_ns)[:19]}Z" if windows else "no window is due; set the start with --since"
     sys.stderr.write(f"railwatch: judged {windows} windows, {len(running.loop.nodes)} nodes known, {until}\n")
 
 
-def _ask_store(running: Fleet, until_ns: int) -> None:
-    """Refuse a store that is away although no window is due: who asks once wants to hear of it."""
+def _check_store_answers(running: Fleet, until_ns: int) -> None:
+    """Query the store although no window is due; EnvironmentLacksError where it is unreachable."""
     try:
         running.reader.values_by_node(until_ns - NS_PER_S, until_ns)
     except (TransientError, NotPermittedError) as err:
@@ -139,28 +138,28 @@ def _ask_store(running: Fleet, until_ns: int) -> None:
 
 
 @contextmanager
-def _store_told_at_the_end() -> Iterator[None]:
-    """Keep loop and sender from telling of a store that is away: the command ends with it, and says so itself."""
+def _store_error_at_the_end() -> Iterator[None]:
+    """Suppress log lines of an unreachable store: the command ends with that error itself."""
 
     def passes(record: logging.LogRecord) -> bool:
         if record.name == sender.__name__:
             return record.levelno >= logging.ERROR
-        return record.levelno != logging.ERROR or not str(record.msg).startswith("the store does not answer")
+        return record.levelno != logging.ERROR or record.msg != loop.STORE_UNREACHABLE
 
-    talks = [logging.getLogger(module.__name__) for module in (loop, sender)]
-    for one in talks:
+    loggers = [logging.getLogger(module.__name__) for module in (loop, sender)]
+    for one in loggers:
         one.addFilter(passes)
     try:
         yield
     finally:
-        for one in talks:
+        for one in loggers:
             one.removeFilter(passes)
 
 
 def _run(running: Fleet, stop: threading.Event) -> None:
     until_ns = running.loop.until_ns
-    begins = f"goes on from {iso_utc(until_ns)[:19]}" if until_ns else "begins"
-    logging.getLogger(__name__).info("railwatch %s: fleet loop, %s", __version__, begins)
+    begins = f"continues from {iso_utc(until_ns)[:19]}" if until_ns else "starts"
+    logging.getLogger(__name__).info("railwatch %s: fleet loop %s", __version__, begins)
     running.daemon.start()
     try:
         while not stop.wait(0.1) and not running.loop.is_done:
@@ -186,14 +185,15 @@ def _check_times(since: int | None, until: int | None, now_ns: int) -> None:
         raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time before --until")])
 
 
-class _Teller:
-    """Says what is found: JSON lines for programs, words for people."""
+class Printer:
+    """Prints findings and incidents, as JSON lines or as text."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._console = Console(highlight=False)
 
-    def tell(self, records: tuple[Published, ...]) -> None:
+    def show(self, records: tuple[Published, ...]) -> None:
+        """Print the records of one window."""
         for record in records:
             if self._as_json:
                 print_json(to_json(record))

@@ -30,13 +30,13 @@ from telemetry.errors import EnvironmentLacksError, RailwatchError
 # heuristic: a service acts every 5 s by default; the rest is for a slow store or agent.
 SERVICE_WITHIN_S = 15.0
 
-Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
+Reason = Annotated[str, typer.Option("--reason", help="Reason, kept in the record.")]
 
 
 def status(
     config_file: ConfigFile = None,
     data_dir: DataDir = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask the agents that are named in fleet.act.agents too.")] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Query the agents of fleet.act.agents too.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a fleet service has begun, what holds, what is left of its budget, and its breaker.
@@ -89,12 +89,14 @@ def reject(
 
 
 def rehearse(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="What happens: pdu-sag.")],
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Scenario to rehearse: pdu-sag.")],
     nodes: Annotated[int, typer.Option(min=2, max=10_000, help="Nodes on the PDU that sags.")] = 1000,
-    others: Annotated[int | None, typer.Option(min=0, max=10_000, help="Nodes on another; a quarter as many.")] = None,
+    others: Annotated[
+        int | None, typer.Option(min=0, max=10_000, help="Nodes on another PDU; default a quarter of --nodes.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Play what a fleet that is made up would do, with the real loop, rails, signatures and desks of agents.
+    """Rehearse a scenario on a simulated fleet, with the real loop, limits, signatures and admission of agents.
 
     Exit status 1 where it is not one incident at the PDU, actions within budget, and one page.
     """
@@ -114,29 +116,29 @@ def rehearse(
     ):
         task = bar.add_task("", total=WATCHED_S + LATENESS_S)
         sag = PduSag(Path(folder), nodes=nodes, others=nodes // 4 if others is None else others)
-        told = sag.run(reached=lambda second: bar.update(task, completed=second))
+        result = sag.run(reached=lambda second: bar.update(task, completed=second))
     row = {
         "scenario": scenario,
-        "nodes": told.nodes,
-        "fleet_nodes": told.fleet_nodes,
-        "incidents": len(told.incidents),
-        "incidents_at_the_pdu": len(told.at_the_pdu),
-        "nodes_acted_on": len(told.acted_on),
-        "racks_acted_on": told.racks_acted_on,
-        "budget_nodes": told.budget_nodes,
-        "pages": len(told.pages),
-        "breaker": told.breaker,
-        "holds": told.holds,
+        "nodes": result.nodes,
+        "fleet_nodes": result.fleet_nodes,
+        "incidents": len(result.incidents),
+        "incidents_at_the_pdu": len(result.at_the_pdu),
+        "nodes_acted_on": len(result.acted_on),
+        "racks_acted_on": result.racks_acted_on,
+        "budget_nodes": result.budget_nodes,
+        "pages": len(result.pages),
+        "breaker": result.breaker,
+        "holds": result.holds,
     }
     if as_json:
         print_json(row)
     else:
-        sys.stdout.writelines(f"{name.replace('_', ' '):<22}{_word(value)}\n" for name, value in row.items())
-    if not told.holds:
+        sys.stdout.writelines(f"{name.replace('_', ' '):<22}{_text(value)}\n" for name, value in row.items())
+    if not result.holds:
         raise typer.Exit(1)
 
 
-def _word(value: object) -> str:
+def _text(value: object) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "whole"
 
 
@@ -149,7 +151,7 @@ def _memory(folder: Path) -> FleetMemory:
 
 def _check_reason(reason: str) -> None:
     if not reason.strip():
-        raise typer.BadParameter("got no reason; expected some words for the record")
+        raise typer.BadParameter("got no reason; expected a text for the record")
 
 
 def _answer(verb: CommandVerb, decision: str, reason: str, folder: Path) -> None:
@@ -233,5 +235,5 @@ def _show(rows: list[dict[str, Any]]) -> None:
     console = Console(highlight=False)
     for row in rows:
         kind = row.pop("type")
-        words = "  ".join(f"{name} {value}" for name, value in row.items() if value not in (None, "", []))
-        console.print(Text(f"{kind:<6} ", style="bold").append(words, style="not bold"), soft_wrap=True)
+        text = "  ".join(f"{name} {value}" for name, value in row.items() if value not in (None, "", []))
+        console.print(Text(f"{kind:<6} ", style="bold").append(text, style="not bold"), soft_wrap=True)

@@ -23,7 +23,7 @@ class StoredNode:
     name: str
     recording: Recording
     shift_ns: int
-    told: tuple[Record, ...] = ()
+    published: tuple[Record, ...] = ()
 
     @property
     def tags(self) -> Mapping[str, str]:
@@ -51,7 +51,7 @@ class StoredNode:
     def records(self) -> Iterator[Record]:
         """Yield its events, and what its own guard told."""
         events = [record for record in self.recording.records if isinstance(record, Event)]
-        for record in (*events, *self.told):
+        for record in (*events, *self.published):
             time_ns = record.time_ns + self.shift_ns
             if isinstance(record, Event):
                 yield replace(record, time_ns=time_ns, entity_id=self.entity_id(record.entity_id))

@@ -1,4 +1,4 @@
-"""What people say to a fleet service reaches it; what they get wrong is told in one line."""
+"""Commands of operators reach a fleet service; a wrong one is reported in one line."""
 
 from pathlib import Path
 
@@ -15,12 +15,14 @@ from telemetry.clock import SystemClock
 from telemetry.commands import CommandVerb
 
 
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[object, str, str]:
-    monkeypatch.setattr("sys.argv", ["railwatch", "fleet", *words])
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> tuple[object, str, str]:
+    monkeypatch.setattr("sys.argv", ["railwatch", "fleet", *arguments])
     with pytest.raises(SystemExit) as ended:
         command_line.main()
-    said = capsys.readouterr()
-    return ended.value.code, said.out, said.err
+    printed = capsys.readouterr()
+    return ended.value.code, printed.out, printed.err
 
 
 def with_breaker(folder: Path, *, tripped: bool = True) -> LedgerFile:
@@ -55,30 +57,30 @@ def test_a_breaker_that_is_whole_is_not_reset(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "expected"),
     [
-        (("reset-breaker", "--reason", " "), (2, "expected some words")),
+        (("reset-breaker", "--reason", " "), (2, "expected a text")),
         (("approve", "d-1", "--reason", "go"), (1, "does not wait")),
         (("rehearse", "flood"), (2, "expected pdu-sag")),
         (("ca", "issue", "node", "a/b", "--dir", "x"), (2, "expected letters")),
         (("rehearse", "pdu-sag", "--nodes", "1"), (2, "expected at least 2")),
         (("ca", "token", "f", "--scope", "all", "--dir", "x"), (2, "expected some of read")),
         (("ca", "token", "f", "--scope", "act:drain", "--dir", "x"), (2, "got act:drain; expected some of read")),
-        (("ca", "issue", "fleet", "f", "--dir", "nowhere"), (3, "no authority there")),
+        (("ca", "issue", "fleet", "f", "--dir", "nowhere"), (3, "no authority")),
     ],
 )
 def test_what_is_wrong_is_reported_in_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    told: tuple[int, str],
+    arguments: tuple[str, ...],
+    expected: tuple[int, str],
 ) -> None:
     with_breaker(tmp_path)
-    folder = () if words[0] in ("ca", "rehearse") else ("--data-dir", str(tmp_path))
-    got, _, err = run(capsys, monkeypatch, *words, *folder)
-    assert got == told[0]
-    assert told[1] in err
+    folder = () if arguments[0] in ("ca", "rehearse") else ("--data-dir", str(tmp_path))
+    got, _, err = run(capsys, monkeypatch, *arguments, *folder)
+    assert got == expected[0]
+    assert expected[1] in err
     assert len(err.splitlines()) == 1
 
 

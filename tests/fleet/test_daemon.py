@@ -19,7 +19,7 @@ def test_it_looks_at_once_saves_at_its_end_and_reports_of_itself(tmp_path: Path)
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         daemon = FleetDaemon(made.loop, made.outbox, SystemClock(), name="fleet", every_s=60.0, keep_every_s=60.0)
         daemon.start()
-        _until(lambda: made.loop.figures.windows == 11)
+        _until(lambda: made.loop.metrics.windows == 11)
         daemon.stop()
     assert (tmp_path / "fleet.state").exists()
     own = [line for line in made.server.lines if line.startswith("agent,by=fleet,entity=fleet,")]

@@ -59,7 +59,7 @@ class Rig:
     """A loop on a folder; made anew it is what a new process finds."""
 
     def __init__(self, folder: Path, reader: FakeFleetReader, clock: FleetClock, **settings: float) -> None:
-        self.folder, self.server, self.told = folder, FakeServer(), list[Published]()
+        self.folder, self.server, self.published = folder, FakeServer(), list[Published]()
         self.outbox = Outbox(folder, self.server, clock, name="fleet", spool_max_bytes=1 << 20)
         self.loop = FleetLoop(
             reader,
@@ -74,7 +74,7 @@ class Rig:
             ),
             clock,
             state_path=folder / "fleet.state",
-            on_published=self.told.extend,
+            on_published=self.published.extend,
         )
 
     def kept(self) -> list[tuple[str, int]]:
@@ -115,30 +115,30 @@ def test_what_it_finds_is_ordered_to_the_store_beside_the_node_and_kept(tmp_path
     clock = FleetClock().at(70.0)
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
-        assert any(isinstance(one, Finding) and one.entity_id == gpu_of("node2", 3).id for one in made.told)
-        assert made.kept() == ids(made.told)
-    told = [line for line in made.server.lines if line.startswith("finding")]
-    assert told
-    assert all(",by=fleet," in line and ",node=node2," in line for line in told)
+        assert any(isinstance(one, Finding) and one.entity_id == gpu_of("node2", 3).id for one in made.published)
+        assert made.kept() == ids(made.published)
+    published = [line for line in made.server.lines if line.startswith("finding")]
+    assert published
+    assert all(",by=fleet," in line and ",node=node2," in line for line in published)
 
 
 def test_a_loop_that_was_killed_loses_nothing_and_states_nothing_twice(tmp_path: Path) -> None:
     straight, clock = tmp_path / "straight", FleetClock().at(130.0)
     with rig(straight, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
-        wanted = ids(made.told)
+        wanted = ids(made.published)
     assert len(wanted) >= 3
     for saved_s in (15, 45):
-        folder, told = tmp_path / f"killed-{saved_s}", list[tuple[str, int]]()
+        folder, published = tmp_path / f"killed-{saved_s}", list[tuple[str, int]]()
         for now_s in (saved_s, 75, 130):  # each a process: it saves, judges on, and is gone without a word
             with rig(folder, FakeFleetReader(losing()), clock) as made:
                 clock.at(saved_s if now_s == saved_s else now_s)
                 made.loop.step()
                 if now_s == saved_s:
                     made.loop.save()
-                told += ids(made.told)
+                published += ids(made.published)
                 kept = made.kept()
-        assert told == wanted
+        assert published == wanted
         assert kept == wanted
 
 
@@ -171,7 +171,7 @@ def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_r
     # Killed without a word; the rows that say that a GPU was lost came since.
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
-        assert made.kept() == ids(made.told) != []
+        assert made.kept() == ids(made.published) != []
         assert made.outbox.published_until_ns == START_NS + 60 * NS_PER_S
 
 
@@ -212,12 +212,12 @@ def test_a_clock_that_stood_far_ahead_is_begun_again_from_once_it_is_set_back(
         made.loop.step()
         clock.at(20.0)
         made.loop.step()
-        assert made.loop.figures.gaps == 1
+        assert made.loop.metrics.gaps == 1
         for now_s in range(25, 90, EVERY_S):
             clock.at(now_s)
             made.loop.step()
         assert made.loop.until_ns == START_NS + 70 * NS_PER_S
-        assert made.kept() == ids(made.told) != []
+        assert made.kept() == ids(made.published) != []
     assert "was set back" in caplog.text
 
 
@@ -229,8 +229,8 @@ def test_a_store_that_is_away_is_waited_for_and_reported_of_once(
         for _ in range(3):
             made.loop.step()
         assert made.loop.until_ns == START_NS
-        assert made.loop.figures.failures == 3
-        assert sum("does not answer" in record.message for record in caplog.records) == 1
+        assert made.loop.metrics.failures == 3
+        assert sum("cannot read the store" in record.message for record in caplog.records) == 1
         reader.away = False
         made.loop.step()
         assert made.loop.until_ns == START_NS + 55 * NS_PER_S
@@ -242,10 +242,10 @@ def test_what_comes_late_is_counted_by_node_and_left_out(tmp_path: Path, caplog:
         made.loop.step()
         reader.late = {"node1": 12, "node9": 3}
         made.loop.look_for_late()
-        assert made.loop.figures.late_values.total() == 0  # not yet: it may be no more than slow
+        assert made.loop.metrics.late_values.total() == 0  # not yet: it may be no more than slow
         clock.at(20.0 + LATE_LOOK_NS / NS_PER_S)
         made.loop.look_for_late()
-        assert dict(made.loop.figures.late_values) == {"node1": 12, "node9": 3}
+        assert dict(made.loop.metrics.late_values) == {"node1": 12, "node9": 3}
         assert "12 of node1" in caplog.text
 
 
@@ -256,7 +256,7 @@ def test_an_absence_that_is_too_long_is_a_gap_and_not_a_flood_of_questions(tmp_p
         clock.at(10_000.0)
         reader.asked.clear()
         made.loop.step()
-        assert made.loop.figures.gaps == 1
+        assert made.loop.metrics.gaps == 1
         assert len(reader.asked) == 60 // EVERY_S
 
 
@@ -264,7 +264,7 @@ def test_a_look_past_its_deadline_ends_between_windows_and_goes_on_at_the_next(t
     clock = FleetClock().at(70.0)
     with rig(tmp_path, FakeFleetReader(losing()), clock, deadline_s=-1.0) as made:
         made.loop.step()
-        assert made.loop.figures.overruns == 1
+        assert made.loop.metrics.overruns == 1
         assert made.loop.until_ns == START_NS
 
 
@@ -280,8 +280,10 @@ def test_a_node_that_falls_silent_is_stated_and_holds_up_nobody(
     with rig(tmp_path, FakeFleetReader(windows), clock) as made:
         made.loop.step()
         assert made.loop.until_ns == START_NS + 50 * NS_PER_S
-        assert made.loop.figures.silent_nodes == 1
-    assert [record.message for record in caplog.records if "silent" in record.message] == ["node node2 is silent"]
+        assert made.loop.metrics.silent_nodes == 1
+    assert [record.message for record in caplog.records if "sends no data" in record.message] == [
+        "node node2 sends no data"
+    ]
 
 
 def test_a_state_that_cannot_be_read_is_stated_and_begun_again(
@@ -291,4 +293,4 @@ def test_a_state_that_cannot_be_read_is_stated_and_begun_again(
     with rig(tmp_path, FakeFleetReader(losing()), FleetClock().at(20.0)) as made:
         made.loop.step()
         assert made.loop.until_ns == START_NS + 5 * NS_PER_S
-    assert "the fleet begins anew: state: damaged" in caplog.text
+    assert "cannot restore fleet state, starting without it: state: damaged" in caplog.text

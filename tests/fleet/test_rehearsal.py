@@ -16,17 +16,17 @@ def sag(tmp_path: Path) -> PduSag:
 
 
 def test_one_incident_at_the_pdu_actions_within_budget_and_one_page(sag: PduSag) -> None:
-    told = sag.run()
-    (incident,) = told.incidents
+    published = sag.run()
+    (incident,) = published.incidents
     assert incident.entity_id == "supply:feed/pdu-a"
     assert incident.number("nodes") == 80
     # A tenth of 100 nodes may be acted on, one in each of two racks; the breaker trips before the second one is met.
-    assert told.budget_nodes == 10
-    assert 1 <= len(told.acted_on) == len(set(told.acted_on)) == told.racks_acted_on <= 2
-    assert "21 of 100 nodes" in told.breaker
-    (page,) = told.pages
+    assert published.budget_nodes == 10
+    assert 1 <= len(published.acted_on) == len(set(published.acted_on)) == published.racks_acted_on <= 2
+    assert "21 of 100 nodes" in published.breaker
+    (page,) = published.pages
     assert "the breaker tripped" in page
-    assert told.holds
+    assert published.holds
 
 
 def test_what_it_did_is_in_the_store_with_before_after_who_and_what_came_of_it(
@@ -65,5 +65,10 @@ def test_the_command_states_it_as_json(capsys: pytest.CaptureFixture[str], monke
     with pytest.raises(SystemExit) as ended:
         command_line.main()
     assert ended.value.code in (0, None)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["incidents_at_the_pdu"], told["incidents"], told["pages"], told["holds"]) == (1, 1, 1, True)
+    published = json.loads(capsys.readouterr().out)
+    assert (published["incidents_at_the_pdu"], published["incidents"], published["pages"], published["holds"]) == (
+        1,
+        1,
+        1,
+        True,
+    )

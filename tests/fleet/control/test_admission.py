@@ -34,9 +34,9 @@ def test_a_cap_is_carried_out_as_a_share_of_the_highest_clock_renewed_and_given_
     assert rig.send(rig.ask(RequestVerb.RENEW)).kind == DONE
     assert rig.send(rig.ask(RequestVerb.RELEASE)).kind == DONE
     assert rig.settings_mhz == {FOUND_MHZ}
-    executed = [one for one in rig.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
+    executed = [one for one in rig.published if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
     assert [one.action for one in executed] == ["clock_cap", "clock_release"]
-    assert rig.desk.counts == {DONE: 3}
+    assert rig.admission.counts == {DONE: 3}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_power_limit_and_a_fan_have_the_same_life_as_a_clock(
 
     def send(do: RequestVerb = RequestVerb.CAP, **changed: object) -> str:
         ask = rig.ask(do, action=action, **({"ratio": ratio} if do is RequestVerb.CAP else {}) | changed)
-        return rig.desk.handle(rig.body(ask, token=token), rig.peer()).kind
+        return rig.admission.handle(rig.body(ask, token=token), rig.peer()).kind
 
     assert send() == DONE
     assert set(knob.settings.values()) == {setting}  # the nearest that is no looser
@@ -65,7 +65,7 @@ def test_a_power_limit_and_a_fan_have_the_same_life_as_a_clock(
     assert send(ratio=0.39) == RefusalKind.RAILS
     assert send(ratio=None, setting=301.0) == RefusalKind.RAILS
     assert rig.knob.writes == []
-    executed = [one for one in rig.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
+    executed = [one for one in rig.published if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
     assert [one.action for one in executed] == [action, f"{action.removesuffix('_cap')}_release"]
 
 
@@ -76,7 +76,7 @@ def test_two_knobs_that_one_incident_holds_are_given_back_one_by_one(rig: Rig) -
         (RequestVerb.CAP, "power_cap"),
         (RequestVerb.RELEASE, "power_cap"),
     ):
-        assert rig.desk.handle(rig.body(rig.ask(do, action=action), token=token), rig.peer()).kind == DONE
+        assert rig.admission.handle(rig.body(rig.ask(do, action=action), token=token), rig.peer()).kind == DONE
     assert (rig.settings_mhz, set(rig.power.settings.values())) == ({1005.0}, {300.0})
 
 
@@ -93,15 +93,15 @@ def test_a_cap_that_stands_is_not_widened_beyond_the_gpus_that_may_be_capped(rig
     first = f"gpu:{next(iter(rig.knob.settings))}"
     assert rig.send(rig.ask(targets=(first,))).kind == DONE
     assert rig.send(rig.ask(targets=(first,), ratio=0.6)).kind == DONE
-    assert "4 GPUs would be capped, 1 may be" in rig.send(rig.ask()).words
+    assert "4 GPUs would be capped, at most 1" in rig.send(rig.ask()).reason
 
 
 def test_what_turns_no_knob_and_a_knob_that_no_gpu_has_are_refused(rig: Rig) -> None:
     rig.power.settings.clear()
-    for action, words in (("drain", "not carried out for a fleet"), ("power_cap", "no GPU here has a power limit")):
+    for action, words in (("drain", "cannot be requested by a fleet"), ("power_cap", "no GPU here has a power limit")):
         token = rig.token_for("fleet-a", act(ActionClass(action)))
-        answer = rig.desk.handle(rig.body(rig.ask(action=action), token=token), rig.peer())
-        assert (answer.kind, words in answer.words) == (RefusalKind.RAILS, True)
+        answer = rig.admission.handle(rig.body(rig.ask(action=action), token=token), rig.peer())
+        assert (answer.kind, words in answer.reason) == (RefusalKind.RAILS, True)
 
 
 def test_a_cap_that_nobody_renews_falls_to_a_safe_clock_and_not_to_the_highest(rig: Rig) -> None:
@@ -113,30 +113,30 @@ def test_a_cap_that_nobody_renews_falls_to_a_safe_clock_and_not_to_the_highest(r
 
 def test_the_same_request_again_is_refused_over_a_restart_too(rig: Rig) -> None:
     body = rig.body(rig.ask())
-    assert rig.desk.handle(body, rig.peer()).kind == DONE
-    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
+    assert rig.admission.handle(body, rig.peer()).kind == DONE
+    assert rig.admission.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
     rig.restart()
-    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
-    assert rig.desk.counts[RefusalKind.REPLAYED] == 1  # counters begin with the process
+    assert rig.admission.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
+    assert rig.admission.counts[RefusalKind.REPLAYED] == 1  # counters begin with the process
 
 
 def test_a_request_that_was_taken_stays_refused_when_its_nonce_is_forgotten_and_the_clock_is_set_back(rig: Rig) -> None:
     old = rig.body(rig.ask())
-    rig.desk.handle(old, rig.peer())
+    rig.admission.handle(old, rig.peer())
     rig.clock.advance(100.0)
     assert rig.send(rig.ask(RequestVerb.RENEW)).kind == DONE  # forgets the first one
     rig.clock.step_utc(-100.0)
-    assert rig.desk.handle(old, rig.peer()).kind == RefusalKind.REPLAYED
+    assert rig.admission.handle(old, rig.peer()).kind == RefusalKind.REPLAYED
 
 
 def test_an_agent_that_has_lost_its_memory_takes_nothing_that_was_issued_before(rig: Rig) -> None:
     body = rig.body(rig.ask())
-    rig.desk.handle(body, rig.peer())
+    rig.admission.handle(body, rig.peer())
     rig.clock.advance(2.0)
     rig.seen.close()
     (rig.folder / "seen.jsonl").unlink()
     rig.start()
-    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
+    assert rig.admission.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
     assert rig.send(rig.ask()).kind == DONE
 
 
@@ -166,9 +166,9 @@ def test_what_is_not_right_is_refused_counted_reported_and_changes_nothing(
         change = {"issued_ns": issued_ns, "expires_ns": issued_ns + NS_PER_S}
     answer = rig.send(rig.ask(**change))
     assert answer.kind == kind
-    assert answer.words
-    assert rig.desk.counts == {kind: 1}
-    assert len(rig.told) == 1
+    assert answer.reason
+    assert rig.admission.counts == {kind: 1}
+    assert len(rig.published) == 1
     assert rig.knob.writes == []
 
 
@@ -181,29 +181,29 @@ def test_a_forged_signature_a_strange_token_and_a_service_that_is_not_known_are_
         (rig.body(rig.ask(fleet="fleet-c")), rig.peer("fleet-c")),
     ]
     for body, peer in cases:
-        assert rig.desk.handle(body, peer).kind == RefusalKind.FORGED
+        assert rig.admission.handle(body, peer).kind == RefusalKind.FORGED
     changed = json.loads(rig.body(rig.ask()))
     changed["ask"] = changed["ask"].replace("0.66", "0.99")
-    assert rig.desk.handle(json.dumps(changed).encode(), rig.peer()).kind == RefusalKind.FORGED
-    assert rig.desk.counts == {RefusalKind.FORGED: 5}
-    assert all(isinstance(one, Event) for one in rig.told)
+    assert rig.admission.handle(json.dumps(changed).encode(), rig.peer()).kind == RefusalKind.FORGED
+    assert rig.admission.counts == {RefusalKind.FORGED: 5}
+    assert all(isinstance(one, Event) for one in rig.published)
     assert rig.knob.writes == []
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"ask":1}', b"\xff" * 10, b"x" * (33 << 10)])
 def test_a_body_that_is_no_request_is_refused(rig: Rig, body: bytes) -> None:
-    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.MALFORMED
+    assert rig.admission.handle(body, rig.peer()).kind == RefusalKind.MALFORMED
 
 
 def test_a_token_allows_its_scopes_for_its_service_while_it_lives_and_until_it_is_revoked(rig: Rig) -> None:
     reads = rig.token_for("fleet-a", READ)
-    assert rig.desk.handle(rig.body(rig.ask(), token=reads), rig.peer()).kind == RefusalKind.SCOPE
-    assert rig.desk.may_read(reads, rig.peer()) == ""
+    assert rig.admission.handle(rig.body(rig.ask(), token=reads), rig.peer()).kind == RefusalKind.SCOPE
+    assert rig.admission.may_read(reads, rig.peer()) == ""
     acts = rig.token_for("fleet-a", act(ActionClass.CLOCK_CAP))
-    assert "no scope read" in rig.desk.may_read(acts, rig.peer())
-    assert "for fleet-b" in rig.desk.may_read(rig.token_for("fleet-b", READ), rig.peer())
+    assert "no scope read" in rig.admission.may_read(acts, rig.peer())
+    assert "for fleet-b" in rig.admission.may_read(rig.token_for("fleet-b", READ), rig.peer())
     rig.clock.advance(86_401.0)
-    assert "not valid now" in rig.desk.may_read(reads, rig.peer())
+    assert "not valid now" in rig.admission.may_read(reads, rig.peer())
 
 
 def test_an_older_term_and_a_twin_of_the_same_term_are_fenced_off(rig: Rig) -> None:
@@ -212,19 +212,19 @@ def test_an_older_term_and_a_twin_of_the_same_term_are_fenced_off(rig: Rig) -> N
     assert rig.send(rig.ask(term=7, instance="twin")).kind == RefusalKind.FENCED
     rig.restart()
     assert rig.send(rig.ask(term=6, instance="old")).kind == RefusalKind.FENCED
-    assert rig.desk.status()["terms"] == {"fleet-a": 7}
+    assert rig.admission.status()["terms"] == {"fleet-a": 7}
 
 
 def test_the_rails_of_the_node_hold_for_a_fleet(rig: Rig) -> None:
     with_rails(rig, modes={ActionClass.CLOCK_CAP: Mode.RECOMMEND})
-    assert rig.send(rig.ask()).words == "actions.clock_cap is recommend here"
+    assert rig.send(rig.ask()).reason == "actions.clock_cap is recommend here"
     with_rails(rig, approval=frozenset({ActionClass.CLOCK_CAP}))
-    assert "approval" in rig.send(rig.ask()).words
+    assert "approval" in rig.send(rig.ask()).reason
     with_rails(rig, capped_gpus_max=1)
-    assert "4 GPUs would be capped, 1 may be" in rig.send(rig.ask()).words
+    assert "4 GPUs would be capped, at most 1" in rig.send(rig.ask()).reason
     with_rails(rig)
     rig.breaker = "three decisions failed"
-    assert "three decisions failed" in rig.send(rig.ask()).words
+    assert "three decisions failed" in rig.send(rig.ask()).reason
     assert rig.knob.writes == []
 
 
@@ -233,7 +233,7 @@ def test_new_actions_of_an_hour_are_bounded_over_a_restart_and_a_change_is_none(
     assert rig.send(rig.ask(incident_id="i-1")).kind == DONE
     assert rig.send(rig.ask(incident_id="i-2")).kind == DONE
     rig.restart()
-    assert "2 new clock_cap actions an hour" in rig.send(rig.ask(incident_id="i-3")).words
+    assert "2 new clock_cap actions an hour" in rig.send(rig.ask(incident_id="i-3")).reason
     assert rig.send(rig.ask(incident_id="i-2", ratio=0.6)).kind == DONE
     rig.clock.advance(3601.0)
     assert rig.send(rig.ask(incident_id="i-3")).kind == DONE
@@ -258,9 +258,9 @@ def test_a_request_that_waited_for_the_disk_until_it_expired_is_not_begun(
 
 def test_whoever_floods_the_port_is_counted_and_fills_no_disk(rig: Rig) -> None:
     for _ in range(100):
-        rig.desk.turn_away("192.0.2.1", "no certificate")
-    assert rig.desk.counts[RefusalKind.FORGED] == 100
-    assert len(rig.told) == EVENTS_PER_MINUTE
+        rig.admission.reject_peer("192.0.2.1", "no certificate")
+    assert rig.admission.counts[RefusalKind.FORGED] == 100
+    assert len(rig.published) == EVENTS_PER_MINUTE
 
 
 def test_maintenance_and_a_silence_of_the_node_hold_for_a_fleet_as_for_its_guard(rig: Rig) -> None:
@@ -268,11 +268,11 @@ def test_maintenance_and_a_silence_of_the_node_hold_for_a_fleet_as_for_its_guard
     now_ns = rig.clock.utc_ns()
     work = Maintenance(start_ns=now_ns - 1, until_ns=now_ns + 60 * NS_PER_S, why="new cables", stops=cap)
     with_rails(rig, maintenance=(work,))
-    assert "new cables" in rig.send(rig.ask()).words
+    assert "new cables" in rig.send(rig.ask()).reason
     rig.clock.advance(61.0)
     rig.silence = "silenced by ann"
     with_rails(rig, silence_stops=cap)
-    assert rig.send(rig.ask()).words == "silenced by ann"
+    assert rig.send(rig.ask()).reason == "silenced by ann"
     assert rig.knob.writes == []
     with_rails(rig)  # as it is by default a silence stops what calls people, and no cap
     assert rig.send(rig.ask()).kind == DONE
@@ -284,7 +284,7 @@ def test_new_actions_of_a_day_are_bounded_and_the_guards_own_are_counted_with_th
     assert rig.send(rig.ask(incident_id="i-1")).kind == DONE
     rig.clock.advance(7200.0)
     rig.restart()
-    assert "2 new clock_cap actions a day" in rig.send(rig.ask(incident_id="i-2")).words
+    assert "2 new clock_cap actions a day" in rig.send(rig.ask(incident_id="i-2")).reason
 
 
 def test_half_a_line_on_a_full_disk_costs_no_later_request_its_place_in_memory(
@@ -295,17 +295,17 @@ def test_half_a_line_on_a_full_disk_costs_no_later_request_its_place_in_memory(
         full.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
         assert rig.send(rig.ask()).kind == RefusalKind.FAILED
     body = rig.body(rig.ask())
-    assert rig.desk.handle(body, rig.peer()).kind == DONE
+    assert rig.admission.handle(body, rig.peer()).kind == DONE
     rig.restart()
-    assert rig.desk.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
+    assert rig.admission.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
 
 
 def test_no_text_of_a_service_moves_the_cursor_of_whoever_reads_it(rig: Rig) -> None:
     body = json.loads(rig.body(rig.ask()))
-    assert rig.desk.handle(json.dumps(body | {"\x1b[2J": 1}).encode(), rig.peer()).kind == RefusalKind.MALFORMED
+    assert rig.admission.handle(json.dumps(body | {"\x1b[2J": 1}).encode(), rig.peer()).kind == RefusalKind.MALFORMED
     fields = json.loads(body["ask"]) | {"reason": "all is well\n\x1b[1A"}
     text = json.dumps(fields)
     signed = body | {"ask": text, "signature": rig.key.sign(SIGNED_AS + text.encode()).hex()}
-    assert rig.desk.handle(json.dumps(signed).encode(), rig.peer()).kind == RefusalKind.MALFORMED
-    assert len(rig.told) == 2
-    assert all(isinstance(one, Event) and one.message.isprintable() for one in rig.told)
+    assert rig.admission.handle(json.dumps(signed).encode(), rig.peer()).kind == RefusalKind.MALFORMED
+    assert len(rig.published) == 2
+    assert all(isinstance(one, Event) and one.message.isprintable() for one in rig.published)

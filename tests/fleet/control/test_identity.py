@@ -49,18 +49,18 @@ def test_what_ends_first_is_known_and_a_token_of_another_authority_is_none(ident
     other = Authority.begin(tmp_path / "other", SystemClock(), name="other")
     other.issue_token("fleet-a", ("read",), SystemClock())
     strange = tmp_path / "other" / "fleet-fleet-a.token"
-    with pytest.raises(EnvironmentLacksError, match="no token of the authority"):
+    with pytest.raises(EnvironmentLacksError, match="not a token of the authority"):
         expires_ns(token_in(strange), identity, where=strange)
 
 
 def test_the_end_of_a_certificate_is_reported_once_a_day_through_its_last_month() -> None:
     end_ns = 1_000 * DAY_NS
     expiry = Expiry(until_ns=end_ns, what="the certificate of control", entity_id="node:node1")
-    days = [expiry.news(end_ns - round(left * DAY_NS)) for left in (WARN_DAYS + 1, 29.5, 29.4, 28.5, -0.5)]
+    days = [expiry.due_warning(end_ns - round(left * DAY_NS)) for left in (WARN_DAYS + 1, 29.5, 29.4, 28.5, -0.5)]
     assert [one and one.message.partition(";")[0] for one in days] == [
         None,
-        "the certificate of control ends in 29 days",
+        "the certificate of control expires in 29 days",
         None,
-        "the certificate of control ends in 28 days",
-        "the certificate of control is over",
+        "the certificate of control expires in 28 days",
+        "the certificate of control has expired",
     ]
