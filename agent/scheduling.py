@@ -5,7 +5,7 @@ import gc
 import os
 
 
-def come_first() -> bool:
+def use_realtime_priority() -> bool:
     """Let this thread run the moment it has something to do; False without the permission, and it comes as others do.
 
     For threads that work less than a millisecond at a time. Measured beside five busy processes on two cores: looks at
@@ -17,7 +17,7 @@ def come_first() -> bool:
     return False
 
 
-def keep_what_is_loaded() -> None:
+def freeze_loaded_objects() -> None:
     """Let the garbage collector never again look at what there is now; call once, when everything is loaded."""
     gc.collect()
     gc.freeze()

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
-from agent.scheduling import keep_what_is_loaded
+from agent.scheduling import freeze_loaded_objects
 from railwatch.command_line import set_command_line
 from railwatch.processes.child import run_child
 
@@ -137,7 +137,7 @@ class Launcher:
         if not hasattr(os, "pidfd_open"):
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        keep_what_is_loaded()
+        freeze_loaded_objects()
         sys.stdout.flush()
         sys.stderr.flush()
         if os.fork() == 0:
@@ -220,7 +220,7 @@ class _Server:
         request = json.loads(body)
         while request["module"] in self._to_load:
             importlib.import_module(self._to_load.popleft())
-        keep_what_is_loaded()
+        freeze_loaded_objects()
         stdin, stdout, status = fds
         pid = os.fork()
         if pid == 0:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from agent.scheduling import come_first
+from agent.scheduling import use_realtime_priority
 from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class DiskSync:
 
     def _run(self) -> None:
         # It works for microseconds at a time, and while it does the others wait for the interpreter.
-        come_first()
+        use_realtime_priority()
         self._told(self._syncs)
         while (asked := self._next()) is not None:
             self._force_one(asked)

@@ -42,7 +42,7 @@ from agent.actuation.protocol import (
 from agent.actuation.recent_actions import RecentActions
 from agent.actuation.refusals import Refusal, Refusals
 from agent.driver.port import Knob
-from agent.scheduling import come_first
+from agent.scheduling import use_realtime_priority
 from telemetry.clock import Clock
 from telemetry.records import Action, ActionState
 
@@ -355,7 +355,7 @@ def serve_actuator(
         The state folder or the socket cannot be used, or another actuator has them.
     """
     # Beside busy processes a request waits for its turn on a core; a cap should not.
-    if not come_first():
+    if not use_realtime_priority():
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     journal = KnobLog(

@@ -1,18 +1,18 @@
-"""What each driver call costs, counted as it happens."""
+"""Time and number of driver calls, by name of the call."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class CallCost:
-    """How often one call was made and what it took. Mutable: a read adds to it without allocating."""
+    """Number and duration of one call. Mutable: a read adds to it without allocating."""
 
     count: int = 0
     total_s: float = 0.0
     max_s: float = 0.0
 
     def add(self, seconds: float, *, times: int = 1) -> None:
-        """Count one call, for so many of which it stands."""
+        """Count one measured call as `times` calls of the same duration."""
         self.count += times
         self.total_s += seconds * times
         if seconds > self.max_s:  # noqa: PLR1730 -- max() costs three times as much, and this runs per call
@@ -20,7 +20,7 @@ class CallCost:
 
 
 class CallCosts:
-    """The costs by name of the call. Threads may add to different names; a lost count among them is harmless."""
+    """Costs by name of the call. Threads may add to different names; a lost count is harmless."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, CallCost] = {}

@@ -1,11 +1,11 @@
-"""How often a driver call may be made, by what it costs: the driver has one lock, and whoever waits in it holds it."""
+"""Upper bound for the time in one driver call: the driver has one lock, and a slow call blocks every other caller."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostCap:
-    """The share of time that one call on one GPU may take; one that takes more is asked less often.
+    """The share of time that one call on one GPU may take; one that takes more is made less often.
 
     Parameters
     ----------
@@ -14,10 +14,10 @@ class CostCap:
         every 20 s, and one of 4.5 ms (process lists, as seen on an RTX 4090: github.com/flightlessmango/MangoHud
         issue 2104) every 4.5 s.
     period_s
-        How often the group is read; a call that has to wait longer than that is told of.
+        How often the group is read; a call that has to wait longer than that is logged.
     longest_s
         The longest pause. Heuristic: a call of 20 ms that the driver once held up for 5 s would else rest for 80
-        minutes, and its last value would stand for new all that time.
+        minutes, and its last value would pass for a new one all that time.
     """
 
     share: float = 0.001
@@ -29,5 +29,5 @@ class CostCap:
         return min(cost_s / self.share, self.longest_s)
 
     def slows(self, cost_s: float) -> bool:
-        """Return whether a call of that cost is asked less often than the group is read."""
+        """Return whether a call of that cost is made less often than the group is read."""
         return self.pause_s(cost_s) > self.period_s

@@ -36,11 +36,11 @@ _TIMED_EVERY = 16
 
 
 class NvmlDriver:
-    """Every GPU that NVML finds.
+    """All GPUs that NVML finds.
 
     Reads from several threads are allowed, one per rate class and reader. `read_fast` costs five driver calls per GPU.
     What a process does not read it does not prepare either: links, pipes, processes and the rare group begin when
-    they are first asked for.
+    they are first used.
 
     Raises
     ------
@@ -51,12 +51,13 @@ class NvmlDriver:
     def __init__(self, clock: Clock | None = None) -> None:
         self.library = NvmlLibrary(clock or SystemClock())
         counters = throttle_counter_ids(self.library.driver_version)
-        self._told: dict[str, object] = {}
-        told = self._told
+        self._known_lost: dict[str, object] = {}
         self._fast = SignalReader(
-            self.library, FAST, gpu_signals(RateClass.FAST), told_lost=told, timed_every=_TIMED_EVERY
+            self.library, FAST, gpu_signals(RateClass.FAST), known_lost=self._known_lost, timed_every=_TIMED_EVERY
         )
-        self._slow = SignalReader(self.library, slow_wants(counters), gpu_signals(RateClass.SLOW), told_lost=told)
+        self._slow = SignalReader(
+            self.library, slow_wants(counters), gpu_signals(RateClass.SLOW), known_lost=self._known_lost
+        )
         self._xids = NvmlXids(self.library)
 
     def __enter__(self) -> Self:
@@ -69,17 +70,17 @@ class NvmlDriver:
 
     @property
     def driver_version(self) -> str:
-        """As the driver gives it: ``580.95.05``."""
+        """Version as the driver reports it: ``580.95.05``."""
         return self.library.driver_version
 
     @property
     def costs(self) -> CallCosts:
-        """What each call cost so far."""
+        """Number and duration of each call so far."""
         return self.library.costs
 
     @property
     def routes(self) -> tuple[tuple[str, Route], ...]:
-        """``(uuid, route)`` of every signal that was asked for."""
+        """``(uuid, route)`` of every signal that was read."""
         begun = (self.__dict__[name] for name in ("_rare", "links", "pipes") if name in self.__dict__)
         parts: tuple[SignalReader | NvLinkReader | PipeReader, ...] = (self._fast, self._slow, *begun)
         return tuple((uuid, route) for part in parts for (uuid, _), route in part.routes.items())
@@ -92,7 +93,7 @@ class NvmlDriver:
     @cached_property
     def links(self) -> NvLinkReader:
         """The NVLinks; fills `LinkReader`."""
-        return NvLinkReader(self.library, told_lost=self._told)
+        return NvLinkReader(self.library, known_lost=self._known_lost)
 
     @cached_property
     def pipes(self) -> PipeReader:
@@ -101,12 +102,12 @@ class NvmlDriver:
 
     @cached_property
     def processes(self) -> NvmlProcesses:
-        """Who uses the GPUs; fills `ProcessReader`."""
+        """The processes on the GPUs; fills `ProcessReader`."""
         return NvmlProcesses(self.library)
 
     @cached_property
     def _rare(self) -> SignalReader:
-        return SignalReader(self.library, RARE, gpu_signals(RateClass.RARE), told_lost=self._told, cap=CostCap())
+        return SignalReader(self.library, RARE, gpu_signals(RateClass.RARE), known_lost=self._known_lost, cap=CostCap())
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
         """Return the GPUs that answered at opening, in driver order."""
@@ -121,7 +122,7 @@ class NvmlDriver:
         self._slow.read(values)
 
     def read_rare(self, values: FloatArray) -> None:
-        """Fill ``(n_gpus, n_rare_signals)``; see `GpuReader`. A dear call is left out until its cost allows it."""
+        """Fill ``(n_gpus, n_rare_signals)``; see `GpuReader`. A slow call is skipped until its cost allows it."""
         self._rare.read(values)
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
@@ -129,7 +130,7 @@ class NvmlDriver:
         return self._xids.wait(timeout_s)
 
     def close(self) -> None:
-        """Let the driver go; closing twice is harmless."""
+        """Shut the library down; closing twice is harmless."""
         self._xids.close()
         if "pipes" in self.__dict__:
             self.pipes.close()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 # nvmlFieldValue_t on 64-bit Linux, 40 bytes: field id, scope id, timestamp in us, latency in us, value type, return
 # code, and a union of 8 bytes. Byte order is the machine's; every machine with NVML is little-endian.
 _ENTRY = struct.Struct("<IIqqIIQ")
-# In words of 64 bits: five an entry; the fourth holds type and return code, the fifth the value.
-_ENTRY_WORDS, _TYPE_AND_RETURN, _VALUE = 5, 3, 4
+# In slots of 64 bits: five an entry; the fourth holds type and return code, the fifth the value.
+_ENTRY_SLOTS, _TYPE_AND_RETURN, _VALUE = 5, 3, 4
 
 
 def _signed(bits: int, width: int) -> int:
@@ -133,48 +133,48 @@ def throttle_counter_ids(driver_version: str) -> ThrottleCounterIds | None:
 
 
 class FieldBuffer:
-    """Room for the batched call of one GPU, and its decoder.
+    """Memory of the batched call of one GPU, and its decoder.
 
-    The memory stays where it is for life: a driver call that hangs may still write into it. Decoding is plain Python
-    of words on purpose: after every sleep the code of NumPy and of `struct` has left the processor's caches, and takes
-    several times as long (measured, first GPU after a sleep of 10 ms: NumPy 100 us, struct 38 us, this 5 us).
+    The memory never moves: a driver call that hangs may still write into it. Decoding is plain Python
+    on 64-bit slots on purpose: after every sleep the code of NumPy and of `struct` has left the processor's caches,
+    and takes several times as long (measured, first GPU after a sleep of 10 ms: NumPy 100 us, struct 38 us, this 5 us).
     """
 
     def __init__(self, n_fields: int) -> None:
         self._memory = ctypes.create_string_buffer(max(1, n_fields) * _ENTRY.size)
-        self._words = memoryview(self._memory).cast("B").cast("Q")
-        self._n_asked = 0
+        self._slots = memoryview(self._memory).cast("B").cast("Q")
+        self._n_requested = 0
         self.address = ctypes.c_void_p(ctypes.addressof(self._memory))
 
-    def lay_out(self, asked: tuple[tuple[int, int], ...]) -> None:
-        """Report what is asked, ``(field id, scope)`` in this order."""
-        self._n_asked = len(asked)
-        for entry, (field_id, scope) in enumerate(asked):
+    def lay_out(self, requested: tuple[tuple[int, int], ...]) -> None:
+        """Set the fields that the call requests, ``(field id, scope)`` in this order."""
+        self._n_requested = len(requested)
+        for entry, (field_id, scope) in enumerate(requested):
             _ENTRY.pack_into(self._memory, entry * _ENTRY.size, field_id, scope, 0, 0, 0, 0, 0)
 
     def answers(self) -> list[tuple[int, float]]:
-        """Return ``(return code, value)`` of every entry; the value means nothing where the code is not 0."""
-        words = self._words
+        """Return ``(return code, value)`` of every entry; the value is meaningless where the code is not 0."""
+        slots = self._slots
         found: list[tuple[int, float]] = []
-        for at in range(0, self._n_asked * _ENTRY_WORDS, _ENTRY_WORDS):
-            code, kind = divmod(words[at + _TYPE_AND_RETURN], 1 << 32)
+        for at in range(0, self._n_requested * _ENTRY_SLOTS, _ENTRY_SLOTS):
+            code, kind = divmod(slots[at + _TYPE_AND_RETURN], 1 << 32)
             if code == 0 and kind < len(_FROM_BITS):
-                found.append((0, _FROM_BITS[kind](words[at + _VALUE])))
+                found.append((0, _FROM_BITS[kind](slots[at + _VALUE])))
             else:
                 found.append((code or _UNKNOWN_TYPE, 0.0))
         return found
 
     def fill(self, cells: "array[float]", start: int, outputs: Iterable[tuple[int, float]]) -> bool:
-        """Put each value times its factor into its cell, ``(cell from start, factor)`` in the order that was asked.
+        """Put each value times its factor into its cell, ``(cell from start, factor)`` in the order of the request.
 
-        False where an entry is not answered: its cell stays, and `answers` says why.
+        Return False where an entry has no value: its cell stays, and `answers` has the reason.
         """
-        words, at, whole = self._words, 0, True
+        slots, at, whole = self._slots, 0, True
         for column, factor in outputs:
-            kind = words[at + _TYPE_AND_RETURN]  # the type alone where the return code above it is 0
+            kind = slots[at + _TYPE_AND_RETURN]  # the type alone where the return code above it is 0
             if kind < len(_FROM_BITS):
-                cells[start + column] = _FROM_BITS[kind](words[at + _VALUE]) * factor
+                cells[start + column] = _FROM_BITS[kind](slots[at + _VALUE]) * factor
             else:
                 whole = False
-            at += _ENTRY_WORDS
+            at += _ENTRY_SLOTS
         return whole

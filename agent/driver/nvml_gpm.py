@@ -66,13 +66,13 @@ _FUNCTIONS = (
 
 @dataclass(slots=True, kw_only=True)
 class _Gpu:
-    """One row: two samples, when the older was taken, which metrics are asked, what they said last."""
+    """One row: two samples, when the older was taken, which metrics are requested, their last values."""
 
     uuid: str
     older: ctypes.c_void_p
     newer: ctypes.c_void_p
     request: Any
-    asked: list[str]
+    requested: list[str]
     taken_s: float | None = None
     lost: bool = False
     look_again_s: float = 0.0
@@ -114,7 +114,7 @@ class PipeReader:
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_signals)``: what happened since the last read, NaN at the first one.
 
-        Where the last read was less than 100 ms ago its values stand; a lost GPU is a row of NaN.
+        A read less than 100 ms after the last one repeats its values; a lost GPU is a row of NaN.
         """
         thread_id = threading.get_ident()
         # The thread before may be stuck in a call: its samples and its request are left to it for ever.
@@ -127,7 +127,7 @@ class PipeReader:
             values[row] = gpu.values
 
     def close(self) -> None:
-        """Give the samples back; closing twice is harmless."""
+        """Free the samples; closing twice is harmless."""
         rows, self._rows = self._rows, ()
         for gpu in rows:
             self._free(gpu)
@@ -148,7 +148,7 @@ class PipeReader:
         return code == 0
 
     def _try(self, uuid: str) -> int:
-        """Take one sample for nothing: a GPU may have metrics and keep them from this user."""
+        """Return the code of a trial sample: a GPU may have metrics and refuse them to this user."""
         sample = ctypes.c_void_p()
         code = self._calls["nvmlGpmSampleAlloc"](ctypes.byref(sample))
         if code == 0:
@@ -165,7 +165,7 @@ class PipeReader:
             older=ctypes.c_void_p(),
             newer=ctypes.c_void_p(),
             request=ctypes.create_string_buffer(_HEAD.size + _ROOM_METRICS * _METRIC.size),
-            asked=[],
+            requested=[],
             values=[math.nan] * len(SIGNALS),
         )
         self._allocate(gpu)
@@ -176,7 +176,7 @@ class PipeReader:
             if self._calls["nvmlGpmSampleAlloc"](ctypes.byref(sample)):
                 sample.value = None
                 self._lose(gpu, 999)
-        gpu.asked = list(SIGNALS)
+        gpu.requested = list(SIGNALS)
         gpu.taken_s = None
         self._lay_out(gpu)
 
@@ -187,11 +187,11 @@ class PipeReader:
                 sample.value = None
 
     def _lay_out(self, gpu: _Gpu) -> None:
-        for place, name in enumerate(gpu.asked):
+        for place, name in enumerate(gpu.requested):
             _METRIC.pack_into(gpu.request, _HEAD.size + place * _METRIC.size, METRICS[name][0], 0, 0.0, 0, 0, 0)
 
     def _sample(self, gpu: _Gpu) -> None:
-        """Take a sample and evaluate it against the one before; a code that says lost loses the GPU."""
+        """Take a sample and evaluate it against the one before; a code that means lost marks the GPU as lost."""
         before_s = self._now()
         if gpu.taken_s is not None and before_s - gpu.taken_s < SHORTEST_WINDOW_S:
             return
@@ -211,7 +211,7 @@ class PipeReader:
 
     def _evaluate(self, gpu: _Gpu) -> int:
         before_s = self._now()
-        _HEAD.pack_into(gpu.request, 0, _VERSION, len(gpu.asked), gpu.older.value or 0, gpu.newer.value or 0)
+        _HEAD.pack_into(gpu.request, 0, _VERSION, len(gpu.requested), gpu.older.value or 0, gpu.newer.value or 0)
         code = self._calls["nvmlGpmMetricsGet"](gpu.request)
         self._evaluation_cost.add(self._now() - before_s)
         if code == 0:
@@ -219,11 +219,11 @@ class PipeReader:
         return code
 
     def _take(self, gpu: _Gpu) -> None:
-        """Decode what was asked; a metric that this GPU will never give is not asked again."""
-        entries = struct.unpack_from("<" + "IIdQQQ" * len(gpu.asked), gpu.request, _HEAD.size)
+        """Decode the metrics; one that this GPU does not support is not requested again."""
+        entries = struct.unpack_from("<" + "IIdQQQ" * len(gpu.requested), gpu.request, _HEAD.size)
         found = dict.fromkeys(SIGNALS, math.nan)
         never: set[str] = set()
-        for place, name in enumerate(gpu.asked):
+        for place, name in enumerate(gpu.requested):
             code, value = entries[place * _FIELDS + 1], entries[place * _FIELDS + 2]
             if code == 0:
                 found[name] = value * METRICS[name][1]
@@ -233,7 +233,7 @@ class PipeReader:
                 self._note(gpu.uuid, (name,), code)
         gpu.values = [found[name] for name in SIGNALS]
         if never:
-            gpu.asked = [name for name in gpu.asked if name not in never]
+            gpu.requested = [name for name in gpu.requested if name not in never]
             self._lay_out(gpu)
 
     def _failed(self, gpu: _Gpu, code: int) -> None:

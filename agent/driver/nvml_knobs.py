@@ -44,7 +44,7 @@ class ApplicationClockKnob:
     def read(self, uuid: str) -> float | None:
         """Return the applications clock in force, None where graphics and memory are both at their default.
 
-        Somebody who set the memory clock alone set a pair: a reset would undo it, so its graphics clock is told.
+        An operator who set the memory clock alone set a pair: a reset would undo it, so its graphics clock is returned.
         """
         clock_mhz = float(self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_GRAPHICS))
         if clock_mhz != self._default_mhz(uuid, CLOCK_GRAPHICS):
@@ -56,7 +56,7 @@ class ApplicationClockKnob:
         return float(self._library.ask("nvmlDeviceGetDefaultApplicationsClock", uuid, kind))
 
     def write(self, uuid: str, setting: float | None) -> None:
-        """Set it beside the memory clock in force; None resets both to the board's default."""
+        """Set it together with the memory clock in force; None resets both to the board's default."""
         if setting is None:
             self._library.ask("nvmlDeviceResetApplicationsClocks", uuid)
             return
@@ -80,11 +80,11 @@ class LockedClockKnob:
         return _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
 
     def read(self, uuid: str) -> float | None:  # noqa: ARG002 -- the port's signature
-        """Return None: the driver cannot tell."""
+        """Return None: the driver has no getter."""
         return None
 
     def write(self, uuid: str, setting: float | None) -> None:
-        """Let the clock move between the lowest supported one and this; None unlocks."""
+        """Lock the clock to the range from the lowest supported one to this; None unlocks."""
         if setting is None:
             self._library.ask("nvmlDeviceResetGpuLockedClocks", uuid)
             return
@@ -96,7 +96,7 @@ class PowerLimitKnob:
     """The power limit (``nvidia-smi -pl``): readable, from the board's least to its default in whole watts.
 
     It bounds the power averaged over the driver's own control loop, not the peaks of single steps. Limits above the
-    default, up to the board's most, are a person's to set: they are never asked for here, and put back where found.
+    default, up to the board's most, are a person's to set: they are never set here, only restored.
     """
 
     kind = KnobKind.POWER
@@ -114,7 +114,7 @@ class PowerLimitKnob:
         return tuple(sorted({*(float(limit_w) for limit_w in whole_w), default_w}))
 
     def read(self, uuid: str) -> float | None:
-        """Return the limit that was asked for last; the one in force may be lower for reasons of the board."""
+        """Return the limit that was set last; the one in force may be lower for reasons of the board."""
         return float(self._library.ask("nvmlDeviceGetPowerManagementLimit", uuid)) / 1000.0
 
     def write(self, uuid: str, setting: float | None) -> None:
@@ -129,7 +129,7 @@ class FanKnob:
     """The speed of all fans of a board, as a share of their fastest; unset where the driver follows the heat.
 
     A fan that is set by hand no longer follows the heat (``nvml.h``, nvmlDeviceSetFanSpeed_v2), so unsetting it is what
-    matters most: None gives every fan back to the driver. Boards without fans of their own have no such knob.
+    matters most: None returns every fan to the driver. Boards without fans of their own have no such knob.
     """
 
     kind = KnobKind.FAN
@@ -146,14 +146,14 @@ class FanKnob:
         return tuple(percent / 100.0 for percent in range(slowest, fastest + 1))
 
     def read(self, uuid: str) -> float | None:
-        """Return the speed that all fans were set to, None where all follow the heat."""
+        """Return the speed that all fans were set to, None where the driver controls all."""
         speeds = {self._speed(uuid, fan) for fan in self._fans(uuid)}
         if len(speeds) > 1:
             raise ActionRefusedError(f"the fans of {uuid} are set to different speeds")
         return speeds.pop()
 
     def write(self, uuid: str, setting: float | None) -> None:
-        """Set every fan, None to let the driver follow the heat again; one fan that fails keeps no other.
+        """Set every fan, None to let the driver follow the heat again; one fan that fails does not stop the others.
 
         Fans that the driver already turns faster than that for the heat are left to it.
         """
@@ -178,7 +178,9 @@ class FanKnob:
             if self._speed(uuid, fan) is None:
                 turns = self._library.ask("nvmlDeviceGetFanSpeed_v2", uuid, fan)
                 if turns > percent:
-                    raise ActionRefusedError(f"the driver turns the fans of {uuid} at {turns} % already, for the heat")
+                    raise ActionRefusedError(
+                        f"the driver already runs the fans of {uuid} at {turns} % because of the temperature"
+                    )
 
     def _speed(self, uuid: str, fan: int) -> float | None:
         if self._library.ask("nvmlDeviceGetFanControlPolicy_v2", uuid, fan) == _FAN_AUTOMATIC:
@@ -200,8 +202,8 @@ def choose_knobs(library: NvmlLibrary, uuid: str) -> tuple[Knob, ...]:
     for choose in (_power_limit, _fan):
         try:
             knobs.append(choose(library, uuid))
-        except RailwatchError as err:  # what is wrong with a fan may not cost the clock
-            logger.info("a knob is left alone: %s", err, extra={"gpu": uuid})
+        except RailwatchError as err:  # a failing fan must not cost the clock
+            logger.info("knob is not used: %s", err, extra={"gpu": uuid})
     return tuple(knobs)
 
 
@@ -239,10 +241,10 @@ def _fan(library: NvmlLibrary, uuid: str) -> Knob:
 
 def _working(knob: Knob, uuid: str) -> Knob:
     """Return a knob that the GPU shows and that has a range."""
-    with contextlib.suppress(ActionRefusedError):  # somebody set it to something odd: it is there
+    with contextlib.suppress(ActionRefusedError):  # set to an unusual value by an operator: the knob exists
         knob.read(uuid)
     if not knob.supported(uuid):
-        raise NotSupportedError(f"{uuid} has no {knob.kind.words} that can be set")
+        raise NotSupportedError(f"{uuid} has no {knob.kind.label} that can be set")
     return knob
 
 

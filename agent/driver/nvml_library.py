@@ -1,4 +1,4 @@
-"""NVIDIA's management library behind railwatch's words: the only module that imports `pynvml`.
+"""Wrapper of NVIDIA's management library: the only module that imports `pynvml`.
 
 Return codes are those of ``nvmlReturn_t`` in ``nvml.h``. They are translated here, once, by what the caller must do.
 """
@@ -35,24 +35,24 @@ CLOCK_MEMORY = 2
 _UNINITIALIZED, _NOT_FOUND, _DRIVER_NOT_LOADED, _TIMEOUT = 1, 6, 9, 10
 NOT_LOADED_CODES = frozenset({_UNINITIALIZED, _DRIVER_NOT_LOADED})
 # Invalid argument, not supported, not found, function not found, vGPU ECC, version mismatch, deprecated, reset type:
-# this driver or board will give the same answer for ever.
+# this driver or board will never support the call.
 _NEVER_CODES = frozenset({2, 3, 6, 13, 22, 25, 26, 30})
-# Insufficient power, lost, reset required, GPU not found: the device is out until somebody mends it.
+# Insufficient power, lost, reset required, GPU not found: the device is out until it is repaired or reset.
 _LOST_CODES = frozenset({8, 15, 16, 28})
 _NO_PERMISSION, _FUNCTION_MISSING, _FREQUENCY_NOT_SUPPORTED = 4, 13, 24
-# Library missing, library and kernel module of different versions: nothing works until the installation is mended.
+# Library missing, library and kernel module of different versions: nothing works until the installation is repaired.
 _INSTALLATION_CODES = frozenset({12, 18})
 _XID_CRITICAL = 0x8
 _MAX_EVENTS_PER_WAIT = 64
-# Heuristic: what looking for a lost GPU may take of the time of those that are there, and how soon it is seen again.
+# Heuristic: the share of time that looking for a lost GPU may take from the others, and the longest pause.
 _LOOK_UPS = CostCap(share=0.01, longest_s=30.0)
 
 
 class Answer(StrEnum):
-    """What asking for one value came to."""
+    """Result of requesting one value."""
 
     WORKING = "working"
-    ELSEWHERE = "elsewhere"  # another signal tells the same, better
+    ELSEWHERE = "elsewhere"  # another signal has the same quantity, measured better
     NOT_SUPPORTED = "not_supported"
     FUNCTION_MISSING = "function_missing"
     NOT_PERMITTED = "not_permitted"
@@ -61,7 +61,7 @@ class Answer(StrEnum):
 
 
 def answer_of(code: int) -> Answer:
-    """Sort a return code by what it means for asking again."""
+    """Classify a return code by whether another call can succeed."""
     if code == 0:
         return Answer.WORKING
     if code == _FUNCTION_MISSING:
@@ -74,8 +74,8 @@ def answer_of(code: int) -> Answer:
 
 
 def error_of(code: int, what: str) -> RailwatchError:
-    """Return the error that a return code stands for; `what` says what was being done."""
-    message = f"{what}: NVML {code}: {_words(code)}"
+    """Return the error for a return code; `what` names the operation."""
+    message = f"{what}: NVML {code}: {_error_text(code)}"
     if code in _NEVER_CODES:
         return NotSupportedError(message)
     if code in _LOST_CODES:
@@ -91,7 +91,7 @@ def error_of(code: int, what: str) -> RailwatchError:
 
 @contextlib.contextmanager
 def nvml_errors(what: str) -> Iterator[None]:
-    """Raise in railwatch's words what the vendor's library raises inside."""
+    """Translate the errors that the vendor's library raises inside."""
     try:
         yield
     except pynvml.NVMLError as err:
@@ -99,7 +99,7 @@ def nvml_errors(what: str) -> Iterator[None]:
 
 
 class NvmlLibrary:
-    """The loaded library: who is there, their handles, and calls with their costs.
+    """The loaded library: its GPUs, their handles, and calls with their costs.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class NvmlLibrary:
             with nvml_errors("load NVML"):
                 pynvml.nvmlInit()
         except NotPermittedError as err:
-            raise EnvironmentLacksError(f"{err}; expected a user who may open /dev/nvidia*") from err
+            raise EnvironmentLacksError(f"{err}; expected a user with access to /dev/nvidia*") from err
         except RailwatchError as err:
             raise EnvironmentLacksError(f"{err}; is the NVIDIA driver installed and loaded?") from err
         with nvml_errors("read the driver version"):
@@ -128,14 +128,14 @@ class NvmlLibrary:
         self._open = True
 
     def close(self) -> None:
-        """Let the driver go; closing twice is harmless."""
+        """Shut the library down; closing twice is harmless."""
         if self._open:
             self._open = False
             with contextlib.suppress(pynvml.NVMLError):
                 pynvml.nvmlShutdown()
 
     def function(self, name: str) -> Callable[..., int] | None:
-        """Return C function of that name, None where this driver has none. It returns the code and raises nothing."""
+        """Return the C function of that name, which returns a code; None where this driver has none."""
         try:
             found: Callable[..., int] = getattr(pynvml.nvmlLib, name)
         except AttributeError:
@@ -154,10 +154,10 @@ class NvmlLibrary:
         return self.find(uuid) if known is None else known
 
     def is_back(self, uuid: str) -> bool:
-        """Look a GPU up anew as `find` does; False while that fails, for whatever reason.
+        """Look a GPU up again as `find` does; return False while that fails, for any reason.
 
-        A look-up may initialise the GPU (``nvml.h``, nvmlDeviceGetHandleByUUID), which a dying one lets take seconds
-        in which its siblings are not read. So one that failed rests as long as its cost demands.
+        A look-up may initialise the GPU (``nvml.h``, nvmlDeviceGetHandleByUUID), which takes seconds on a failing
+        one, and its siblings are not read meanwhile. So a failed look-up is not repeated before its cost allows it.
         """
         began_s = self.clock.monotonic_s()
         if began_s < self._look_again_s.get(uuid, 0.0):
@@ -171,7 +171,7 @@ class NvmlLibrary:
         return True
 
     def find(self, uuid: str) -> Any:
-        """Look a GPU up anew, after it was lost or the driver was reloaded.
+        """Look a GPU up again, after it was lost or the driver was reloaded.
 
         Raises
         ------
@@ -196,12 +196,12 @@ class NvmlLibrary:
             self.costs.of(name).add(self.clock.monotonic_s() - started_s)
 
     def new_event_set(self) -> Any:
-        """Make an event set that hears nobody yet."""
+        """Create an event set without any subscription."""
         with nvml_errors("make an event set"):
             return pynvml.nvmlEventSetCreate()
 
-    def hear_xids(self, events: Any, uuid: str) -> None:
-        """Have an event set hear the Xids of a GPU.
+    def subscribe_xids(self, events: Any, uuid: str) -> None:
+        """Subscribe an event set to the Xids of a GPU.
 
         Raises
         ------
@@ -213,12 +213,12 @@ class NvmlLibrary:
         self.ask("nvmlDeviceRegisterEvents", uuid, _XID_CRITICAL, events)
 
     def free_event_set(self, events: Any) -> None:
-        """Give an event set back; a driver that is gone has none to take."""
+        """Free an event set; a driver that is gone has freed it already."""
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlEventSetFree(events)
 
     def wait_events(self, events: Any, timeout_s: float) -> list[tuple[str | None, int]]:
-        """Wait for Xids: ``(uuid, code)``, the UUID None where the driver could not say whose. Empty on time-out.
+        """Wait for Xids: ``(uuid, code)``, the UUID None where the driver cannot identify the GPU. Empty on time-out.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class NvmlLibrary:
                     data = pynvml.nvmlEventSetWait_v2(events, remaining_ms)
             except RailwatchError as err:
                 timed_out = isinstance(err.__cause__, pynvml.NVMLError) and err.__cause__.value == _TIMEOUT
-                if timed_out or found:  # what came first is told; after anything but a time-out the next wait raises
+                if timed_out or found:  # return what came first; after any other error the next wait raises
                     break
                 raise
             if data.eventType & _XID_CRITICAL:
@@ -250,7 +250,7 @@ class NvmlLibrary:
         return uuid
 
     def _owner_by_address(self, device: Any) -> str | None:
-        """Recognise a GPU by its handle: lost, it does not tell its UUID, but the pointer is still what it was."""
+        """Return the UUID of a GPU by its handle: a lost one does not report its UUID, but its pointer is unchanged."""
         wanted = _pointer(device)
         return next((uuid for uuid, handle in self._handles.items() if _pointer(handle) == wanted), None)
 
@@ -274,11 +274,11 @@ class NvmlLibrary:
             try:
                 found.append(self._identify(index))
             except NotPermittedError as err:  # the count holds those of others too (nvml.h, nvmlDeviceGetCount_v2)
-                logger.info("a GPU is not for this user: %s", err, extra={"gpu_index": index})
+                logger.info("GPU is not accessible to this user: %s", err, extra={"gpu_index": index})
             except RailwatchError as err:
-                # Every process that opens the driver finds the same: who asks for the list tells of it, once.
+                # Every process that opens the driver finds the same: the reader of the list reports it, once.
                 self.lost_at_open.append(str(err))
-                logger.info("a GPU that the driver counts does not answer: %s", err, extra={"gpu_index": index})
+                logger.info("GPU that the driver counts does not answer: %s", err, extra={"gpu_index": index})
         return tuple(found)
 
     def _identify(self, index: int) -> GpuIdentity:
@@ -316,5 +316,5 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _words(code: int) -> str:
+def _error_text(code: int) -> str:
     return str(pynvml.NVMLError(code))

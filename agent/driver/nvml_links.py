@@ -1,4 +1,4 @@
-"""State, errors and traffic of every NVLink, in one batched call a GPU.
+"""State, errors and traffic of every NVLink, in one batched call per GPU.
 
 Hopper and newer take the link as the scope of one field id; older parts have an id for each link, and the oldest way
 is a function a counter. Ids are those of ``NVML_FI_DEV_NVLINK_*`` in ``nvml.h``.
@@ -21,7 +21,7 @@ from telemetry.signals import Source, signals_of
 # nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits.
 _REPLAY, _RECOVERY, _CRC_FLIT = 0, 1, 2
 _KIB, _MEGA = 1024.0, 1e6
-# NVML_NVLINK_MAX_LINKS, where the driver does not tell how many there are.
+# NVML_NVLINK_MAX_LINKS, where the driver does not report the number.
 _MOST_LINKS = 18
 # nvmlIntNvLinkDeviceType_t: the other end is unknown, so the link leads nowhere.
 _LEADS_NOWHERE = 255
@@ -89,8 +89,8 @@ def link_wants(link: int) -> tuple[Want, ...]:
         want: list[FieldSource] = [field(quantity.scoped, name, quantity.factor, scope=link)]
         if link < len(quantity.by_link):
             want.append(field(quantity.by_link[link], name, quantity.factor))
-        asked = () if counter is None else (one("nvmlDeviceGetNvLinkErrorCounter", name, link, counter, word="Q"),)
-        wants.append((*want, *asked))
+        requested = () if counter is None else (one("nvmlDeviceGetNvLinkErrorCounter", name, link, counter, ctype="Q"),)
+        wants.append((*want, *requested))
     return tuple(wants)
 
 
@@ -114,7 +114,7 @@ class NvLinkReader:
         The links, in the order of the rows; empty where GPUs have none or none is connected.
     """
 
-    def __init__(self, library: NvmlLibrary, *, told_lost: dict[str, object] | None = None) -> None:
+    def __init__(self, library: NvmlLibrary, *, known_lost: dict[str, object] | None = None) -> None:
         counts = [_count(library, gpu.uuid) for gpu in library.gpus]
         found: list[LinkIdentity] = []
         rows: list[tuple[int, int]] = []
@@ -128,7 +128,7 @@ class NvLinkReader:
         most = max(counts, default=0) if connected else 0
         columns = tuple(column_of(link, signal) for link in range(most) for signal in SIGNALS)
         wants = tuple(want for link in range(most) for want in link_wants(link))
-        self._reader = SignalReader(library, wants, columns, told_lost=told_lost)
+        self._reader = SignalReader(library, wants, columns, known_lost=known_lost)
         self._cells = np.full((len(library.gpus), len(columns)), np.nan)
         self._gpu_rows = np.array([row for row, _ in rows], dtype=np.intp)
         self._link_rows = np.array([link for _, link in rows], dtype=np.intp)
@@ -136,7 +136,7 @@ class NvLinkReader:
 
     @property
     def routes(self) -> dict[tuple[str, str], Route]:
-        """By UUID and column, how each is read."""
+        """The route of each column, by UUID and column."""
         return self._reader.routes
 
     def read(self, values: FloatArray) -> None:
@@ -154,7 +154,7 @@ class NvLinkReader:
 
 
 def _count(library: NvmlLibrary, uuid: str) -> int:
-    """Return how many links a GPU has; 0 where it cannot say."""
+    """Return how many links a GPU has; 0 where it does not report them."""
     try:
         answer = library.ask("nvmlDeviceGetFieldValues", uuid, [fields.NVLINK_LINK_COUNT])[0]
         if answer.nvmlReturn == 0:
@@ -172,7 +172,7 @@ def _count(library: NvmlLibrary, uuid: str) -> int:
 
 
 def _peer(library: NvmlLibrary, uuid: str, link: int) -> str | None:
-    """Return the PCI address of the other end; None where the link leads nowhere, ``unknown`` where nobody can say."""
+    """Return the PCI address of the other end; None where the link leads nowhere, ``unknown`` without a report."""
     try:
         if library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", uuid, link) == _LEADS_NOWHERE:
             return None

@@ -1,7 +1,7 @@
-"""Who uses each GPU, from the driver's process lists.
+"""Processes on each GPU, from the driver's process lists.
 
-The lists are dear (4.5 ms each were seen on an RTX 4090, github.com/flightlessmango/MangoHud issue 2104), so each is
-asked only as often as its cost allows; between two calls the last answer stands.
+The lists are slow (4.5 ms each were seen on an RTX 4090, github.com/flightlessmango/MangoHud issue 2104), so each is
+read only as often as its cost allows; between two calls the last answer is used.
 """
 
 import logging
@@ -24,7 +24,7 @@ _VERSIONS = ("_v3", "_v2")
 
 @dataclass(slots=True, kw_only=True)
 class _List:
-    """One list of one GPU: what it said last, when it may be asked again, and the version that answers."""
+    """One list of one GPU: its last content, when it may be read again, and the version of the call that works."""
 
     version: str | None = None
     processes: tuple[GpuProcess, ...] = ()
@@ -69,7 +69,7 @@ class NvmlProcesses:
         kept.due_s = started_s + pause_s
         if self._cap.slows(took_s) and not kept.slowed:
             kept.slowed = True
-            logger.info("the %s list of %s takes %.1f ms: asked every %.0f s", use, uuid, took_s * 1000.0, pause_s)
+            logger.info("the %s list of %s takes %.1f ms; reading it every %.0f s", use, uuid, took_s * 1000.0, pause_s)
 
     def _ask(self, kept: _List, uuid: str, use: ProcessUse) -> tuple[GpuProcess, ...]:
         versions = _VERSIONS if kept.version is None else (kept.version,)

@@ -15,17 +15,17 @@ from agent.driver.call_costs import CallCost
 from agent.driver.nvml_fields import FieldBuffer
 from agent.driver.nvml_signals import Pointers, ScalarSource
 
-_WORDS = {"B": ctypes.c_uint8, "I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}
+_CTYPES = {"B": ctypes.c_uint8, "I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}
 _CELL_BYTES = 8
 
-# View of the memory, number of the word in it, column of the row, factor.
+# View of the memory, index of the number in it, column of the row, factor.
 Output = tuple["memoryview[int]", int, int, float]
 
 
-class Room:
-    """The memory that the queries of all GPUs fill, so much for each.
+class CallMemory:
+    """The memory that the queries of all GPUs fill, an equal part for each.
 
-    It stays where it is for life: a driver call that hangs may still write into it.
+    It never moves: a driver call that hangs may still write into it.
     """
 
     def __init__(self, gpus: int, sources: Sequence[ScalarSource]) -> None:
@@ -36,7 +36,7 @@ class Room:
         self._used_bytes = [0] * gpus
 
     def clear(self, row: int) -> None:
-        """Begin anew for one GPU, none of whose calls runs."""
+        """Release the memory of one GPU, none of whose calls runs."""
         self._used_bytes[row] = 0
 
     def bind(
@@ -45,19 +45,19 @@ class Room:
         """Return the arguments of a call and where its outputs will lie."""
         at_bytes = row * self._bytes_each + self._used_bytes[row]
         self._used_bytes[row] += _size_bytes(source)
-        width = ctypes.sizeof(_WORDS[source.word])
-        words = (_WORDS[source.word] * len(source.preset)).from_buffer(self._memory, at_bytes)
-        words[:] = list(source.preset)
-        pointers = len(words) if source.pointers is Pointers.EACH else 1
-        room = tuple(ctypes.byref(words, number * width) for number in range(pointers))
-        view, first = self._views[source.word], at_bytes // width
-        outputs = tuple((view, first + word, column[signal], factor) for word, signal, factor in source.outputs)
+        width = ctypes.sizeof(_CTYPES[source.ctype])
+        numbers = (_CTYPES[source.ctype] * len(source.preset)).from_buffer(self._memory, at_bytes)
+        numbers[:] = list(source.preset)
+        pointers = len(numbers) if source.pointers is Pointers.EACH else 1
+        room = tuple(ctypes.byref(numbers, number * width) for number in range(pointers))
+        view, first = self._views[source.ctype], at_bytes // width
+        outputs = tuple((view, first + index, column[signal], factor) for index, signal, factor in source.outputs)
         return (handle, *source.arguments, *room), outputs
 
 
 def _size_bytes(source: ScalarSource) -> int:
     """Return the room that a source takes, rounded up so that the next one is aligned."""
-    return -(-ctypes.sizeof(_WORDS[source.word]) * len(source.preset) // _CELL_BYTES) * _CELL_BYTES
+    return -(-ctypes.sizeof(_CTYPES[source.ctype]) * len(source.preset) // _CELL_BYTES) * _CELL_BYTES
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Query:
     due_s: float = 0.0
 
     def ask(self, now: Callable[[], float], *, times: int = 1) -> float:
-        """Make the call, counted as so many; its code is kept. Gives the time at which it ended."""
+        """Make the call, counted as `times` calls; keep its code and return the time at which it ended."""
         before_s = now()
         self.code = self.call(*self.arguments)
         after_s = now()
@@ -85,7 +85,7 @@ class Query:
 
 
 class SteadyCalls:
-    """What is asked of one GPU at nearly every tick, in one flat row; it says only whether all went well.
+    """The calls of one GPU at nearly every tick, in one flat row; the result is only whether all succeeded.
 
     Calls that are made at each tick are not timed: the reader does that in another tick, for all GPUs.
     """
@@ -114,8 +114,8 @@ class SteadyCalls:
                 return False
         if now_s >= self._due_s and not self._ask_seldom(now, now_s):
             return False
-        for words, word, column, factor in self._outputs:
-            cells[start + column] = words[word] * factor
+        for numbers, index, column, factor in self._outputs:
+            cells[start + column] = numbers[index] * factor
         return self._buffer.fill(cells, start, self._field_outputs)
 
     def _ask_seldom(self, now: Callable[[], float], now_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""Which NVML call gives which of the signals that seldom change or cost much: limits, modes, fans, PCIe traffic."""
+"""NVML calls of the signals that seldom change or take long: limits, modes, fans, PCIe traffic."""
 
 from agent.driver import nvml_fields as fields
 from agent.driver.nvml_signals import FieldSource, Pointers, ScalarSource, Want, field, one
@@ -7,7 +7,7 @@ _CLOCK_GRAPHICS, _CLOCK_MEM = 0, 2
 _THRESHOLD_MEMORY_MAX, _THRESHOLD_GPU_MAX = 2, 3
 _PCIE_TX, _PCIE_RX = 0, 1
 _MILLI, _PERCENT, _KIB = 1e-3, 1e-2, 1024.0
-# nvmlFanSpeedInfo_v1_t is version, fan, speed in rpm: 12 bytes; a version word is size | version << 24.
+# nvmlFanSpeedInfo_v1_t is version, fan, speed in rpm: 12 bytes; a version field is size | version << 24.
 _FAN_SPEED_V1 = 12 | 1 << 24
 # nvmlGpuFabricInfo_v2_t in bytes: version, 16 of the cluster, status, clique, then state at 28 and health mask at 32.
 _FABRIC_V2 = 36 | 2 << 24
@@ -66,13 +66,13 @@ RARE: tuple[Want, ...] = (
     (
         ScalarSource(
             function="nvmlDeviceGetGpuFabricInfoV",
-            word="B",
+            ctype="B",
             preset=_FABRIC_V2_PRESET,
             outputs=((28, "fabric_state", 1.0), (32, "fabric_health", 1.0)),
         ),
         ScalarSource(
             function="nvmlDeviceGetGpuFabricInfo",
-            word="B",
+            ctype="B",
             preset=_FABRIC_V1_PRESET,
             outputs=((24, "fabric_state", 1.0),),
         ),

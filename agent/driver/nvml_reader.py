@@ -1,7 +1,7 @@
 """Reads one rate class of signals from every GPU into an array, without allocating and without exceptions.
 
-For each GPU a plan is made: which call answers which column. What a GPU does not support is asked again with the next
-plan, minutes later; a GPU that is lost costs nothing until it is looked for anew, once a second.
+For each GPU a plan is made: which call answers which column. What a GPU does not support is tried again with the next
+plan, minutes later; a GPU that is lost costs nothing until it is looked for again, once a second.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from typing import Any
 from agent.driver.cost_cap import CostCap
 from agent.driver.nvml_fields import FieldBuffer
 from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
-from agent.driver.nvml_query import Query, Room, SteadyCalls
+from agent.driver.nvml_query import CallMemory, Query, SteadyCalls
 from agent.driver.nvml_signals import NO_CALL, FieldSource, ScalarSource, Source, Want
 from telemetry.cells import Cells
 from telemetry.frames import FloatArray
@@ -32,9 +32,9 @@ _NOT_SUPPORTED, _FUNCTION_MISSING = 3, 13  # nvmlReturn_t, nvml.h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How one signal of one GPU is read, or why it is not.
+    """The call that reads one signal of one GPU, or the reason why none does.
 
-    `every_s` is set where the call costs so much that it is asked less often than the rest.
+    `every_s` is set where the call takes so long that it is made less often than the rest.
     """
 
     signal: str
@@ -50,7 +50,7 @@ class _Gpu:
 
     row: int
     uuid: str
-    room: Room
+    room: CallMemory
     lost: bool = True
     look_again_s: float = 0.0
     plan_again_s: float = 0.0
@@ -68,17 +68,17 @@ class SignalReader:
     Attributes
     ----------
     routes
-        By UUID and signal, how each is read; for doctor.
+        The route of each signal, by UUID and signal; for doctor.
 
     Parameters
     ----------
     told_lost
-        UUIDs whose loss is in the log; shared by the readers of one driver, so that a loss is told once.
+        UUIDs whose loss was logged; shared by the readers of one driver, so that a loss is logged once.
     cap
         What one call may cost; between two calls its value is held. None where all calls are cheap.
     timed_every
-        Of so many reads one has its calls timed, and they stand for those of the others: two readings of the clock
-        beside each call take a thread that has just woken as long as the call.
+        One of this many reads has its calls timed, and they count for those of the others: two readings of the clock
+        around each call take a thread that has just woken as long as the call.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class SignalReader:
         wants: tuple[Want, ...],
         signals: tuple[str, ...],
         *,
-        told_lost: dict[str, object] | None = None,
+        known_lost: dict[str, object] | None = None,
         cap: CostCap | None = None,
         timed_every: int = 1,
     ) -> None:
         self._cap = cap
         self._timed_every = timed_every
-        self._told_lost = {} if told_lost is None else told_lost
+        self._known_lost = {} if known_lost is None else known_lost
         self._library = library
         self._wants = wants
         self._column = {name: column for column, name in enumerate(signals)}
@@ -148,7 +148,7 @@ class SignalReader:
             raise error_of(unloaded, "read the GPUs")
 
     def _times(self) -> int:
-        """Return for how many reads the calls of this one stand, which is timed; 0 where it is not."""
+        """Return how many reads this one is timed for; 0 where it is not timed."""
         self._reads += 1
         if self._reads < self._timed_every:
             return 0
@@ -156,10 +156,10 @@ class SignalReader:
         return self._timed_every
 
     def _fresh(self) -> "tuple[tuple[_Gpu, ...], array[float]]":
-        """Return the GPUs, planned, and cells, with buffers that nobody else has."""
+        """Return the GPUs, planned, and cells, with buffers of their own."""
         found = self._library.gpus
         scalars = [source for want in self._wants for source in want if isinstance(source, ScalarSource)]
-        room = Room(len(found), scalars)
+        room = CallMemory(len(found), scalars)
         gpus = tuple(
             _Gpu(row=row, uuid=gpu.uuid, room=room, buffer=FieldBuffer(self._n_fields)) for row, gpu in enumerate(found)
         )
@@ -168,11 +168,11 @@ class SignalReader:
         return gpus, array("d", self._nothing)
 
     def _read_gpu(self, gpu: _Gpu, cells: "array[float]", start: int, *, times: int) -> int:
-        """Make one GPU's calls, timed, into the cells from `start` on; a code other than 0 means that it is lost.
+        """Make one GPU's calls, timed, into the cells from `start` on; a code other than 0 means that the GPU is lost.
 
-        `times` is for how many reads the calls stand, but for those that are timed whenever they are made.
+        `times` is how many reads the calls are timed for, except those that are timed whenever they are made.
         """
-        worst = self._ask_fields(gpu, cells, start, times=times)
+        worst = self._read_field_batch(gpu, cells, start, times=times)
         if _is_lost(worst):
             return worst
         after_s = self._now()
@@ -183,8 +183,8 @@ class SignalReader:
                     self._pace(gpu, query, after_s, took_s=after_s - before_s)
             worst = query.code or worst
             if query.code == 0:
-                for words, word, column, factor in query.outputs:
-                    cells[start + column] = words[word] * factor
+                for numbers, index, column, factor in query.outputs:
+                    cells[start + column] = numbers[index] * factor
             elif _is_lost(query.code):
                 return query.code
             else:
@@ -195,8 +195,8 @@ class SignalReader:
             self._lay_out(gpu)
         return 0
 
-    def _ask_fields(self, gpu: _Gpu, cells: "array[float]", start: int, *, times: int) -> int:
-        """Make the batched call of one GPU; give the code of the worst failure, 0 where there was none."""
+    def _read_field_batch(self, gpu: _Gpu, cells: "array[float]", start: int, *, times: int) -> int:
+        """Make the batched call of one GPU; return the code of the worst failure, 0 where there was none."""
         if not gpu.field_arguments:
             return 0
         before_s = self._now()
@@ -211,7 +211,7 @@ class SignalReader:
         return lost or max(codes)
 
     def _pace(self, gpu: _Gpu, query: Query, now_s: float, *, took_s: float) -> None:
-        """Leave a call alone for as long as its cost demands, also one that fails; say so once where that is long."""
+        """Pause a call for as long as its cost demands, also one that fails; log it once where that is long."""
         if self._cap is None:
             return
         pause_s = self._cap.pause_s(took_s)
@@ -219,21 +219,23 @@ class SignalReader:
         known = {signal: self.routes[gpu.uuid, signal] for _, signal, _ in query.source.outputs}
         if any(route.every_s for route in known.values()) or not self._cap.slows(took_s):
             return
-        logger.info("%s of %s takes %.1f ms: asked every %.0f s", query.source.name, gpu.uuid, took_s * 1000.0, pause_s)
+        logger.info(
+            "%s of %s takes %.1f ms; calling it every %.0f s", query.source.name, gpu.uuid, took_s * 1000.0, pause_s
+        )
         for signal, route in known.items():
             self.routes[gpu.uuid, signal] = replace(route, every_s=pause_s)
 
     def _query_failed(self, gpu: _Gpu, query: Query, code: int) -> None:
-        """Stop asking what will never be answered; what may work next time is asked again."""
+        """Stop a call that will never succeed; one that may succeed next time is made again."""
         answer = answer_of(code)
         if answer is not Answer.FAILED:
             gpu.queries = tuple(other for other in gpu.queries if other is not query)
             self._lay_out(gpu)
-            logger.info("%s is no longer asked of %s: %s", query.source.name, gpu.uuid, answer)
+            logger.info("%s is no longer called for %s: %s", query.source.name, gpu.uuid, answer)
         self._note(gpu, query.source, answer, code)
 
     def _fields_failed(self, gpu: _Gpu, codes: list[int]) -> None:
-        """Stop asking for fields that will never be answered; `codes` go with the GPU's fields one to one."""
+        """Stop requesting fields that will never have a value; `codes` go with the GPU's fields one to one."""
         for source, code in zip(gpu.fields, codes, strict=True):
             answer = answer_of(code)
             if self.routes[gpu.uuid, source.signal].answer is not answer:
@@ -247,7 +249,7 @@ class SignalReader:
     def _lose(self, gpu: _Gpu, code: int) -> None:
         gpu.lost = True
         gpu.look_again_s = self._now() + _LOOK_AGAIN_AFTER_S
-        if self._told_lost.setdefault(gpu.uuid, self) is self:  # one step even with two threads
+        if self._known_lost.setdefault(gpu.uuid, self) is self:  # one step even with two threads
             logger.warning("%s does not answer any more (NVML code %d)", gpu.uuid, code)
 
     def _found_again(self, gpu: _Gpu) -> bool:
@@ -259,12 +261,12 @@ class SignalReader:
         if not self._library.is_back(gpu.uuid):
             return False
         self._plan(gpu)
-        if not gpu.lost and self._told_lost.pop(gpu.uuid, None) is not None:
+        if not gpu.lost and self._known_lost.pop(gpu.uuid, None) is not None:
             logger.info("%s answers again", gpu.uuid)
         return not gpu.lost
 
     def _plan(self, gpu: _Gpu) -> int:
-        """Try every source once and keep the first that answers for each want; a code that is not 0 says lost."""
+        """Try every source once and keep the first that works for each want; return a code where a GPU is lost."""
         handle = self._library.handle(gpu.uuid)
         gpu.room.clear(gpu.row)
         gpu.plan_again_s = self._now() + PLAN_EVERY_S
@@ -275,7 +277,7 @@ class SignalReader:
         for want in self._wants:
             for source in want:
                 if isinstance(source, FieldSource):
-                    query, code = None, codes[source.asked]
+                    query, code = None, codes[source.requested]
                 else:
                     query = self._bind(gpu, source, handle)
                     code = _FUNCTION_MISSING if query is None else self._try(gpu, query)
@@ -292,7 +294,7 @@ class SignalReader:
                     break
         gpu.lost, gpu.queries, gpu.fields = bool(lost), tuple(queries), tuple(chosen_fields)
         self._lay_out(gpu)
-        for signal in self._column.keys() - NO_CALL:  # what no call of this driver gives
+        for signal in self._column.keys() - NO_CALL:  # what no call of this driver returns
             nowhere = Route(signal=signal, source="none", answer=Answer.NOT_SUPPORTED, code=_NOT_SUPPORTED)
             self.routes.setdefault((gpu.uuid, signal), nowhere)
         return lost
@@ -308,8 +310,8 @@ class SignalReader:
         return code
 
     def _try_fields(self, handle: Any) -> dict[tuple[int, int], int]:
-        """Ask for every field that any want names; give the return code of each."""
-        wanted = tuple(source.asked for want in self._wants for source in want if isinstance(source, FieldSource))
+        """Request every field that any want names; return the code of each."""
+        wanted = tuple(source.requested for want in self._wants for source in want if isinstance(source, FieldSource))
         if self._read_fields is None:
             return dict.fromkeys(wanted, _FUNCTION_MISSING)
         if not wanted:
@@ -319,7 +321,7 @@ class SignalReader:
         code = self._read_fields(handle, len(wanted), buffer.address)
         if code:
             return dict.fromkeys(wanted, code)
-        return {asked: answer[0] for asked, answer in zip(wanted, buffer.answers(), strict=True)}
+        return {requested: answer[0] for requested, answer in zip(wanted, buffer.answers(), strict=True)}
 
     def _bind(self, gpu: _Gpu, source: ScalarSource, handle: Any) -> Query | None:
         call = self._library.function(source.function)
@@ -337,11 +339,11 @@ class SignalReader:
 
     def _lay_out(self, gpu: _Gpu) -> None:
         """Prepare the calls of one GPU after its plan changed."""
-        gpu.buffer.lay_out(tuple(field.asked for field in gpu.fields))
+        gpu.buffer.lay_out(tuple(field.requested for field in gpu.fields))
         gpu.field_outputs = tuple((self._column[field.signal], field.factor) for field in gpu.fields)
-        asked = (self._library.handle(gpu.uuid), len(gpu.fields), gpu.buffer.address)
-        gpu.field_arguments = asked if gpu.fields else ()
-        fields = (self._read_fields, asked) if gpu.fields and self._read_fields is not None else None
+        requested = (self._library.handle(gpu.uuid), len(gpu.fields), gpu.buffer.address)
+        gpu.field_arguments = requested if gpu.fields else ()
+        fields = (self._read_fields, requested) if gpu.fields and self._read_fields is not None else None
         steady = SteadyCalls(fields, gpu.field_outputs, gpu.buffer, gpu.queries)
         gpu.steady = steady if self._timed_every > 1 else None
 

@@ -1,6 +1,6 @@
 """The driver's own buffers of recent samples: what each sensor showed, with the driver's time stamps.
 
-``nvmlDeviceGetSamples`` gives everything newer than a stamp; asked without a buffer it tells how much it keeps. "Not
+``nvmlDeviceGetSamples`` returns everything newer than a stamp; called without a buffer it returns its depth. "Not
 found" means that nothing is newer. Types and ``nvmlSample_t`` are those of NVIDIA's public header ``nvml.h``.
 """
 
@@ -112,7 +112,7 @@ class NvmlSamples:
         return self._library.gpus
 
     def read(self) -> tuple[SampleRun, ...]:
-        """Return what came since the last call, oldest first; a lost GPU gives nothing. One call a buffer."""
+        """Return what came since the last call, oldest first; a lost GPU has none. One call per buffer."""
         thread_id = threading.get_ident()
         if self._thread_id not in (None, thread_id):
             self._renew()  # the thread before may be stuck in a call that still writes into its buffers
@@ -158,7 +158,7 @@ class NvmlSamples:
         )
 
     def _ask(self, buffer: _Buffer, memory: Any, room: int) -> tuple[int, int]:
-        """Make the call; gives the code and how many samples there are."""
+        """Make the call; return its code and the number of samples."""
         if self._call is None:
             return 13, 0
         try:

@@ -1,6 +1,6 @@
-"""Which NVML call gives which signal: the catalogue's columns against the functions and field ids of ``nvml.h``.
+"""NVML call of each signal: the catalogue's columns and the functions and field ids of ``nvml.h``.
 
-Each want lists its sources best first; the first that a GPU answers is the one that is asked from then on.
+Each want lists its sources best first; the first that works on a GPU is used from then on.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ _THRESHOLD_SHUTDOWN, _THRESHOLD_SLOWDOWN = 0, 1
 _POLICY_POWER, _POLICY_THERMAL, _POLICY_SYNC_BOOST, _POLICY_BOARD_LIMIT = 0, 1, 2, 3
 _POLICY_LOW_UTILISATION, _POLICY_RELIABILITY, _POLICY_BELOW_BASE = 4, 5, 11
 _ECC_CORRECTED, _ECC_UNCORRECTED, _ECC_VOLATILE, _ECC_AGGREGATE = 0, 1, 0, 1
-# nvmlTemperature_v1_t is version, sensor, temperature: 12 bytes; a version word is size | version << 24.
+# nvmlTemperature_v1_t is version, sensor, temperature: 12 bytes; a version field is size | version << 24.
 _TEMPERATURE_V1 = 12 | 1 << 24
 # nvmlMarginTemperature_v1_t: version, margin.
 _MARGIN_V1 = 8 | 1 << 24
@@ -26,7 +26,7 @@ _UTILISATION_S = 1.0 / 12.0
 
 
 class Pointers(StrEnum):
-    """How a function takes the words that it fills."""
+    """Form in which a function takes its output numbers."""
 
     ONE = "one"
     EACH = "each"
@@ -34,27 +34,27 @@ class Pointers(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarSource:
-    """One function that fills a few machine words.
+    """One function that fills a few numbers.
 
     Parameters
     ----------
     function
-        Its name in the library, called as ``function(handle, *arguments, words)``.
-    word
-        ctypes code of one output word: ``B`` a byte, ``I`` unsigned 32 bit, ``i`` signed 32 bit, ``Q`` unsigned 64 bit.
+        Its name in the library, called as ``function(handle, *arguments, numbers)``.
+    ctype
+        ctypes code of one output number: ``B`` a byte, ``I`` and ``i`` 32 bit without and with sign, ``Q`` 64 bit.
     preset
-        What the words hold before the call; also how many there are.
+        The numbers before the call; also how many there are.
     pointers
-        Whether the function takes one pointer to all words, as to a structure, or one pointer for each.
+        One pointer to all numbers, as to a structure, or one pointer for each.
     every_s
-        Reads that come sooner after the last one give what that one gave: for what the driver renews less often.
+        A read sooner after the last one repeats its values: for what the driver updates less often.
     outputs
-        ``(word, signal, factor)`` of what is read from them.
+        ``(index, signal, factor)`` of what is read from them.
     """
 
     function: str
     arguments: tuple[int, ...] = ()
-    word: str = "I"
+    ctype: str = "I"
     preset: tuple[int, ...] = (0,)
     pointers: Pointers = Pointers.ONE
     every_s: float = 0.0
@@ -62,16 +62,16 @@ class ScalarSource:
 
     @property
     def name(self) -> str:
-        """What doctor and the cost table call it."""
+        """Name in doctor and in the table of costs."""
         return self.function + (f"({', '.join(map(str, self.arguments))})" if self.arguments else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSource:
-    """One field id, asked for in the batched call together with all others.
+    """One field id, requested in the batched call together with all others.
 
-    `scope` is the part of the board or the link that is meant. `elsewhere` says that another group reads the quantity
-    through this field, better: where the GPU answers it, the want is met and nothing is asked here.
+    `scope` is the part of the board or the link that is meant. `elsewhere` means that another group reads the
+    quantity through this field, better: where the GPU supports it, the want is met and nothing is requested here.
     """
 
     field_id: int
@@ -81,13 +81,13 @@ class FieldSource:
     elsewhere: bool = False
 
     @property
-    def asked(self) -> tuple[int, int]:
-        """What stands in the entry of the batched call."""
+    def requested(self) -> tuple[int, int]:
+        """The entry of the batched call: field id and scope."""
         return self.field_id, self.scope
 
     @property
     def name(self) -> str:
-        """What doctor and the cost table call it."""
+        """Name in doctor and in the table of costs."""
         return f"field {self.field_id}" + (f" scope {self.scope}" if self.scope else "")
 
     @property
@@ -100,9 +100,9 @@ Source = ScalarSource | FieldSource
 Want = tuple[Source, ...]
 
 
-def one(function: str, signal: str, *arguments: int, factor: float = 1.0, word: str = "I") -> ScalarSource:
-    """Return a function that fills one word."""
-    return ScalarSource(function=function, arguments=arguments, word=word, outputs=((0, signal, factor),))
+def one(function: str, signal: str, *arguments: int, factor: float = 1.0, ctype: str = "I") -> ScalarSource:
+    """Return a function that fills one number."""
+    return ScalarSource(function=function, arguments=arguments, ctype=ctype, outputs=((0, signal, factor),))
 
 
 def field(field_id: int, signal: str, factor: float = 1.0, *, scope: int = 0) -> FieldSource:
@@ -110,7 +110,7 @@ def field(field_id: int, signal: str, factor: float = 1.0, *, scope: int = 0) ->
     return FieldSource(field_id=field_id, signal=signal, factor=factor, scope=scope)
 
 
-# Columns that the driver is never asked for: the sampler tells them, from when the others changed.
+# Columns without a driver call: the sampler computes them from when the others changed.
 NO_CALL = frozenset({"power_age_s"})
 
 FAST: tuple[Want, ...] = (
@@ -130,8 +130,8 @@ FAST: tuple[Want, ...] = (
         ),
     ),
     (
-        one("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", word="Q"),
-        one("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons", word="Q"),
+        one("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", ctype="Q"),
+        one("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons", ctype="Q"),
     ),
 )
 
@@ -154,7 +154,7 @@ def _violation(policy: int, signal: str) -> ScalarSource:
     return ScalarSource(
         function="nvmlDeviceGetViolationStatus",
         arguments=(policy,),
-        word="Q",
+        ctype="Q",
         preset=(0, 0),
         outputs=((1, signal, _NANO),),
     )
@@ -163,12 +163,12 @@ def _violation(policy: int, signal: str) -> ScalarSource:
 _SLOW: tuple[Want, ...] = (
     (
         field(fields.TOTAL_ENERGY_MJ, "energy_j", _MILLI),
-        one("nvmlDeviceGetTotalEnergyConsumption", "energy_j", factor=_MILLI, word="Q"),
+        one("nvmlDeviceGetTotalEnergyConsumption", "energy_j", factor=_MILLI, ctype="Q"),
     ),
     (
         ScalarSource(
             function="nvmlDeviceGetTemperatureV",
-            word="i",
+            ctype="i",
             preset=(_TEMPERATURE_V1, 0, 0),
             outputs=((2, "gpu_temp_c", 1.0),),
         ),
@@ -181,10 +181,10 @@ _SLOW: tuple[Want, ...] = (
     (one("nvmlDeviceGetMaxClockInfo", "max_sm_clock_mhz", _CLOCK_SM),),
     (one("nvmlDeviceGetApplicationsClock", "app_clock_mhz", _CLOCK_GRAPHICS),),
     (
-        # nvmlMemory_t: total, free, used. Its `used` holds the driver's reserve, as the catalogue says.
+        # nvmlMemory_t: total, free, used. Its `used` includes the driver's reserve, see the catalogue.
         ScalarSource(
             function="nvmlDeviceGetMemoryInfo",
-            word="Q",
+            ctype="Q",
             preset=(0, 0, 0),
             outputs=((2, "memory_used_bytes", 1.0), (0, "memory_total_bytes", 1.0)),
         ),
@@ -194,11 +194,11 @@ _SLOW: tuple[Want, ...] = (
     (field(fields.PCIE_REPLAY_COUNTER, "pcie_replays"), one("nvmlDeviceGetPcieReplayCounter", "pcie_replays")),
     (
         field(fields.ECC_SBE_VOLATILE, "ecc_corrected"),
-        one("nvmlDeviceGetTotalEccErrors", "ecc_corrected", _ECC_CORRECTED, _ECC_VOLATILE, word="Q"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_corrected", _ECC_CORRECTED, _ECC_VOLATILE, ctype="Q"),
     ),
     (
         field(fields.ECC_DBE_VOLATILE, "ecc_uncorrected"),
-        one("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected", _ECC_UNCORRECTED, _ECC_VOLATILE, word="Q"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected", _ECC_UNCORRECTED, _ECC_VOLATILE, ctype="Q"),
     ),
     (field(fields.PERF_POLICY_POWER_NS, "power_violation_s", _NANO), _violation(_POLICY_POWER, "power_violation_s")),
     (
@@ -210,7 +210,7 @@ _SLOW: tuple[Want, ...] = (
     (
         ScalarSource(
             function="nvmlDeviceGetMarginTemperature",
-            word="i",
+            ctype="i",
             preset=(_MARGIN_V1, 0),
             outputs=((1, "margin_c", 1.0),),
         ),
@@ -237,11 +237,11 @@ _SLOW: tuple[Want, ...] = (
     ),
     (
         field(fields.ECC_SBE_AGGREGATE, "ecc_corrected_aggregate"),
-        one("nvmlDeviceGetTotalEccErrors", "ecc_corrected_aggregate", _ECC_CORRECTED, _ECC_AGGREGATE, word="Q"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_corrected_aggregate", _ECC_CORRECTED, _ECC_AGGREGATE, ctype="Q"),
     ),
     (
         field(fields.ECC_DBE_AGGREGATE, "ecc_uncorrected_aggregate"),
-        one("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected_aggregate", _ECC_UNCORRECTED, _ECC_AGGREGATE, word="Q"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected_aggregate", _ECC_UNCORRECTED, _ECC_AGGREGATE, ctype="Q"),
     ),
     (field(fields.REMAPPED_CORRECTED, "remapped_rows_corrected"),),
     (field(fields.REMAPPED_UNCORRECTED, "remapped_rows_uncorrected"),),

@@ -9,34 +9,34 @@ from telemetry.errors import NotPermittedError, NotSupportedError, RailwatchErro
 
 logger = logging.getLogger(__name__)
 
-# Heuristic: how often a GPU that is not heard is asked; an Xid of the time before stands in the kernel log alone.
+# Heuristic: pause between two attempts to subscribe to a GPU; an Xid before that is in the kernel log alone.
 _LOOK_EVERY_S = 1.0
 
 
 class NvmlXids:
     """One event set of all GPUs of a library; fills `GpuEvents`.
 
-    A GPU is registered anew under each new handle, since what was registered does not survive its loss. After an
-    error the set is made anew, so that siblings of a lost GPU go on being heard, and all after a reload of the driver.
+    A GPU is registered again under each new handle, since a registration does not survive its loss. After an
+    error the set is created again, so that events of its siblings, and of all after a reload of the driver, still come.
     """
 
     def __init__(self, library: NvmlLibrary) -> None:
         self._library = library
         self._set: Any | None = None
-        self._heard: dict[str, Any] = {}
+        self._subscribed: dict[str, Any] = {}
         self._never: set[str] = set()
         self._look_s = 0.0
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
-        """Return the Xids that came within the time-out; where no GPU is heard it waits and gives nothing."""
+        """Return the Xids that came within the time-out; without a subscription wait and return nothing."""
         clock = self._library.clock
         if self._set is None:
             self._set = self._library.new_event_set()
         now_s = clock.monotonic_s()
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_EVERY_S
-            self._hear_all(self._set)
-        if not self._heard:
+            self._subscribe_all(self._set)
+        if not self._subscribed:
             clock.sleep_until(now_s + timeout_s)
             return ()
         try:
@@ -47,23 +47,23 @@ class NvmlXids:
         return tuple(DriverEvent(uuid=uuid, code=code) for uuid, code in found)
 
     def close(self) -> None:
-        """Give the set back; closing twice is harmless."""
+        """Free the event set; closing twice is harmless."""
         if self._set is not None:
             self._library.free_event_set(self._set)
-        self._set, self._heard, self._look_s = None, {}, 0.0
+        self._set, self._subscribed, self._look_s = None, {}, 0.0
 
-    def _hear_all(self, events: Any) -> None:
+    def _subscribe_all(self, events: Any) -> None:
         for gpu in self._library.gpus:
             handle = self._library.handle(gpu.uuid)
-            if gpu.uuid in self._never or self._heard.get(gpu.uuid) is handle:
+            if gpu.uuid in self._never or self._subscribed.get(gpu.uuid) is handle:
                 continue
-            self._heard.pop(gpu.uuid, None)
+            self._subscribed.pop(gpu.uuid, None)
             try:
-                self._library.hear_xids(events, gpu.uuid)
+                self._library.subscribe_xids(events, gpu.uuid)
             except (NotSupportedError, NotPermittedError) as err:
                 self._never.add(gpu.uuid)
                 logger.info("the driver reports no events of a GPU: %s", err, extra={"gpu": gpu.uuid})
-            except RailwatchError:  # it is lost, which its readings tell
+            except RailwatchError:  # it is lost, which its readings show
                 continue
             else:
-                self._heard[gpu.uuid] = handle
+                self._subscribed[gpu.uuid] = handle

@@ -1,4 +1,4 @@
-"""What the agent needs of a GPU driver, in the agent's words.
+"""Ports of a GPU driver as the agent uses it.
 
 `agent.driver.nvml` fills these ports with NVIDIA's library; the simulator fills them from its plant where no
 library can be built. All methods raise the errors of `telemetry.errors` and nothing of the vendor's.
@@ -34,7 +34,7 @@ class GpuReader(Protocol):
     """Reads every GPU at once into arrays that the caller owns, so a tick allocates nothing.
 
     Columns are the NVML signals of the catalogue for the rate class, in catalogue order:
-    ``signals_of(EntityKind.GPU, source=Source.NVML, rate=...)``. NaN stands for absent. A GPU that is lost gives a
+    ``signals_of(EntityKind.GPU, source=Source.NVML, rate=...)``. NaN stands for absent. A GPU that is lost is a
     row of NaN and does not disturb its siblings. TransientError where nothing could be read at all.
     """
 
@@ -83,20 +83,20 @@ class PipeReader(Protocol):
 
     @property
     def gpus(self) -> tuple[GpuIdentity, ...]:
-        """The GPUs that can tell: the rows of the array."""
+        """The GPUs with such metrics: the rows of the array."""
         ...
 
     @property
     def is_refused(self) -> bool:
-        """Whether a GPU has such metrics but keeps them from this user."""
+        """True if a GPU has such metrics but refuses them to this user."""
         ...
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_gpus, n_signals)``, NaN at the first read; calls less than 100 ms apart give the same again."""
+        """Fill ``(n_gpus, n_signals)``, NaN at the first read; calls less than 100 ms apart return the same values."""
         ...
 
     def close(self) -> None:
-        """Release what the driver lent; closing twice is harmless."""
+        """Free the driver's memory; closing twice is harmless."""
         ...
 
 
@@ -109,7 +109,7 @@ class ProcessUse(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuProcess:
-    """A process on a GPU; `used_bytes` is None where the driver does not tell, as inside containers."""
+    """A process on a GPU; `used_bytes` is None where the driver does not report it, as inside containers."""
 
     gpu_uuid: str
     pid: int
@@ -118,7 +118,7 @@ class GpuProcess:
 
 
 class ProcessReader(Protocol):
-    """Lists who uses the GPUs; takes milliseconds a GPU."""
+    """Lists the processes on the GPUs; takes milliseconds per GPU."""
 
     def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
         """Return the processes of one GPU.
@@ -126,7 +126,7 @@ class ProcessReader(Protocol):
         Raises
         ------
         NotSupportedError, NotPermittedError
-            It does not list them; do not ask again.
+            The driver does not list them; do not call again.
         DeviceLostError, TransientError
             It cannot now.
         """
@@ -192,7 +192,7 @@ class GpuEvents(Protocol):
 class Knob(Protocol):
     """One setting of a GPU that an actuator turns: its clock, its power limit, its fans.
 
-    `kind` gives the unit and which of two settings is stricter. `name` says which setting of the driver it is, for the
+    `kind` has the unit and which of two settings is stricter. `name` is the driver's name of the setting, for the
     journal; `readable` whether a getter shows what was set, so that a write can be confirmed.
     """
 
@@ -201,11 +201,11 @@ class Knob(Protocol):
     readable: bool
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Return the settings that can be asked for, ascending; none is beyond the vendor's default."""
+        """Return the settings that can be set, ascending; none is beyond the vendor's default."""
         ...
 
     def read(self, uuid: str) -> float | None:
-        """Return the setting in force, None where it is unset or the driver cannot tell.
+        """Return the setting in force, None where it is unset or the driver has no getter.
 
         Raises
         ------

@@ -32,7 +32,7 @@ _CONTROL_FUNCTIONS = (
 class SignalProbe:
     """One signal of one GPU: whether it can be read and through what. `value` is None where it cannot.
 
-    `every_s` is set where the call is so dear that it is asked less often than the rest.
+    `every_s` is set where the call takes so long that it is made less often than the rest.
     """
 
     uuid: str
@@ -56,7 +56,7 @@ class CallProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverProbe:
-    """Everything `probe` found; `functions` says which control functions the library has."""
+    """Result of a probe; `functions` are the control functions that the library has."""
 
     driver_version: str
     signals: tuple[SignalProbe, ...]
@@ -81,7 +81,7 @@ class UpdatePeriod:
 
 
 def probe(driver: NvmlDriver, *, rounds: int = 5) -> DriverProbe:
-    """Read every signal a few times and tell what came; takes a quarter of a second where GPUs have pipe metrics."""
+    """Read every signal a few times and return the result; takes a quarter of a second where GPUs have pipe metrics."""
     values: dict[tuple[str, str], float] = {}
     for rate in RateClass:
         names = gpu_signals(rate)

@@ -78,7 +78,7 @@ class EventPump:
         )
         self._thread.start()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Report the thread to end and wait for nothing, so that many can be told before the first is waited for."""
         self._stopping.set()
 

@@ -52,7 +52,7 @@ class WorkerStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notices:
+class WorkerCallbacks:
     """Whom a worker tells, from its own thread; neither may block or raise.
 
     `on_rows` gets the name of the table that has a new row, `on_state` the worker's new state and why, and `on_slowed`
@@ -81,7 +81,7 @@ class Worker:
         clock: Clock,
         settings: SamplerSettings,
         accounts: Accounts,
-        notices: Notices,
+        notices: WorkerCallbacks,
     ) -> None:
         self.collector = collector
         self._clock = clock
@@ -130,7 +130,7 @@ class Worker:
             errors=self._errors,
             hangs=self._hangs,
             age_s=None if last_good_s is None else self._clock.monotonic_s() - last_good_s,
-            pace="" if self.pacer is None else self.pacer.report().words,
+            pace="" if self.pacer is None else self.pacer.report().summary,
         )
 
     def start(self, start_s: float) -> None:
@@ -143,7 +143,7 @@ class Worker:
         self._thread = thread
         thread.start()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Report the thread to end and wait for nothing, so that many can be told before the first is waited for."""
         self._stopping.set()
 
@@ -243,7 +243,7 @@ class Worker:
             if missed and self._is_fast:
                 self._accounts.overruns += missed
             if self.pacer is not None and (self.pacer.budget.stretch > 1.0 or self._slowed_s is not None):
-                self._look_at_cost(ended_s, self.pacer.budget)
+                self._check_cost(ended_s, self.pacer.budget)
 
     def _read(self, generation: int, now_s: float, values: FloatArray) -> bool:
         """Read and keep one row; False where this thread was retired meanwhile."""
@@ -288,12 +288,12 @@ class Worker:
         self._accounts.updates_filled += filled
         return filled
 
-    def _look_at_cost(self, now_s: float, budget: Budget) -> None:
+    def _check_cost(self, now_s: float, budget: Budget) -> None:
         """Report once that the budget slows this collector, and once that it has not for a while."""
-        told = self._slowed_s is not None
+        reported = self._slowed_s is not None
         if budget.stretch > 1.0:
             self._slowed_s = now_s
-            if not told:
+            if not reported:
                 self._notices.on_slowed(self.name, budget.over or "its budget")
         elif self._slowed_s is not None and now_s - self._slowed_s > CALM_S:
             self._slowed_s = None

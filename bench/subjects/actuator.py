@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.actuation.access import OWN_USER, Access
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
-from agent.scheduling import keep_what_is_loaded
+from agent.scheduling import freeze_loaded_objects
 from bench.subjects.stamps import CLOCKS_MHZ, Stamps
 from telemetry.clock import Clock, SystemClock
 from telemetry.knobs import KnobKind
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _settled() -> None:
-    keep_what_is_loaded()
+    freeze_loaded_objects()
     print("ready", flush=True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.collectors.hwmon.rails import Hwmon, SweepOptions
 from agent.collectors.rails.sweep import SweepSettings
-from agent.sampler.sampler import settle_process
+from agent.sampler.sampler import tune_process
 from agent.sampler.schedule import Schedule
 from bench.cores import pin
 from telemetry.clock import SystemClock
@@ -113,7 +113,7 @@ def main(task: dict[str, object]) -> dict[str, object]:
     """Do what the task says; gives the result as JSON types."""
     root, hz, measured_s = Path(str(task["root"])), float(str(task["hz"])), float(str(task["measured_s"]))
     pin(int(str(task["core"])))
-    settle_process()
+    tune_process()
     if task["subject"] == "reopening":
         result = measure_reopening(root, hz=hz, measured_s=measured_s)
     else:

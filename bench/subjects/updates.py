@@ -41,7 +41,7 @@ def agent(task: dict[str, Any]) -> None:
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
     from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
     from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415
-    from agent.sampler.sampler import Sampler, make_ring, settle_process  # noqa: PLC0415
+    from agent.sampler.sampler import Sampler, make_ring, tune_process  # noqa: PLC0415
     from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415
     from telemetry.entities import Topology  # noqa: PLC0415
 
@@ -58,7 +58,7 @@ def agent(task: dict[str, Any]) -> None:
         Path(task["ring"]), collectors, settings, node="bench", topology=Topology(entities=()), simulated=True
     )
     sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
-    settle_process()
+    tune_process()
     sampler.start()
     clock.sleep_until(clock.monotonic_s() + task["warm_up_s"])
     began_ns, began_rows = clock.utc_ns(), ring.tables["gpu_fast"].count

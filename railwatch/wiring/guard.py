@@ -93,7 +93,7 @@ class Guarding:
         self._reflex = reflex
         self._thread: Thread | None = None
 
-    def tell_accounts(self, accounts: Accounts) -> None:
+    def register_counters(self, accounts: Accounts) -> None:
         """Let what the reflex does be counted with what the process tells of itself."""
         accounts.reflexes = lambda: self._reflex.fired
         accounts.reflexes_unconfirmed = lambda: self._reflex.unconfirmed

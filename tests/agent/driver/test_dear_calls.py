@@ -41,10 +41,10 @@ class Throughput:
         self.clock = clock
         self.calls: list[float] = []
 
-    def __call__(self, handle: Any, counter: int, words: Any) -> int:
+    def __call__(self, handle: Any, counter: int, numbers: Any) -> int:
         self.calls.append(self.clock.monotonic_s())
         self.clock.advance(0.02)
-        words._obj[0] = 1000 + counter
+        numbers._obj[0] = 1000 + counter
         return 0
 
 
@@ -75,7 +75,7 @@ def test_a_sample_of_20_ms_is_taken_every_20_s_and_held_in_between(
     assert len(throughput.calls) == 8 * 3
     assert 0.02 * len(throughput.calls) / took_s < 8 * CostCap().share * 1.4
     assert route.every_s == pytest.approx(20.0)
-    assert sum("asked every 20 s" in record.message for record in caplog.records) == 8
+    assert sum("calling it every 20 s" in record.message for record in caplog.records) == 8
 
 
 def test_a_dear_call_that_fails_is_not_made_more_often_than_one_that_works(override: Callable[..., Overridden]) -> None:
@@ -120,8 +120,8 @@ def test_two_pointers_and_bytes_of_a_structure_are_written_where_they_belong(
     def fabric(handle: Any, info: Any) -> int:
         if int.from_bytes(bytes(info._obj[:4]), "little") != pynvml.nvmlGpuFabricInfo_v2:
             return 25
-        told = pynvml.c_nvmlGpuFabricInfo_v2_t.from_buffer(info._obj)
-        told.status, told.cliqueId, told.state, told.healthMask = 0, 0xFFFF, 3, 0xAA
+        info_v2 = pynvml.c_nvmlGpuFabricInfo_v2_t.from_buffer(info._obj)
+        info_v2.status, info_v2.cliqueId, info_v2.state, info_v2.healthMask = 0, 0xFFFF, 3, 0xAA
         return 0
 
     def rpm(handle: Any, info: Any) -> int:
@@ -173,8 +173,8 @@ def test_a_module_of_a_superchip_has_a_power_of_its_own(override: Callable[..., 
         code = int(real(handle, count, address))
         for entry in range(count):
             at = address.value + entry * 40
-            asked = ctypes.c_uint32.from_address(at).value, ctypes.c_uint32.from_address(at + 4).value
-            if asked == (186, 1):
+            requested = ctypes.c_uint32.from_address(at).value, ctypes.c_uint32.from_address(at + 4).value
+            if requested == (186, 1):
                 ctypes.c_uint32.from_address(at + 28).value = 0
                 ctypes.c_uint32.from_address(at + 24).value = 1
                 ctypes.c_uint64.from_address(at + 32).value = 612_500

@@ -75,9 +75,9 @@ def test_the_in_process_driver_states_what_the_library_states(
     with served_gpus(tmp_path, monkeypatch, node) as served:
         by_library = _read_all(served.driver)
         in_process = _read_all(PlantDriver(served.server.served.state, HandClock()))
-    told = [name for name, column in in_process.items() if not np.isnan(column).all() and name not in COUNTERS]
-    assert len(told) > 40
-    for name in told:
+    present = [name for name, column in in_process.items() if not np.isnan(column).all() and name not in COUNTERS]
+    assert len(present) > 40
+    for name in present:
         np.testing.assert_allclose(in_process[name], by_library[name], rtol=1e-9, err_msg=name)
 
 
@@ -100,11 +100,11 @@ def test_nothing_that_is_not_supported_is_asked_a_second_time(
         before = {name: cost.count for name, cost in served.driver.costs.by_name.items()}
         served.clock.advance(30.0)
         _read_all(served.driver)
-        asked = {name for name, cost in served.driver.costs.by_name.items() if cost.count > before.get(name, 0)}
-    assert ("nvmlDeviceGetMarginTemperature" in asked) == (node == "h100x8")
-    assert ("nvmlDeviceGetMigMode" in asked) == (node == "h100x8")
-    assert ("nvmlDeviceGetGpuFabricInfoV" in asked) == (node == "h100x8")
-    assert not asked & {"nvmlDeviceGetFanSpeed_v2(0)", "nvmlDeviceGetFanSpeedRPM", "nvmlDeviceGetPcieThroughput(0)"}
+        requested = {name for name, cost in served.driver.costs.by_name.items() if cost.count > before.get(name, 0)}
+    assert ("nvmlDeviceGetMarginTemperature" in requested) == (node == "h100x8")
+    assert ("nvmlDeviceGetMigMode" in requested) == (node == "h100x8")
+    assert ("nvmlDeviceGetGpuFabricInfoV" in requested) == (node == "h100x8")
+    assert not requested & {"nvmlDeviceGetFanSpeed_v2(0)", "nvmlDeviceGetFanSpeedRPM", "nvmlDeviceGetPcieThroughput(0)"}
 
 
 def test_a_gpu_that_is_lost_is_a_row_of_nan_in_every_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,8 +135,8 @@ def test_a_loss_and_the_return_are_each_reported_once_though_two_readers_see_the
             clock.advance(1.5)
             _fast(driver)
             _slow(driver)
-    told = [record.message for record in caplog.records if _uuid(1) in record.message]
-    assert [("does not answer" in message) for message in told] == [True, False, True, False]
+    logged = [record.message for record in caplog.records if _uuid(1) in record.message]
+    assert [("does not answer" in message) for message in logged] == [True, False, True, False]
 
 
 def test_a_gpu_lost_at_the_start_is_listed_and_not_logged(plant: PlantFile, caplog: pytest.LogCaptureFixture) -> None:

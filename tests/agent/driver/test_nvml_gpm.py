@@ -83,13 +83,13 @@ def test_two_reads_within_100_ms_give_the_same_and_take_no_sample(h100: ServedGp
 
 
 def test_metrics_that_a_gpu_does_not_have_are_asked_once(h100: ServedGpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    requested: list[int] = []
     real = pynvml.nvmlLib.nvmlGpmMetricsGet
     layout, lacking = pynvml.c_nvmlGpmMetric_t, {"tensor_dfma_ratio", "tensor_dmma_ratio"}
 
     def metrics(request: Any) -> int:
         count = int.from_bytes(request[4:8], "little")
-        asked.append(count)
+        requested.append(count)
         code = int(real(request))
         for place in range(count):
             metric = layout.from_buffer(request, 24 + place * ctypes.sizeof(layout))
@@ -103,7 +103,7 @@ def test_metrics_that_a_gpu_does_not_have_are_asked_once(h100: ServedGpus, monke
         values = _read(pipes)
         h100.advance(1000)
     pipes.close()
-    assert asked == [len(SIGNALS)] * 8 + [len(SIGNALS) - len(lacking)] * 8
+    assert requested == [len(SIGNALS)] * 8 + [len(SIGNALS) - len(lacking)] * 8
     assert {name for name, column in values.items() if np.isnan(column).any()} == lacking
     unsupported = {route.signal for route in pipes.routes.values() if route.answer is Answer.NOT_SUPPORTED}
     assert unsupported == lacking

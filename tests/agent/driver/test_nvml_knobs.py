@@ -58,11 +58,11 @@ def test_all_fans_are_held_and_given_back_to_the_driver(fans: PlantFile) -> None
         assert (knob.read(UUID), by_hand(fans)) == (None, [0, 0])
 
 
-def test_fans_that_the_driver_already_turns_faster_for_the_heat_are_left_to_it(fans: PlantFile) -> None:
+def test_fans_that_the_driver_already_runs_faster_because_of_the_temperature_are_left_to_it(fans: PlantFile) -> None:
     fans.state.record["fixed"][0]["fan_min_percent"] = 90
     with NvmlDriver() as driver:
         knob = FanKnob(driver.library)
-        with pytest.raises(ActionRefusedError, match="% already, for the heat"):
+        with pytest.raises(ActionRefusedError, match="% because of the temperature"):
             knob.write(UUID, 0.85)
         assert (knob.read(UUID), by_hand(fans)) == (None, [0, 0])
         knob.write(UUID, 1.0)
@@ -80,16 +80,16 @@ def test_fans_that_a_person_set_one_by_one_are_no_one_setting(fans: PlantFile) -
 def test_a_fan_that_fails_keeps_no_other_from_being_given_back(
     tmp_path: Path, override: Callable[..., Overridden]
 ) -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     def reset(_: object, fan: int) -> int:
-        asked.append(fan)
+        requested.append(fan)
         return 999 if fan == 0 else 0
 
     override(nvmlDeviceSetDefaultFanSpeed_v2=reset, nvmlDeviceGetNumFans=two_fans)
     with NvmlDriver() as driver, pytest.raises(Exception, match="999"):
         FanKnob(driver.library).write(UUID, None)
-    assert asked == [0, 1]
+    assert requested == [0, 1]
 
 
 def two_fans(_: object, count: object) -> int:

@@ -122,7 +122,7 @@ def test_links_that_lead_nowhere_on_the_whole_node_are_no_links(plant: PlantFile
 def test_older_ids_stand_behind_the_scoped_ones() -> None:
     def ids(link: int) -> dict[str, list[tuple[int, int] | str]]:
         return {
-            want[0].outputs[0][1]: [one.asked if isinstance(one, FieldSource) else one.name for one in want]
+            want[0].outputs[0][1]: [one.requested if isinstance(one, FieldSource) else one.name for one in want]
             for want in link_wants(link)
         }
 

@@ -51,7 +51,7 @@ def test_memory_that_the_driver_does_not_report_is_none(override: Callable[..., 
     assert (found.pid, found.use, found.used_bytes) == (7, ProcessUse.GRAPHICS, None)
 
 
-def test_a_list_that_takes_50_ms_is_asked_every_50_s_and_stated_to_be_slow(
+def test_a_list_that_takes_50_ms_is_read_every_50_s_and_logged_as_slow(
     override: Callable[..., Overridden], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -70,7 +70,7 @@ def test_a_list_that_takes_50_ms_is_asked_every_50_s_and_stated_to_be_slow(
             driver.processes.processes(_uuid(driver, 0))
             clock.advance(10.0)
     assert len(calls) == 3
-    assert sum("asked every 50 s" in record.message for record in caplog.records) == 1
+    assert sum("reading it every 50 s" in record.message for record in caplog.records) == 1
 
 
 def test_refusals_and_losses_are_reported_apart(override: Callable[..., Overridden], plant: PlantFile) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from agent.driver.nvml import NvmlDriver
 from agent.driver.port import DriverEvent
-from simulator.driver.layout import LOST_AND_TOLD
+from simulator.driver.layout import LOST_AND_REPORTED
 from telemetry.errors import DeviceLostError, NotSupportedError, TransientError
 from tests.agent.driver.overridden import Overridden
 from tests.agent.driver.plant_file import PlantFile
@@ -31,7 +31,7 @@ def test_after_a_loss_the_siblings_go_on_being_received(plant: PlantFile) -> Non
     with NvmlDriver() as driver:
         driver.wait(0.0)
         plant.xid(1, 79)
-        plant.set(1, lost=LOST_AND_TOLD)
+        plant.set(1, lost=LOST_AND_REPORTED)
         assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(1), code=79),)
         with pytest.raises(DeviceLostError):
             driver.wait(0.5)
@@ -40,13 +40,13 @@ def test_after_a_loss_the_siblings_go_on_being_received(plant: PlantFile) -> Non
         assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(2), code=31),)
 
 
-@pytest.mark.parametrize("lost", [1, LOST_AND_TOLD])
+@pytest.mark.parametrize("lost", [1, LOST_AND_REPORTED])
 def test_a_gpu_that_was_lost_is_received_again_once_it_is_back(plant: PlantFile, lost: int) -> None:
     clock = FakeClock()
     with NvmlDriver(clock) as driver:
         driver.wait(0.0)
         plant.set(1, lost=lost)
-        if lost == LOST_AND_TOLD:
+        if lost == LOST_AND_REPORTED:
             with pytest.raises(DeviceLostError):
                 driver.wait(0.0)
         clock.advance(2.0)
@@ -116,16 +116,16 @@ def test_gpus_that_report_no_events_are_asked_and_reported_of_once(
 ) -> None:
     caplog.set_level("INFO")
     clock = FakeClock()
-    asked: list[object] = []
+    requested: list[object] = []
 
     def types(handle: Any, found: Any) -> int:
-        asked.append(handle)
+        requested.append(handle)
         return 3
 
     override(nvmlDeviceGetSupportedEventTypes=types)
     with NvmlDriver(clock) as driver:
         for _ in range(20):
             assert driver.wait(0.5) == ()
-    assert len(asked) == 4
+    assert len(requested) == 4
     assert sum("reports no events" in record.message for record in caplog.records) == 4
     assert clock.monotonic_s() >= 10.0

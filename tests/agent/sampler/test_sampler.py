@@ -293,7 +293,7 @@ def test_what_a_port_may_raise_is_one_line_and_a_defect_keeps_its_traceback(
         node.bad.before_read = lambda: _raise(error)
     else:
         source = DriverEvents(FakeGpuEvents([error] * 5), gpu_identities(1), clock=CLOCK)
-        pump = EventPump(source, clock=CLOCK, settings=SETTINGS, on_events=node.events.extend, on_state=sampler._tell)
+        pump = EventPump(source, clock=CLOCK, settings=SETTINGS, on_events=node.events.extend, on_state=sampler._publish_state)
         sampler._parts = (*sampler._workers, pump)
         sampler._pumps = (pump,)
     sampler.start()

@@ -98,8 +98,8 @@ class Gpu:
         self.clock.advance(self.row_s)
         self.on_row()
 
-    def told(self, words: str) -> list[Event]:
-        return [event for event in self.events if words in event.message]
+    def told(self, summary: str) -> list[Event]:
+        return [event for event in self.events if summary in event.message]
 
     def status(self) -> tuple[WorkerState, str]:
         (status,) = self.sampler.statuses()
