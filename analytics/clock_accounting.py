@@ -1,11 +1,11 @@
-"""Where the clocks went: how long each reason held a GPU below its highest clock, and how much clock that cost.
+"""Clock accounting: how long each reason held a GPU below its highest clock, and how much clock that cost.
 
-Two witnesses: the bits of the clock event reasons, polled, and the driver's counters of the same time, which miss
-nothing but exist for some reasons and some parts alone. Bits of several reasons at once are given to the gravest of
-them, in the order of `Reason`, so that the shares add up to one.
+Two sources: the polled bits of the clock event reasons, and the driver's counters of the same time, which miss nothing
+but exist for some reasons on some GPUs only. Time with several bits counts for the gravest of them, in the order of
+`Reason`, so the shares add up to one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,27 +18,31 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TimeArray
 
 # nvmlClocksEventReasons, nvml.h.
 _IDLE, _APPLICATION, _SYNC_BOOST, _DISPLAY = 0x001, 0x002, 0x010, 0x100
-# What findings of their own tell of.
+# Reasons that have detectors of their own.
 WITH_OWN_FINDING = (
     throttle_reasons.HW_SLOWDOWN
     | throttle_reasons.HW_THERMAL
     | throttle_reasons.SW_THERMAL
     | throttle_reasons.HW_POWER_BRAKE
 )
-# Rows further apart than this leave a hole that is given to no reason; as `detectors.condition.GAP_NS`.
+# Rows further apart than this leave a gap that counts for no reason; as `detectors.condition.GAP_NS`.
 _MAX_GAP_S = 5.0
 # heuristic: a clock within 1 % of the highest is the highest; clocks move in steps of 7.5 or 15 MHz.
 _FULL_RATIO = 0.99
 
 
 class Reason(StrEnum):
-    """What holds a clock down, the gravest first; last that nothing does, and that nobody knows."""
+    """Reasons for a clock below its highest, gravest first; then full clock and unknown.
+
+    `OWN_CAP` is set clocks (the bit of `APPLICATION`) on a GPU whose cap railwatch set.
+    """
 
     BRAKE = "power brake"
     HEAT = "heat"
     HARDWARE = "hardware slowdown"
     POWER_CAP = "power limit"
     SYNC_BOOST = "sync boost"
+    OWN_CAP = "railwatch clock cap"
     APPLICATION = "clocks that were set"
     IDLE = "nothing to do"
     OTHER = "no reason given"
@@ -55,7 +59,7 @@ _BITS: tuple[tuple[Reason, int], ...] = (
     (Reason.APPLICATION, _APPLICATION | _DISPLAY),
     (Reason.IDLE, _IDLE),
 )
-# The counters of the same time. Heat has one for what the hardware and one for what the software does, or one for both.
+# Counters of the same time. Heat has one each for hardware and software slowdown, or one for both.
 _COUNTERS: tuple[tuple[Reason, tuple[str, ...]], ...] = (
     (Reason.BRAKE, ("power_brake_s",)),
     (Reason.HEAT, ("thermal_violation_s", "hw_thermal_s", "sw_thermal_s")),
@@ -69,10 +73,10 @@ _ORDER = tuple(Reason)
 class ClockAccount:
     """Seconds by reason and what they cost, shape ``(n_gpus, n_reasons)`` in the order of `Reason`.
 
-    `counted_s` is what the driver's counters grew by, NaN where there is no counter: it may exceed `polled_s`, which
-    looks only now and then. `read_s` is how long each GPU was read, shape ``(n_gpus,)``: one that is lost or was added
-    counts only while it answers. `lost_ratio` is the clock that was missing in that time over the highest, averaged
-    over the time read; NaN where the highest clock is not known or nothing was read.
+    `counted_s` is the growth of the driver's counters, NaN without a counter; it may exceed `polled_s`. `read_s` is how
+    long each GPU was read, shape ``(n_gpus,)``; a lost or added GPU counts only while it answers. `lost_ratio` is the
+    missing clock over the highest clock, averaged over the time read; NaN if the highest clock is unknown or nothing
+    was read.
     """
 
     seconds: float
@@ -82,9 +86,9 @@ class ClockAccount:
     lost_ratio: FloatArray
 
     def share(self, index: int, reason: Reason) -> float:
-        """Return the share of the time read that a reason held one GPU, by the better witness; NaN over no time.
+        """Return the share of the time read in which a reason held one GPU, by the better source; NaN without time.
 
-        All shares add up to 1. A GPU that never was read is wholly unknown.
+        All shares add up to 1. A GPU that was never read is unknown all the time.
         """
         if not self.seconds > 0:
             return float("nan")
@@ -92,17 +96,18 @@ class ClockAccount:
         if not read_s > 0:
             return float(reason is Reason.UNKNOWN)
         held_s = np.minimum(np.fmax(self.polled_s[index], self.counted_s[index]), read_s)
-        # What only the counters saw was polled as something milder: it is taken from that, the mildest first.
+        # Time that only the counters saw was polled as a milder reason: subtract it there, mildest first.
         for place in range(len(_ORDER) - 1, -1, -1):
             spare_s = held_s[place] - np.fmax(self.counted_s[index, place], 0.0)
             held_s[place] -= min(max(float(held_s.sum()) - read_s, 0.0), max(float(spare_s), 0.0))
         return float(held_s[_ORDER.index(reason)] / held_s.sum())
 
 
-def clock_account(frame: Frame) -> ClockAccount:
-    """Account for the time of a frame of GPUs; what it needs and does not have becomes unknown.
+def clock_account(frame: Frame, *, capped: Collection[str] = ()) -> ClockAccount:
+    """Return the clock account of a frame of GPUs; missing signals count as unknown.
 
-    Each row stands until the next one, the last for none. Cost: a few array operations a reason.
+    `capped` are the ids of the GPUs whose clock railwatch capped. Each row lasts until the next one, the last row not
+    at all. Cost: a few array operations per reason.
     """
     apart_s = np.diff(frame.time_ns) / NS_PER_S
     apart_s = np.where((apart_s > 0) & (apart_s <= _MAX_GAP_S), apart_s, 0.0)
@@ -112,11 +117,12 @@ def clock_account(frame: Frame) -> ClockAccount:
     clock_mhz, max_mhz = optional(frame, "sm_clock_mhz")[:-1], optional(frame, "max_sm_clock_mhz")[:-1]
     ratio = clock_mhz / np.where(max_mhz > 0, max_mhz, np.nan)
     polled_s, lost = np.zeros(shape), np.zeros(shape)
-    # What is not read at all is no time of that GPU: a lost one is not counted on.
+    # Time without any reading does not count for that GPU, as after a loss.
     read = ~np.isnan(flags) | ~np.isnan(clock_mhz)
     weights_s = apart_s[:, np.newaxis] * read
     read_s = weights_s.sum(axis=0)
-    for place, held in enumerate(_held(flags, ratio)):
+    by_railwatch: MaskArray = np.array([entity.id in capped for entity in frame.spec.entities], dtype=np.bool_)
+    for place, held in enumerate(_held(flags, ratio, by_railwatch)):
         polled_s[:, place] = (held * weights_s).sum(axis=0)
         missing = np.where(np.isnan(ratio), 0.0, np.clip(1.0 - ratio, 0.0, 1.0))
         lost[:, place] = (held * missing * weights_s).sum(axis=0)
@@ -132,7 +138,7 @@ def clock_account(frame: Frame) -> ClockAccount:
 
 
 def account_text(account: ClockAccount, index: int) -> str:
-    """Return where one GPU's clocks went, the largest share first: "power limit 31 % (6 % of its clock)"."""
+    """Return the account of one GPU as text, largest share first: "power limit 31% (6% of its clock)"."""
     if not account.seconds > 0:
         return "no time to account for"
     read_s = float(account.read_s[index])
@@ -152,7 +158,7 @@ def account_text(account: ClockAccount, index: int) -> str:
 
 
 def rounded(shares: Sequence[float], whole: int) -> tuple[int, ...]:
-    """Return shares of one as whole parts of `whole` that add up to it: what was cut off most is rounded up first."""
+    """Return shares as integers that add up to `whole`; the largest remainders are rounded up."""
     exact = [share * whole for share in shares]
     parts = [int(one) for one in exact]
     last = sorted(range(len(exact)), key=lambda place: parts[place] - exact[place])
@@ -161,19 +167,23 @@ def rounded(shares: Sequence[float], whole: int) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def _held(flags: FloatArray, ratio: FloatArray) -> list[MaskArray]:
-    """Return for each reason of `Reason` where it alone is held responsible, shape ``(n_rows, n_gpus)``."""
+def _held(flags: FloatArray, ratio: FloatArray, by_railwatch: MaskArray) -> list[MaskArray]:
+    """Return for each reason of `Reason` a mask of the rows that count for it, shape ``(n_rows, n_gpus)``."""
     known = ~np.isnan(flags)
     bits = np.where(known, flags, 0.0).astype(np.int64)
     full = ratio >= _FULL_RATIO
     left = known.copy()
     held = []
     for reason, mask in _BITS:
-        # Bits that stand while the clock is at its highest hold nothing down, but for a brake, which is never silent.
+        # Bits that are set at the highest clock cost nothing; a power brake counts always.
         here = left & ((bits & mask) != 0)
         if reason is not Reason.BRAKE:
             here &= ~full
-        held.append(here)
+        if reason is Reason.APPLICATION:
+            held.append(here & by_railwatch)
+            held.append(here & ~by_railwatch)
+        else:
+            held.append(here)
         left &= ~here
     other = left & (ratio < _FULL_RATIO)
     return [*held, other, left & ~other, ~known]
@@ -181,7 +191,7 @@ def _held(flags: FloatArray, ratio: FloatArray) -> list[MaskArray]:
 
 def _counted(frame: Frame) -> FloatArray:
     counted_s = np.full((len(frame.spec.entities), len(_ORDER)), np.nan)
-    behind = _behind_a_hole(frame.time_ns)
+    behind = _after_gap(frame.time_ns)
     for reason, names in _COUNTERS:
         for name in names:
             if name in frame.spec.signals:
@@ -191,8 +201,8 @@ def _counted(frame: Frame) -> FloatArray:
     return counted_s
 
 
-def _behind_a_hole(time_ns: TimeArray) -> MaskArray:
-    """Return the rows that end a hole or soon follow it: there a counter of a slower table first tells of it."""
+def _after_gap(time_ns: TimeArray) -> MaskArray:
+    """Return a mask of the rows right after a gap, in which counters of slower tables still show its growth."""
     ends_ns = time_ns[1:][np.diff(time_ns) > _MAX_GAP_S * NS_PER_S]
     if not ends_ns.size:
         return np.zeros(len(time_ns), dtype=np.bool_)
@@ -202,7 +212,7 @@ def _behind_a_hole(time_ns: TimeArray) -> MaskArray:
 
 
 def _growth(counter: FloatArray, left_out: MaskArray) -> FloatArray:
-    """Return how far each counter rose, resets and marked rows left out; NaN where it was known less than twice."""
+    """Return the growth of each counter without resets and marked rows; NaN with fewer than two values."""
     found = np.full(counter.shape[1], np.nan)
     for index in np.flatnonzero((~np.isnan(counter)).sum(axis=0) >= 2):
         known = ~np.isnan(counter[:, index])

@@ -10,7 +10,7 @@ from analytics.clock_accounting import ClockAccount, Reason, clock_account, roun
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import JsonFlag
 from railwatch.operator.action_groups import capped_gpus
-from railwatch.operator.incident_context import OWN_CAP, gpu_frame
+from railwatch.operator.incident_context import gpu_frame
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import Frame
 from telemetry.recording import read_recording
@@ -31,18 +31,14 @@ def clocks(
     frame = gpu_frame([*read.frames()])
     if frame is None or len(frame) < 2:
         raise EnvironmentLacksError(f"{recording}: no GPU rows with clocks or throttle reasons")
-    account = clock_account(frame)
+    capped = capped_gpus(read.records)
+    account = clock_account(frame, capped=capped)
     if not account.seconds > 0:
         raise EnvironmentLacksError(f"{recording}: rows are too far apart to attribute the time between them")
     if as_json:
         _print_objects(account, frame)
         return
-    capped = capped_gpus(read.records)
-    rows = [
-        row
-        for index, entity in enumerate(frame.spec.entities)
-        for row in _rows(account, index, entity.name, is_capped=entity.id in capped)
-    ]
+    rows = [row for index, entity in enumerate(frame.spec.entities) for row in _rows(account, index, entity.name)]
     print_table(f"{account.seconds:.0f} s", ("GPU", "read", "held by", "of that time", "clock lost"), rows)
 
 
@@ -60,15 +56,15 @@ def _print_objects(account: ClockAccount, frame: Frame) -> None:
             )
 
 
-def _rows(account: ClockAccount, index: int, name: str, *, is_capped: bool) -> list[tuple[str, ...]]:
-    """Return one row per reason; set clocks of a GPU that railwatch capped are named as its cap."""
+def _rows(account: ClockAccount, index: int, name: str) -> list[tuple[str, ...]]:
+    """Return one row per reason, the largest share first."""
     tenths = rounded([account.share(index, reason) for reason in Reason], _TENTHS)
     held = zip(Reason, tenths, account.lost_ratio[index].tolist(), strict=True)
     return [
         (
             name,
             f"{account.read_s[index]:.0f} s",
-            OWN_CAP if is_capped and reason is Reason.APPLICATION else reason.value,
+            reason.value,
             f"{tenth / 10:.1f}%",
             "-" if math.isnan(lost) else f"{lost:.1%}",
         )

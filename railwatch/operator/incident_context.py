@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.clock_accounting import Reason, account_text, clock_account
+from analytics.clock_accounting import account_text, clock_account
 from analytics.connectivity import Kinship
 from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, pick_gpu, plan_dither
 from analytics.connectivity.lagged import LagLink, lag_links, max_lag
@@ -21,8 +21,6 @@ from telemetry.store.merge import merge_frames
 # Periods on which the voltage of a supply is compared with the power of its GPUs.
 _FAST_S, _SLOW_S = 0.1, 1.0
 _MOST_LEADS, _MOST_LINES = 4, 4
-# Reason shown for set clocks of a GPU that railwatch capped.
-OWN_CAP = "railwatch clock cap"
 # heuristic: weaker links explain less than a tenth of the variance.
 _LEAST_CORRELATION = 0.3
 _SEED = 1  # of the random shifts of the significance test: a recording always has the same result
@@ -100,15 +98,13 @@ def _clocks(incident: Incident, frames: Sequence[Frame], capped: Collection[str]
     frame = gpu_frame(frames)
     if frame is None or len(frame) < 2:
         return ()
-    account = clock_account(frame)
+    account = clock_account(frame, capped=capped)
     concerned = {incident.entity_id, *incident.affected}
     own = [place for place, entity in enumerate(frame.spec.entities) if entity.id in concerned]
     alike: dict[str, list[str]] = {}
     for place in own or range(len(frame.spec.entities)):
         gpu = frame.spec.entities[place]
         text = account_text(account, place)
-        if gpu.id in capped:
-            text = text.replace(Reason.APPLICATION.value, OWN_CAP)
         alike.setdefault(text, []).append(gpu.id)
     names = EntityNames(frame.spec.entities)
     return tuple(f"{names.names(gpus)}: {text}" for text, gpus in [*alike.items()][:_MOST_LINES])

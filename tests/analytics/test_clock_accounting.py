@@ -2,7 +2,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from analytics.clock_accounting import Reason, clock_account, account_text, rounded
+from analytics.clock_accounting import Reason, account_text, clock_account, rounded
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from tests.analytics.scenes import frame_of, gpu
@@ -26,6 +26,17 @@ def test_each_reason_gets_its_share_of_time_and_clock() -> None:
     place = list(Reason).index(Reason.POWER_CAP)
     assert account.lost_ratio[0, place] == pytest.approx(0.3 * 0.2)
     assert account_text(account, 0) == "of 10 s: full clock 70%, power limit 30% (6% of its clock)"
+
+
+def test_set_clocks_of_a_gpu_that_railwatch_capped_are_its_own_reason() -> None:
+    frame = frame_with(split(0x2, 0, of_ten=3), split(1200.0, 1500.0, of_ten=3))
+    account = clock_account(frame, capped={gpu(0).id})
+    assert account.share(0, Reason.OWN_CAP) == pytest.approx(0.3)
+    assert account.share(0, Reason.APPLICATION) == 0.0
+    assert "railwatch clock cap 30%" in account_text(account, 0)
+    stranger = clock_account(frame, capped={gpu(1).id})
+    assert stranger.share(0, Reason.OWN_CAP) == 0.0
+    assert stranger.share(0, Reason.APPLICATION) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
