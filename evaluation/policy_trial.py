@@ -26,8 +26,8 @@ _SAME_RATIO = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One decision, in words; `came` says what became of it where that is known."""
+class TrialDecision:
+    """One decision, in words; `outcome` says what became of it where that is known."""
 
     time_ns: int
     policy_id: str
@@ -36,16 +36,16 @@ class Answer:
     setting: float | None
     verdict: Verdict
     reason: str
-    came: str = ""
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class DecisionPair:
     """What would have been done at a time, beside what was; None where nothing answers to it on that side."""
 
     time_ns: int
-    would: Answer | None
-    was: Answer | None
+    would: TrialDecision | None
+    was: TrialDecision | None
 
     @property
     def difference(self) -> str:
@@ -67,7 +67,7 @@ class Beside:
 class Trial:
     """What came of one recording; `unjudged` says in sentences what it could not tell."""
 
-    rows: tuple[Beside, ...]
+    rows: tuple[DecisionPair, ...]
     unjudged: tuple[str, ...]
 
 
@@ -77,12 +77,12 @@ def try_out(read: Recording, settings: PipelineSettings, *, done: Sequence[Recor
     `done` stands in for the recording's own records where they are known from elsewhere, such as the store of the run.
     """
     limits = replace(settings.action_limits, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
-    would = answers_of(tuple(replayed(read, replace(settings, action_limits=limits))))
-    was = answers_of(read.records if done is None else done)
-    return Trial(rows=tuple(beside(would, was)), unjudged=tuple(unjudged(read, settings)))
+    would = decisions_of(tuple(replayed(read, replace(settings, action_limits=limits))))
+    was = decisions_of(read.records if done is None else done)
+    return Trial(rows=tuple(pair_decisions(would, was)), unjudged=tuple(unjudged(read, settings)))
 
 
-def answers_of(records: Sequence[Record]) -> tuple[Answer, ...]:
+def decisions_of(records: Sequence[Record]) -> tuple[TrialDecision, ...]:
     """Return the decisions among records with what became of each, in order of time."""
     states: dict[str, list[str]] = {}
     for record in records:
@@ -90,7 +90,7 @@ def answers_of(records: Sequence[Record]) -> tuple[Answer, ...]:
             states.setdefault(record.decision_id, []).append(record.state.value)
     found = {record.id: record for record in records if isinstance(record, Decision)}
     return tuple(
-        Answer(
+        TrialDecision(
             time_ns=item.time_ns,
             policy_id=item.rule,
             action=item.action,
@@ -98,13 +98,13 @@ def answers_of(records: Sequence[Record]) -> tuple[Answer, ...]:
             setting=item.setting,
             verdict=item.verdict,
             reason=item.reason,
-            came=", ".join(dict.fromkeys(states.get(item.id, ()))),
+            outcome=", ".join(dict.fromkeys(states.get(item.id, ()))),
         )
         for item in sorted(found.values(), key=lambda decision: decision.time_ns)
     )
 
 
-def beside(would: Sequence[Answer], was: Sequence[Answer]) -> Iterator[Beside]:
+def pair_decisions(would: Sequence[TrialDecision], was: Sequence[TrialDecision]) -> Iterator[DecisionPair]:
     """Set two stories beside each other in order of time: each answer with the nearest one of the same action."""
     left = list(was)
     rows = []
@@ -122,8 +122,8 @@ def beside(would: Sequence[Answer], was: Sequence[Answer]) -> Iterator[Beside]:
         )
         if match is not None:
             left.remove(match)
-        rows.append(Beside(time_ns=answer.time_ns, would=answer, was=match))
-    rows += [Beside(time_ns=other.time_ns, would=None, was=other) for other in left]
+        rows.append(DecisionPair(time_ns=answer.time_ns, would=answer, was=match))
+    rows += [DecisionPair(time_ns=other.time_ns, would=None, was=other) for other in left]
     yield from sorted(rows, key=lambda row: row.time_ns)
 
 

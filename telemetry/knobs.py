@@ -16,7 +16,7 @@ class KnobKind(StrEnum):
         return _UNITS[self]
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """What people call it."""
         return _WORDS[self]
 

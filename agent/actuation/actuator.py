@@ -219,7 +219,7 @@ class KnobActuator:
 
     def _plan_expiry(self, hold: HeldKnob, claim: KnobClaim) -> _Planned:
         ended = claim.expired()
-        reason = f"the lease of {claim.lease_s:g} s ran out and the cause is unresolved: safe {claim.kind.words}"
+        reason = f"the lease of {claim.lease_s:g} s ran out and the cause is unresolved: safe {claim.kind.label}"
         return self._plan(hold, with_claim(hold.claims, ended), ended, ActionState.EXPIRED, reason)
 
     def _plan(

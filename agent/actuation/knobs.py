@@ -26,7 +26,7 @@ class Knobs:
         try:
             return self._knobs[kind]
         except KeyError:
-            raise NotSupportedError(f"no GPU here has a {kind.words} that can be set") from None
+            raise NotSupportedError(f"no GPU here has a {kind.label} that can be set") from None
 
     def name(self, kind: KnobKind) -> str:
         """Return the name of the setting behind a kind, that of the kind where there is no such knob."""

@@ -95,14 +95,14 @@ class ActuatorSettings:
         """
         limits = self.knobs.get(request.kind)
         if limits is None:
-            raise ActionRefusedError(f"no {request.kind.words} may be set here")
+            raise ActionRefusedError(f"no {request.kind.label} may be set here")
         if self.gpus is not None and uuid not in self.gpus:
             raise ActionRefusedError(f"{uuid} is not among the GPUs that may be touched here")
         if request.lease_s > self.longest_lease_s:
             raise ActionRefusedError(f"a lease of {request.lease_s:g} s, expected at most {self.longest_lease_s:g} s")
         claims = () if hold is None else hold.claims
         if len(claims) >= CLAIMS_MAX and claim_of(claims, request.incident_id) is None:
-            raise ActionRefusedError(f"{len(claims)} incidents hold this {request.kind.words}, which is the most")
+            raise ActionRefusedError(f"{len(claims)} incidents hold this {request.kind.label}, which is the most")
         if request.mode is Mode.ENFORCE:
             self._check_write(request.kind, limits, readable=readable)
         return limits
@@ -150,14 +150,14 @@ def allowed_setting(kind: KnobKind, supported: Sequence[float], wanted: float, l
         The part supports no setting, none that is allowed, or the wanted one is not a positive number.
     """
     if not supported:
-        raise ValueError(f"no {kind.words} is supported")
+        raise ValueError(f"no {kind.label} is supported")
     if not (math.isfinite(wanted) and wanted > 0):
-        raise ValueError(f"{kind.words} {wanted} {kind.unit}, expected a positive number")
+        raise ValueError(f"{kind.label} {wanted} {kind.unit}, expected a positive number")
     lowest = max(limits.min_ratio * max(supported), limits.lowest or 0.0)
     highest = math.inf if limits.highest is None else limits.highest
     within = [setting for setting in supported if lowest <= setting <= highest]
     if not within:
-        raise ValueError(f"no supported {kind.words} lies from {lowest:g} to {highest:g} {kind.unit}")
+        raise ValueError(f"no supported {kind.label} lies from {lowest:g} to {highest:g} {kind.unit}")
     strict = [setting for setting in within if kind.strictest(setting, wanted) == setting]
     if not strict:
         return kind.strictest(*within)
@@ -180,7 +180,7 @@ def bounded_claim(
     safe = allowed_setting(kind, supported, safe_wanted, limits)
     reason = request.reason
     if kind.strictest(setting, request.setting) != setting:
-        bound = f"the rail of {limits.min_ratio:.0%} of the highest {kind.words}"
+        bound = f"the rail of {limits.min_ratio:.0%} of the highest {kind.label}"
         if limits.lowest is not None and setting >= limits.lowest > limits.min_ratio * max(supported):
             bound = f"the least of {kind.text(limits.lowest)} that is allowed here"
         beyond = "above the highest" if kind is KnobKind.FAN else f"below {bound}"

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from agent.actuation.held_knob import GpuTarget
 from agent.actuation.request import CapRequest
-from rules.engine.claims import Claim
+from rules.engine.claims import CapClaim
 from rules.engine.engine import Engine
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
@@ -84,7 +84,7 @@ class Orders:
         self._renew_at_s: dict[str, float] = {}
         self.failures = 0
 
-    def wanted(self, incident_id: str, entity_id: str, kind: KnobKind) -> tuple[Claim, ...]:
+    def wanted(self, incident_id: str, entity_id: str, kind: KnobKind) -> tuple[CapClaim, ...]:
         """Return the claims of the rules for this incident on this knob of this GPU, the strictest first."""
         found = [claim for claim in self._engine.claims if claim.incident_id == incident_id and kind_of(claim) is kind]
         held = [(settings_of(claim)[entity_id], claim) for claim in found if entity_id in claim.gpus]
@@ -186,7 +186,7 @@ class Orders:
         self._orphans_at_s = now_s + ORPHAN_S
 
     def _say(self, incident_id: str, targets: Iterable[str], reason: str) -> tuple[Action, ...]:
-        orders: dict[_Order, tuple[Claim | None, list[str]]] = {}
+        orders: dict[_Order, tuple[CapClaim | None, list[str]]] = {}
         for target in targets:
             self._owed.pop((incident_id, target), None)
             for kind in KnobKind:
@@ -217,7 +217,7 @@ class Orders:
         self,
         incident_id: str,
         gpus: list[str],
-        claim: Claim | None,
+        claim: CapClaim | None,
         key: _Order,
         reason: str,
     ) -> tuple[Action, ...]:
@@ -248,7 +248,7 @@ class Orders:
 
 
 def request_of(
-    claim: Claim,
+    claim: CapClaim,
     gpus: Sequence[str],
     setting: float,
     *,
@@ -278,11 +278,11 @@ def _uuid(entity_id: str) -> str:
     return key
 
 
-def kind_of(claim: Claim) -> KnobKind:
+def kind_of(claim: CapClaim) -> KnobKind:
     """Return the knob that a claim of the rules holds."""
     return claim.knob
 
 
-def settings_of(claim: Claim) -> dict[str, float]:
+def settings_of(claim: CapClaim) -> dict[str, float]:
     """Return the setting that a claim of the rules wants of each GPU."""
     return dict(claim.settings)

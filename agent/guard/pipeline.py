@@ -19,7 +19,7 @@ from analytics.incidents.book_settings import BookSettings
 from analytics.shards.learnt import Resumed, name_of
 from physics.node_state import NodeState
 from rules.caps.knobs import KNOB_VERBS
-from rules.engine.claims import Claim
+from rules.engine.claims import CapClaim
 from rules.engine.engine import Engine
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Policy, Verb
@@ -245,12 +245,12 @@ class Pipeline:
             self._keep(incident)
         return tuple(changed)
 
-    def foresee_sags(self, supply_ids: Sequence[str], now_ns: int) -> dict[str, Claim]:
+    def foresee_sags(self, supply_ids: Sequence[str], now_ns: int) -> dict[str, CapClaim]:
         """Return for each supply the strictest cap that the rules would set if it sagged now; nothing is remembered.
 
         Those are left out for which they would set none.
         """
-        found: dict[str, Claim] = {}
+        found: dict[str, CapClaim] = {}
         if not supply_ids or self._engine.limits.mode(ActionClass.CLOCK_CAP, Mode.ENFORCE) is not Mode.ENFORCE:
             return found
         node = self._node()

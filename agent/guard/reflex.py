@@ -19,7 +19,7 @@ from agent.actuation.request import CapRequest
 from agent.guard.foresight import is_reflex, reflex_id
 from agent.guard.orders import request_of
 from analytics.detectors.limits import RailSagLimits
-from rules.engine.claims import Claim
+from rules.engine.claims import CapClaim
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
@@ -133,7 +133,7 @@ class Reflex:
         self._ready = {}
         self._due_s = min(self._due_s, self._asked_s + PREPARE_AGAIN_S)
 
-    def prepare(self, foresee: Callable[[Sequence[str]], Mapping[str, Claim]], now_ns: int) -> None:
+    def prepare(self, foresee: Callable[[Sequence[str]], Mapping[str, CapClaim]], now_ns: int) -> None:
         """Ask the rules anew where that is due; `foresee` gives their answers to a sag of each of some supplies."""
         now_s = self._clock.monotonic_s()
         if now_s < self._due_s:
@@ -211,7 +211,7 @@ class Reflex:
         return not recent or (len(recent) < WRONG_MAX and now_s - recent[-1] >= AFTER_WRONG_S)
 
 
-def _answer(supply_id: str, claim: Claim, now_ns: int) -> PreparedCap:
+def _answer(supply_id: str, claim: CapClaim, now_ns: int) -> PreparedCap:
     incident_id = reflex_id(supply_id, now_ns)
     # How deep the sag will be is not known yet, so the clock that holds behind a worse path goes first.
     clock_mhz = claim.strictest if claim.safe is None else min(claim.strictest, claim.safe)

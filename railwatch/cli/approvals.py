@@ -194,7 +194,7 @@ def _sets(decision: Decision) -> str:
         return ""
     knob, setting = asked
     bound = "least" if knob is KnobKind.FAN else "most"
-    return f"sets {knob.words} of {len(decision.targets)} GPUs to {knob.text(setting)} at {bound}, if it still holds"
+    return f"sets {knob.label} of {len(decision.targets)} GPUs to {knob.text(setting)} at {bound}, if it still holds"
 
 
 def _picked(known: Sequence[Decision], wanted: str) -> Decision:

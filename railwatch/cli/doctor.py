@@ -156,7 +156,7 @@ def _row(group: str, status: SourceStatus) -> Fields:
 
 def _knob_row(kind: KnobKind, driver: OpenDriver, *, root: bool) -> Fields:
     knob = driver.knob(kind)
-    why = driver.why or f"no GPU with a {kind.words} that can be set"
+    why = driver.why or f"no GPU with a {kind.label} that can be set"
     return {
         "kind": "ability",
         "name": kind.value,

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from config.guard_pipeline import pipeline_settings
 from config.models import Config
-from evaluation.policy_trial import Answer, Beside, Trial, answers_of, try_out
+from evaluation.policy_trial import DecisionPair, Trial, TrialDecision, decisions_of, try_out
 from railwatch.cli.printing import pluralize, print_json, print_problems, print_table
 from railwatch.cli.run_folder import open_records
 from railwatch.recorded_run import recordings_dir
@@ -44,13 +44,13 @@ def try_store(data_dir: Path, config: Config, *, since: str | None, until: str |
         # What became of a decision may be told after the recording has ended.
         inside = tuple(r for r in done if isinstance(r, Action) or first_ns <= r.time_ns <= last_ns)
         _show_trial(path, _tried(config, read, inside, span), as_json=as_json)
-    bare = [item for item in answers_of(done) if not any(a <= item.time_ns <= b for a, b in covered)]
+    bare = [item for item in decisions_of(done) if not any(a <= item.time_ns <= b for a, b in covered)]
     if as_json:
         for item in bare:
             print_json(
                 {
                     "file": None,
-                    **_fields(Beside(time_ns=item.time_ns, would=None, was=item)),
+                    **_fields(DecisionPair(time_ns=item.time_ns, would=None, was=item)),
                     "difference": "not judged",
                 }
             )
@@ -106,16 +106,16 @@ def _show_trial(path: Path, trial: Trial, *, as_json: bool) -> None:
     console.print(f"{pluralize(len(trial.rows), 'decision')}, {differs}", highlight=False)
 
 
-def _words(answer: Answer) -> str:
+def _words(answer: TrialDecision) -> str:
     setting = "" if answer.setting is None else f" {answer.setting:g}"
-    came = f" ({answer.came})" if answer.came else ""
+    outcome = f" ({answer.outcome})" if answer.outcome else ""
     verdict = "" if answer.verdict is Verdict.EXECUTE else f" [{answer.verdict.value}]"
     why = f": {answer.reason}" if answer.verdict is Verdict.REFUSE else ""
-    return f"{answer.policy_id}: {answer.action}{setting} on {len(answer.targets)}{verdict}{came}{why}"
+    return f"{answer.policy_id}: {answer.action}{setting} on {len(answer.targets)}{verdict}{outcome}{why}"
 
 
-def _fields(row: Beside) -> dict[str, Any]:
-    def told(answer: Answer | None) -> dict[str, Any] | None:
+def _fields(row: DecisionPair) -> dict[str, Any]:
+    def told(answer: TrialDecision | None) -> dict[str, Any] | None:
         if answer is None:
             return None
         return {
@@ -125,7 +125,7 @@ def _fields(row: Beside) -> dict[str, Any]:
             "targets": list(answer.targets),
             "setting": answer.setting,
             "verdict": answer.verdict.value,
-            "came": answer.came,
+            "came": answer.outcome,
             "reason": answer.reason,
         }
 

@@ -60,8 +60,8 @@ def try_policies(
         return
     if paths or (recording is not None and from_store is not None):
         given = "PATHS" if paths else "--from-store"
-        beside = "--from-store" if recording is None else "--recording"
-        raise typer.BadParameter(f"it does not go with {beside}; --rules names other policies", param_hint=given)
+        pair_decisions = "--from-store" if recording is None else "--recording"
+        raise typer.BadParameter(f"it does not go with {pair_decisions}; --rules names other policies", param_hint=given)
     from railwatch.cli.rules_recorded import (  # noqa: PLC0415 -- they load the guard; cases need none
         try_recording,
         try_store,

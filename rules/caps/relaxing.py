@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from physics.node_state import NodeState, SupplyState
 from rules.caps.knobs import Scale
 from rules.caps.setting import predict
-from rules.engine.claims import Claim, Steady
+from rules.engine.claims import CapClaim, SteadyResistance
 from rules.limits.node import NodeLimits
 from rules.policy.model import Release, Response
 from telemetry.clock import NS_PER_S
@@ -23,7 +23,7 @@ class Relaxation:
     `setting` is None where the GPU's claim goes altogether. `claim` carries the round that the step belongs to.
     """
 
-    claim: Claim
+    claim: CapClaim
     gpu: str | None = None
     setting: float | None = None
     reason: str = ""
@@ -31,7 +31,7 @@ class Relaxation:
 
 
 def relax(
-    claim: Claim,
+    claim: CapClaim,
     response: Response,
     incident: Incident,
     node: NodeState,
@@ -71,11 +71,11 @@ def relax(
         claim=begun,
         gpu=begun.round_left[0],
         setting=to if to is not None and scale.stricter(to, scale.loosest) else None,
-        reason=f"no symptom for {minutes:.0f} min; one {claim.knob.words} step, one GPU at a time",
+        reason=f"no symptom for {minutes:.0f} min; one {claim.knob.label} step, one GPU at a time",
     )
 
 
-def steadied(claim: Claim, node: NodeState, now_ns: int) -> Claim:
+def steadied(claim: CapClaim, node: NodeState, now_ns: int) -> CapClaim:
     """Return a claim that knows since when the source resistance of each of its supplies stays near one value."""
     before = {item.entity_id: item for item in claim.steady}
     now = []
@@ -85,14 +85,14 @@ def steadied(claim: Claim, node: NodeState, now_ns: int) -> Claim:
         if ohm is None:
             now += [] if was is None else [was]
         elif was is None or abs(ohm - was.resistance_ohm) > STEADY_RATIO * was.resistance_ohm:
-            now.append(Steady(entity_id=name, resistance_ohm=ohm, since_ns=now_ns))
+            now.append(SteadyResistance(entity_id=name, resistance_ohm=ohm, since_ns=now_ns))
         else:
             now.append(was)
     return claim if tuple(now) == claim.steady else replace(claim, steady=tuple(now))
 
 
 def _refusal(
-    claim: Claim,
+    claim: CapClaim,
     response: Response,
     release: Release,
     incident: Incident,
@@ -117,7 +117,7 @@ def _refusal(
         most = scale.looser(answer.setting)
         if claim.round_setting is None or scale.stricter(most, claim.round_setting):
             knob = claim.knob
-            return f"{knob.text(answer.setting)} is the highest {knob.words} predicted to hold {hold_v:.2f} V"
+            return f"{knob.text(answer.setting)} is the highest {knob.label} predicted to hold {hold_v:.2f} V"
     return None
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from physics.clock_for_voltage import highest_clock
 from physics.node_state import NodeState
 from physics.power_for_voltage import highest_limit
-from rules.caps.evidence import SupplyBasis, bases_of, path_now
 from rules.caps.knobs import Scale
+from rules.caps.supply_basis import SupplyBasis, bases_of, path_now
 from rules.policy.model import SettingRule
 from telemetry.entities import Topology
 from telemetry.knobs import KnobKind
@@ -26,7 +26,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class SettingChoice:
     """A setting and why; `setting` is None where there is nothing to restrain."""
 
     setting: float | None
@@ -43,12 +43,12 @@ def choose(
     topology: Topology,
     scale: Scale,
     in_force: float,
-) -> Choice:
+) -> SettingChoice:
     """Choose the first setting of a claim; `in_force` is the strictest one on a target, or the loosest of all."""
     choice = _choose(rule, incident, node, targets=targets, topology=topology, scale=scale, in_force=in_force)
     if scale.knob is not KnobKind.POWER or choice.setting is None:
         return choice
-    return Choice(setting=choice.setting, reason=f"{choice.reason}; {AVERAGE_ONLY}", bases=choice.bases)
+    return SettingChoice(setting=choice.setting, reason=f"{choice.reason}; {AVERAGE_ONLY}", bases=choice.bases)
 
 
 def _choose(
@@ -60,33 +60,33 @@ def _choose(
     topology: Topology,
     scale: Scale,
     in_force: float,
-) -> Choice:
+) -> SettingChoice:
     knob = scale.knob
     if rule.fixed is not None:
-        return Choice(setting=scale.snap(rule.fixed), reason=f"the policy asks for {knob.text(rule.fixed)}")
+        return SettingChoice(setting=scale.snap(rule.fixed), reason=f"the policy asks for {knob.text(rule.fixed)}")
     if rule.fraction is not None:
         wanted = scale.fraction(in_force, rule.fraction)
-        return Choice(setting=scale.snap(wanted), reason=_share(rule.fraction, knob, in_force))
+        return SettingChoice(setting=scale.snap(wanted), reason=_share(rule.fraction, knob, in_force))
     hold_v = rule.hold_v if rule.hold_v is not None else 0.0
     bases, doubt = bases_of(incident, node, targets=targets, topology=topology)
     if bases:
         answer = predict(bases, incident, node, scale=scale, hold_v=hold_v)
         if scale.stricter(answer.setting, in_force):
-            return Choice(setting=answer.setting, reason=describe(answer, knob, hold_v), bases=bases)
+            return SettingChoice(setting=answer.setting, reason=describe(answer, knob, hold_v), bases=bases)
         minimum_v = incident.number("minimum_v")
         if minimum_v is None:
-            return Choice(setting=None, reason=f"no dip below {hold_v:.2f} V was seen, and none is predicted")
+            return SettingChoice(setting=None, reason=f"no dip below {hold_v:.2f} V was seen, and none is predicted")
         if minimum_v >= hold_v:
             reason = f"the lowest voltage of {minimum_v:.2f} V stands above the {hold_v:.2f} V to hold"
-            return Choice(setting=None, reason=reason)
+            return SettingChoice(setting=None, reason=reason)
         doubt = f"the evidence predicts no dip below {hold_v:.2f} V, and there was one"
         bases = ()  # they are of another load
     setting = scale.snap(scale.fraction(in_force, rule.fallback))
-    return Choice(setting=setting, reason=f"{_share(rule.fallback, knob, in_force)}: {doubt}", bases=bases)
+    return SettingChoice(setting=setting, reason=f"{_share(rule.fallback, knob, in_force)}: {doubt}", bases=bases)
 
 
 def _share(fraction: float, knob: KnobKind, in_force: float) -> str:
-    return f"{fraction:.0%} of the present {knob.words}, {knob.text(in_force)}"
+    return f"{fraction:.0%} of the present {knob.label}, {knob.text(in_force)}"
 
 
 def predict(
@@ -131,7 +131,7 @@ def describe(answer: Prediction, knob: KnobKind, hold_v: float) -> str:
     what = "worst dip" if knob is KnobKind.CLOCK else "plateau"
     if answer.holds:
         return (
-            f"{knob.text(answer.setting)} is the highest {knob.words} at which the {what} stays above {hold_v:.2f} V "
+            f"{knob.text(answer.setting)} is the highest {knob.label} at which the {what} stays above {hold_v:.2f} V "
             f"(predicted {answer.predicted_v:.2f} V)"
         )
-    return f"not even {knob.text(answer.setting)}, the lowest {knob.words} allowed, is predicted to hold {hold_v:.2f} V"
+    return f"not even {knob.text(answer.setting)}, the lowest {knob.label} allowed, is predicted to hold {hold_v:.2f} V"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from physics.node_state import NodeState
 from rules.caps.knobs import Scale
-from rules.engine.claims import Claim
+from rules.engine.claims import CapClaim
 from rules.policy.model import SettingRule
 from telemetry.clock import NS_PER_S
 
@@ -30,7 +30,7 @@ def ramping(node: NodeState, *, since_ns: int | None, now_ns: int) -> bool:
     return since_ns is None or began_ns > since_ns
 
 
-def ramped(claim: Claim, rule: SettingRule, *, scale: Scale, target: float, now_ns: int) -> RampStep:
+def ramped(claim: CapClaim, rule: SettingRule, *, scale: Scale, target: float, now_ns: int) -> RampStep:
     """Return where a ramp stands: linear from its first setting to the target, in equal steps."""
     if claim.ramp_since_ns is None or rule.ramp_from is None:
         raise ValueError("no start ramp")

@@ -52,7 +52,7 @@ def gpus_by_job(incident: Incident, topology: Topology) -> dict[str, tuple[str, 
     return found if all(kind_of(name) != EntityKind.GPU or name in working for name in named) else {}
 
 
-def reach_words(target: Target | None, incident: Incident, topology: Topology) -> str:
+def reach_summary(target: Target | None, incident: Incident, topology: Topology) -> str:
     """Return for whose GPUs an action is where jobs decide that; an empty text where they do not."""
     if target is not Target.ALL_GPUS_OF_JOB:
         return ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from physics.node_state import NodeState
 from rules.caps.knobs import Scale
-from rules.engine.claims import Claim
+from rules.engine.claims import CapClaim
 from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
 
@@ -26,7 +26,7 @@ INTEGRAL_PER_K = {KnobKind.FAN: 0.02, KnobKind.CLOCK: 0.010, KnobKind.POWER: 0.0
 class Regulation:
     """The claim as it goes on, and the setting that it asks for now; None where it is not time or not known."""
 
-    claim: Claim
+    claim: CapClaim
     setting: float | None = None
     hottest_c: float | None = None
 
@@ -51,7 +51,7 @@ def setting_of(output: float, scale: Scale) -> float:
     return scale.snap(output if scale.knob is KnobKind.FAN else output * scale.loosest)
 
 
-def regulate(claim: Claim, node: NodeState, *, scale: Scale, hold_c: float, now_ns: int) -> Regulation:
+def regulate(claim: CapClaim, node: NodeState, *, scale: Scale, hold_c: float, now_ns: int) -> Regulation:
     """Take one step of the loop where its period is over and a temperature is known; it waits in any other case."""
     since_ns = claim.regulated_ns if claim.regulated_ns is not None else claim.tightened_ns
     hottest = hottest_c(node, claim.gpus)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from physics.node_state import NodeState
 from rules.caps.knobs import Scale
 from rules.caps.setting import describe, predict, safe_setting
-from rules.engine.claims import Claim
+from rules.engine.claims import CapClaim
 from rules.limits.node import NodeLimits
 from rules.policy.model import Persist, Response
 from telemetry.clock import NS_PER_S
@@ -44,7 +44,7 @@ class Tightening:
 
 
 def tighten(
-    claim: Claim,
+    claim: CapClaim,
     response: Response,
     incident: Incident,
     node: NodeState,
@@ -77,17 +77,17 @@ def tighten(
     if returned and scale.stricter(claim.held, setting):
         setting = claim.held
     if not scale.stricter(setting, claim.strictest):
-        words = f"{why}, and {knob.text(claim.strictest)} is the safe {knob.words}"
+        words = f"{why}, and {knob.text(claim.strictest)} is the safe {knob.label}"
         return Tightening(reason=words, exhausted=True)
     return Tightening(
         setting=setting,
-        reason=f"{why}; next step {knob.text(setting)}, not beyond the safe {knob.words} {knob.text(safe)}",
+        reason=f"{why}; next step {knob.text(setting)}, not beyond the safe {knob.label} {knob.text(safe)}",
         returned=returned,
     )
 
 
 def _why(
-    claim: Claim, response: Response, incident: Incident, node: NodeState, *, hold_v: float | None, now_ns: int
+    claim: CapClaim, response: Response, incident: Incident, node: NodeState, *, hold_v: float | None, now_ns: int
 ) -> str | None:
     """Return why the setting has to be stricter, None where it has not."""
     age_s = (now_ns - claim.tightened_ns) / NS_PER_S
@@ -98,7 +98,7 @@ def _why(
     if incident.state is not IncidentState.OPEN:
         return None
     if claim.relaxed_ns is not None:
-        return f"the symptom came back after the {claim.knob.words} was relaxed"
+        return f"the symptom came back after the {claim.knob.label} was relaxed"
     if response.persist is Persist.HOLD or age_s < response.settle_s or not _persists(incident, node, claim):
         return None
     what = "cap" if claim.knob is not KnobKind.FAN else "fan"
@@ -108,7 +108,7 @@ def _why(
     return f"symptom still present {response.settle_s:g} s after the {what}"
 
 
-def _deep(claim: Claim, incident: Incident, node: NodeState, *, hold_v: float | None) -> str | None:
+def _deep(claim: CapClaim, incident: Incident, node: NodeState, *, hold_v: float | None) -> str | None:
     """Return the reason not to wait: a rail far below the voltage to hold, or a power brake under a cap for a rail."""
     if hold_v is None:
         return None
@@ -126,7 +126,7 @@ def _deep(claim: Claim, incident: Incident, node: NodeState, *, hold_v: float | 
     return None
 
 
-def _lowest_v(node: NodeState, claim: Claim) -> float | None:
+def _lowest_v(node: NodeState, claim: CapClaim) -> float | None:
     lowest = [
         supply.minimum_v
         for name in claim.supplies
@@ -135,7 +135,7 @@ def _lowest_v(node: NodeState, claim: Claim) -> float | None:
     return min(lowest, default=None)
 
 
-def _persists(incident: Incident, node: NodeState, claim: Claim) -> bool:
+def _persists(incident: Incident, node: NodeState, claim: CapClaim) -> bool:
     """Return whether the symptom is still there: what the supplies show now, else what the incident says."""
     limit_v, lowest_v = incident.number("limit_v"), _lowest_v(node, claim)
     return limit_v is None or lowest_v is None or lowest_v < limit_v

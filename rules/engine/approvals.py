@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rules.engine.decisions import setting_of
 from rules.engine.memory import Approval, Memory
-from rules.engine.policy_incident import Matter
+from rules.engine.policy_incident import PolicyIncident
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Policy, Verb
 from telemetry.clock import NS_PER_S
@@ -17,14 +17,14 @@ from telemetry.records import Decision, IncidentState, Mode, Verdict
 _UNLATCHES = frozenset({Verb.CLOCK_RELAX, Verb.POWER_RELAX, Verb.FAN_RELAX, Verb.DRAIN_RELEASE})
 
 
-def needs_person(policy: Policy, limits: NodeLimits) -> bool:
+def needs_approval(policy: Policy, limits: NodeLimits) -> bool:
     """Return whether a person has to say yes to a new action of a policy."""
     action = policy.then.action
     return policy.then.approval or action in limits.approval or action is ActionClass.POWER_CYCLE
 
 
-def ask(
-    matter: Matter,
+def request_approval(
+    subject: PolicyIncident,
     verb: Verb,
     targets: Sequence[str],
     *,
@@ -33,14 +33,14 @@ def ask(
     knob: KnobKind | None = None,
 ) -> Decision | None:
     """Put a decision before a person; None where this incident's is waiting already."""
-    memory, limits = matter.memory, matter.limits
+    memory, limits = subject.memory, subject.limits
     waiting = memory.pending.values()
-    if any((item.rule, item.incident_id) == matter.key for item in waiting):
+    if any((item.rule, item.incident_id) == subject.key for item in waiting):
         return None
     if len(memory.pending) >= limits.pending_max:
-        return matter.refuse("queue", f"{len(memory.pending)} decisions wait for a person already")
-    decision = matter.decide(verb, targets, reason=f"needs approval: {reason}", setting=setting, knob=knob)
-    expires_ns = matter.now_ns + int(limits.approval_expires_s * NS_PER_S)
+        return subject.refuse("queue", f"{len(memory.pending)} decisions wait for a person already")
+    decision = subject.decide(verb, targets, reason=f"needs approval: {reason}", setting=setting, knob=knob)
+    expires_ns = subject.now_ns + int(limits.approval_expires_s * NS_PER_S)
     decision = replace(decision, verdict=Verdict.PENDING, expires_ns=expires_ns)
     memory.pending[decision.id] = decision
     return decision
@@ -69,13 +69,13 @@ def approve(memory: Memory, decision_id: str, *, who: str, why: str) -> Decision
     return decision
 
 
-def use_approval(matter: Matter, verb: Verb) -> Approval | None:
+def use_approval(subject: PolicyIncident, verb: Verb) -> Approval | None:
     """Return a person's yes to this, once; None where there is none, or it was to something else."""
-    memory, approval = matter.memory, matter.memory.approved.get(matter.key)
+    memory, approval = subject.memory, subject.memory.approved.get(subject.key)
     waiting = None if approval is None else memory.pending.get(approval.decision_id)
     if approval is None or waiting is None or waiting.action != verb.value:
         return None
-    del memory.approved[matter.key], memory.pending[waiting.id]
+    del memory.approved[subject.key], memory.pending[waiting.id]
     return approval
 
 
@@ -113,7 +113,7 @@ def run_out(memory: Memory, modes: dict[str, Mode], now_ns: int) -> tuple[Decisi
             given = memory.approved.get(key)
             why = f"nobody answered within {waited}"
             if given is not None:
-                why = f"{given.words}, and it did not hold any more within {waited}"
+                why = f"{given.summary}, and it did not hold any more within {waited}"
             memory.ended[decision.rule, incident.entity_id] = now_ns  # asked anew after the cooldown
         if why is not None:
             del memory.pending[decision.id]

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from rules.caps.evidence import SupplyBasis
+from rules.caps.supply_basis import SupplyBasis
 from rules.conditions.condition import NOT_MET, Judgement
 from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steady:
+class SteadyResistance:
     """The source resistance of one supply, and since when it has stayed near that."""
 
     entity_id: str
@@ -18,7 +18,7 @@ class Steady:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class CapClaim:
     """One policy's hold on one knob of some GPUs, for one incident; its settings are in the unit of the knob.
 
     Parameters
@@ -77,7 +77,7 @@ class Claim:
     round_left: tuple[str, ...] = ()
     bases: tuple[SupplyBasis, ...] = ()
     supplies: tuple[str, ...] = ()
-    steady: tuple[Steady, ...] = ()
+    steady: tuple[SteadyResistance, ...] = ()
     exhausted: bool = False
     output: float | None = None
     error_c: float | None = None
@@ -99,7 +99,7 @@ class Claim:
         """Whether it stands in the hardware."""
         return self.mode is Mode.ENFORCE
 
-    def tightened(self, setting: float, *, decision_id: str, now_ns: int) -> "Claim":
+    def tightened(self, setting: float, *, decision_id: str, now_ns: int) -> "CapClaim":
         """Return it with one stricter setting on every GPU, and the way back starting anew."""
         return replace(
             self,
@@ -117,7 +117,7 @@ class Claim:
             exhausted=False,
         )
 
-    def seen(self, *, symptom: bool, now_ns: int) -> "Claim":
+    def seen(self, *, symptom: bool, now_ns: int) -> "CapClaim":
         """Return it after a look at its symptom: since when that is gone, and when it cleared and returned."""
         if symptom and self.quiet_since_ns is not None:
             return replace(self, quiet_since_ns=None, returned_ns=now_ns)
@@ -125,7 +125,7 @@ class Claim:
             return replace(self, quiet_since_ns=now_ns, cleared_ns=now_ns, returned_ns=None)
         return self
 
-    def relaxed(self, gpus: tuple[str, ...], setting: float | None, *, decision_id: str, now_ns: int) -> "Claim":
+    def relaxed(self, gpus: tuple[str, ...], setting: float | None, *, decision_id: str, now_ns: int) -> "CapClaim":
         """Return it with a looser setting on some GPUs, or without those GPUs where the setting is None."""
         settings = tuple(
             (name, was if name not in gpus or setting is None else setting)
@@ -137,7 +137,7 @@ class Claim:
             self, decision_id=decision_id, settings=settings, relaxed_ns=now_ns, round_left=left, exhausted=False
         )
 
-    def without(self, gpu: str) -> "Claim":
+    def without(self, gpu: str) -> "CapClaim":
         """Return it without a GPU that somebody else took out."""
         return replace(
             self,
@@ -168,7 +168,7 @@ class Engagement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class PolicyProgress:
     """How far one policy has got with one incident.
 
     Parameters

@@ -8,18 +8,27 @@ from dataclasses import replace
 from typing import Any
 
 from physics.node_state import NodeState
-from rules.caps.claims_on_knobs import able, at_most, follow, is_ramp, plan, set_claim, shadow, starts_now
+from rules.caps.cap_claims import (
+    follow_cap,
+    follow_unenforced,
+    is_ramp,
+    no_laxer_than,
+    plan_cap,
+    set_claim,
+    settable_targets,
+    starts_now,
+)
 from rules.caps.first_start import concerns, watch_first_start
 from rules.caps.knobs import KNOB_OF
-from rules.caps.targets import node_of, reach_words, targets_of
+from rules.caps.targets import node_of, reach_summary, targets_of
 from rules.conditions.facts import facts_of
-from rules.engine.approvals import approve, ask, needs_person, reject, run_out, use_approval
-from rules.engine.claims import Claim, Engagement, Watch
+from rules.engine.approvals import approve, needs_approval, reject, request_approval, run_out, use_approval
+from rules.engine.claims import CapClaim, Engagement, PolicyProgress
 from rules.engine.decisions import policy_of
 from rules.engine.engagements import engage, follow_engagement
 from rules.engine.ladder import may_climb
 from rules.engine.memory import Memory, Reset, Worsened, restore_memory
-from rules.engine.policy_incident import Matter
+from rules.engine.policy_incident import PolicyIncident
 from rules.engine.refusals import refusals
 from rules.limits.node import HOUR_NS, Breaker, NodeLimits, UnmeasuredStart
 from rules.policy.model import ActionClass, Policy, PolicyStatus, Verb
@@ -70,7 +79,7 @@ class Engine:
         return tuple((*key, why) for key, why in self._memory.latched.items())
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[CapClaim, ...]:
         """The settings that ought to stand in the GPUs now: whoever carries them out renews their leases."""
         return tuple(claim for claim in self._memory.claims.values() if self._stands(claim))
 
@@ -116,13 +125,13 @@ class Engine:
             decisions += run_out(memory, modes, now_ns)
         for incident in sorted(known.values(), key=lambda item: (item.opened_ns, item.id)):
             for policy in (one for one in self._policies if concerns(one, incident)):
-                decision = self._advance(self._matter(policy, incident, node, now_ns))
+                decision = self._advance(self._subject(policy, incident, node, now_ns))
                 if decision is not None:
                     decisions.append(decision)
         memory.forget(now_ns)
         return tuple(decisions)
 
-    def foresee(self, incident: Incident, node: NodeState, now_ns: int) -> tuple[Claim, ...]:
+    def foresee(self, incident: Incident, node: NodeState, now_ns: int) -> tuple[CapClaim, ...]:
         """Return the clock caps that this incident would be answered with at once, were it there now.
 
         Nothing is remembered. Nothing comes where a rail, a mode, a person or a hold time stands in the way.
@@ -201,7 +210,7 @@ class Engine:
     def bar(self, incident_id: str, *, who: str) -> None:
         """Give an incident no new action: a person took one back, and a person's word stands until it closes."""
         for policy in self._policies:
-            watch = self._memory.watches.get((policy.id, incident_id), Watch())
+            watch = self._memory.watches.get((policy.id, incident_id), PolicyProgress())
             barred = f"{who} took the action on this incident back"
             self._memory.watches[policy.id, incident_id] = replace(watch, barred=barred)
 
@@ -230,8 +239,8 @@ class Engine:
             key: held for key, held in memory.engagements.items() if not held.enforced or self._stands(held)
         }
 
-    def _matter(self, policy: Policy, incident: Incident, node: NodeState, now_ns: int) -> Matter:
-        return Matter(
+    def _subject(self, policy: Policy, incident: Incident, node: NodeState, now_ns: int) -> PolicyIncident:
+        return PolicyIncident(
             policy=policy,
             incident=incident,
             node=node,
@@ -241,91 +250,93 @@ class Engine:
             now_ns=now_ns,
         )
 
-    def _advance(self, matter: Matter) -> Decision | None:
-        memory, key = self._memory, matter.key
+    def _advance(self, subject: PolicyIncident) -> Decision | None:
+        memory, key = self._memory, subject.key
         held = memory.claims.get(key) or memory.engagements.get(key)
-        if held is not None and not held.enforced and held.mode is not matter.mode and matter.is_open:
+        if held is not None and not held.enforced and held.mode is not subject.mode and subject.is_open:
             memory.claims.pop(key, None)
             memory.engagements.pop(key, None)
             held = None
         if held is None:
-            return self._consider(matter)
+            return self._consider(subject)
         if isinstance(held, Engagement):
-            return follow_engagement(matter, held)
-        return follow(matter, held) if held.enforced else shadow(matter, held)
+            return follow_engagement(subject, held)
+        return follow_cap(subject, held) if held.enforced else follow_unenforced(subject, held)
 
-    def _consider(self, matter: Matter) -> Decision | None:
-        policy, memory = matter.policy, self._memory
-        watch = memory.watches[matter.key] = self._judged(matter)
-        live = matter.is_open or (is_ramp(matter) and matter.incident.state is not IncidentState.CLOSED)
-        if not live or watch.done or not may_climb(matter, self._by_id):
+    def _consider(self, subject: PolicyIncident) -> Decision | None:
+        policy, memory = subject.policy, self._memory
+        watch = memory.watches[subject.key] = self._judged(subject)
+        live = subject.is_open or (is_ramp(subject) and subject.incident.state is not IncidentState.CLOSED)
+        if not live or watch.done or not may_climb(subject, self._by_id):
             return None
         if watch.judgement.doubt is not None:
-            return matter.refuse("doubt", watch.judgement.doubt)
+            return subject.refuse("doubt", watch.judgement.doubt)
         since_ns = watch.met_since_ns
-        if since_ns is None or matter.now_ns - since_ns < policy.then.hold_s * NS_PER_S:
+        if since_ns is None or subject.now_ns - since_ns < policy.then.hold_s * NS_PER_S:
             return None
-        if watch.met_times < policy.then.consecutive or (is_ramp(matter) and not starts_now(matter)):
+        if watch.met_times < policy.then.consecutive or (is_ramp(subject) and not starts_now(subject)):
             return None
-        targets = self._targets(matter)
-        if not targets and matter.node.gpus:
-            memory.rungs[matter.key] = False  # nothing that it could move is there: the next rung may try
-        refusal = next(refusals(matter, targets), None)
+        targets = self._targets(subject)
+        if not targets and subject.node.gpus:
+            memory.rungs[subject.key] = False  # nothing that it could move is there: the next rung may try
+        refusal = next(refusals(subject, targets), None)
         if refusal is not None:
-            return matter.refuse(*refusal)
-        return self._act(matter, targets)
+            return subject.refuse(*refusal)
+        return self._act(subject, targets)
 
-    def _judged(self, matter: Matter) -> Watch:
+    def _judged(self, subject: PolicyIncident) -> PolicyProgress:
         """Return the watch with what the condition says now, and since when and how often it has been met."""
-        incident, policy, watch = matter.incident, matter.policy, matter.watch
+        incident, policy, watch = subject.incident, subject.policy, subject.watch
         news = watch.judged_ns != incident.time_ns
         if news or policy.when.moves:
-            judgement = policy.when.judge(facts_of(incident, matter.node, matter.now_ns))
+            judgement = policy.when.judge(facts_of(incident, subject.node, subject.now_ns))
             watch = replace(watch, judged_ns=incident.time_ns, judgement=judgement)
         if incident.state is IncidentState.CLOSED or not watch.judgement.met:
             return replace(watch, met_since_ns=None, met_times=0)
-        if not (matter.is_open or is_ramp(matter)):
+        if not (subject.is_open or is_ramp(subject)):
             return replace(watch, met_since_ns=None, met_times=0)
-        since_ns = matter.now_ns if watch.met_since_ns is None else watch.met_since_ns
+        since_ns = subject.now_ns if watch.met_since_ns is None else watch.met_since_ns
         fresh = news or watch.met_since_ns is None
         return replace(watch, met_since_ns=since_ns, met_times=watch.met_times + fresh)
 
-    def _targets(self, matter: Matter) -> tuple[str, ...]:
-        then, incident = matter.policy.then, matter.incident
+    def _targets(self, subject: PolicyIncident) -> tuple[str, ...]:
+        then, incident = subject.policy.then, subject.incident
         if then.target is not None:
-            return able(matter, targets_of(then.target, incident, matter.node, self.topology))
+            return settable_targets(subject, targets_of(then.target, incident, subject.node, self.topology))
         if then.action in _ON_THE_INCIDENT:
             return (incident.entity_id,)
         return (node_of(self.topology) or incident.entity_id,)
 
-    def _act(self, matter: Matter, targets: tuple[str, ...]) -> Decision | None:
+    def _act(self, subject: PolicyIncident, targets: tuple[str, ...]) -> Decision | None:
         """Do what the policy asks for, or put it before a person."""
-        then, incident = matter.policy.then, matter.incident
+        then, incident = subject.policy.then, subject.incident
         verb = Verb(then.action.value)
-        asks = matter.mode is Mode.ENFORCE and needs_person(matter.policy, self.limits)
+        asks = subject.mode is Mode.ENFORCE and needs_approval(subject.policy, self.limits)
         if then.action in KNOB_OF:
-            found = plan(matter, targets)
-            reach = reach_words(then.target, incident, self.topology)
+            found = plan_cap(subject, targets)
+            reach = reach_summary(then.target, incident, self.topology)
             if reach and found.choice.setting is not None:
                 found = replace(found, choice=replace(found.choice, reason=f"{found.choice.reason}; {reach}"))
             choice = found.choice
             asks = asks and choice.setting is not None
-            approval = use_approval(matter, verb) if asks else None
-            granted = found if approval is None else at_most(found, approval.setting)
+            approval = use_approval(subject, verb) if asks else None
+            granted = found if approval is None else no_laxer_than(found, approval.setting)
             if granted is None or (asks and approval is None):
-                return ask(matter, verb, targets, reason=choice.reason, setting=choice.setting, knob=found.knob)
-            return set_claim(matter, granted, targets, approval)
-        approval = use_approval(matter, verb) if asks else None
+                return request_approval(
+                    subject, verb, targets, reason=choice.reason, setting=choice.setting, knob=found.knob
+                )
+            return set_claim(subject, granted, targets, approval)
+        approval = use_approval(subject, verb) if asks else None
         if asks and approval is None:
-            return ask(matter, verb, targets, reason=incident.summary)
+            return request_approval(subject, verb, targets, reason=incident.summary)
         if then.action in _SWITCHES:
-            return engage(matter, targets, approval)
-        matter.note_acted()
-        self._memory.watches[matter.key] = replace(matter.watch, done=True)
-        self._memory.end(matter.key, incident.entity_id, matter.now_ns)
-        return matter.decide(verb, targets, reason=incident.summary, approval=approval)
+            return engage(subject, targets, approval)
+        subject.note_acted()
+        self._memory.watches[subject.key] = replace(subject.watch, done=True)
+        self._memory.end(subject.key, incident.entity_id, subject.now_ns)
+        return subject.decide(verb, targets, reason=incident.summary, approval=approval)
 
-    def _stands(self, held: Claim | Engagement) -> bool:
+    def _stands(self, held: CapClaim | Engagement) -> bool:
         policy = self._by_id.get(held.policy_id)
         return held.enforced and policy is not None and self._mode(policy) is Mode.ENFORCE
 

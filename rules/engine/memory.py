@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from rules.engine.claims import Claim, Engagement, Steady, Watch
+from rules.engine.claims import CapClaim, Engagement, PolicyProgress, SteadyResistance
 from rules.limits.node import DAY_NS, HOUR_NS, Breaker
 from rules.policy.model import ActionClass, Policy
 from telemetry.records import Decision, Incident, IncidentState
@@ -21,7 +21,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acted:
+class ActionTaken:
     """A new action, as the budgets count it."""
 
     action: ActionClass
@@ -39,7 +39,7 @@ class Approval:
     setting: float | None = None
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """Who and why."""
         return f"approved by {self.who}" + (f": {self.why}" if self.why else "")
 
@@ -61,7 +61,7 @@ class Worsened:
     time_ns: int
 
 
-_Timed = TypeVar("_Timed", Acted, Worsened, Watch, Engagement, Claim, Steady)
+_Timed = TypeVar("_Timed", ActionTaken, Worsened, PolicyProgress, Engagement, CapClaim, SteadyResistance)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,11 +103,11 @@ class Memory:
     """
 
     incidents: dict[str, Incident] = field(default_factory=dict)
-    claims: dict[Key, Claim] = field(default_factory=dict)
+    claims: dict[Key, CapClaim] = field(default_factory=dict)
     engagements: dict[Key, Engagement] = field(default_factory=dict)
-    watches: dict[Key, Watch] = field(default_factory=dict)
+    watches: dict[Key, PolicyProgress] = field(default_factory=dict)
     ended: dict[Key, int] = field(default_factory=dict)
-    acted: list[Acted] = field(default_factory=list)
+    acted: list[ActionTaken] = field(default_factory=list)
     returns: dict[Key, tuple[int, ...]] = field(default_factory=dict)
     latched: dict[Key, str] = field(default_factory=dict)
     rungs: dict[Key, bool] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Memory:
         }
         self.pending = {name: _asked_by(decision, now_ns) for name, decision in self.pending.items()}
 
-    def keep(self, key: Key, claim: Claim, now_ns: int) -> None:
+    def keep(self, key: Key, claim: CapClaim, now_ns: int) -> None:
         """Keep a claim while it holds a GPU; its end starts the cooldown."""
         if claim.settings:
             self.claims[key] = claim
@@ -159,7 +159,7 @@ class Memory:
 
     def note_acted(self, policy: Policy, now_ns: int) -> None:
         """Count a new action; kept as long as a budget may look back."""
-        self.acted.append(Acted(action=policy.then.action, policy_id=policy.id, time_ns=now_ns))
+        self.acted.append(ActionTaken(action=policy.then.action, policy_id=policy.id, time_ns=now_ns))
 
     def note_return(self, policy_id: str, entity_id: str, now_ns: int, *, most: int) -> None:
         """Count that the symptom came back after a cap was relaxed; more than `most` in a day, and relaxing ends."""
@@ -261,11 +261,11 @@ def _asked_by(decision: Decision, now_ns: int) -> Decision:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
     incidents: tuple[Incident, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[CapClaim, ...]
     engagements: tuple[Engagement, ...]
-    watches: tuple[tuple[str, str, Watch], ...]
+    watches: tuple[tuple[str, str, PolicyProgress], ...]
     ended: tuple[tuple[str, str, int], ...]
-    acted: tuple[Acted, ...]
+    acted: tuple[ActionTaken, ...]
     returns: tuple[tuple[str, str, tuple[int, ...]], ...]
     latched: tuple[tuple[str, str, str], ...]
     rungs: tuple[tuple[str, str, bool], ...]

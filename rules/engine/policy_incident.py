@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from physics.node_state import NodeState
 from rules.caps.knobs import Scale, scale_of
-from rules.engine.claims import Watch
+from rules.engine.claims import PolicyProgress
 from rules.engine.decisions import VERDICTS, decision_id
 from rules.engine.memory import Approval, Key, Memory
 from rules.limits.node import NodeLimits
@@ -16,7 +16,7 @@ from telemetry.records import Decision, Incident, IncidentState, Mode, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
+class PolicyIncident:
     """What a step is about. `memory` is the engine's own and the one thing in here that changes."""
 
     policy: Policy
@@ -48,9 +48,9 @@ class Matter:
         return decision_id(*self.key, self.now_ns)
 
     @property
-    def watch(self) -> Watch:
+    def watch(self) -> PolicyProgress:
         """How far the policy has got with the incident."""
-        return self.memory.watches.get(self.key, Watch())
+        return self.memory.watches.get(self.key, PolicyProgress())
 
     def scale(self, knob: KnobKind, names: Sequence[str]) -> Scale | None:
         """Return the settings of those of these GPUs that answer; None where none does, or none has such a knob."""
@@ -87,7 +87,7 @@ class Matter:
             lease_s=then.lease_s if setting is not None or verb is Verb.DRAIN else None,
             mode=mode,
             verdict=VERDICTS[mode],
-            reason=reason if approval is None else f"{reason}; {approval.words}",
+            reason=reason if approval is None else f"{reason}; {approval.summary}",
             parameters=(*then.parameters, *said),
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rules.caps.knobs import KNOB_OF
-from rules.engine.policy_incident import Matter
+from rules.engine.policy_incident import PolicyIncident
 from rules.limits.node import DAY_NS, HOUR_NS, Breaker
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
@@ -14,40 +14,40 @@ from telemetry.knobs import KnobKind
 _SPACED = frozenset(ActionClass) - KNOB_OF.keys() - {ActionClass.NOTIFY}
 
 
-def breaker_words(breaker: Breaker) -> str:
+def breaker_summary(breaker: Breaker) -> str:
     """Return that and why the breaker tripped."""
     return f"the breaker tripped ({breaker.reason}); a person must reset it"
 
 
-def refusals(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
+def refusals(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield every rail in the way as its kind and the reason, the weightiest first."""
-    memory, limits, incident, now_ns = matter.memory, matter.limits, matter.incident, matter.now_ns
-    action = matter.policy.then.action
-    if matter.watch.barred is not None:
-        yield "barred", matter.watch.barred
+    memory, limits, incident, now_ns = subject.memory, subject.limits, subject.incident, subject.now_ns
+    action = subject.policy.then.action
+    if subject.watch.barred is not None:
+        yield "barred", subject.watch.barred
     if memory.breaker is not None and action is not ActionClass.NOTIFY:  # people are told all the more
-        yield "breaker", breaker_words(memory.breaker)
+        yield "breaker", breaker_summary(memory.breaker)
     if incident.silence is not None and action in limits.silence_stops:
         yield "silence", incident.silence
     window = limits.stopped_by(action, now_ns)
     if window is not None:
-        yield "maintenance", window.words
+        yield "maintenance", window.summary
     if not targets:
         yield "target", "no GPU that answers is meant" if action not in KNOB_OF else _no_target(KNOB_OF[action])
-    ended_ns = memory.ended.get((matter.policy.id, incident.entity_id))
-    if ended_ns is not None and now_ns - ended_ns < matter.policy.then.cooldown_s * NS_PER_S:
-        seconds = matter.policy.then.cooldown_s
+    ended_ns = memory.ended.get((subject.policy.id, incident.entity_id))
+    if ended_ns is not None and now_ns - ended_ns < subject.policy.then.cooldown_s * NS_PER_S:
+        seconds = subject.policy.then.cooldown_s
         yield "cooldown", f"cooldown of {seconds:g} s after the last action on {incident.entity_id}"
-    yield from _budgets(matter, targets)
+    yield from _budgets(subject, targets)
 
 
 def _no_target(knob: KnobKind) -> str:
-    return f"no GPU that answers is meant, or none has a {knob.words} to set"
+    return f"no GPU that answers is meant, or none has a {knob.label} to set"
 
 
-def _budgets(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
-    memory, limits, now_ns = matter.memory, matter.limits, matter.now_ns
-    then = matter.policy.then
+def _budgets(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
+    memory, limits, now_ns = subject.memory, subject.limits, subject.now_ns
+    then = subject.policy.then
     uncounted = "; tightening a cap in force does not count" if then.action in KNOB_OF else ""
     ages_ns = [now_ns - item.time_ns for item in memory.acted if item.action is then.action]
     for most, over_ns, period in (
@@ -57,7 +57,7 @@ def _budgets(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]
         if sum(age_ns < over_ns for age_ns in ages_ns) >= most:
             yield "rate", f"limit of {most} new {then.action.value} actions {period} reached{uncounted}"
     if then.budget is not None:
-        own = [item for item in memory.acted if item.policy_id == matter.policy.id]
+        own = [item for item in memory.acted if item.policy_id == subject.policy.id]
         if sum(now_ns - item.time_ns < then.budget.per_s * NS_PER_S for item in own) >= then.budget.actions:
             period = format_duration(then.budget.per_s)
             yield "rate", f"budget of {then.budget.actions} new actions in {period} used up{uncounted}"
@@ -75,6 +75,6 @@ def _budgets(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]
     ):
         yield "budget", f"{len(held | set(targets))} GPUs would be capped, {limits.capped_gpus_max} may be"
     if then.budget is not None and then.budget.gpus_max is not None:
-        own_gpus = {gpu for key, claim in memory.claims.items() if key[0] == matter.policy.id for gpu in claim.gpus}
+        own_gpus = {gpu for key, claim in memory.claims.items() if key[0] == subject.policy.id for gpu in claim.gpus}
         if len(own_gpus | set(targets)) > then.budget.gpus_max:
             yield "budget", f"{len(own_gpus | set(targets))} GPUs, the policy's budget is {then.budget.gpus_max}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rules.caps.knobs import KNOB_OF
 from rules.conditions.facts import facts_of
-from rules.fleet.orders import FleetIncident, Moment
+from rules.fleet.orders import FleetIncident, StepContext
 from rules.fleet.policy import FleetPolicy
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Incident, IncidentState, Mode, Verdict
@@ -14,7 +14,7 @@ _SHOWN = 4
 _VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, Mode.OBSERVE: Verdict.OBSERVE}
 
 
-def is_met(policy: FleetPolicy, case: FleetIncident, at: Moment) -> bool:
+def is_met(policy: FleetPolicy, case: FleetIncident, at: StepContext) -> bool:
     """Return whether a policy's condition was met without a break for as long as it asks."""
     incident, since = case.incident, at.memory.met_since
     pair = (policy.id, incident.id)
@@ -29,12 +29,12 @@ def is_met(policy: FleetPolicy, case: FleetIncident, at: Moment) -> bool:
 
 
 def decided(
-    policy: FleetPolicy, incident: Incident, nodes: Sequence[str], mode: Mode, at: Moment, *, reason: str = ""
+    policy: FleetPolicy, incident: Incident, nodes: Sequence[str], mode: Mode, at: StepContext, *, reason: str = ""
 ) -> Decision:
     """Return what a policy decides on some nodes, on the incident's own entity where none is named."""
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
     knob, ratio = KNOB_OF.get(policy.then.action), policy.then.ratio
-    what = "" if knob is None or ratio is None else f"{ratio:.0%} of the highest {knob.words}, "
+    what = "" if knob is None or ratio is None else f"{ratio:.0%} of the highest {knob.label}, "
     return Decision(
         id=f"{policy.id}:{incident.id}:{at.now_ns}",
         time_ns=at.now_ns,
@@ -50,7 +50,7 @@ def decided(
 
 
 def refusals(
-    policy: FleetPolicy, incident: Incident, refused: Mapping[str, tuple[str, int]], mode: Mode, at: Moment
+    policy: FleetPolicy, incident: Incident, refused: Mapping[str, tuple[str, int]], mode: Mode, at: StepContext
 ) -> Iterator[Decision]:
     """Yield what limits refused, by kind with its words and on how many nodes; each kind of one incident once."""
     for kind, (words, count) in refused.items():
@@ -60,7 +60,7 @@ def refusals(
             yield replace(decision, id=f"{decision.id}:{kind}", verdict=Verdict.REFUSE, targets=(incident.entity_id,))
 
 
-def is_new(policy: FleetPolicy, incident: Incident, kind: str, at: Moment) -> bool:
+def is_new(policy: FleetPolicy, incident: Incident, kind: str, at: StepContext) -> bool:
     """Return whether this was not said of the incident yet; it counts as said from now on."""
     one = (policy.id, incident.id, kind)
     new = one not in at.memory.said

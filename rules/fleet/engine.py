@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from rules.fleet.decisions import decided, is_met, is_new, refusals
 from rules.fleet.holding import ASK_AGAIN_NS, note, upkeep
 from rules.fleet.memory import KEEP_NS, Awaited, ClaimState, FleetClaim, FleetMemory, Pending
-from rules.fleet.orders import FleetIncident, FleetOrder, FleetStep, FleetView, Moment, OrderKind, OrderResult
+from rules.fleet.orders import FleetIncident, FleetOrder, FleetStep, FleetView, OrderKind, OrderResult, StepContext
 from rules.fleet.outcomes import is_climbed, outcomes
 from rules.fleet.paging import page, page_breaker, recover
 from rules.fleet.policy import FleetPolicy, NodeTarget
@@ -45,7 +45,7 @@ class FleetEngine:
         """Take every incident that is not closed, and decide."""
         memory = self.memory
         live = {case.incident.id: case for case in cases}
-        at = Moment(memory=memory, limits=self.limits, fleet=fleet, now_ns=now_ns)
+        at = StepContext(memory=memory, limits=self.limits, fleet=fleet, now_ns=now_ns)
         memory.set_back(now_ns)
         memory.ledger.forget(self.limits, now_ns)
         memory.shadow.forget(self.limits, now_ns)
@@ -82,7 +82,7 @@ class FleetEngine:
                     return True
         return False
 
-    def _act(self, policy: FleetPolicy, case: FleetIncident, at: Moment, out: _Out) -> str:
+    def _act(self, policy: FleetPolicy, case: FleetIncident, at: StepContext, out: _Out) -> str:
         """Begin what the limits allow; return why the breaker tripped, an empty text if it did not."""
         memory, incident, fleet, now_ns = self.memory, case.incident, at.fleet, at.now_ns
         pair = (policy.id, incident.id)
@@ -118,7 +118,7 @@ class FleetEngine:
         out.decisions += refusals(policy, incident, refused, mode, at)
         return tripped if enforced else ""
 
-    def _waits(self, policy: FleetPolicy, incident: Incident, wanted: list[str], at: Moment, out: _Out) -> bool:
+    def _waits(self, policy: FleetPolicy, incident: Incident, wanted: list[str], at: StepContext, out: _Out) -> bool:
         """Return whether a person has to say yes first; a decision that has waited for too long is over."""
         memory, pair = self.memory, (policy.id, incident.id)
         if policy.then.action not in self.limits.approval or pair in memory.approved:
@@ -137,7 +137,7 @@ class FleetEngine:
         return True
 
 
-def _wanted(policy: FleetPolicy, case: FleetIncident, at: Moment) -> Iterator[str]:
+def _wanted(policy: FleetPolicy, case: FleetIncident, at: StepContext) -> Iterator[str]:
     """Yield the nodes that are meant, answer, and are not acted on by this policy already or just before."""
     memory, fleet = at.memory, at.fleet
     nodes = case.nodes if policy.then.target is NodeTarget.NODES_UNDER else case.nodes[:1]
@@ -154,7 +154,7 @@ def _wanted(policy: FleetPolicy, case: FleetIncident, at: Moment) -> Iterator[st
 
 
 def _begun(
-    policy: FleetPolicy, incident: Incident, nodes: list[str], decision: Decision, at: Moment
+    policy: FleetPolicy, incident: Incident, nodes: list[str], decision: Decision, at: StepContext
 ) -> Iterator[FleetOrder]:
     then, now_ns = policy.then, decision.time_ns
     for node in nodes:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rules.fleet.memory import ClaimState, FleetClaim, FleetMemory
-from rules.fleet.orders import FleetIncident, FleetOrder, Moment, OrderKind, OrderResult
+from rules.fleet.orders import FleetIncident, FleetOrder, OrderKind, OrderResult, StepContext
 from rules.fleet.policy import FleetPolicy
 from telemetry.clock import NS_PER_S
 from telemetry.records import IncidentState
@@ -20,7 +20,9 @@ _VERBS = {
 }
 
 
-def upkeep(live: Mapping[str, FleetIncident], policies: Mapping[str, FleetPolicy], at: Moment) -> Iterator[FleetOrder]:
+def upkeep(
+    live: Mapping[str, FleetIncident], policies: Mapping[str, FleetPolicy], at: StepContext
+) -> Iterator[FleetOrder]:
     """Yield what is due for what stands on nodes."""
     memory, now_ns = at.memory, at.now_ns
     for claim in sorted(memory.claims.values(), key=lambda one: one.key):
@@ -54,7 +56,7 @@ def note(memory: FleetMemory, order: FleetOrder, answer: OrderResult, now_ns: in
         memory.claims[now.key] = replace(now, state=ClaimState.LEAVING, due_ns=now_ns)
 
 
-def _counted_anew(claim: FleetClaim, at: Moment) -> FleetClaim:
+def _counted_anew(claim: FleetClaim, at: StepContext) -> FleetClaim:
     """Count what is asked for again as begun now; where no budget is left it is given back instead."""
     ledger, now_ns = at.memory.ledger, at.now_ns
     ledger.take_back(claim.node, claim.begun_ns)
@@ -66,7 +68,7 @@ def _counted_anew(claim: FleetClaim, at: Moment) -> FleetClaim:
     return replace(claim, begun_ns=now_ns)
 
 
-def _may_leave(claim: FleetClaim, case: FleetIncident | None, policy: FleetPolicy | None, at: Moment) -> bool:
+def _may_leave(claim: FleetClaim, case: FleetIncident | None, policy: FleetPolicy | None, at: StepContext) -> bool:
     memory, now_ns = at.memory, at.now_ns
     if case is not None and case.incident.state is IncidentState.OPEN:
         memory.quiet.pop(claim.incident_id, None)

@@ -59,7 +59,7 @@ class OrderResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class StepContext:
     """One step of the engine: what it keeps, what limits it, who is there, and when it is."""
 
     memory: FleetMemory

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rules.fleet.memory import FleetMemory, Pair
-from rules.fleet.orders import FleetIncident, Moment
+from rules.fleet.orders import FleetIncident, StepContext
 from rules.fleet.policy import FleetPolicy
 from telemetry.records import IncidentState, Outcome
 
 
-def outcomes(live: Mapping[str, FleetIncident], at: Moment) -> Iterator[Outcome]:
+def outcomes(live: Mapping[str, FleetIncident], at: StepContext) -> Iterator[Outcome]:
     """Compare how many nodes deviate with how many did, once an action has had its time."""
     for pair, awaited in list(at.memory.awaited.items()):
         if awaited.helped is not None or at.now_ns < awaited.due_ns:

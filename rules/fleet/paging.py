@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from rules.fleet.decisions import decided, is_met
 from rules.fleet.memory import KEEP_NS, UnsentPage
-from rules.fleet.orders import FleetIncident, Moment
+from rules.fleet.orders import FleetIncident, StepContext
 from rules.fleet.policy import FleetPolicy
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Mode, Verdict
 
 
-def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: Moment) -> Iterator[Decision]:
+def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: StepContext) -> Iterator[Decision]:
     """Return people of an incident, once: a breaker that trips for it is told in the same breath."""
     memory, incident, now_ns = at.memory, case.incident, at.now_ns
     for policy in policies:
@@ -33,7 +33,9 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
         yield decision
 
 
-def page_breaker(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: Moment) -> Iterator[Decision]:
+def page_breaker(
+    policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: StepContext
+) -> Iterator[Decision]:
     """Return people of a breaker that trips for an incident which they know of already."""
     memory, incident = at.memory, case.incident
     if not tripped or incident.id not in memory.told:
@@ -51,7 +53,7 @@ def page_breaker(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: 
         yield decision
 
 
-def recover(live: frozenset[str], at: Moment) -> None:
+def recover(live: frozenset[str], at: StepContext) -> None:
     """Report those who were told that it is over."""
     for incident_id, policy_id in list(at.memory.told.items()):
         if incident_id not in live:

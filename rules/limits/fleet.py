@@ -85,7 +85,7 @@ class FleetLimits:
         if silence is not None and action in self.silence_stops:
             return "silence", silence
         window = stopped_by(self.maintenance, action, now_ns)
-        return ("", "") if window is None else ("maintenance", window.words)
+        return ("", "") if window is None else ("maintenance", window.summary)
 
     def nodes_of(self, fleet_nodes: int) -> int:
         """Return on how many nodes this service may begin to act in a window, in a fleet of so many."""

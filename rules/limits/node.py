@@ -36,7 +36,7 @@ class Maintenance:
     stops: frozenset[ActionClass]
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """Until when and why."""
         return f"maintenance until {iso_utc(self.until_ns)[:19]}Z: {self.why}"
 

@@ -18,7 +18,7 @@ from rules.policy.document_values import (
     Watt,
     as_list,
 )
-from rules.policy.model import Case, CaseNode, Expectation, Step, Verb
+from rules.policy.model import Case, CaseMoment, CaseNode, Expectation, Verb
 from telemetry.entities import EntityKind
 from telemetry.evidence import EVIDENCE
 from telemetry.records import Cause, FaultClass, IncidentState, Severity
@@ -38,7 +38,7 @@ def _as_expectations(value: object) -> object:
     return [] if value == "none" else as_list(value)
 
 
-class StepDocument(BaseModel):
+class CaseMomentDocument(BaseModel):
     """An incident at one moment of a case, and what its supply then shows."""
 
     model_config = CLOSED
@@ -65,9 +65,9 @@ class StepDocument(BaseModel):
         default=None, description="what the symptom check of the policy named by `after` says at this moment"
     )
 
-    def step(self) -> Step:
+    def step(self) -> CaseMoment:
         """Return it as the engine's tests use it."""
-        return Step(
+        return CaseMoment(
             at_s=self.at,
             cause=self.cause.value,
             severity=self.severity.value,
@@ -140,8 +140,8 @@ class CaseDocument(BaseModel):
     name: Sentence
     node: CaseNodeDocument = CaseNodeDocument()
     incident: Annotated[
-        tuple[StepDocument, ...],
-        BeforeValidator(as_list, json_schema_input_type=StepDocument | tuple[StepDocument, ...]),
+        tuple[CaseMomentDocument, ...],
+        BeforeValidator(as_list, json_schema_input_type=CaseMomentDocument | tuple[CaseMomentDocument, ...]),
     ] = Field(min_length=1, description="the incident, at one moment or as a list with 'at'")
     expect: Annotated[
         tuple[ExpectationDocument, ...],
@@ -153,7 +153,7 @@ class CaseDocument(BaseModel):
 
     @field_validator("incident")
     @classmethod
-    def _in_order(cls, value: tuple[StepDocument, ...]) -> tuple[StepDocument, ...]:
+    def _in_order(cls, value: tuple[CaseMomentDocument, ...]) -> tuple[CaseMomentDocument, ...]:
         if any(later.at <= earlier.at for earlier, later in pairwise(value)):
             raise ValueError("moments in order, each 'at' later than the one before")
         return value

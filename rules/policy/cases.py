@@ -13,7 +13,7 @@ from rules.conditions.facts import FactValue, facts_of
 from rules.engine.decisions import decision_id
 from rules.engine.engine import Engine
 from rules.limits.node import NodeLimits
-from rules.policy.model import ActionClass, Case, CaseNode, Expectation, Policy, PolicyStatus, Step
+from rules.policy.model import ActionClass, Case, CaseMoment, CaseNode, Expectation, Policy, PolicyStatus
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.knobs import KnobKind
@@ -114,7 +114,7 @@ def _topology(node: CaseNode) -> Topology:
     return Topology(entities=(box, *supplies, *gpus), edges=tuple(edges))
 
 
-def _node(node: CaseNode, step: Step, topology: Topology) -> NodeState:
+def _node(node: CaseNode, step: CaseMoment, topology: Topology) -> NodeState:
     count = int(node.max_clock_mhz / node.clock_step_mhz)
     clocks = tuple(node.max_clock_mhz - node.clock_step_mhz * k for k in range(count - 1, -1, -1))
     gpus = tuple(
@@ -145,7 +145,7 @@ def _node(node: CaseNode, step: Step, topology: Topology) -> NodeState:
     return NodeState(gpus=gpus, supplies=supplies, job_started_ns=began_ns)
 
 
-def _incident(step: Step, first: Step, topology: Topology) -> Incident:
+def _incident(step: CaseMoment, first: CaseMoment, topology: Topology) -> Incident:
     """Return the incident of a step: one finding on each affected entity, all with the same numbers."""
     kind = EntityKind(step.entity_kind)
     named = [entity.id for entity in topology.of_kind(kind)] or [f"{kind.value}:case"]
@@ -187,7 +187,7 @@ def _incident(step: Step, first: Step, topology: Topology) -> Incident:
     )
 
 
-def _hypotheses(step: Step) -> tuple[Hypothesis, ...]:
+def _hypotheses(step: CaseMoment) -> tuple[Hypothesis, ...]:
     if step.root_cause is None:
         return ()
     cause = FaultClass(step.root_cause)
@@ -241,7 +241,7 @@ def _at(*settings: float | None) -> str:
     return "".join(f" at {knob.text(setting)}" for knob, setting in said if setting is not None)
 
 
-def facts_at(case: Case, step: Step) -> dict[str, FactValue]:
+def facts_at(case: Case, step: CaseMoment) -> dict[str, FactValue]:
     """Return what a condition is told at one moment of a case."""
     topology = _topology(case.node)
     incident = _incident(step, case.steps[0], topology)

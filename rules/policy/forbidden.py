@@ -36,7 +36,7 @@ class Forbidden:
     expected: str
 
 
-def forbidden_words(document: object) -> Iterator[Forbidden]:
+def forbidden_values(document: object) -> Iterator[Forbidden]:
     """Yield what is refused in a document as it was written, before its values are read as what they may be."""
     then = document.get("then") if isinstance(document, Mapping) else None
     if not isinstance(then, Mapping):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rules.policy.document import PolicyDocument
 from rules.policy.files import SUFFIXES, files_in, is_folder, policy_problem, read_policy, taken_problem
-from rules.policy.forbidden import Forbidden, forbidden_reach, forbidden_words
+from rules.policy.forbidden import Forbidden, forbidden_reach, forbidden_values
 from rules.policy.model import Policy
 from telemetry.documents import Lines, check_document, in_line_order
 from telemetry.errors import ConfigError, Problem
@@ -106,7 +106,7 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
 
 def _load(path: Path) -> tuple[Policy, int | None]:
     data, lines = read_policy(path)
-    refused = [_forbidden(path, item, lines) for item in forbidden_words(data)]
+    refused = [_forbidden(path, item, lines) for item in forbidden_values(data)]
     try:
         document = check_document(PolicyDocument, data, where=str(path), lines=lines)
     except ConfigError as err:

@@ -152,7 +152,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CaseMoment:
     """One moment of a case: the incident as it then is, and what its supply shows."""
 
     at_s: float
@@ -207,7 +207,7 @@ class Case:
 
     name: str
     node: CaseNode
-    steps: tuple[Step, ...]
+    steps: tuple[CaseMoment, ...]
     expect: tuple[Expectation, ...]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from evaluation.policy_trial import SAME_NS, Answer, beside
+from evaluation.policy_trial import SAME_NS, TrialDecision, pair_decisions
 from rules.policy.model import Verb
 from telemetry.clock import NS_PER_S
 from telemetry.records import Verdict
@@ -10,8 +10,8 @@ from telemetry.records import Verdict
 
 def answer(
     at_s: float, *, policy: str = "cap", setting: float | None = 1000.0, targets: tuple[str, ...] = ("a",)
-) -> Answer:
-    return Answer(
+) -> TrialDecision:
+    return TrialDecision(
         time_ns=round(at_s * NS_PER_S),
         policy_id=policy,
         action=Verb.CLOCK_CAP,
@@ -22,8 +22,8 @@ def answer(
     )
 
 
-def output(would: list[Answer], was: list[Answer]) -> list[str]:
-    return [row.difference for row in beside(would, was)]
+def output(would: list[TrialDecision], was: list[TrialDecision]) -> list[str]:
+    return [row.difference for row in pair_decisions(would, was)]
 
 
 def test_the_same_story_twice_differs_in_nothing() -> None:
@@ -32,7 +32,7 @@ def test_the_same_story_twice_differs_in_nothing() -> None:
 
 
 def test_what_is_on_one_side_only_stands_at_its_time() -> None:
-    rows = list(beside([answer(100)], [answer(0)]))
+    rows = list(pair_decisions([answer(100)], [answer(0)]))
     assert [(row.time_ns, row.difference) for row in rows] == [
         (0, "would not be done"),
         (100 * NS_PER_S, "was not done"),
@@ -57,6 +57,6 @@ def test_only_what_is_near_in_time_on_the_same_entity_and_of_the_same_action_is_
 
 def test_of_several_answers_that_of_the_same_policy_comes_first_and_each_is_taken_once() -> None:
     was = [answer(0, policy="other"), answer(3, policy="cap")]
-    rows = list(beside([answer(1, policy="cap"), answer(2, policy="mine")], was))
+    rows = list(pair_decisions([answer(1, policy="cap"), answer(2, policy="mine")], was))
     pairs = [(row.would and row.would.policy_id, row.was and row.was.policy_id) for row in rows]
     assert pairs == [("cap", "cap"), ("mine", "other")]

@@ -38,7 +38,7 @@ POLICIES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class StepContext:
     after_s: float
     cause: Cause
     state: IncidentState
@@ -51,7 +51,7 @@ class Moment:
 
 MOMENTS = st.lists(
     st.builds(
-        Moment,
+        StepContext,
         after_s=st.sampled_from([0.05, 1.0, 11.0, 16.0, 61.0, 400.0]),
         cause=st.sampled_from([Cause.SUPPLY_SAG, Cause.POWER_BRAKE]),
         state=st.sampled_from([IncidentState.OPEN, IncidentState.OPEN, IncidentState.MITIGATED, IncidentState.CLOSED]),
@@ -67,7 +67,7 @@ MOMENTS = st.lists(
 )
 
 
-def _play(moments: list[Moment]) -> list[tuple[Moment, NodeState, tuple[Decision, ...], Engine]]:
+def _play(moments: list[StepContext]) -> list[tuple[StepContext, NodeState, tuple[Decision, ...], Engine]]:
     engine = Engine(POLICIES, limits=ENFORCED, topology=topology())
     played = []
     now_s = 0.0
@@ -95,7 +95,7 @@ def _play(moments: list[Moment]) -> list[tuple[Moment, NodeState, tuple[Decision
 
 @settings(max_examples=150)
 @given(MOMENTS)
-def test_every_decision_stays_within_the_rails(moments: list[Moment]) -> None:
+def test_every_decision_stays_within_the_rails(moments: list[StepContext]) -> None:
     ids: list[str] = []
     tightened_ns: dict[str, int] = {}
     for moment, _, decisions, _ in _play(moments):
@@ -122,7 +122,7 @@ def test_every_decision_stays_within_the_rails(moments: list[Moment]) -> None:
 
 @settings(max_examples=50)
 @given(MOMENTS)
-def test_the_same_story_returns_the_same_decisions_and_its_state_survives_json(moments: list[Moment]) -> None:
+def test_the_same_story_returns_the_same_decisions_and_its_state_survives_json(moments: list[StepContext]) -> None:
     first, second = _play(moments), _play(moments)
     assert [row[2] for row in first] == [row[2] for row in second]
     if first:
@@ -134,7 +134,7 @@ def test_the_same_story_returns_the_same_decisions_and_its_state_survives_json(m
 
 @settings(max_examples=50)
 @given(MOMENTS)
-def test_memory_is_bounded_by_what_is_live(moments: list[Moment]) -> None:
+def test_memory_is_bounded_by_what_is_live(moments: list[StepContext]) -> None:
     played = _play(moments)
     if played:
         state = played[-1][3].snapshot()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from physics.node_state import GpuState, NodeState, SupplyState
-from rules.caps.evidence import SupplyBasis, bases_of, path_now
+from rules.caps.supply_basis import SupplyBasis, bases_of, path_now
 from telemetry.entities import Topology
 from telemetry.records import (
     Cause,

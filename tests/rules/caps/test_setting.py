@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from physics.node_state import NodeState
-from rules.caps.evidence import bases_of
 from rules.caps.knobs import Scale
 from rules.caps.setting import choose, predict
+from rules.caps.supply_basis import bases_of
 from rules.caps.targets import common_clocks_mhz, targets_of
 from rules.policy.model import SettingRule, Target
 from telemetry.entities import Topology

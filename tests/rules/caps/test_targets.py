@@ -2,7 +2,7 @@
 
 import pytest
 
-from rules.caps.targets import reach_words, targets_of
+from rules.caps.targets import reach_summary, targets_of
 from rules.engine.engine import Engine
 from rules.policy.model import Response, SettingRule, Target
 from telemetry.entities import Topology
@@ -48,7 +48,7 @@ def test_an_action_for_a_job_is_for_its_gpus_alone_and_for_the_node_where_an_own
     topology = scenes.topology().with_jobs(TWO_JOBS)
     about = incident(entities=entities)
     assert targets_of(Target.ALL_GPUS_OF_JOB, about, node(), topology) == tuple(GPUS[gpu] for gpu in meant)
-    assert reach_words(Target.ALL_GPUS_OF_JOB, about, topology) == words
+    assert reach_summary(Target.ALL_GPUS_OF_JOB, about, topology) == words
 
 
 def test_where_a_supply_sags_it_is_for_the_jobs_on_the_gpus_that_it_feeds() -> None:
@@ -70,7 +70,7 @@ def test_no_other_target_asks_for_jobs(target: Target) -> None:
     plain, told = scenes.topology(), scenes.topology().with_jobs(TWO_JOBS)
     about = incident(entities=(GPUS[0],))
     assert targets_of(target, about, node(), told) == targets_of(target, about, node(), plain)
-    assert reach_words(target, about, told) == ""
+    assert reach_summary(target, about, told) == ""
 
 
 def capped(engine: Engine, name: str, *, at_s: float) -> Decision:

@@ -6,7 +6,7 @@ import pytest
 
 from rules.caps.knobs import Scale
 from rules.caps.tightening import tighten
-from rules.engine.claims import Claim
+from rules.engine.claims import CapClaim
 from rules.limits.node import NodeLimits
 from rules.policy.model import Persist
 from telemetry.knobs import KnobKind
@@ -16,8 +16,8 @@ from tests.rules import scenes
 SCALE = Scale(knob=KnobKind.CLOCK, settings=tuple(float(mhz) for mhz in range(600, 1531, 15)))
 
 
-def claim_at(at_s: float) -> Claim:
-    return Claim(
+def claim_at(at_s: float) -> CapClaim:
+    return CapClaim(
         policy_id="cap",
         incident_id="i-1",
         entity_id="node:node0",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.actuation import protocol
-from rules.policy.forbidden import LEASE_MAX_S, forbidden_reach, forbidden_words
+from rules.policy.forbidden import LEASE_MAX_S, forbidden_reach, forbidden_values
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Budget, Policy, Target
 
@@ -52,4 +52,4 @@ def test_no_rung_stands_on_itself() -> None:
 
 @pytest.mark.parametrize("document", [None, [], "x", {}, {"then": None}, {"then": [1]}, {"then": {"action": None}}])
 def test_what_is_no_policy_at_all_is_left_to_others(document: object) -> None:
-    assert list(forbidden_words(document)) == []
+    assert list(forbidden_values(document)) == []
