@@ -1,8 +1,8 @@
-"""Asks a job to write a checkpoint, and waits until it says that it has.
+"""Requests a checkpoint from a job, and waits for the confirmation.
 
-A job is asked in one of three ways: a file is touched, a process gets a signal, an address is posted to. It answers by
-its heartbeat, which tells a later step, by a file that gets newer, or by an address that answers 200. Where nothing of
-that comes the request is told as asked and not confirmed.
+The request is one of three: a file is touched, a process gets a signal, or an address receives a POST. The job confirms
+by its heartbeat, which reports a later step, by a file with a newer time, or by an address that answers 200. Without a
+confirmation the request is reported as not confirmed.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.responding.hook import told
+from agent.responding.hook import request_json
 from agent.responding.port import MessageRequest, Receipt
 from agent.responding.signalling import SignalledProcess
 from telemetry.clock import Clock
@@ -18,7 +18,7 @@ from telemetry.errors import ActionRefusedError, NotPermittedError, TransientErr
 
 # The parameter of a decision that names the checkpoint.
 NAME = "checkpoint"
-# Between two looks at whether it is written. Heuristic: a checkpoint takes seconds to minutes.
+# heuristic: interval of checks for the confirmation; a checkpoint takes seconds to minutes.
 LOOK_EVERY_S = 0.5
 REQUEST_TIMEOUT_S = 10.0
 _OK = 200
@@ -26,12 +26,12 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """How one job is asked and how it answers.
+    """Request and confirmation of one job's checkpoint.
 
-    Exactly one of `file`, `process` and `url` is set; what `url` answers says that the request was taken. `heartbeat`
-    is the key of the job whose heartbeat tells of checkpoints; where it is set one is waited for that has never told of
-    any. Where it is empty the name of the checkpoint is its key, but none is heard where the job is to confirm by file
-    or address: whoever may send readings would speak for it.
+    Exactly one of `file`, `process` and `url` is set; status 200 of `url` means that the request was accepted.
+    `heartbeat` is the key of the job whose heartbeat reports checkpoints; if it is set, one is awaited even from a job
+    that never reported any. If it is empty, the name of the checkpoint is the key, unless the job confirms by file or
+    address: any program that may send readings could confirm in its place.
     """
 
     within_s: float
@@ -44,22 +44,22 @@ class CheckpointSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What was told of checkpoints before one was asked for."""
+class _Before:
+    """Newest checkpoint before the request."""
 
     file_ns: int | None
     step: float | None
 
 
 class Checkpoint:
-    """Asks the job that a decision names, the only one where there is one.
+    """Requests a checkpoint from the job that a decision names, or from the only one.
 
     Parameters
     ----------
     wait
-        Waits for so many seconds; True where railwatch is to end.
+        Waits that many seconds; returns True if railwatch is to stop.
     step_of
-        Gives the step that the newest checkpoint of a job holds, by the key of its heartbeat; None where it tells none.
+        Returns the step of the newest checkpoint of a job, by the key of its heartbeat; None if none is reported.
     """
 
     name = "checkpoint"
@@ -78,35 +78,35 @@ class Checkpoint:
         self._step_of = step_of
 
     def check(self, order: MessageRequest) -> str:
-        """Return which job it would be, and by what way."""
+        """Return which job would get the request, and how."""
         name, job = self._job(order)
         if job.process is not None:
-            return f"would ask {name} by {job.process.check()}"
-        return f"would ask {name} by {job.file or job.url}"
+            return f"would request a checkpoint from {name} by {job.process.check()}"
+        return f"would request a checkpoint from {name} by {job.file or job.url}"
 
     def send(self, order: MessageRequest) -> Receipt:
-        """Ask, and wait for the answer."""
+        """Send the request and wait for the confirmation."""
         name, job = self._job(order)
         key = job.heartbeat or (None if job.confirm_file or job.confirm_url else name)
-        before = _Told(file_ns=_changed_ns(job.confirm_file), step=self._told_step(key))
+        before = _Before(file_ns=_changed_ns(job.confirm_file), step=self._newest_step(key))
         begun_s = self._clock.monotonic_s()
         self._ask(job, order)
-        asked = f"{name} was asked for a checkpoint"
+        requested = f"checkpoint requested from {name}"
         if not (job.confirm_file or job.confirm_url or job.heartbeat or before.step is not None):
-            taken = "it answered 200, and " if job.url is not None else ""
-            return Receipt(words=f"{asked}, not confirmed: {taken}nothing tells whether it was written")
+            accepted = "accepted with status 200; " if job.url is not None else ""
+            return Receipt(summary=f"{requested}, not confirmed: {accepted}no confirmation is configured")
         while self._clock.monotonic_s() - begun_s < job.within_s:
-            step = self._told_step(key)
-            told = step is not None and (before.step is None or step > before.step)
-            if told or self._is_written(job, before.file_ns):
+            step = self._newest_step(key)
+            is_newer = step is not None and (before.step is None or step > before.step)
+            if is_newer or self._is_written(job, before.file_ns):
                 took_s = self._clock.monotonic_s() - begun_s
-                of_step = f" of step {step:.0f}" if told else ""
-                return Receipt(words=f"{name} wrote a checkpoint{of_step} within {took_s:.1f} s")
+                of_step = f" of step {step:.0f}" if is_newer else ""
+                return Receipt(summary=f"{name} wrote a checkpoint{of_step} within {took_s:.1f} s")
             if self._wait(LOOK_EVERY_S):
-                raise TransientError(f"{asked}; railwatch ends before it is told of one")
-        return Receipt(words=f"{asked}, not confirmed: it told of none in {job.within_s:g} s", done=False)
+                raise TransientError(f"{requested}; railwatch stops before the confirmation")
+        return Receipt(summary=f"{requested}, not confirmed within {job.within_s:g} s", done=False)
 
-    def _told_step(self, key: str | None) -> float | None:
+    def _newest_step(self, key: str | None) -> float | None:
         return None if key is None else self._step_of(key)
 
     def _job(self, order: MessageRequest) -> tuple[str, CheckpointSettings]:
@@ -116,7 +116,7 @@ class Checkpoint:
         job = self._jobs.get(name or "")
         if job is None or name is None:
             known = ", ".join(sorted(self._jobs)) or "none"
-            raise ActionRefusedError(f"checkpoint {name or ''!r} is not in actuators.checkpoints; there is {known}")
+            raise ActionRefusedError(f"no checkpoint {name or ''!r} in actuators.checkpoints; expected one of: {known}")
         return name, job
 
     def _ask(self, job: CheckpointSettings, order: MessageRequest) -> None:
@@ -125,7 +125,7 @@ class Checkpoint:
         elif job.process is not None:
             job.process.signal()
         elif job.url is not None:
-            status = _status_of("POST", job.url, told(order))
+            status = _status_of("POST", job.url, request_json(order))
             if status != _OK:
                 error = TransientError if status >= 500 or status == 429 else ActionRefusedError
                 raise error(f"{job.url}: HTTP status {status}")
@@ -143,7 +143,7 @@ class Checkpoint:
 
 
 def _status_of(method: str, url: str, body: bytes | None = None) -> int:
-    """Ask an address and give the status of its answer, whose body is not read: it may be of any length."""
+    """Send an HTTP request and return the status; the body is not read, because it may be of any length."""
     import urllib3  # noqa: PLC0415 -- a tenth of a second, which no command that only reads the configuration pays
 
     headers = {"Content-Type": "application/json"}
@@ -157,7 +157,7 @@ def _status_of(method: str, url: str, body: bytes | None = None) -> int:
 
 
 def _touch(path: Path, now_ns: int) -> None:
-    """Make a file or its time new. It is never followed through a link: its folder may be the job's own."""
+    """Create a file or update its time. A link is not followed: the folder may be the job's own."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
     except PermissionError as err:
@@ -171,7 +171,7 @@ def _touch(path: Path, now_ns: int) -> None:
 
 
 def _changed_ns(path: Path | None) -> int | None:
-    """Return when a file was changed, None where there is none."""
+    """Return the modification time of a file, None if there is none."""
     try:
         return None if path is None else path.stat().st_mtime_ns
     except OSError:

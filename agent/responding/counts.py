@@ -1,4 +1,4 @@
-"""What the responder counts of itself."""
+"""Counts of the responder's own work."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ from telemetry.records import ActionState
 
 @dataclass(slots=True)
 class ActuatorCounts:
-    """Counts of one actuator; its thread raises them and any may read them.
+    """Counts of one actuator; its thread raises them, any thread may read them.
 
     Attributes
     ----------
     done, refused, failed
-        Work that ended so.
+        Work that ended in this state.
     unknown
-        Work of which nobody knows whether it was carried out, since a process ended in the middle of it.
+        Work whose result is unknown because a process ended in the middle of it.
     retried
-        Tries that failed and are made again.
+        Failed attempts that are retried.
     engaged, released, given_up
-        Switches that were moved, and that were left to somebody else who had moved them.
+        Switches that were engaged, released, or left alone because someone else had changed them.
     """
 
     done: int = 0
@@ -31,7 +31,7 @@ class ActuatorCounts:
     given_up: int = 0
 
     def count(self, state: ActionState) -> None:
-        """Count what was told."""
+        """Count a reported state."""
         match state:
             case ActionState.DONE:
                 self.done += 1

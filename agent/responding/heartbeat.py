@@ -1,4 +1,4 @@
-"""What the heartbeat of a job says of its checkpoints: the newest step that one holds, out of the ring of readings."""
+"""Newest checkpoint of a job, from its heartbeat in the ring of readings."""
 
 from pathlib import Path
 
@@ -12,18 +12,18 @@ SIGNAL = "checkpoint_step"
 
 
 def checkpoint_step(ring_path: Path, key: str) -> float | None:
-    """Return step that the newest checkpoint of a job holds, as its heartbeat told last; None where it told of none.
+    """Return the step of the newest checkpoint that a job's heartbeat reported; None if it reported none.
 
-    It looks back as far as the ring reaches. The ring is opened anew each time: a new sender replaces it by one that
-    is empty, whose first row says again what was told before.
+    Looks back as far as the ring reaches. The ring is opened at each call: a new sender replaces it with an empty one,
+    whose first row repeats the last report.
     """
     try:
         ring = Ring.attach(ring_path)
     except EnvironmentLacksError:
         return None
     try:
-        told = [step for table in ring.tables.values() if (step := _newest(table, key)) is not None]
-        return told[-1] if told else None
+        steps = [step for table in ring.tables.values() if (step := _newest(table, key)) is not None]
+        return steps[-1] if steps else None
     finally:
         ring.close()
 
@@ -38,7 +38,7 @@ def _newest(table: RingTable, key: str) -> float | None:
         read = table.read(since)
         since = read.next
         values, fresh = read.frame.values[:, *cell], read.frame.fresh[:, *cell]
-        told = np.isfinite(values)
-        steps = values[told & fresh] if newest is not None or (told & fresh).any() else values[told]
+        known = np.isfinite(values)
+        steps = values[known & fresh] if newest is not None or (known & fresh).any() else values[known]
         newest = float(steps[-1]) if steps.size else newest
     return newest

@@ -1,4 +1,4 @@
-"""Programs of the operator's own, from an allow-list: told of an incident and a decision, and watched to their end."""
+"""Hook programs from an allow-list: each gets incident and decision as JSON and runs under a time limit."""
 
 import json
 import os
@@ -14,15 +14,15 @@ from telemetry.records import to_json
 
 # The parameter of a decision that names the program.
 PROGRAM = "program"
-# sysexits.h: the program says that it failed now and is to be started again.
+# sysexits.h: temporary failure, retry later.
 EX_TEMPFAIL = 75
-# How much of its first line stands in the journal. Heuristic.
+# heuristic: length of its first output line in the journal.
 REASON_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookProgram:
-    """One program that may be started: its argument vector, how long it may take, what it finds in its environment."""
+    """Program that may be run: argument vector, time limit, environment."""
 
     command: tuple[str, ...]
     timeout_s: float
@@ -30,7 +30,7 @@ class HookProgram:
 
 
 class Hook:
-    """Starts the program that a decision names; nothing of the decision becomes a part of its command line."""
+    """Runs the program that a decision names; no part of the decision is on its command line."""
 
     name = "hook"
 
@@ -39,7 +39,7 @@ class Hook:
         self._clock = clock
 
     def check(self, order: MessageRequest) -> str:
-        """Return which program it would be; raises where it may not be started."""
+        """Return which program would run; raise if it may not be run."""
         name, program = self._program(order)
         try:
             check_program(program.command[0])
@@ -48,54 +48,54 @@ class Hook:
         return f"would run hook {name}: {' '.join(program.command)}"
 
     def send(self, order: MessageRequest) -> Receipt:
-        """Start it, give it the order on standard input, and wait for its end."""
+        """Run the program with the request on standard input, and wait for its end."""
         name, program = self._program(order)
         ran = run_program(
             program.command,
             self._clock,
             timeout_s=program.timeout_s,
-            stdin=told(order),
+            stdin=request_json(order),
             environment={**program.environment, "RAILWATCH_TOKEN": order.token},
         )
-        said = f": {ran.first_line[:REASON_MAX]}" if ran.first_line else ""
+        output = f": {ran.first_line[:REASON_MAX]}" if ran.first_line else ""
         if ran.status is None:
-            return Receipt(words=f"hook {name} killed after {program.timeout_s:g} s{said}", done=False)
+            return Receipt(summary=f"hook {name} killed after {program.timeout_s:g} s{output}", done=False)
         if ran.status == EX_TEMPFAIL:
-            raise TransientError(f"hook {name} asks to be run again (exit status {EX_TEMPFAIL}){said}")
+            raise TransientError(f"hook {name}: temporary failure (exit status {EX_TEMPFAIL}){output}")
         how = f"exit status {ran.status}" if ran.status >= 0 else f"ended by signal {-ran.status}"
-        return Receipt(words=f"hook {name}: {how} after {ran.took_s:.1f} s{said}", done=ran.status == 0)
+        return Receipt(summary=f"hook {name}: {how} after {ran.took_s:.1f} s{output}", done=ran.status == 0)
 
     def _program(self, order: MessageRequest) -> tuple[str, HookProgram]:
         name = dict(order.decision.parameters).get(PROGRAM, "")
         program = self._programs.get(name)
         if program is None:
             known = ", ".join(sorted(self._programs)) or "none"
-            raise ActionRefusedError(f"hook {name!r} is not in actuators.hooks; there is {known}")
+            raise ActionRefusedError(f"no hook {name!r} in actuators.hooks; expected one of: {known}")
         return name, program
 
 
 def check_program(path: str) -> None:
-    """Look whether a program may be started.
+    """Check that a program may be run.
 
     Raises
     ------
     NotSupportedError
         There is none.
     NotPermittedError
-        It may not be run, or everybody can write it.
+        It is not executable, or it is world-writable.
     """
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 -- beside os.access
     except OSError as err:
         raise NotSupportedError(f"{path}: {err.strerror}") from err
     if not stat.S_ISREG(mode) or not os.access(path, os.X_OK):
-        raise NotPermittedError(f"{path} is no program that may be run")
+        raise NotPermittedError(f"{path} is not an executable file")
     if mode & stat.S_IWOTH:
-        raise NotPermittedError(f"{path} can be written by everybody; it is not run")
+        raise NotPermittedError(f"{path} is world-writable; not run")
 
 
-def told(order: MessageRequest) -> bytes:
-    """Return what a program or a job is told, as one line of JSON."""
+def request_json(order: MessageRequest) -> bytes:
+    """Return the request for a program or a job as one line of JSON."""
     fields = {
         "token": order.token,
         "recovery": order.recovery,

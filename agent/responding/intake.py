@@ -1,4 +1,4 @@
-"""What a decision of the guard means for the actuators outside the GPU; pure."""
+"""Work of the actuators outside the GPU from records of the guard; pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from rules.policy.model import ActionClass, Verb
 from telemetry.commands import Command, CommandVerb, release_reason
 from telemetry.records import Decision, Incident, IncidentState, Mode, Record, Verdict
 
-# A recommended one is carried through too, all but the write.
+# A recommended decision is carried out as well, except the write.
 FOLLOWED = frozenset({Verdict.EXECUTE, Verdict.RECOMMEND})
 OUTSIDE = frozenset(
     {
@@ -23,7 +23,7 @@ OUTSIDE = frozenset(
 
 
 def class_of(decision: Decision) -> ActionClass | None:
-    """Return the class of a decision about something outside the GPU; None where it is about a knob of a GPU."""
+    """Return the class of a decision outside the GPU; None for a setting of a GPU."""
     if decision.action == Verb.DRAIN_RELEASE:
         return ActionClass.DRAIN
     return next((one for one in OUTSIDE if one.value == decision.action), None)
@@ -31,11 +31,11 @@ def class_of(decision: Decision) -> ActionClass | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What came of some records: work, incidents as they now are, and decisions that nobody here can carry out."""
+    """Result of some records: work, the newest incidents, and decisions without an actuator here."""
 
     works: tuple[Work, ...]
     incidents: tuple[Incident, ...]
-    homeless: tuple[Decision, ...]
+    unroutable: tuple[Decision, ...]
 
 
 def take(
@@ -45,20 +45,20 @@ def take(
     incident_of: Callable[[str], Incident | None],
     sent_for: Callable[[str, str], Sequence[Work]],
 ) -> Taken:
-    """Turn records into work.
+    """Return the work of some records.
 
     Parameters
     ----------
     routes
-        The actuators of each class; none where nothing is set up for it.
+        The actuators of each class; none if none is configured.
     incident_of
-        Gives an incident that was told earlier.
+        Returns an incident that was reported earlier.
     sent_for
-        Gives what one actuator was told for an incident earlier.
+        Returns the earlier messages of one actuator for an incident.
     """
     works: list[Work] = []
     incidents: dict[str, Incident] = {}
-    homeless: list[Decision] = []
+    unroutable: list[Decision] = []
     for record in records:
         if isinstance(record, Incident):
             incidents[record.id] = record
@@ -68,24 +68,24 @@ def take(
             incident = incidents.get(record.incident_id) or incident_of(record.incident_id)
             fresh = _works(record, incident, routes)
             if fresh is None:
-                homeless.append(record)
+                unroutable.append(record)
             else:
                 works += fresh
-    return Taken(works=tuple(works), incidents=tuple(incidents.values()), homeless=tuple(homeless))
+    return Taken(works=tuple(works), incidents=tuple(incidents.values()), unroutable=tuple(unroutable))
 
 
 def _works(
     decision: Decision, incident: Incident | None, routes: Mapping[ActionClass, Sequence[str]]
 ) -> list[Work] | None:
-    """Return the work of one decision; None where its class has no actuator here."""
+    """Return the work of one decision; None if its class has no actuator here."""
     of_class = class_of(decision)
     if of_class is None:
         return []
     names = routes.get(of_class, ())
     if not names:
-        # A notice is on the page and in the store, whoever else is told.
-        told_here = of_class is ActionClass.NOTIFY or decision.verdict is not Verdict.EXECUTE
-        return [] if told_here else None
+        # A notification is on the page and in the store in any case.
+        is_shown = of_class is ActionClass.NOTIFY or decision.verdict is not Verdict.EXECUTE
+        return [] if is_shown else None
     task = Task.SEND
     if of_class is ActionClass.DRAIN:
         task = Task.RELEASE if decision.action == Verb.DRAIN_RELEASE else Task.ENGAGE
@@ -98,11 +98,11 @@ def _recoveries(
     fresh: Sequence[Work],
     sent_for: Callable[[str, str], Sequence[Work]],
 ) -> list[Work]:
-    """Return what tells people that the trouble they were told of is over: once for each who was."""
+    """Return the recovery messages of a closed incident: one for each route that had a message about it."""
     found: list[Work] = []
     for name in routes.get(ActionClass.NOTIFY, ()):
-        told = [work for work in fresh if work.actuator == name and work.decision.incident_id == incident.id]
-        earlier = [*sent_for(incident.id, name), *told]
+        new = [work for work in fresh if work.actuator == name and work.decision.incident_id == incident.id]
+        earlier = [*sent_for(incident.id, name), *new]
         if earlier:
             found.append(work_of(name, Task.RECOVER, earlier[-1].decision, incident))
     return found

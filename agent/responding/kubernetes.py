@@ -1,4 +1,4 @@
-"""A node of Kubernetes taken out and given back: cordon and taint, and on request the eviction of its pods."""
+"""Cordon and taint of a Kubernetes node, and optionally the eviction of its pods."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError
 
 TAINT = "railwatch.io/incident"
-# What marks a cordon as ours. Without it the node is somebody else's: whoever takes the mark away keeps the cordon.
+# Marks a cordon as ours. Without it the node belongs to someone else: removing the mark keeps the cordon.
 MARK = "railwatch.io/token"
 REASON = "railwatch.io/reason"
 NO_SCHEDULE = "NoSchedule"
-# Heuristic: a kubelet writes its node every ten seconds at most, so that a second conflict in a row is rare.
+# heuristic: a kubelet writes its node every ten seconds at most, so that a second conflict in a row is rare.
 _TRIES = 5
 _PAUSE_S = 0.2
-# Heuristic: what a person reads in a table.
+# heuristic: a length that is readable in a table.
 _REASON_MAX = 200
 
 
 class Cluster(Protocol):
-    """What is asked of an API server."""
+    """Requests to an API server."""
 
     def node(self, name: str) -> NodeView:
         """Return a node as it is now."""
@@ -37,7 +37,7 @@ class Cluster(Protocol):
         taints: tuple[Taint, ...],
         annotations: Mapping[str, str | None],
     ) -> None:
-        """Change a node as it was seen; ConflictError where it is no longer so."""
+        """Change a node; ConflictError if it changed since it was read."""
         ...
 
     def pods(self, node: str) -> tuple[Pod, ...]:
@@ -45,20 +45,20 @@ class Cluster(Protocol):
         ...
 
     def evict(self, pod: Pod, *, grace_s: int | None) -> None:
-        """Ask for the eviction of one pod; BlockedError where a budget forbids it now."""
+        """Request the eviction of one pod; BlockedError if a budget forbids it now."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionSettings:
-    """How pods are evicted.
+    """Settings of an eviction.
 
     Parameters
     ----------
     within_s
-        How long it is tried; what is there then is told and stays.
+        Time limit; pods that remain are reported and stay.
     grace_s
-        Time that a pod gets to end; None leaves it to the pod.
+        Grace period of a pod; None uses its own.
     """
 
     within_s: float = 120.0
@@ -68,15 +68,15 @@ class EvictionSettings:
 class KubernetesDrain:
     """The switch of one node: cordoned and tainted with our mark, or not.
 
-    A node that a person cordoned is left alone. A change is only written onto the node as it was read, so that nothing
-    which somebody else writes meanwhile is lost.
+    A node that someone else cordoned is left alone. A change is refused by the server if the node changed since it was
+    read, so that no other change is lost.
 
     Parameters
     ----------
     eviction
-        How the pods of a node that is out are evicted; None leaves them.
+        How the pods of a cordoned node are evicted; None leaves them.
     pace
-        How often one may be evicted.
+        Rate limit of evictions.
     """
 
     name = "kubernetes_drain"
@@ -96,11 +96,11 @@ class KubernetesDrain:
 
     @property
     def empty_within_s(self) -> float:
-        """How long pods are asked to end."""
+        """Time limit of the eviction."""
         return 0.0 if self._eviction is None else self._eviction.within_s
 
     def read(self, target: str) -> SwitchState:
-        """Return who has taken the node out."""
+        """Return whether the node is cordoned, and by whom."""
         return switch_state_of(self._cluster.node(target))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
@@ -108,38 +108,38 @@ class KubernetesDrain:
         self._change(target, lambda node: self._take(node, token, reason))
 
     def empty(self, target: str) -> EvictionProgress:
-        """Evict its pods, where that is asked for.
+        """Evict the pods of the node, if that is configured.
 
-        Pods of DaemonSets, mirror pods and what has ended are none of it. A pod that nothing would start anew is left
-        where it is, and told.
+        Pods of DaemonSets, mirror pods and pods that have ended are skipped. A pod without a controller, which nothing
+        would restart, is left and reported.
         """
         if self._eviction is None:
             return EvictionProgress(left=(), waits=False)
         pods = [pod for pod in self._cluster.pods(target) if pod.works]
-        left = tuple(f"{pod.words}: {self._evicted(pod, self._eviction)}" for pod in pods)
+        left = tuple(f"{pod.summary}: {self._evicted(pod, self._eviction)}" for pod in pods)
         return EvictionProgress(left=left, waits=any(pod.controller or pod.leaving for pod in pods))
 
     def _evicted(self, pod: Pod, eviction: EvictionSettings) -> str:
         if pod.leaving:
             return "ending"
         if not pod.controller:
-            return "nothing would start it anew"
+            return "no controller would restart it"
         if self._pace.take(self._clock.monotonic_s()):
-            return "not asked yet"
+            return "waiting for the rate limit"
         try:
             self._cluster.evict(pod, grace_s=eviction.grace_s)
         except BlockedError as err:
             return str(err)
-        return "asked to end"
+        return "eviction requested"
 
     def release(self, target: str, *, token: str) -> None:
-        """Take mark, taint and cordon away, if the mark is ours."""
+        """Remove mark, taint and cordon, if the mark is ours."""
         self._change(target, lambda node: self._give_back(node, token))
 
     def _take(self, node: NodeView, token: str, reason: str) -> None:
         standing = switch_state_of(node)
         if standing.held is Held.OTHERS or standing.token not in (None, token):
-            raise ActionRefusedError(f"{node.name} is {standing.words}; left as is")
+            raise ActionRefusedError(f"{node.name} is {standing.summary}; left as is")
         others = tuple(taint for taint in node.taints if taint.key != TAINT)
         self._cluster.change_node(
             node,
@@ -151,7 +151,7 @@ class KubernetesDrain:
     def _give_back(self, node: NodeView, token: str) -> None:
         standing = switch_state_of(node)
         if standing.held is not Held.OURS or standing.token != token:
-            raise ActionRefusedError(f"{node.name} is {standing.words}; left as is")
+            raise ActionRefusedError(f"{node.name} is {standing.summary}; left as is")
         self._cluster.change_node(
             node,
             unschedulable=False,
@@ -172,14 +172,14 @@ class KubernetesDrain:
 
 
 def switch_state_of(node: NodeView) -> SwitchState:
-    """Return who has taken a node out."""
+    """Return whether a node is cordoned, and by whom."""
     token = node.annotations.get(MARK)
     tainted = any(taint.key == TAINT for taint in node.taints)
     if token is not None and (node.unschedulable or tainted):
         missing = [] if node.unschedulable else ["uncordoned by someone"]
         missing += [] if tainted else ["its taint removed by someone"]
-        words = f"taken out by railwatch, {node.annotations.get(REASON, '')!r}"
-        return SwitchState(held=Held.OURS, words=", ".join([words, *missing]), token=token)
+        summary = f"drained by railwatch, {node.annotations.get(REASON, '')!r}"
+        return SwitchState(held=Held.OURS, summary=", ".join([summary, *missing]), token=token)
     if node.unschedulable:
-        return SwitchState(held=Held.OTHERS, words="cordoned by someone else")
-    return SwitchState(held=Held.FREE, words="schedulable")
+        return SwitchState(held=Held.OTHERS, summary="cordoned by someone else")
+    return SwitchState(held=Held.FREE, summary="schedulable")

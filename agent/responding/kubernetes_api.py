@@ -1,6 +1,6 @@
-"""What railwatch asks of a Kubernetes API server, through lightkube; the one module that imports it.
+"""Client of a Kubernetes API server, through lightkube; the one module that imports it.
 
-lightkube is loaded with the first question. Every failure is one of `telemetry.errors`.
+lightkube is loaded with the first request. Every failure is one of `telemetry.errors`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupported
 
 _MIRROR = "kubernetes.io/config.mirror"
 _FIELD_MANAGER = "railwatch"
-# Heuristic: an API server that is up answers within a second; a lane waits for this.
+# heuristic: a healthy API server answers within a second; the actuator waits this long.
 _TIMEOUT_S = 10.0
 # Where Kubernetes mounts it: kubernetes.io/docs/tasks/run-application/access-api-from-pod.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -21,7 +21,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 class ConflictError(TransientError):
-    """Somebody else changed the object since it was read."""
+    """The object changed since it was read."""
 
 
 class BlockedError(TransientError):
@@ -30,7 +30,7 @@ class BlockedError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesSettings:
-    """How the API server is reached: a kubeconfig and its context, or the service account of the own pod."""
+    """Access to the API server: a kubeconfig and its context, or the service account of this pod."""
 
     kubeconfig: Path | None = None
     context: str = ""
@@ -47,14 +47,14 @@ class Taint:
     added: str = ""
 
     def body(self) -> dict[str, str]:
-        """Return it as the API has it."""
+        """Return the taint in the form of the API."""
         fields = {"key": self.key, "value": self.value, "effect": self.effect, "timeAdded": self.added}
         return {name: text for name, text in fields.items() if text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """What of a node matters here; `version` is what a change has to name."""
+    """Fields of a node that are used here; a change has to name `version`."""
 
     name: str
     version: str
@@ -65,7 +65,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One pod of a node. `controller` is the kind of what would start it anew, empty where nothing would."""
+    """Pod of a node. `controller` is the kind of its owner that would restart it, empty if there is none."""
 
     namespace: str
     name: str
@@ -76,13 +76,13 @@ class Pod:
     leaving: bool
 
     @property
-    def words(self) -> str:
-        """What it is called."""
+    def summary(self) -> str:
+        """Namespace and name."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def works(self) -> bool:
-        """Whether work would be lost with it: not what belongs to the node, not what has ended."""
+        """Whether its work would be lost: not a pod of the node itself, not one that has ended."""
         return not (self.over or self.mirror or self.controller == "DaemonSet")
 
 
@@ -121,7 +121,7 @@ class KubernetesApi:
         taints: tuple[Taint, ...],
         annotations: Mapping[str, str | None],
     ) -> None:
-        """Change a node as it was seen; ConflictError where it is no longer so. An annotation of None goes.
+        """Change a node; ConflictError if it changed since it was read. An annotation of None is removed.
 
         None for `unschedulable` leaves it alone.
         """
@@ -146,7 +146,7 @@ class KubernetesApi:
             return tuple(_pod(found) for found in listed)
 
     def evict(self, pod: Pod, *, grace_s: int | None) -> None:
-        """Ask for the eviction of one pod; one that is gone already is fine.
+        """Request the eviction of one pod; a pod that is gone is no error.
 
         Raises
         ------
@@ -157,17 +157,17 @@ class KubernetesApi:
         from lightkube.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions  # noqa: PLC0415
         from lightkube.resources.core_v1 import Pod as PodResource  # noqa: PLC0415
 
-        # With its uid, so that a new pod of the same name is not meant.
+        # With the uid: a new pod of the same name is not evicted.
         options = DeleteOptions(gracePeriodSeconds=grace_s, preconditions=Preconditions(uid=pod.uid))
         body = PodResource.Eviction(metadata=ObjectMeta(name=pod.name, namespace=pod.namespace), deleteOptions=options)
         try:
-            with _answers(f"eviction of {pod.words}"):
+            with _answers(f"eviction of {pod.summary}"):
                 client.create(body, pod.name, namespace=pod.namespace)
         except (NotSupportedError, ConflictError):
             return  # gone meanwhile, or another pod has its name
 
     def close(self) -> None:
-        """Close the connection; a later question opens it anew."""
+        """Close the connection; a later request opens it again."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -200,36 +200,36 @@ def _client(settings: KubernetesSettings) -> Any:
 
 @contextmanager
 def _answers(what: str) -> Iterator[None]:
-    """Return what an answer of the API server means, by its status: Kubernetes API conventions, HTTP status codes."""
+    """Translate errors of the API server by status: Kubernetes API conventions, HTTP status codes."""
     import httpx2  # noqa: PLC0415
 
     try:
         yield
     except httpx2.HTTPStatusError as err:
-        raise _meaning(err.response.status_code, f"{what}: {_said(err)}") from err
+        raise _error_of(err.response.status_code, f"{what}: {_message_of(err)}") from err
     except httpx2.HTTPError as err:
-        raise TransientError(f"{what}: no answer of the API server ({type(err).__name__})") from err
+        raise TransientError(f"{what}: no reply from the API server ({type(err).__name__})") from err
 
 
-def _meaning(status: int, words: str) -> Exception:
+def _error_of(status: int, summary: str) -> Exception:
     match status:
         case 401 | 403:
-            return NotPermittedError(words)
+            return NotPermittedError(summary)
         case 404 | 410:
-            return NotSupportedError(words)
+            return NotSupportedError(summary)
         case 409:
-            return ConflictError(words)
+            return ConflictError(summary)
         case 429:
-            return BlockedError(words)
+            return BlockedError(summary)
         case 400 | 405 | 415 | 422:
-            return ActionRefusedError(words)
+            return ActionRefusedError(summary)
         case _:
-            return TransientError(words)
+            return TransientError(summary)
 
 
-def _said(err: Any) -> str:
-    said = getattr(getattr(err, "status", None), "message", None)
-    return said if isinstance(said, str) and said else f"HTTP {err.response.status_code}"
+def _message_of(err: Any) -> str:
+    message = getattr(getattr(err, "status", None), "message", None)
+    return message if isinstance(message, str) and message else f"HTTP {err.response.status_code}"
 
 
 def _pod(found: Any) -> Pod:

@@ -1,4 +1,4 @@
-"""Who would lose work if the node went down, as its schedulers know it."""
+"""Jobs and pods that would lose work if the node went down, from its schedulers."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from agent.responding.slurm import SlurmCommands
 
 
 class SlurmWork:
-    """Jobs of Slurm on the node, also those that are just ending."""
+    """Slurm jobs on the node, including those that are completing."""
 
     def __init__(self, commands: SlurmCommands, *, node: str) -> None:
         self._commands = commands
@@ -29,4 +29,4 @@ class KubernetesWork:
 
     def busy(self) -> Sequence[str]:
         """Return the pods."""
-        return [f"pod {pod.words}" for pod in self._cluster.pods(self._node) if pod.works]
+        return [f"pod {pod.summary}" for pod in self._cluster.pods(self._node) if pod.works]

@@ -1,8 +1,8 @@
-"""The ports of what railwatch acts on outside the GPU.
+"""Ports of the actuators outside the GPU.
 
 A `Switch` is on or off for one target and can be taken back: a drain, a taint. A `Message` cannot be taken back: a
-notification, a program, a request. Both raise the errors of `telemetry.errors`: `TransientError` where trying again
-may help, `NotSupportedError`, `NotPermittedError` and `ActionRefusedError` where it will not.
+notification, a program, a request. Both raise the errors of `telemetry.errors`: `TransientError` if a retry may
+help, `NotSupportedError`, `NotPermittedError` and `ActionRefusedError` if it will not.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from telemetry.records import Decision, Incident
 
 
 class Held(StrEnum):
-    """Who holds a switch on."""
+    """Owner of a switch that is on."""
 
     FREE = "free"
     OURS = "ours"
@@ -22,19 +22,19 @@ class Held(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchState:
-    """What there is at a target now, with the words that the journal tells of it.
+    """State of a switch, with a summary for the journal.
 
-    `token` is what marks a switch as ours; None where nothing does, or where the switch cannot tell.
+    `token` marks a switch as ours; None if there is no mark, or if the switch cannot carry one.
     """
 
     held: Held
-    words: str
+    summary: str
     token: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRequest:
-    """One message to send. `recovery` says that the trouble is over; `token` is the same whenever it is sent again."""
+    """Message to send. `recovery` marks the end of the incident; `token` is the same for every attempt."""
 
     decision: Decision
     incident: Incident | None
@@ -44,19 +44,19 @@ class MessageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What came of a message, in words; `done` is False where it was delivered and the answer was no."""
+    """Result of a message; `done` is False if it was delivered and the answer was no."""
 
-    words: str
+    summary: str
     done: bool = True
 
 
 class Switch(Protocol):
-    """On or off for one target, and can be taken back."""
+    """Switch that is on or off for one target; reversible."""
 
     name: str
 
     def read(self, target: str) -> SwitchState:
-        """Return who holds the switch of that target."""
+        """Return the state of the switch of that target."""
         ...
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
@@ -70,7 +70,7 @@ class Switch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionProgress:
-    """What is still at a target that is to be empty, in words; `waits` where it is worth to look again."""
+    """What is left at a target that is being evicted; `waits` if another look is worthwhile."""
 
     left: tuple[str, ...]
     waits: bool
@@ -78,29 +78,29 @@ class EvictionProgress:
 
 @runtime_checkable
 class EvictingSwitch(Protocol):
-    """A switch that, once it is on, also has what runs at its target end: a look at a time, so that it never blocks."""
+    """Switch that, once it is on, also evicts what runs at its target: one look per call, so that it never blocks."""
 
     empty_within_s: float
 
     def empty(self, target: str) -> EvictionProgress:
-        """Ask what is there to end, as far as it may be asked now, and tell what is left."""
+        """Request the end of what runs there, as far as allowed now; return what is left."""
         ...
 
 
 class Message(Protocol):
-    """Something said or done once that cannot be taken back."""
+    """Message or request that is not reversible."""
 
     name: str
 
     def send(self, order: MessageRequest) -> Receipt:
-        """Send it, and tell what came of it."""
+        """Send it and return the result."""
         ...
 
 
 @runtime_checkable
 class Checked(Protocol):
-    """A message that can be looked at before it is sent, and instead of it in a dry run."""
+    """Message that can be checked before it is sent, and instead of it in a dry run."""
 
     def check(self, order: MessageRequest) -> str:
-        """Return what `send` would do, and change nothing; raises where `send` would refuse."""
+        """Return what `send` would do, without doing it; raise if `send` would refuse."""
         ...

@@ -1,4 +1,4 @@
-"""Switching the node off and on through Redfish, once a person has approved it: ComputerSystem.Reset.
+"""Power cycle of the node through Redfish, after the approval of a person: ComputerSystem.Reset.
 
 Redfish: DMTF DSP0266 (actions, 7.12) and the schema ComputerSystem of DSP0268.
 """
@@ -21,27 +21,27 @@ from telemetry.records import Decision, Verdict
 logger = logging.getLogger(__name__)
 
 ACTION = "power_cycle"
-# The parameter of a decision that says who approved it; the engine adds it when it takes a person's word.
+# Parameter of a decision with the person who approved it; the engine adds it.
 APPROVED_BY = "approved_by"
 FILE_NAME = "power_cycle.json"
-# Heuristic: a node that needs it twice a day needs a person, and an endless loop of cycles wears what is switched.
+# heuristic: a node that needs it twice a day needs a person, and an endless loop of power cycles wears the hardware.
 _EVERY_NS = 86_400 * NS_PER_S
 _SYSTEMS = "/redfish/v1/Systems"
-# Heuristic: a controller shows the new state within seconds.
+# heuristic: a controller reports the new state within seconds.
 _LOOK_EVERY_S = 2.0
 
 
 class Occupancy(Protocol):
-    """Who would lose work."""
+    """Source of the work that a power cycle would destroy."""
 
     def busy(self) -> Sequence[str]:
-        """Give, in words, what runs on the node now."""
+        """Return the names of what runs on the node now."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """A scheduler's switch, and the name of the node there."""
+    """Drain switch of a scheduler, and the name of the node there."""
 
     switch: Switch
     target: str
@@ -50,18 +50,18 @@ class Drained:
 class PowerCycle:
     """Resets the node through its controller.
 
-    It refuses without a person's approval, more than once a day, while the node is not drained or still has work, and
-    what the controller does not list as allowed. The moment is on the disk before the controller is asked: the node
-    that asks is often the one that goes down.
+    It refuses without the approval of a person, more than once a day, while the node is not drained or still has work,
+    and if the controller does not list the reset as allowed. The time is on disk before the request: the node that
+    sends it usually goes down.
 
     Parameters
     ----------
     approver
-        Gives who approved a decision, None where nobody did.
+        Returns who approved a decision, None if it is not approved.
     drains
-        The schedulers of the node; each must have it taken out.
+        Schedulers of the node; each must have it drained.
     occupancies
-        Whoever knows of work on the node; none may know of any.
+        Sources of work on the node; none may report any.
     """
 
     name = ACTION
@@ -86,19 +86,19 @@ class PowerCycle:
         self._occupancies = tuple(occupancies)
 
     def check(self, order: MessageRequest) -> str:
-        """Return what would be asked of the controller; nothing more of what was asked for already."""
+        """Return what the request would be, or that it was sent already."""
         if self._kept().get("token") == order.token:
-            return f"{self._settings.reset.value} was asked for already"
+            return f"{self._settings.reset.value} was requested already"
         self._admit(order, asked=False)
         client = self._client()
         try:
             path, _ = self._system(client)
-            return f"would ask {client.name} for {self._settings.reset.value} of {path}"
+            return f"would request {self._settings.reset.value} of {path} from {client.name}"
         finally:
             client.close()
 
     def send(self, order: MessageRequest) -> Receipt:
-        """Ask for the reset and wait until the node is on again."""
+        """Request the reset and wait until the node is on again."""
         if self._kept().get("token") == order.token:
             return self._asked_before()
         who = self._admit(order, asked=True)
@@ -107,7 +107,7 @@ class PowerCycle:
             path, target = self._system(client)
             before = client.get(path)
             self._keep(order, who)
-            logger.warning("asking for %s of %s, approved by %s", self._settings.reset.value, path, who)
+            logger.warning("requesting %s of %s, approved by %s", self._settings.reset.value, path, who)
             client.post(target, {"ResetType": self._settings.reset.value})
             return self._read_back(client, path, before, who=who)
         finally:
@@ -117,14 +117,14 @@ class PowerCycle:
         """Return who approved it; raises ActionRefusedError where it may not be."""
         decision = order.decision
         if decision.action != ACTION or order.recovery:
-            raise ActionRefusedError(f"{decision.action} is no power cycle")
+            raise ActionRefusedError(f"{decision.action} is not a power cycle")
         others = [one for one in decision.targets if one != f"node:{self._settings.node}"]
         incident_node = order.incident is not None and order.incident.entity_id == f"node:{self._settings.node}"
         if others and not incident_node and any(one.startswith("node:") for one in others):
-            raise ActionRefusedError(f"{others[0]} is another node than {self._settings.node}")
+            raise ActionRefusedError(f"{others[0]} is not this node, {self._settings.node}")
         who = self._approver(decision)
         if asked and (decision.verdict is not Verdict.EXECUTE or who is None):
-            raise ActionRefusedError("no person has approved it: railwatch actions approve")
+            raise ActionRefusedError("not approved by a person: railwatch actions approve")
         self._rest()
         self._idle()
         return who or ""
@@ -133,22 +133,22 @@ class PowerCycle:
         last_ns = self._last_ns()
         since_ns = self._clock.utc_ns() - (last_ns or 0)
         if last_ns is not None and since_ns < _EVERY_NS:
-            raise ActionRefusedError(f"the last one was at {iso_utc(last_ns)[:19]}Z; at most one a day")
+            raise ActionRefusedError(f"last power cycle at {iso_utc(last_ns)[:19]}Z; at most one a day")
 
     def _idle(self) -> None:
         if not self._drains and not self._settings.undrained:
-            raise ActionRefusedError("no scheduler is set up that could say that the node is drained: actuators.drain")
+            raise ActionRefusedError("no scheduler is configured that could confirm the drain: set actuators.drain")
         for drain in self._drains:
             standing = drain.switch.read(drain.target)
             if standing.held is Held.FREE:
-                raise ActionRefusedError(f"{drain.target} is not drained in {drain.switch.name}: {standing.words}")
-        busy = [words for occupancy in self._occupancies for words in occupancy.busy()]
+                raise ActionRefusedError(f"{drain.target} is not drained in {drain.switch.name}: {standing.summary}")
+        busy = [summary for occupancy in self._occupancies for summary in occupancy.busy()]
         if busy:
             more = f" and {len(busy) - 3} more" if len(busy) > 3 else ""
             raise ActionRefusedError(f"{self._settings.node} still works: {', '.join(busy[:3])}{more}")
 
     def _system(self, client: RedfishClient) -> tuple[str, str]:
-        """Return the paths of the node and of its reset; NotSupportedError where that is not allowed there."""
+        """Return the paths of the node and of its reset; NotSupportedError if the controller does not allow it."""
         path = self._settings.system or _only_system(client)
         action = child(child(client.get(path), "Actions"), "#ComputerSystem.Reset")
         target = text_field(action, "target")
@@ -163,7 +163,7 @@ class PowerCycle:
         return path, target
 
     def _read_back(self, client: RedfishClient, path: str, before: Any, *, who: str) -> Receipt:
-        """Wait until the node was seen to go and come, or to be reset."""
+        """Wait until the node was seen off and on again, or its reset time changed."""
         until_s = self._clock.monotonic_s() + self._settings.back_within_s
         was, state = text_field(before, "LastResetTime"), "unknown"
         seen_off = False
@@ -178,22 +178,22 @@ class PowerCycle:
             seen_off = seen_off or state != "On"
             stamp = text_field(now, "LastResetTime")
             if state == "On" and (seen_off or stamp not in ("", was)):
-                return Receipt(words=f"{self._settings.reset.value}, approved by {who}: PowerState On again")
+                return Receipt(summary=f"{self._settings.reset.value}, approved by {who}: PowerState On again")
         seen = "was never seen off" if state == "On" else "is not on"
-        told = f"{self._settings.reset.value}, approved by {who}: {path} {seen} within "
-        return Receipt(words=f"{told}{self._settings.back_within_s:g} s, PowerState {state}", done=False)
+        begin = f"{self._settings.reset.value}, approved by {who}: {path} {seen} within "
+        return Receipt(summary=f"{begin}{self._settings.back_within_s:g} s, PowerState {state}", done=False)
 
     def _asked_before(self) -> Receipt:
-        """Return what became of a reset whose answer this process never had: most often it was the node's own end."""
+        """Return the result of a reset whose reply was lost, usually because the node itself went down."""
         last_ns = self._last_ns() or 0
         # CLOCK_MONOTONIC begins with the kernel: clock_gettime(2).
         up_since_ns = self._clock.utc_ns() - round(self._clock.monotonic_s() * NS_PER_S)
-        asked = f"{self._settings.reset.value} asked for at {iso_utc(last_ns)[:19]}Z"
+        requested = f"{self._settings.reset.value} requested at {iso_utc(last_ns)[:19]}Z"
         if up_since_ns > last_ns:
-            return Receipt(words=f"{asked}; the node has started since")
-        return Receipt(words=f"{asked}, the answer was lost and the node runs on; not done again", done=False)
+            return Receipt(summary=f"{requested}; the node has started since")
+        return Receipt(summary=f"{requested}, no reply and no restart since; not repeated", done=False)
 
-    # What was asked for, on the disk.
+    # The last request, on disk.
 
     def _kept(self) -> dict[str, Any]:
         try:
@@ -201,9 +201,9 @@ class PowerCycle:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as err:
-            raise ActionRefusedError(f"{self._path} cannot be read: when the last one was is not known") from err
+            raise ActionRefusedError(f"{self._path}: cannot read the time of the last power cycle") from err
         if not isinstance(kept, dict) or not isinstance(kept.get("time_ns"), int):
-            raise ActionRefusedError(f"{self._path} does not say when the last one was; remove it to allow the next")
+            raise ActionRefusedError(f"{self._path}: no time of the last power cycle; remove the file")
         return kept
 
     def _last_ns(self) -> int | None:
@@ -222,11 +222,11 @@ class PowerCycle:
         try:
             replace_file(self._path, json.dumps(kept).encode())
         except OSError as err:
-            raise TransientError(f"{self._path}: {err.strerror}; nothing is done that cannot be noted before") from err
+            raise TransientError(f"{self._path}: {err.strerror}; not requested without a record on disk") from err
 
 
 def approver_of(decision: Decision) -> str | None:
-    """Return who approved a decision, None where nobody did."""
+    """Return who approved a decision, None if it is not approved."""
     return dict(decision.parameters).get(APPROVED_BY) or None
 
 
@@ -234,16 +234,16 @@ def _only_system(client: RedfishClient) -> str:
     found = [path for member in children(client.get(_SYSTEMS), "Members") if (path := link(member)) is not None]
     if len(found) != 1:
         raise NotSupportedError(
-            f"{client.name} has {len(found)} systems: {', '.join(found) or 'none'}; name one in actuators.power_cycle"
+            f"{client.name} has {len(found)} systems: {', '.join(found) or 'none'}; set actuators.power_cycle.system"
         )
     return found[0]
 
 
 def _allowed(client: RedfishClient, action: Any) -> tuple[str, ...]:
-    """Return what the controller allows: beside the action, or in the resource that describes it (DSP0266 7.12)."""
-    beside = action.get("ResetType@Redfish.AllowableValues")
+    """Return the allowed resets: from the action, or from the resource that describes it (DSP0266 7.12)."""
+    listed = action.get("ResetType@Redfish.AllowableValues")
     described = action.get("@Redfish.ActionInfo")
-    if not isinstance(beside, list) and isinstance(described, str) and described.startswith("/"):
+    if not isinstance(listed, list) and isinstance(described, str) and described.startswith("/"):
         found = [one for one in children(client.get(described), "Parameters") if text_field(one, "Name") == "ResetType"]
-        beside = found[0].get("AllowableValues") if found else None
-    return tuple(one for one in beside if isinstance(one, str)) if isinstance(beside, list) else ()
+        listed = found[0].get("AllowableValues") if found else None
+    return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()

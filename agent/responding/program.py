@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from telemetry.clock import Clock
 from telemetry.errors import NotPermittedError, NotSupportedError, TransientError
 
-# What is kept of the output; the rest is read and thrown away. Heuristic: a reason in words.
+# heuristic: kept part of the output, enough for an error message; the rest is read and discarded.
 OUTPUT_BYTES_MAX = 16 << 10
-# What POSIX shells search for a user without a profile of his own, and where administrators' tools lie.
+# PATH of a user without a profile, and the folders of administration tools.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# How often a program that closed no output is asked whether it has ended.
+# Interval of checks whether a program has ended.
 _POLL_S = 0.05
-# Between the request to end and the kill. Heuristic.
+# heuristic: time between SIGTERM and SIGKILL.
 _GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of a program. `status` is None where it was killed for its time, negative where a signal ended it."""
+    """Result of a program. `status` is None if it was killed at its time limit, negative if a signal ended it."""
 
     status: int | None
     output: str
@@ -30,7 +30,7 @@ class Ran:
 
     @property
     def first_line(self) -> str:
-        """The first line of its output that says something."""
+        """First line of its output that is not blank."""
         return next((line.strip() for line in self.output.splitlines() if line.strip()), "")
 
 
@@ -45,8 +45,8 @@ def run_program(
 ) -> Ran:
     """Run a program and wait for its end.
 
-    It runs in a process group of its own in the folder ``/``. Where its time is over the whole group is asked to end
-    and then killed. What it leaves running in the background when it ends in time goes on.
+    It runs in a process group of its own in the folder ``/``. At the time limit the whole group gets SIGTERM, then
+    SIGKILL. Background processes of a program that ends in time keep running.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def run_program(
         The machine could not start it now.
     """
     begun_s = clock.monotonic_s()
-    # The input lies in a file in memory: no pipe that has to be fed while the output is read.
+    # The input is a file in memory: no pipe that has to be written while the output is read.
     given = os.memfd_create("order")
     try:
         os.write(given, stdin)
@@ -93,31 +93,31 @@ def run_program(
 
 
 def _followed(process: subprocess.Popen[bytes], clock: Clock, *, until_s: float, most_bytes: int) -> tuple[bytes, bool]:
-    """Read what a program says until it ends or its time is over; gives the output and whether it ended."""
+    """Read the output of a program until it ends or the time limit; return the output and whether it ended."""
     kept = bytearray()
     if process.stdout is None:
-        raise ValueError("the output of this program is not ours to read")
+        raise ValueError("the process has no pipe as standard output")
     descriptor = process.stdout.fileno()
     os.set_blocking(descriptor, False)
     is_open = True
     while True:
-        ended = process.poll() is not None  # asked before it is read: what it said last is there by then
-        said = _read(descriptor) if is_open else None
-        is_open = said != b""
-        if said:
-            kept += said[: max(0, most_bytes - len(kept))]
+        ended = process.poll() is not None  # checked before the read: its last output is there by then
+        chunk = _read(descriptor) if is_open else None
+        is_open = chunk != b""
+        if chunk:
+            kept += chunk[: max(0, most_bytes - len(kept))]
         elif ended:
             return bytes(kept), True
         if clock.monotonic_s() >= until_s:
             return bytes(kept), ended
-        if not said and is_open:
+        if not chunk and is_open:
             select.select([descriptor], [], [], _POLL_S)
-        elif not said:
+        elif not chunk:
             clock.sleep_until(clock.monotonic_s() + _POLL_S)
 
 
 def _read(descriptor: int) -> bytes | None:
-    """Read what there is; None where there is nothing now, an empty text where there will be nothing more."""
+    """Return available output; None if there is none now, empty at the end of the output."""
     try:
         return os.read(descriptor, 64 << 10)
     except BlockingIOError:
@@ -125,9 +125,9 @@ def _read(descriptor: int) -> bytes | None:
 
 
 def _kill_group(process: subprocess.Popen[bytes], clock: Clock) -> None:
-    """End a program and everything in its group.
+    """Kill a program and its process group.
 
-    The leader is waited for last: until then no other group can get its number.
+    The leader is reaped last: until then no other group can get its id.
     """
     os.killpg(process.pid, signal.SIGTERM)
     until_s = clock.monotonic_s() + _GRACE_S
@@ -138,5 +138,5 @@ def _kill_group(process: subprocess.Popen[bytes], clock: Clock) -> None:
 
 
 def _has_exited(pid: int) -> bool:
-    """Return whether a child has exited, and leave its status to be asked for."""
+    """Return True if a child has exited, without reaping it."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

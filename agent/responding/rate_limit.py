@@ -1,15 +1,15 @@
-"""How often an actuator may write: a token bucket, so that a storm of incidents does not flood a scheduler."""
+"""Rate limit of writes: a token bucket, so that a storm of incidents does not flood a scheduler."""
 
 from threading import Lock
 
-# Heuristic: a node has a handful of things to say at once, and a scheduler of thousands of nodes answers some hundred
+# heuristic: a node sends a handful of requests at once, and a scheduler of thousands of nodes answers some hundred
 # requests a second in all.
 WRITES_PER_S = 1.0
 BURST = 10.0
 
 
 class RateLimit:
-    """Counts writes against a rate; any thread may ask. Time comes in as an argument."""
+    """Token bucket; any thread may take from it. Time is an argument."""
 
     def __init__(self, *, per_s: float = WRITES_PER_S, burst: float = BURST) -> None:
         self._per_s = per_s
@@ -19,9 +19,9 @@ class RateLimit:
         self._lock = Lock()
 
     def take(self, now_s: float) -> float:
-        """Take one write; gives 0, or how many seconds to wait until there is one, and takes nothing then."""
+        """Take one write and return 0; if there is none, take nothing and return the seconds until there is one."""
         with self._lock:
-            if self._at_s is not None:  # two threads may ask in another order than they looked at the clock
+            if self._at_s is not None:  # two threads may call in another order than they read the clock
                 self._left = min(self._burst, self._left + max(0.0, now_s - self._at_s) * self._per_s)
             self._at_s = now_s if self._at_s is None else max(now_s, self._at_s)
             if self._left >= 1.0:

@@ -1,11 +1,11 @@
-"""What a power cycle asks the controller for; light to load, since every command reads the configuration."""
+"""Settings of a power cycle; a light module, since every command reads the configuration."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Reset(StrEnum):
-    """What is asked for; the words of ResetType in the schema Resource of DSP0268."""
+    """Type of reset; the values of ResetType in the schema Resource of DSP0268."""
 
     GRACEFUL_RESTART = "GracefulRestart"
     FORCE_RESTART = "ForceRestart"
@@ -14,18 +14,18 @@ class Reset(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCycleSettings:
-    """Which node, what it is asked for, and what has to hold before.
+    """Node, type of reset, and conditions of a power cycle.
 
     Parameters
     ----------
     node
-        The node that this agent runs on, the only one that is ever cycled.
+        The node of this agent, the only one that is ever power-cycled.
     system
-        Path of its ComputerSystem; empty where the controller has one alone.
+        Path of its ComputerSystem; may be empty if the controller has one.
     back_within_s
-        How long to wait until it is on again.
+        Time limit until it is on again.
     undrained
-        Whether it may be cycled where no scheduler is set up that could be asked.
+        Whether it may be power-cycled if no scheduler is configured.
     """
 
     node: str

@@ -1,4 +1,4 @@
-"""Carries out what is decided outside the GPU: takes decisions in, hands them to their actuators, tells what came."""
+"""Carries out decisions outside the GPU: reads them, passes them to their actuators, publishes the results."""
 
 import logging
 import threading
@@ -19,28 +19,28 @@ logger = logging.getLogger(__name__)
 
 GUARD = "guard"
 PERSON = "person"
-# An actuator looks again this often although nobody called: at leases, and at a disk that was full.
+# An actuator wakes this often without new work: for leases, and for a disk that was full.
 IDLE_S = 1.0
-# After its journal could not be written. Heuristic.
+# heuristic: pause after the work queue could not be written.
 TROUBLE_PAUSE_S = 2.0
 
 
 class Lane(Protocol):
-    """One actuator with what waits for it; a thread of its own owns it."""
+    """One actuator and its waiting work, owned by a thread of its own."""
 
     name: str
 
     def step(self) -> float | None:
-        """Do what is due; gives how many seconds there are until the next is, None where nothing waits."""
+        """Do what is due; return the seconds until the next, None if nothing waits."""
         ...
 
-    def let_go(self, reason: str) -> None:
-        """Release what is held."""
+    def release_all(self, reason: str) -> None:
+        """Release every held switch."""
         ...
 
 
 class RecordSink(Protocol):
-    """Where records go."""
+    """Receiver of records."""
 
     def append(self, record: Record) -> None:
         """Keep one record."""
@@ -48,18 +48,18 @@ class RecordSink(Protocol):
 
 
 class Responder:
-    """The lanes of one node and what feeds them.
+    """The actuators outside the GPUs of one node, and the journals that feed them.
 
     Parameters
     ----------
     guard
-        The guard's journal, at the place from which it is to be followed.
+        The guard's journal, at the position to follow it from.
     routes
         The actuators of each class, by name.
     followers
-        Called with every news of an incident, in the thread that takes decisions in.
+        Called with every update of an incident, in the thread that reads decisions.
     person
-        The journal of what people say, who may take back what stands; None where nobody is listened to.
+        Journal of operator commands, which may release what is held; None reads none.
     """
 
     def __init__(
@@ -90,24 +90,24 @@ class Responder:
             lane.start()
 
     def step(self) -> int:
-        """Take in what was decided and tell what came of it; gives how much was new. TransientError as the journal."""
+        """Read decisions and commands, publish results; return the number of new entries. TransientError: disk full."""
         fresh = self._take_in()
-        self._listen()
-        self.tell()
+        self._read_commands()
+        self.publish()
         return fresh
 
-    def tell(self) -> None:
-        """Report what came of work; what a kill leaves here is told again as it was, with the same id and time."""
+    def publish(self) -> None:
+        """Publish the results of work; after a kill they are published again with the same id and time."""
         outbox = self._journal.outbox()
         for _, action in outbox:
             self._sink.append(action)
         if outbox:
-            self._journal.told(outbox[-1][0])
+            self._journal.note_published(outbox[-1][0])
 
     def stop(self, *, timeout_s: float) -> tuple[str, ...]:
-        """Stop every lane; gives those that were still busy when the time was over."""
+        """Stop every lane; return the names of those that were still busy at the time limit."""
         for lane in self._lanes.values():
-            lane.ask_to_stop()
+            lane.request_stop()
         until_s = self._clock.monotonic_s() + timeout_s
         return tuple(
             name for name, lane in self._lanes.items() if not lane.join(max(0.0, until_s - self._clock.monotonic_s()))
@@ -115,11 +115,11 @@ class Responder:
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """The lanes whose thread has ended."""
+        """Names of the lanes whose thread has ended."""
         return tuple(name for name, lane in self._lanes.items() if not lane.is_alive)
 
     def waiting(self) -> int:
-        """Return how much work waits or is under way."""
+        """Return the number of entries that wait or are under way."""
         return self._journal.count(Phase.WAITING) + self._journal.count(Phase.BEGUN)
 
     def _take_in(self) -> int:
@@ -133,7 +133,7 @@ class Responder:
             journal=GUARD,
             position=position,
             now_ns=self._clock.utc_ns(),
-            actions=self._homeless(taken),
+            actions=self._unroutable(taken),
         )
         del self._unread[GUARD]
         for incident in taken.incidents:
@@ -142,8 +142,8 @@ class Responder:
         self._wake(taken.works)
         return fresh
 
-    def _listen(self) -> None:
-        """Take in what people take back."""
+    def _read_commands(self) -> None:
+        """Read operator commands that release held switches."""
         if self._person is None:
             return
         records, position = self._read(self._person, PERSON)
@@ -156,9 +156,9 @@ class Responder:
         self._wake(works)
 
     def _read(self, reader: RecordJournalReader, name: str) -> tuple[list[Record], Position | None]:
-        """Return what one journal brought and up to where; no place where it brought nothing.
+        """Return the new records of one journal and the position behind them; no position if there are none.
 
-        What is read is kept until it is taken in: the reader goes on only from there.
+        Records are kept until the work queue has them, because the reader does not go back.
         """
         unread = self._unread.setdefault(name, [])
         unread += reader.read()
@@ -171,24 +171,24 @@ class Responder:
         for name in {work.actuator for work in works}:
             self._lanes[name].wake()
 
-    def _homeless(self, taken: Taken) -> tuple[Action, ...]:
-        return tuple(_nobody_can(decision, self._clock.utc_ns()) for decision in taken.homeless)
+    def _unroutable(self, taken: Taken) -> tuple[Action, ...]:
+        return tuple(_no_actuator(decision, self._clock.utc_ns()) for decision in taken.unroutable)
 
 
-def _nobody_can(decision: Decision, now_ns: int) -> Action:
+def _no_actuator(decision: Decision, now_ns: int) -> Action:
     work = work_of(decision.action, Task.SEND, decision, None)
     return action_of(
         knob=decision.action,
         claim=claim_of(work, lease_s=0.0),
         state=ActionState.REFUSED,
-        reason=f"nothing is set up for {decision.action} in the section actuators",
+        reason=f"no actuator is configured for {decision.action}: section actuators",
         time_ns=now_ns,
         mode=decision.mode,
     )
 
 
 class LaneThread:
-    """Runs one lane until told to stop."""
+    """Thread that runs one lane until a stop is requested."""
 
     def __init__(self, lane: Lane, clock: Clock) -> None:
         self._lane = lane
@@ -198,20 +198,20 @@ class LaneThread:
         self._thread = threading.Thread(target=self._run, name=f"lane-{lane.name}", daemon=True)
 
     def start(self) -> None:
-        """Start it."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Report it that there is work; any thread may."""
+        """Wake the lane for new work; any thread may call it."""
         self._called.set()
 
-    def ask_to_stop(self) -> None:
-        """Have it stop after what it is at."""
+    def request_stop(self) -> None:
+        """Request a stop after the current step."""
         self._stop.set()
         self._called.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for its end; False where it has not come in time."""
+        """Wait for its end; return False if the time limit passed."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -229,10 +229,10 @@ class LaneThread:
                 in_trouble = False
             except TransientError as err:
                 if not in_trouble:
-                    logger.error("%s waits: %s", self._lane.name, err)  # noqa: TRY400 -- the reason says it all
+                    logger.error("%s is blocked, retrying every %g s: %s", self._lane.name, TROUBLE_PAUSE_S, err)  # noqa: TRY400 -- the reason suffices
                 in_trouble, wait_s = True, TROUBLE_PAUSE_S
             except Exception:  # supervisor of actuators: a defect in one may not end it
-                logger.exception("%s failed", self._lane.name)
+                logger.exception("%s failed, retrying", self._lane.name)
                 wait_s = TROUBLE_PAUSE_S
             self._called.wait(IDLE_S if wait_s is None else min(wait_s, IDLE_S))
             self._called.clear()

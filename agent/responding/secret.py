@@ -1,4 +1,4 @@
-"""A secret that stands in an environment variable or a file, never in the configuration or in what is told of it."""
+"""Secret in an environment variable or a file, never in the configuration, logs or messages."""
 
 import os
 from dataclasses import dataclass
@@ -9,35 +9,35 @@ from telemetry.errors import NotPermittedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """Where a secret stands; it is read anew at each use, so that it can be changed under a running agent.
+    """Location of a secret; it is read at each use, so that it can be changed while the agent runs.
 
     Parameters
     ----------
     variable
-        Environment variable with it; empty for none.
+        Environment variable with the secret; empty: none.
     file
-        File with it, which comes first.
+        File with the secret; used before the variable.
     """
 
     variable: str = ""
     file: Path | None = None
 
     def __bool__(self) -> bool:
-        """Return whether a place is named at all."""
+        """Return True if a location is set."""
         return bool(self.variable) or self.file is not None
 
     @property
     def place(self) -> str:
-        """Where it stands, in words that may be told."""
+        """Description of the location, without the secret."""
         return f"the environment variable {self.variable}" if self.file is None else f"the file {self.file}"
 
     def read(self) -> str:
-        """Return the secret; empty where no place is named.
+        """Return the secret; empty if no location is set.
 
         Raises
         ------
         NotPermittedError
-            Nothing can be read there.
+            It cannot be read.
         """
         if not self:
             return ""

@@ -1,7 +1,7 @@
-"""The life of a message: look, journal, send, tell. What was sent cannot be taken back, so it is sent once.
+"""Lifecycle of a message: check, journal, send, report. A message is not reversible, so it is sent once.
 
-A process that is killed between the journal and the answer leaves a message of which nobody knows whether it was sent.
-What does no harm twice is then sent again; everything else is told as unknown and left to a person.
+A process that is killed between the journal entry and the reply leaves a message whose result is unknown. A message
+that does no harm twice is then sent again; any other is reported as unknown and left to an operator.
 """
 
 import logging
@@ -23,21 +23,20 @@ from telemetry.records import Action, ActionState
 logger = logging.getLogger(__name__)
 
 _ERRORS = (TransientError, NotSupportedError, NotPermittedError, ActionRefusedError)
-UNKNOWN = "unknown whether it was carried out: railwatch ended in the middle of it; it is not done again"
+UNKNOWN = "result unknown: railwatch ended while it was being carried out; not repeated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
-    """How a class of messages is treated: whether twice does no harm, and how long it is worth sending."""
+    """Delivery of a class of messages: whether twice does no harm, and how long sending is worthwhile."""
 
     again: bool
     good_for_s: float
 
 
-# Heuristic, all of it. A person rather reads twice than not at all, and a second checkpoint costs its seconds. What a
-# program of somebody's own does twice nobody knows; a second requeue would throw away what the job did since. A power
-# cycle most often ends the process that asks for it: asked again, it tells what came of it and does nothing. What is
-# not done within minutes meets another situation than the one that was judged.
+# heuristic: a person rather reads a message twice than not at all, and a second checkpoint costs seconds. A hook may do
+# anything; a second requeue would discard the work since the first. A power cycle usually ends the process that sends
+# it: the second request reports the result of the first. After minutes the situation is no longer the one judged.
 DELIVERY_POLICIES = {
     ActionClass.NOTIFY: DeliveryPolicy(again=True, good_for_s=86_400.0),
     ActionClass.CHECKPOINT: DeliveryPolicy(again=True, good_for_s=600.0),
@@ -48,12 +47,12 @@ DELIVERY_POLICIES = {
 
 
 class Sending:
-    """Sends what waits for one kind of message, one at a time. One thread owns it."""
+    """Sends the waiting messages of one class, one at a time. One thread owns it."""
 
     def __init__(
         self,
         message: Message,
-        manner: DeliveryPolicy,
+        policy: DeliveryPolicy,
         journal: WorkQueue,
         clock: Clock,
         *,
@@ -62,19 +61,19 @@ class Sending:
     ) -> None:
         self.name = message.name
         self._message = message
-        self._manner = manner
+        self._policy = policy
         self._journal = journal
         self._clock = clock
         self._tally = tally
         self._pace = pace
         self._owed: Callable[[], None] | None = None
         for work in journal.begun(self.name):
-            self._left(work)
+            self._take_over(work)
 
     def step(self) -> float | None:
-        """Send what is due; gives how many seconds there are until the next is, None where nothing waits.
+        """Send what is due; return the seconds until the next, None if nothing waits.
 
-        TransientError where the journal cannot be written: what is sent by then is not sent again, only noted late.
+        TransientError if the work queue cannot be written: a message that was sent is not sent again, only noted late.
         """
         if self._owed is not None:
             self._owed()
@@ -85,30 +84,30 @@ class Sending:
             wait_s = 0.0 if work.is_dry else self._pace.take(self._clock.monotonic_s())
             if wait_s:
                 return wait_s
-            self._deal_with(work)
+            self._process(work)
         now_ns = self._clock.utc_ns()
         waits_s = [max(0.0, (due - now_ns) / NS_PER_S) for _, due in self._journal.waiting(self.name)]
         return min(waits_s, default=None)
 
-    def let_go(self, reason: str) -> None:
-        """Nothing of a message is in force that could be given back."""
+    def release_all(self, reason: str) -> None:
+        """Do nothing: a message holds nothing that could be released."""
 
-    def _left(self, work: Work) -> None:
-        """Deal with a message that an earlier process had begun."""
-        if self._manner.again:
+    def _take_over(self, work: Work) -> None:
+        """Retry or end a message that an earlier process had begun."""
+        if self._policy.again:
             self._journal.put_back(work, due_ns=0, now_ns=self._clock.utc_ns())
             return
         self._tally.unknown += 1
         self._end(work, ActionState.FAILED, UNKNOWN)
 
-    def _deal_with(self, work: Work) -> None:
+    def _process(self, work: Work) -> None:
         try:
-            words = self._looked_at(work)
+            summary = self._checked(work)
         except _ERRORS as err:
             self._went_wrong(work, err)
             return
-        if words is not None:
-            self._end(work, ActionState.DONE, f"nothing sent: {words}")
+        if summary is not None:
+            self._end(work, ActionState.DONE, f"nothing sent: {summary}")
             return
         self._journal.begin(work, now_ns=self._clock.utc_ns())
         try:
@@ -117,19 +116,17 @@ class Sending:
             self._note(partial(self._went_wrong, work, err))
             return
         state = ActionState.DONE if receipt.done else ActionState.FAILED
-        self._note(partial(self._end, work, state, receipt.words))
+        self._note(partial(self._end, work, state, receipt.summary))
 
-    def _looked_at(self, work: Work) -> str | None:
-        """Look before sending; gives what a dry run says, None where it is to be sent."""
+    def _checked(self, work: Work) -> str | None:
+        """Check before sending; return the summary of a dry run, None if the message is to be sent."""
         if self._is_late(work):
-            raise ActionRefusedError(
-                f"not carried out within {self._manner.good_for_s:g} s of its decision; it is left out"
-            )
-        words = self._message.check(_order(work)) if isinstance(self._message, Checked) else work.decision.reason
-        return words if work.is_dry else None
+            raise ActionRefusedError(f"expired: not carried out within {self._policy.good_for_s:g} s of its decision")
+        summary = self._message.check(_order(work)) if isinstance(self._message, Checked) else work.decision.reason
+        return summary if work.is_dry else None
 
     def _note(self, write: Callable[[], None]) -> None:
-        """Write down what became of something that was sent; once more at the next step where that fails."""
+        """Record the result of a message; if that fails, again at the next step."""
         self._owed = write
         write()
         self._owed = None
@@ -141,22 +138,22 @@ class Sending:
             self._end(work, ActionState.REFUSED, str(err))
         else:
             logger.error("%s failed", self.name, exc_info=err)
-            self._end(work, ActionState.FAILED, f"an unforeseen error: {err}")
+            self._end(work, ActionState.FAILED, f"unexpected error: {err}")
 
     def _is_late(self, work: Work) -> bool:
         since_ns = work.decision.time_ns
         if work.task is Task.RECOVER and work.incident is not None:
             since_ns = work.incident.time_ns
-        return self._clock.utc_ns() - since_ns > self._manner.good_for_s * NS_PER_S
+        return self._clock.utc_ns() - since_ns > self._policy.good_for_s * NS_PER_S
 
     def _again(self, work: Work, why: str) -> None:
         failed = replace(work, tries=work.tries + 1)
         self._tally.retried += 1
-        logger.warning("%s is tried again: %s", self.name, why)
+        logger.warning("%s failed, retrying in %g s: %s", self.name, pause_s(failed.tries), why)
         now_ns = self._clock.utc_ns()
         due_ns = now_ns + round(pause_s(failed.tries) * NS_PER_S)
-        told = () if work.tries else (self._action(work, ActionState.FAILED, f"{why}; it is tried again"),)
-        self._journal.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=told)
+        reports = () if work.tries else (self._action(work, ActionState.FAILED, f"{why}; retrying"),)
+        self._journal.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=reports)
 
     def _end(self, work: Work, state: ActionState, reason: str) -> None:
         self._tally.count(state)

@@ -1,4 +1,4 @@
-"""A signal for one process that is certainly the one that is meant."""
+"""Signal to one process, after checks that it is the intended one."""
 
 import os
 import signal
@@ -15,10 +15,10 @@ _ROUNDING_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalledProcess:
-    """The process that a file names, and the signal that it is to get.
+    """Process that a PID file names, and the signal to send.
 
-    It gets it only if it belongs to the owner of the file, began before the file was written, so that the number is
-    not that of a later process, and lies in the control group that is named, where one is.
+    The signal is sent only if the process belongs to the owner of the file, began before the file was written, so that
+    the id is not that of a later process, and is in the control group, if one is set.
     """
 
     pid_file: Path
@@ -27,39 +27,39 @@ class SignalledProcess:
     proc: Path = Path("/proc")
 
     def check(self) -> str:
-        """Return what would be signalled; ActionRefusedError where the process is not the one that is meant."""
+        """Return what would be signalled; ActionRefusedError if the process is not the intended one."""
         os.close(self._opened())
         return f"{self.signal_name} to the process of {self.pid_file}"
 
     def signal(self) -> None:
-        """Send it to the process that was looked at: by its descriptor, which no later process gets."""
+        """Send the signal to the checked process by its descriptor, which no later process can get."""
         descriptor = self._opened()
         try:
             signal.pidfd_send_signal(descriptor, signal.Signals[self.signal_name])
         except PermissionError as err:
-            raise NotPermittedError(f"{self.pid_file}: its process may not be signalled") from err
+            raise NotPermittedError(f"{self.pid_file}: not permitted to signal its process") from err
         except ProcessLookupError as err:
             raise ActionRefusedError(f"{self.pid_file}: its process has ended") from err
         finally:
             os.close(descriptor)
 
     def _opened(self) -> int:
-        """Return a descriptor of the process, everything about it being right."""
+        """Return a descriptor of the process after all checks."""
         try:
-            told = self.pid_file.stat()
+            status = self.pid_file.stat()
             pid = int(self.pid_file.read_text(encoding="ascii")[:20])
         except OSError as err:
             raise NotSupportedError(f"{self.pid_file}: {err.strerror}") from err
         except ValueError as err:
-            raise NotSupportedError(f"{self.pid_file}: holds no process number") from err
+            raise NotSupportedError(f"{self.pid_file}: expected a process id") from err
         if pid <= 1:
-            raise ActionRefusedError(f"{self.pid_file}: holds {pid}, which is no job")
+            raise ActionRefusedError(f"{self.pid_file}: process id {pid} is not a job")
         try:
             descriptor = os.pidfd_open(pid)
         except ProcessLookupError as err:
             raise ActionRefusedError(f"{self.pid_file}: process {pid} has ended") from err
         try:
-            wrong = self._wrong(pid, owner=told.st_uid, written_s=told.st_mtime)
+            wrong = self._wrong(pid, owner=status.st_uid, written_s=status.st_mtime)
         except OSError as err:
             wrong = err.strerror or str(err)
         if wrong:
@@ -68,19 +68,19 @@ class SignalledProcess:
         return descriptor
 
     def _wrong(self, pid: int, *, owner: int, written_s: float) -> str:
-        """Return what is wrong with the process, an empty text where nothing is."""
+        """Return why the process is not the intended one; empty if it is."""
         folder = self.proc / str(pid)
         if folder.stat().st_uid != owner:
-            return "belongs to another user than the file that names it"
+            return "belongs to another user than its PID file"
         if started_s(folder) > written_s + _ROUNDING_S:
-            return "began after the file that names it was written: it is another one"
+            return "began after its PID file was written: it is another process"
         if self.cgroup and not _is_in(folder / "cgroup", self.cgroup):
             return f"is not in the control group {self.cgroup}"
         return ""
 
 
 def started_s(folder: Path) -> float:
-    """Return when the process of a folder of ``/proc`` began, in seconds since 1970."""
+    """Return the start of the process of a folder of ``/proc``, in seconds since 1970."""
     fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     ticks = int(fields[_START_FIELD])
     boot_s = next(
@@ -92,7 +92,7 @@ def started_s(folder: Path) -> float:
 
 
 def _is_in(path: Path, group: str) -> bool:
-    """Return whether one of the lines of ``/proc/PID/cgroup`` names that group or one below it."""
+    """Return True if a line of ``/proc/PID/cgroup`` names that group or one below it."""
     wanted = group.rstrip("/")
     held = (line.split(":", 2)[-1] for line in path.read_text(encoding="utf-8").splitlines())
     return any(name == wanted or name.startswith(f"{wanted}/") for name in held)

@@ -1,7 +1,7 @@
-"""Slurm through its own commands: taking a node out and giving it back, and putting its job into the queue again.
+"""Slurm through its own commands: drain and resume of a node, requeue of a job.
 
-What is read is the one-line form of ``scontrol show``, since ``--json`` for a node came with Slurm 23.02 (its release
-notes) and 22.05 is what Debian 12 has. Who drained a node is told by the reason: ours begins with ``railwatch:`` and
+It reads the one-line form of ``scontrol show``, since ``--json`` for a node came with Slurm 23.02 (its release
+notes) and 22.05 is what Debian 12 has. The reason of a drain names its owner: ours begins with ``railwatch:`` and
 a token.
 """
 
@@ -14,19 +14,19 @@ from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 
-# Heuristic: more than a reason that a person reads in a table of nodes.
+# heuristic: a length that is readable in a table of nodes.
 REASON_MAX = 200
 MARK = "railwatch:"
 # The program answers within 9 s where no controller does (Slurm 22.05 as Debian packages it); a busy one takes seconds.
 TIMEOUT_S = 20.0
 JOB = "job"
-# What scontrol says on standard error, by consequence (Slurm's src/common/slurm_errno.c).
+# Messages of scontrol on standard error, by consequence (Slurm's src/common/slurm_errno.c).
 _AWAY = re.compile(r"unable to contact|connection|timed out|communication|try again|munge|protocol auth", re.IGNORECASE)
 _FORBIDDEN = re.compile(r"invalid user id|permission denied|access/permission", re.IGNORECASE)
 _NO_SUCH = re.compile(r"invalid node name|not found|invalid job id|unknown node", re.IGNORECASE)
 # Flags of a node that a person set to keep jobs away (scontrol(1)); DOWN, too, unless the controller did it.
 _TAKEN_OUT = frozenset({"DRAIN", "FAIL", "MAINT", "RESERVED_MAINT"})
-# The reasons that slurmctld itself gives for DOWN (src/slurmctld/ping_nodes.c, node_mgr.c).
+# Reasons that slurmctld itself sets for DOWN (src/slurmctld/ping_nodes.c, node_mgr.c).
 _BY_CONTROLLER = ("Not responding", "Node unexpectedly rebooted", "")
 # Behind the base state of a node: not responding, powering and the like (sinfo(1), NODE STATE CODES).
 _SUFFIXES = "*~#!%$@^-+"
@@ -34,7 +34,7 @@ _SUFFIXES = "*~#!%$@^-+"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """Which node this is in Slurm, and how its commands are called."""
+    """Name of this node in Slurm, and how to run its commands."""
 
     node: str
     folder: str = ""
@@ -43,14 +43,14 @@ class SlurmSettings:
 
 
 class SlurmCommands:
-    """The two programs of Slurm that are needed, each answer checked."""
+    """Runner of Slurm commands; errors are translated by their output."""
 
     def __init__(self, settings: SlurmSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
 
     def ask(self, program: str, *arguments: str) -> str:
-        """Run one of them and give its output; raises by what its answer means."""
+        """Run one command and return its output; raise an error by what its output means."""
         settings = self._settings
         path = f"{settings.folder}/{program}" if settings.folder else program
         environment = {"SLURM_CONF": settings.conf} if settings.conf else {}
@@ -64,19 +64,19 @@ class SlurmCommands:
         if ran.status == 0:
             return ran.output
         if ran.status is None:
-            raise TransientError(f"{program}: no answer within {settings.timeout_s:g} s")
-        words = f"{program}: {ran.first_line or f'exit status {ran.status}'}"
+            raise TransientError(f"{program}: no reply within {settings.timeout_s:g} s")
+        summary = f"{program}: {ran.first_line or f'exit status {ran.status}'}"
         if _AWAY.search(ran.output):
-            raise TransientError(words)
+            raise TransientError(summary)
         if _FORBIDDEN.search(ran.output):
-            raise NotPermittedError(words)
+            raise NotPermittedError(summary)
         if _NO_SUCH.search(ran.output):
-            raise NotSupportedError(words)
-        raise ActionRefusedError(words)
+            raise NotSupportedError(summary)
+        raise ActionRefusedError(summary)
 
 
 class SlurmDrain:
-    """A node of Slurm taken out: running jobs end, no new ones begin."""
+    """Drain of a Slurm node: running jobs end, no new ones begin."""
 
     name = "slurm_drain"
 
@@ -84,23 +84,23 @@ class SlurmDrain:
         self._commands = commands
 
     def read(self, target: str) -> SwitchState:
-        """Return who has taken the node out."""
+        """Return whether the node is drained, and by whom."""
         return switch_state_of(self._commands.ask("scontrol", "show", "node", target, "-o"))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         """Drain the node."""
-        words = " ".join(f"{MARK}{token} {reason}".split())[:REASON_MAX]
-        self._update(target, "state=drain", f"reason={words}")
+        summary = " ".join(f"{MARK}{token} {reason}".split())[:REASON_MAX]
+        self._update(target, "state=drain", f"reason={summary}")
 
     def release(self, target: str, *, token: str) -> None:
         """Undrain the node, if its reason still carries the token; a node that is down stays down.
 
-        Slurm has no compare-and-set: somebody who changes the reason between this look and the update a few
-        milliseconds later is not seen.
+        Slurm has no compare-and-set: a change of the reason between this check and the update a few milliseconds later
+        is not noticed.
         """
         standing = self.read(target)
         if standing.held is not Held.OURS or standing.token != token:
-            raise ActionRefusedError(f"{target} is {standing.words}; left as is")
+            raise ActionRefusedError(f"{target} is {standing.summary}; left as is")
         self._update(target, "state=undrain")
 
     def _update(self, target: str, *changes: str) -> None:
@@ -108,30 +108,30 @@ class SlurmDrain:
 
 
 def switch_state_of(line: str) -> SwitchState:
-    """Read what ``scontrol show node -o`` says of one node; ActionRefusedError where it says no state."""
+    """Parse ``scontrol show node -o`` of one node; ActionRefusedError if it has no state."""
     state = re.search(r"\bState=(\S+)", line)
     if state is None:
-        raise ActionRefusedError("scontrol says no state of the node")
+        raise ActionRefusedError("scontrol reports no state of the node")
     reason, who = _reason(line)
     flags = {flag.rstrip(_SUFFIXES) for flag in state[1].split("+")}
-    words = state[1].lower() + (f", {reason!r} by {who}" if reason else "")
+    summary = state[1].lower() + (f", {reason!r} by {who}" if reason else "")
     mark = re.match(rf"{MARK}([0-9a-f]+)\b", reason)
     taken_out = flags & _TAKEN_OUT
     if "DRAIN" in flags and mark is not None:
-        return SwitchState(held=Held.OURS, words=words, token=mark[1])
+        return SwitchState(held=Held.OURS, summary=summary, token=mark[1])
     if taken_out or ("DOWN" in flags and reason not in _BY_CONTROLLER):
-        return SwitchState(held=Held.OTHERS, words=words)
-    return SwitchState(held=Held.FREE, words=words)
+        return SwitchState(held=Held.OTHERS, summary=summary)
+    return SwitchState(held=Held.FREE, summary=summary)
 
 
 def _reason(line: str) -> tuple[str, str]:
-    """Return the reason and who gave it; two empty texts where there is none."""
+    """Return the reason and who set it; both empty if there is none."""
     found = re.search(r" Reason=(.*) \[([^\s\[\]@]+)@[^\s\[\]]+\](?: |$)", line.strip())
     return ("", "") if found is None else (found[1], found[2])
 
 
 class SlurmRequeue:
-    """A running batch job put back into the queue, where it was submitted as one that may be."""
+    """Requeue of a running batch job that was submitted as requeueable."""
 
     name = "requeue"
 
@@ -140,26 +140,26 @@ class SlurmRequeue:
         self._node = node
 
     def check(self, order: MessageRequest) -> str:
-        """Return which job it would be."""
+        """Return which job would be requeued."""
         job, facts = self._job(order)
         return f"would requeue job {job} of {self._node}, restarted {facts.get('Restarts', '?')} times so far"
 
     def send(self, order: MessageRequest) -> Receipt:
-        """Requeue the job, and read back that it is no longer running as it was."""
+        """Requeue the job, and read back that it was restarted or no longer runs."""
         job, before = self._job(order)
         try:
             self._commands.ask("scontrol", "requeue", job)
         except TransientError as err:
-            if "no answer" in str(err):  # it may have been done; a second time would cost the job what it did since
-                return Receipt(words=f"job {job}: {err}; unknown whether it was requeued", done=False)
+            if "no reply" in str(err):  # it may have been done; a second time would discard the work since
+                return Receipt(summary=f"job {job}: {err}; requeue not confirmed", done=False)
             raise
         after = _facts(self._commands.ask("scontrol", "show", "job", job, "-o"))
-        words = f"job {job} {after.get('JobState', '?').lower()}, restarts {before.get('Restarts')}"
+        summary = f"job {job} {after.get('JobState', '?').lower()}, restarts {before.get('Restarts')}"
         taken = after.get("Restarts") != before.get("Restarts") or after.get("JobState") != "RUNNING"
-        return Receipt(words=f"{words} -> {after.get('Restarts')}", done=taken)
+        return Receipt(summary=f"{summary} -> {after.get('Restarts')}", done=taken)
 
     def _job(self, order: MessageRequest) -> tuple[str, dict[str, str]]:
-        """Return the job that is meant and what Slurm says of it; raises where it may not be requeued."""
+        """Return the job and its fields; raise if it may not be requeued."""
         wanted = dict(order.decision.parameters).get(JOB)
         running = self._commands.ask("squeue", "-h", "-w", self._node, "-t", "RUNNING", "-o", "%A").split()
         running = list(dict.fromkeys(running))
@@ -170,7 +170,7 @@ class SlurmRequeue:
         job = wanted or running[0]
         facts = _facts(self._commands.ask("scontrol", "show", "job", job, "-o"))
         if facts.get("BatchFlag") != "1":
-            raise ActionRefusedError(f"job {job} is no batch job, so Slurm cannot start it again")
+            raise ActionRefusedError(f"job {job} is not a batch job: Slurm cannot restart it")
         if facts.get("Requeue") != "1":
             raise ActionRefusedError(f"job {job} was submitted with --no-requeue")
         return job, facts
@@ -179,9 +179,9 @@ class SlurmRequeue:
 def _which(node: str, running: Sequence[str]) -> str:
     if not running:
         return f"no job runs on {node}"
-    return f"{len(running)} jobs run on {node}: {', '.join(running)}; the policy has to name one with parameter {JOB}"
+    return f"{len(running)} jobs run on {node}: {', '.join(running)}; set parameter {JOB} in the policy"
 
 
 def _facts(line: str) -> dict[str, str]:
-    """Return the fields of ``scontrol show job -o``, whose values hold no spaces where they are looked at here."""
+    """Return the fields of ``scontrol show job -o``, whose values used here have no spaces."""
     return dict(part.split("=", 1) for part in line.split() if "=" in part)

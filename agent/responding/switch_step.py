@@ -1,4 +1,4 @@
-"""What has to be done about a switch, from where it stands and what is claimed; pure."""
+"""Next step for a switch, from its state and its claims; pure."""
 
 from enum import Enum, auto
 
@@ -7,32 +7,32 @@ from agent.responding.work import HeldSwitch, Stage
 
 
 class SwitchStep(Enum):
-    """What has to be done about a switch."""
+    """Next step for a switch."""
 
     KEEP = auto()
     ENGAGE = auto()
     LANDED = auto()
     RELEASE = auto()
     GONE = auto()
-    GIVE_UP = auto()
+    ABANDON = auto()
 
 
 def plan(hold: HeldSwitch, standing: SwitchState) -> SwitchStep:
-    """Return what brings a switch from where it stands to where its claims want it; pure.
+    """Return the step that brings a switch to the state that its claims want.
 
-    One that we were about to move may be as it was or as it was to be. One that we had moved and that stands otherwise
-    was moved by somebody else.
+    A switch that we were about to change may have either state. One that we had changed and that has another state was
+    changed by someone else.
     """
     ours = is_ours(standing, hold.token)
     if not hold.claims:
         return SwitchStep.RELEASE if ours else SwitchStep.GONE
     if hold.stage is Stage.ENGAGED:
-        return SwitchStep.KEEP if ours else SwitchStep.GIVE_UP
+        return SwitchStep.KEEP if ours else SwitchStep.ABANDON
     if ours:
         return SwitchStep.LANDED
-    return SwitchStep.ENGAGE if standing.held is Held.FREE else SwitchStep.GIVE_UP
+    return SwitchStep.ENGAGE if standing.held is Held.FREE else SwitchStep.ABANDON
 
 
 def is_ours(standing: SwitchState, token: str) -> bool:
-    """Return whether a switch is on by the hand that has this token."""
+    """Return True if railwatch switched it on with this token."""
     return standing.held is Held.OURS and standing.token in (None, token)

@@ -1,8 +1,8 @@
-"""The life of one switch: read, journal, write only a difference, read back, look again, release.
+"""Lifecycle of one switch: read, journal, write only a difference, read back, check again, release.
 
-The claims are those of `agent.actuation` in spirit and not in code: a knob there has a setting, the strictest claim
-wins and what was found is put back. A switch is on or off, whoever switched it on is told by a mark, and what was
-found is either off, so that off is what it goes back to, or somebody else's, so that it is left alone.
+A knob of a GPU (`agent.actuation`) has a setting: the strictest claim wins, and the setting that was found is restored.
+A switch is on or off, and a mark names its owner. If it was found off, it is switched off at the end; if someone else
+had switched it on, it is left alone.
 """
 
 import logging
@@ -29,30 +29,29 @@ from telemetry.records import Action, ActionState
 
 logger = logging.getLogger(__name__)
 
-# Where a decision names no lease. Heuristic: a guard that was started again is back within seconds.
+# heuristic: lease of a decision without one; a guard that restarts is back within seconds.
 LEASE_S = 600.0
-# Between two looks at a switch that is on, to see whether somebody else has moved it. Heuristic: a look costs a
-# scheduler some milliseconds, and nothing hangs on being told sooner.
+# heuristic: interval of checks whether someone else has changed a switch; a check costs a scheduler some milliseconds.
 LOOK_EVERY_S = 30.0
 # What kubectl drain waits where a budget blocks an eviction: evictPods in k8s.io/kubectl/pkg/drain/drain.go.
 EMPTY_EVERY_S = 5.0
-_LEFT_MAX = 3  # heuristic: so many of what is left are named
+_LEFT_MAX = 3  # heuristic: so many remaining pods are named
 CHANGED_BY_OTHERS = "changed by someone else; left as is"
 
 _NEVER_MIND = (NotSupportedError, NotPermittedError, ActionRefusedError)
 
 
 class Switching:
-    """Keeps one switch of one target where the claims on it want it. One thread owns it.
+    """Keeps one switch of one target in the state that its claims want. One thread owns it.
 
     Parameters
     ----------
     token
-        Marks what is ours there; the same in every run.
+        Mark of our own changes; the same in every run.
     guard_age_s
-        Asked for how long nobody has looked after the claims.
+        Returns the seconds since the guard last renewed the claims.
     pace
-        How often may be written; shared by all that write to schedulers.
+        Rate limit, shared by all that write to schedulers.
     """
 
     def __init__(
@@ -77,17 +76,17 @@ class Switching:
         self._pace = pace
         self._empty_until_s: float | None = None
         found = next((hold for hold in journal.holds(switch.name) if hold.target == target), None)
-        nobody = HeldSwitch(actuator=switch.name, target=target, token=token, stage=Stage.ENGAGING, claims=())
-        self._hold = found or nobody
-        self._at_s = clock.monotonic_s()  # what an earlier process left is looked at first
+        unclaimed = HeldSwitch(actuator=switch.name, target=target, token=token, stage=Stage.ENGAGING, claims=())
+        self._hold = found or unclaimed
+        self._at_s = clock.monotonic_s()  # what an earlier process left is checked first
 
     @property
     def hold(self) -> HeldSwitch:
-        """What is held now."""
+        """Current state of the held switch."""
         return self._hold
 
     def step(self) -> float | None:
-        """Do what is due; gives how many seconds there are until the next is, None where nothing waits."""
+        """Do what is due; return the seconds until the next, None if nothing waits."""
         for work, due_ns in self._journal.waiting(self.name):
             if is_due(due_ns, self._clock.utc_ns()):
                 self._take(work)
@@ -99,8 +98,8 @@ class Switching:
             waits_s.append(max(0.0, self._at_s - self._clock.monotonic_s()))
         return min(waits_s, default=None)
 
-    def let_go(self, reason: str) -> None:
-        """Give every claim back, once; what does not succeed stays owed."""
+    def release_all(self, reason: str) -> None:
+        """Release every claim, in one attempt; a release that fails stays pending."""
         hold = self._hold
         for claim in hold.claims:
             hold = hold.without(claim.incident_id, reason=reason)
@@ -108,7 +107,7 @@ class Switching:
             self._keep(hold)
             self._settle()
 
-    # What is asked for.
+    # Requests.
 
     def _take(self, work: Work) -> None:
         try:
@@ -120,22 +119,22 @@ class Switching:
             self._again(work, str(err))
         except _NEVER_MIND as err:
             self._end(work, ActionState.REFUSED, str(err))
-        except Exception as err:  # supervisor of actions: a defect in one may not keep the others back
+        except Exception as err:  # supervisor of actions: a defect in one must not block the others
             logger.exception("%s of %s failed", self.name, self._target)
-            self._end(work, ActionState.FAILED, f"an unforeseen error: {err}")
+            self._end(work, ActionState.FAILED, f"unexpected error: {err}")
 
     def _claim(self, work: Work) -> None:
         if self._journal.is_barred(self.name, work.decision.incident_id):
-            self._end(work, ActionState.REFUSED, f"someone else took it back for this incident: {CHANGED_BY_OTHERS}")
+            self._end(work, ActionState.REFUSED, f"released by someone else for this incident: {CHANGED_BY_OTHERS}")
             return
         claim = claim_of(work, lease_s=work.decision.lease_s or LEASE_S)
         if self._hold.is_over or work.is_dry:
             standing = self._switch.read(self._target)
             if standing.held is not Held.FREE and not is_ours(standing, self._hold.token):
-                raise ActionRefusedError(f"{standing.words}; left as is")
+                raise ActionRefusedError(f"{standing.summary}; left as is")
             if work.is_dry:
                 self._end(
-                    work, ActionState.DONE, f"nothing written: {self._target} is {standing.words}; {claim.reason}"
+                    work, ActionState.DONE, f"nothing written: {self._target} is {standing.summary}; {claim.reason}"
                 )
                 return
         self._keep(self._hold.with_claim(claim), over=work)
@@ -149,7 +148,7 @@ class Switching:
             if earlier.token == work.token:
                 break
             if earlier.task is Task.ENGAGE and (everything or earlier.decision.incident_id == name):
-                self._end(earlier, ActionState.RELEASED, "not wanted any more before it could be done")
+                self._end(earlier, ActionState.RELEASED, "released before it was carried out")
                 dropped.append(earlier.decision.incident_id)
         ending = [one for one in self._hold.claims if everything or one.incident_id == name]
         barred = {*dropped, *(one.incident_id for one in ending)} if by_hand else set()
@@ -163,13 +162,13 @@ class Switching:
         self._settle()
 
     def _again(self, work: Work, why: str) -> None:
-        """Put work back that could not even be looked at; says so once."""
+        """Put work back that could not be checked; report it once."""
         failed = replace(work, tries=work.tries + 1)
         self._tally.retried += 1
-        told = (self._action_of(work, ActionState.FAILED, f"{why}; it is tried again"),) if failed.tries == 1 else ()
+        reports = (self._action_of(work, ActionState.FAILED, f"{why}; retrying"),) if failed.tries == 1 else ()
         now_ns = self._clock.utc_ns()
         due_ns = now_ns + round(pause_s(failed.tries) * NS_PER_S)
-        self._journal.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=told)
+        self._journal.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=reports)
 
     def _end(self, work: Work, state: ActionState, reason: str) -> None:
         self._tally.count(state)
@@ -183,10 +182,10 @@ class Switching:
             knob=self.name, claim=claim, state=state, reason=reason, time_ns=now_ns, mode=work.decision.mode
         )
 
-    # Where it stands, and where it is to stand.
+    # Current and wanted state.
 
     def _settle(self) -> None:
-        """Read the switch and do what is left to do; what fails is owed."""
+        """Read the switch and take the next step; a step that fails is retried."""
         self._at_s = self._clock.monotonic_s() + LOOK_EVERY_S
         try:
             self._carry(plan(self._hold, self._switch.read(self._target)))
@@ -194,9 +193,9 @@ class Switching:
             self._owe(str(err))
         except _NEVER_MIND as err:
             self._refused(err)
-        except Exception as err:  # supervisor of actions: a defect in one may not keep the others back
+        except Exception as err:  # supervisor of actions: a defect in one must not block the others
             logger.exception("%s of %s failed", self.name, self._target)
-            self._owe(f"an unforeseen error: {err}")
+            self._owe(f"unexpected error: {err}")
 
     def _carry(self, step: SwitchStep) -> None:
         if step in (SwitchStep.ENGAGE, SwitchStep.RELEASE) and (wait_s := self._pace.take(self._clock.monotonic_s())):
@@ -210,9 +209,9 @@ class Switching:
             case SwitchStep.LANDED | SwitchStep.KEEP:
                 self._landed()
             case SwitchStep.GONE:
-                self._gone(CHANGED_BY_OTHERS if self._hold.stage is Stage.ENGAGED else "it was off already")
-            case SwitchStep.GIVE_UP:
-                self._give_up()
+                self._gone(CHANGED_BY_OTHERS if self._hold.stage is Stage.ENGAGED else "was off already")
+            case SwitchStep.ABANDON:
+                self._abandon()
 
     def _engage(self) -> None:
         self._keep(replace(self._hold, stage=Stage.ENGAGING, emptied=False))
@@ -220,7 +219,7 @@ class Switching:
         self._switch.engage(self._target, token=self._hold.token, reason=f"{newest.incident_id} {newest.reason}")
         standing = self._switch.read(self._target)
         if not is_ours(standing, self._hold.token):
-            raise TransientError(f"read back: {standing.words}")
+            raise TransientError(f"read back: {standing.summary}")
         self._tally.engaged += 1
         self._landed()
 
@@ -229,29 +228,29 @@ class Switching:
         self._switch.release(self._target, token=self._hold.token)
         standing = self._switch.read(self._target)
         if is_ours(standing, self._hold.token):
-            raise TransientError(f"read back: {standing.words}")
+            raise TransientError(f"read back: {standing.summary}")
         self._tally.released += 1
         self._gone("")
 
     def _landed(self) -> None:
-        """Report that it is on and ours to whoever was not told, once what ran there had its time to end."""
+        """Report that the switch is on, once per claim, after the eviction has ended."""
         remark = self._emptied()
         is_done = remark is not None
-        fresh = [claim for claim in self._hold.claims if is_done and not claim.told]
-        told = [self._told(claim, ActionState.APPLIED, f"{claim.reason}{remark}") for claim in fresh]
-        told += [
-            self._told(claim, ActionState.RELEASED, f"{claim.reason}; other claims remain")
+        fresh = [claim for claim in self._hold.claims if is_done and not claim.reported]
+        reports = [self._report(claim, ActionState.APPLIED, f"{claim.reason}{remark}") for claim in fresh]
+        reports += [
+            self._report(claim, ActionState.RELEASED, f"{claim.reason}; other claims remain")
             for claim in self._hold.leaving
         ]
-        claims = tuple(replace(claim, told=claim.told or is_done, failed=False) for claim in self._hold.claims)
+        claims = tuple(replace(claim, reported=claim.reported or is_done, failed=False) for claim in self._hold.claims)
         landed = replace(self._hold, stage=Stage.ENGAGED, claims=claims, leaving=(), tries=0, emptied=is_done)
         if landed != self._hold:
-            self._keep(landed, actions=told)
+            self._keep(landed, actions=reports)
 
     def _emptied(self) -> str | None:
-        """Have what runs there end; gives what is to be told of the rest, None while it is looked at again.
+        """Evict what runs there; return a remark about what is left, None while the eviction goes on.
 
-        Nothing is asked to end before it stands in the journal that the switch is on: whoever moves it meanwhile is
+        Nothing is evicted before the work queue records that the switch is on: a change by someone else meanwhile is
         respected as at any other time, and a kill leaves nothing half done.
         """
         if self._hold.emptied or not isinstance(self._switch, EvictingSwitch):
@@ -275,85 +274,85 @@ class Switching:
         return f"; not empty: {', '.join(found.left[:_LEFT_MAX])}{more}" if found.left else ""
 
     def _gone(self, remark: str) -> None:
-        """End what is over: it is off, or not ours."""
-        told = [
-            self._told(claim, ActionState.RELEASED, f"{claim.reason}; {remark}" if remark else claim.reason)
+        """Report the release of every leaving claim: the switch is off, or not ours."""
+        reports = [
+            self._report(claim, ActionState.RELEASED, f"{claim.reason}; {remark}" if remark else claim.reason)
             for claim in self._hold.leaving
         ]
-        self._keep(replace(self._hold, stage=Stage.ENGAGING, leaving=(), tries=0), actions=told)
+        self._keep(replace(self._hold, stage=Stage.ENGAGING, leaving=(), tries=0), actions=reports)
 
-    def _give_up(self) -> None:
-        """Somebody else has moved it: what railwatch held is let go, and its incidents may not switch it on again."""
+    def _abandon(self) -> None:
+        """End the hold because someone else changed the switch; its incidents may not switch it on again."""
         self._tally.given_up += 1
         held = (*self._hold.claims, *self._hold.leaving)
-        told = [self._told(claim, ActionState.RELEASED, CHANGED_BY_OTHERS) for claim in held]
+        reports = [self._report(claim, ActionState.RELEASED, CHANGED_BY_OTHERS) for claim in held]
         over = replace(self._hold, stage=Stage.ENGAGING, claims=(), leaving=(), tries=0)
-        self._keep(over, actions=told, barred=[claim.incident_id for claim in self._hold.claims])
+        self._keep(over, actions=reports, barred=[claim.incident_id for claim in self._hold.claims])
 
     def _refused(self, err: RailwatchError) -> None:
-        """Drop the claims that nothing may be done for; owe what stands and may not be taken back."""
+        """Drop the claims that were refused; a release that was refused stays pending."""
         if self._hold.stage is not Stage.ENGAGING or not self._hold.claims:
             self._owe(str(err))
             return
-        told = [self._told(claim, ActionState.REFUSED, str(err)) for claim in self._hold.claims]
-        # A refusal may come behind a write that was taken, so that what may stand is not forgotten but given back.
-        left = self._hold.claims if self._may_stand() else ()
-        left = tuple(replace(claim, told=True, reason=str(err)) for claim in left)
-        self._keep(replace(self._hold, claims=(), leaving=(*self._hold.leaving, *left)), actions=told)
+        reports = [self._report(claim, ActionState.REFUSED, str(err)) for claim in self._hold.claims]
+        # A refusal may follow a write that was accepted: what may be on is released, not forgotten.
+        left = self._hold.claims if self._may_be_on() else ()
+        left = tuple(replace(claim, reported=True, reason=str(err)) for claim in left)
+        self._keep(replace(self._hold, claims=(), leaving=(*self._hold.leaving, *left)), actions=reports)
         self._at_s = self._clock.monotonic_s() + FIRST_PAUSE_S
 
-    def _may_stand(self) -> bool:
+    def _may_be_on(self) -> bool:
         try:
             return is_ours(self._switch.read(self._target), self._hold.token)
         except (TransientError, *_NEVER_MIND):
             return True
 
     def _owe(self, why: str) -> None:
-        """Keep what could not be done, to be tried again; says so once for each claim."""
+        """Schedule a retry of what failed; report it once for each claim."""
         self._tally.retried += 1
         tries = self._hold.tries + 1
         self._at_s = self._clock.monotonic_s() + pause_s(tries)
         if self._hold.is_settled:
             if tries == 1:
-                logger.warning("%s of %s cannot be looked at: %s", self.name, self._target, why)
-            self._hold = replace(self._hold, tries=tries)  # what stands, stands: nothing is to be written
+                logger.warning("cannot check %s of %s, will retry: %s", self.name, self._target, why)
+            self._hold = replace(self._hold, tries=tries)  # it is on, nothing has to be written
             return
-        about = [claim for claim in (*self._hold.claims, *self._hold.leaving) if not (claim.told or claim.failed)]
-        about += [claim for claim in self._hold.leaving if claim.told]
-        told = [self._told(claim, ActionState.FAILED, f"{why}; it is tried again") for claim in about]
+        about = [claim for claim in (*self._hold.claims, *self._hold.leaving) if not (claim.reported or claim.failed)]
+        about += [claim for claim in self._hold.leaving if claim.reported]
+        reports = [self._report(claim, ActionState.FAILED, f"{why}; retrying") for claim in about]
         self._keep(
             replace(
                 self._hold,
                 tries=tries,
                 claims=tuple(replace(claim, failed=True) for claim in self._hold.claims),
-                leaving=tuple(replace(claim, failed=True, told=False) for claim in self._hold.leaving),
+                leaving=tuple(replace(claim, failed=True, reported=False) for claim in self._hold.leaving),
             ),
-            actions=told,
+            actions=reports,
         )
 
     def _watch_leases(self) -> None:
-        """Report of claims that nobody looks after that they stay, and that somebody does again."""
+        """Report claims whose lease ran out, and those that are renewed again; the switch stays on."""
         age_s = self._guard_age_s()
-        ended = [claim for claim in self._hold.claims if claim.told and not claim.expired and age_s > claim.lease_s]
+        ended = [claim for claim in self._hold.claims if claim.reported and not claim.expired and age_s > claim.lease_s]
         back = [claim for claim in self._hold.claims if claim.expired and age_s <= claim.lease_s]
-        told = [
-            self._told(
+        reports = [
+            self._report(
                 claim,
                 ActionState.EXPIRED,
-                f"nobody looked after it for {claim.lease_s:g} s and the cause is unresolved: it stays",
+                f"not renewed for {claim.lease_s:g} s and the cause is unresolved: stays on",
             )
             for claim in ended
         ]
-        told += [self._told(claim, ActionState.RENEWED, "it is looked after again") for claim in back]
-        if told:
+        reports += [self._report(claim, ActionState.RENEWED, "renewed again") for claim in back]
+        if reports:
             changed = {claim.incident_id for claim in (*ended, *back)}
             claims = tuple(
                 replace(claim, expired=not claim.expired) if claim.incident_id in changed else claim
                 for claim in self._hold.claims
             )
-            self._keep(replace(self._hold, claims=claims), actions=told)
+            self._keep(replace(self._hold, claims=claims), actions=reports)
 
-    def _told(self, claim: SwitchClaim, state: ActionState, reason: str) -> Action:
+    def _report(self, claim: SwitchClaim, state: ActionState, reason: str) -> Action:
         self._tally.count(state)
         level = logging.WARNING if state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
         logger.log(level, "%s of %s %s: %s", self.name, self._target, state, reason)

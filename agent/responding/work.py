@@ -1,8 +1,11 @@
-"""What the responder has to do and what it holds: plain data that its journal keeps."""
+"""Work of the responder and switches that it holds: plain data that the work queue keeps."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
+from typing import Annotated
+
+from pydantic import Field
 
 from telemetry.records import Action, ActionState, Decision, Incident, Mode
 
@@ -10,7 +13,7 @@ OWNER = "railwatch"
 
 
 class Task(StrEnum):
-    """What a piece of work asks for; the last three are for switches. `take_back` is a person's word."""
+    """Kind of work; the last three are for switches. `take_back` is the command of an operator."""
 
     SEND = "send"
     RECOVER = "recover"
@@ -20,9 +23,9 @@ class Task(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a piece of work stands.
+    """Progress of a piece of work.
 
-    `begun` stands in the journal before anything is done: found there at a start, nobody knows whether it was.
+    `begun` is written before anything is done: if it is found at a start, the result is unknown.
     """
 
     WAITING = "waiting"
@@ -32,9 +35,9 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One thing that one actuator has to do for one decision.
+    """Task of one actuator for one decision.
 
-    `token` is the same however often it is tried. `tries` counts those that failed.
+    `token` is the same for every attempt. `tries` counts failed attempts.
     """
 
     token: str
@@ -46,29 +49,29 @@ class Work:
 
     @property
     def is_dry(self) -> bool:
-        """Whether everything but the write is to be done."""
+        """Whether to do everything except the write."""
         return self.decision.mode is not Mode.ENFORCE
 
     @property
     def entity_id(self) -> str:
-        """What it is about."""
+        """Entity that the work is for."""
         targets = self.decision.targets
         return targets[0] if targets else "" if self.incident is None else self.incident.entity_id
 
 
 def work_of(actuator: str, task: Task, decision: Decision, incident: Incident | None) -> Work:
-    """Return the work that a decision means for one actuator."""
+    """Return the work of one actuator for a decision."""
     token = token_of(actuator, task.value, decision.id)
     return Work(token=token, actuator=actuator, task=task, decision=decision, incident=incident)
 
 
 def token_of(*parts: str) -> str:
-    """Return a short mark that follows from its parts alone, so that a lost journal does not lose it."""
+    """Return a short hash of the parts; it is the same after the work queue is lost."""
     return blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
 
 
 class Stage(StrEnum):
-    """How far a switch has been brought; the two that end in -ing are in doubt until it is read back."""
+    """Stage of a switch; the two that end in -ing are uncertain until the switch is read back."""
 
     ENGAGING = "engaging"
     ENGAGED = "engaged"
@@ -79,7 +82,7 @@ class Stage(StrEnum):
 class SwitchClaim:
     """One incident's hold on a switch.
 
-    `told` is set once its engagement was reported, `failed` once its failure was, `expired` once its lease ran out.
+    `reported` is set once its engagement was reported, `failed` once its failure was, `expired` once its lease ran out.
     """
 
     incident_id: str
@@ -87,16 +90,17 @@ class SwitchClaim:
     entity_id: str
     reason: str
     lease_s: float
-    told: bool = False
+    # The key on disk is `told`.
+    reported: Annotated[bool, Field(alias="told")] = False
     failed: bool = False
     expired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSwitch:
-    """What railwatch holds of one switch, and for whom.
+    """One switch that railwatch holds, and the incidents that claim it.
 
-    `leaving` are the claims whose release is under way. `emptied` is set once what ran there had its time to end.
+    `leaving` are the claims whose release is under way. `emptied` is set once the eviction has ended.
     """
 
     actuator: str
@@ -110,34 +114,34 @@ class HeldSwitch:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing has to be written."""
+        """Whether the switch is on and needs no write."""
         return self.stage is Stage.ENGAGED and bool(self.claims)
 
     def with_claim(self, claim: SwitchClaim) -> "HeldSwitch":
-        """Return it with one claim added; it takes the place of an earlier one of the same incident."""
+        """Return the switch with one claim added; it replaces an earlier one of the same incident."""
         others = tuple(one for one in self.claims if one.incident_id != claim.incident_id)
         return replace(self, claims=(*others, claim))
 
     def without(self, incident_id: str, *, reason: str) -> "HeldSwitch":
-        """Return it less the claim of that incident, which is leaving for that reason."""
+        """Return the switch with the claim of that incident leaving, for that reason."""
         gone = tuple(replace(one, reason=reason) for one in self.claims if one.incident_id == incident_id)
         rest = tuple(one for one in self.claims if one.incident_id != incident_id)
         return replace(self, claims=rest, leaving=(*self.leaving, *gone))
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing rests on it any more."""
+        """Whether no claim is left."""
         return not self.claims and not self.leaving
 
     def claim_of(self, incident_id: str) -> SwitchClaim | None:
-        """Return the claim of one incident, None where it has none."""
+        """Return the claim of one incident, None if it has none."""
         return next((one for one in self.claims if one.incident_id == incident_id), None)
 
 
 def action_of(
     *, knob: str, claim: SwitchClaim, state: ActionState, reason: str, time_ns: int, mode: Mode = Mode.ENFORCE
 ) -> Action:
-    """Write down what became of one claim or one message; nothing outside the GPU has a number to tell."""
+    """Return the action that reports the result of one claim or one message; it has no setting."""
     return Action(
         id=f"{knob}:{claim.decision_id}",
         time_ns=time_ns,
@@ -158,7 +162,7 @@ def action_of(
 
 
 def claim_of(work: Work, *, lease_s: float) -> SwitchClaim:
-    """Return the claim that a piece of work makes."""
+    """Return the claim of a piece of work."""
     return SwitchClaim(
         incident_id=work.decision.incident_id,
         decision_id=work.decision.id,

@@ -1,8 +1,8 @@
-"""The write-ahead journal of the responder: what is to be done, what was begun, and what is held, in one SQLite file.
+"""Work queue of the responder: waiting and begun work, held switches and reports, in one SQLite file.
 
-Every change is one transaction that is on the disk before anything is done outside. How far the guard's journal was
-taken in stands in the same transaction as the work that came of it, and a report in the same one as the change that it
-reports: a kill at any point neither loses nor repeats either.
+Every change is one transaction that is on disk before anything is done outside. The read position in the guard's
+journal is written in the same transaction as the work that came of it, and a report in the same one as the change that
+it reports: a kill at any point neither loses nor repeats either.
 """
 
 import json
@@ -23,7 +23,7 @@ from telemetry.store.sqlite import open_database, open_read_only, transaction
 
 FILE_NAME = "responder.sqlite"
 _VERSION = 1
-_WHAT = "responder's journal"
+_WHAT = "work queue of the responder"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS place (journal TEXT PRIMARY KEY, position TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS incidents (id TEXT PRIMARY KEY, record TEXT NOT NULL);
@@ -41,14 +41,13 @@ CREATE TABLE IF NOT EXISTS outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, record
 _OWED = """
 SELECT EXISTS (SELECT 1 FROM holds) OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM work WHERE phase <> ?)
 """
-# How long work that is over is remembered, so that it is not done again: far longer than a journal is read again.
-# Heuristic.
+# heuristic: finished work is remembered so that it is not done again, far longer than a journal is read again.
 REMEMBER_NS = 30 * 86_400 * NS_PER_S
 _HOLD: TypeAdapter[HeldSwitch] = TypeAdapter(HeldSwitch)
 
 
 def is_owed(folder: Path) -> bool:
-    """Return whether an earlier run left something to do or to give back there; True where that cannot be told."""
+    """Return True if an earlier run left work or held switches there, or if the file cannot be read."""
     path = folder / FILE_NAME
     if not path.exists():
         return False
@@ -56,18 +55,18 @@ def is_owed(folder: Path) -> bool:
         with closing(open_read_only(path, version=_VERSION)) as file:
             return bool(file.execute(_OWED, (Phase.OVER.value,)).fetchone()[0])
     except (EnvironmentLacksError, sqlite3.Error):
-        return True  # the responder that is started over it says why
+        return True  # the responder that is started then reports why
 
 
 class WorkQueue:
-    """The journal of one state folder; any thread may use it, one process alone.
+    """Work queue of one state folder; any thread may use it, but only one process.
 
     Raises
     ------
     EnvironmentLacksError
-        The file cannot be written, or another process has it.
+        The file cannot be written, or another process uses it.
     TransientError
-        From every change, where the disk takes nothing now; nothing of the change counts then.
+        From every change, if the disk is full; the change is then undone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,17 +81,17 @@ class WorkQueue:
             self._file.execute("COMMIT")
         except sqlite3.Error as err:
             self._file.close()
-            raise EnvironmentLacksError(f"{path}: {err}; expected to be the only responder") from err
+            raise EnvironmentLacksError(f"{path}: {err}; expected no other responder on this folder") from err
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._file.close()
 
-    # What comes in.
+    # Input.
 
     def position(self, journal: str) -> Position | None:
-        """Give up to where a journal was taken in, None where nothing of it was."""
+        """Return the read position in a journal, None if nothing of it was read."""
         with self._lock:
             row = self._file.execute("SELECT position FROM place WHERE journal = ?", (journal,)).fetchone()
         return None if row is None else tuple(json.loads(row[0]))
@@ -107,7 +106,7 @@ class WorkQueue:
         now_ns: int,
         actions: Sequence[Action] = (),
     ) -> int:
-        """Keep new work and how far a journal was read, both or neither; gives how much of it was new."""
+        """Keep new work and the read position, both or neither; return the number of new entries."""
         with self._lock, transaction(self._file, _WHAT):
             for incident in incidents:
                 self._keep_incident(incident)
@@ -137,7 +136,7 @@ class WorkQueue:
         return fresh
 
     def drop_waiting(self, *, now_ns: int) -> None:
-        """Forget what waits, and the incidents that it was about: they belong to a node that is gone."""
+        """Drop waiting work and its incidents: they belong to a simulated node that no longer exists."""
         with self._lock, transaction(self._file, _WHAT):
             self._file.execute(
                 "UPDATE work SET phase = ?, changed_ns = ? WHERE phase = ?",
@@ -147,14 +146,14 @@ class WorkQueue:
             self._file.execute("DELETE FROM barred")
 
     def incident(self, incident_id: str) -> Incident | None:
-        """Return an incident as it was last told; None where it is not known or over."""
+        """Return the newest record of an incident; None if it is unknown or closed."""
         with self._lock:
             row = self._file.execute("SELECT record FROM incidents WHERE id = ?", (incident_id,)).fetchone()
         record = None if row is None else from_json(json.loads(row[0]))
         return record if isinstance(record, Incident) else None
 
     def sent_for(self, incident_id: str, actuator: str) -> tuple[Work, ...]:
-        """Return what one actuator was told for an incident, recoveries left out."""
+        """Return the messages of one actuator for an incident, without recoveries."""
         with self._lock:
             rows = self._file.execute(
                 f"{_SELECT} WHERE incident_id = ? AND actuator = ? AND task = ? ORDER BY seq",
@@ -162,26 +161,26 @@ class WorkQueue:
             ).fetchall()
         return tuple(_work(row) for row in rows)
 
-    # What is done.
+    # Progress.
 
     def waiting(self, actuator: str) -> tuple[tuple[Work, int], ...]:
-        """Return what waits for an actuator in the order in which it came, each with when it is due."""
+        """Return the waiting work of an actuator in order of arrival, each with the time at which it is due."""
         return self._in_phase(actuator, Phase.WAITING)
 
     def begun(self, actuator: str) -> tuple[Work, ...]:
-        """Return what was begun and never ended: an earlier process was killed in the middle of it."""
+        """Return work that was begun and never ended: an earlier process was killed."""
         return tuple(work for work, _ in self._in_phase(actuator, Phase.BEGUN))
 
     def begin(self, work: Work, *, now_ns: int) -> None:
-        """Write down that this is about to be done."""
+        """Mark work as begun."""
         self._move(work, Phase.BEGUN, due_ns=0, now_ns=now_ns)
 
     def put_back(self, work: Work, *, due_ns: int, now_ns: int, actions: Sequence[Action] = ()) -> None:
-        """Write down that this is to be tried again, and when."""
+        """Mark work to be retried at `due_ns`."""
         self._move(work, Phase.WAITING, due_ns=due_ns, now_ns=now_ns, actions=actions)
 
     def end(self, work: Work, *, now_ns: int, actions: Sequence[Action]) -> None:
-        """Write down that this is over, and what came of it."""
+        """Mark work as finished, and keep its reports."""
         self._move(work, Phase.OVER, due_ns=0, now_ns=now_ns, actions=actions)
 
     def _move(self, work: Work, phase: Phase, *, due_ns: int, now_ns: int, actions: Sequence[Action] = ()) -> None:
@@ -193,13 +192,13 @@ class WorkQueue:
             self._report(actions)
 
     def holds(self, actuator: str) -> tuple[HeldSwitch, ...]:
-        """Return what is held of one actuator."""
+        """Return the held switches of one actuator."""
         with self._lock:
             rows = self._file.execute("SELECT hold FROM holds WHERE actuator = ?", (actuator,)).fetchall()
         return tuple(_HOLD.validate_json(row[0]) for row in rows)
 
     def held(self) -> tuple[tuple[str, str], ...]:
-        """Return actuator and target of everything that is held."""
+        """Return actuator and target of every held switch."""
         with self._lock:
             rows = self._file.execute("SELECT actuator, target FROM holds ORDER BY 1, 2").fetchall()
         return tuple((actuator, target) for actuator, target in rows)
@@ -213,12 +212,12 @@ class WorkQueue:
         actions: Sequence[Action] = (),
         barred: Iterable[str] = (),
     ) -> None:
-        """Write down what is held, together with the work that this ends and what is told of it."""
+        """Keep a switch, together with the work that this ends and the reports of it."""
         with self._lock, transaction(self._file, _WHAT):
             if not hold.is_over:
                 self._file.execute(
                     "INSERT OR REPLACE INTO holds VALUES (?, ?, ?)",
-                    (hold.actuator, hold.target, _HOLD.dump_json(hold).decode()),
+                    (hold.actuator, hold.target, _HOLD.dump_json(hold, by_alias=True).decode()),
                 )
             else:
                 self._file.execute("DELETE FROM holds WHERE actuator = ? AND target = ?", (hold.actuator, hold.target))
@@ -233,29 +232,29 @@ class WorkQueue:
             self._report(actions)
 
     def is_barred(self, actuator: str, incident_id: str) -> bool:
-        """Return whether somebody else took back what this incident had switched on."""
+        """Return True if someone else switched off what this incident had switched on."""
         with self._lock:
             found = self._file.execute(
                 "SELECT 1 FROM barred WHERE actuator = ? AND incident_id = ?", (actuator, incident_id)
             ).fetchone()
         return found is not None
 
-    # What is told.
+    # Reports.
 
     def outbox(self) -> tuple[tuple[int, Action], ...]:
-        """Return what is to be told and is not yet, in order."""
+        """Return the reports that are not yet published, in order."""
         with self._lock:
             rows = self._file.execute("SELECT seq, record FROM outbox ORDER BY seq").fetchall()
-        told = ((seq, from_json(json.loads(text))) for seq, text in rows)
-        return tuple((seq, record) for seq, record in told if isinstance(record, Action))
+        records = ((seq, from_json(json.loads(text))) for seq, text in rows)
+        return tuple((seq, record) for seq, record in records if isinstance(record, Action))
 
-    def told(self, seq: int) -> None:
-        """Forget what was told up to here."""
+    def note_published(self, seq: int) -> None:
+        """Drop the reports up to this one: they are published."""
         with self._lock, transaction(self._file, _WHAT):
             self._file.execute("DELETE FROM outbox WHERE seq <= ?", (seq,))
 
     def count(self, phase: Phase) -> int:
-        """Return how much work stands in that phase."""
+        """Return the number of entries in that phase."""
         with self._lock:
             row = self._file.execute("SELECT count(*) FROM work WHERE phase = ?", (phase.value,)).fetchone()
         return int(row[0])
@@ -289,5 +288,5 @@ def _work(row: tuple[str, str, str, str, str | None, int, int]) -> Work:
     decision = from_json(json.loads(row[3]))
     incident = None if row[4] is None else from_json(json.loads(row[4]))
     if not isinstance(decision, Decision) or not (incident is None or isinstance(incident, Incident)):
-        raise ValueError(f"{row[0]} stands for no decision")
+        raise ValueError(f"work {row[0]}: expected a decision record")
     return Work(token=row[0], actuator=row[1], task=Task(row[2]), decision=decision, incident=incident, tries=row[5])

@@ -30,7 +30,7 @@ from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Incident, Mode
 from telemetry.store.resolution import Resolution
-from telemetry.uplink.port import Answer, Reply
+from telemetry.uplink.port import WriteReply, WriteStatus
 
 # Any time in the past.
 START_NS = 1_700_000_000 * NS_PER_S
@@ -79,13 +79,13 @@ class Nowhere:
 
     name: str = "nowhere"
 
-    def prepare(self) -> Reply:
+    def prepare(self) -> WriteReply:
         """Accept."""
-        return Reply(answer=Answer.STORED)
+        return WriteReply(status=WriteStatus.STORED)
 
-    def write(self, resolution: Resolution, body: bytes) -> Reply:  # noqa: ARG002 -- the port's signature
+    def write(self, resolution: Resolution, body: bytes) -> WriteReply:  # noqa: ARG002 -- the port's signature
         """Accept a body."""
-        return Reply(answer=Answer.STORED)
+        return WriteReply(status=WriteStatus.STORED)
 
     def close(self) -> None:
         """Do nothing: nothing is open."""

@@ -32,7 +32,7 @@ def _check(name: str, placed: Placed | None, incidents: tuple[str, ...], context
             words = str(err)
         else:
             agrees = is_ours(standing, token_of(OWNER, name, placed.target))
-            words = f"{placed.target} is {standing.words}"
+            words = f"{placed.target} is {standing.summary}"
     return Check(
         entity_id=f"node:{context.node.key}",
         knob=name,

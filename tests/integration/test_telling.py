@@ -87,7 +87,7 @@ def test_an_incident_is_reported_once_over_a_kill_with_what_was_done_and_so_are_
         ]
         text = [action.reason for action in run.reported()]
         assert text[0] == "queued for log"
-        assert text[1].startswith("told already")
+        assert text[1].startswith("sent already")
 
 
 def test_without_a_route_a_notification_is_no_failure(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_test_message_reaches_each_route_or_the_one_that_is_named(
             "route": "hook",
             "kind": "webhook",
             "taken": False,
-            "trouble": "route hook: the server answers with HTTP 500",
+            "trouble": "route hook: HTTP status 500",
         }
 
 
@@ -83,7 +83,7 @@ def test_the_status_shows_what_was_sent_waits_and_was_lost(run: Run, tmp_path: P
 
 
 def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_first(run: Run, tmp_path: Path) -> None:
-    def tell(folder: str, route: str) -> Path:
+    def queued(folder: str, route: str) -> Path:
         ledger = Ledger(tmp_path / folder, most=2)
         ledger.enqueue(notice(1), [route], notified_routes=[route])
         if folder == "responder":
@@ -91,10 +91,10 @@ def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_fir
         ledger.close()
         return tmp_path / folder / "notification.sqlite"
 
-    simulated = tell("responder-simulated", "tried")
+    simulated = queued("responder-simulated", "tried")
     status, out, _ = run("notify", "status", "--data-dir", str(tmp_path))
     assert (status, out.splitlines()[0]) == (0, "simulated node")
-    real = tell("responder", "hook")
+    real = queued("responder", "hook")
     os.utime(real, (1, 1))
     status, out, _ = run("notify", "status", "--data-dir", str(tmp_path), "--json")
     rows = [json.loads(line) for line in out.splitlines()]
@@ -104,7 +104,7 @@ def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_fir
 
 
 @pytest.mark.parametrize(
-    ("route", "words"),
+    ("route", "expected"),
     [
         ("a: {kind: pigeon, url: 'http://x'}", "a.kind: got 'pigeon'; expected 'apprise', 'alertmanager' or 'webhook'"),
         ("a: {kind: webhook}", "a: values conflict; expected exactly one of url, url_env and url_file"),
@@ -117,12 +117,12 @@ def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_fir
         ("A b: {kind: webhook, url_env: A}", "expected"),
     ],
 )
-def test_a_route_that_cannot_be_is_refused_with_its_line(tmp_path: Path, route: str, words: str) -> None:
+def test_a_route_that_cannot_be_is_refused_with_its_line(tmp_path: Path, route: str, expected: str) -> None:
     config = config_with(tmp_path, route)
     with pytest.raises(ConfigError) as caught:
         load_config(config, {})
     assert str(caught.value).startswith(f"{config}:5: actuators.notification.routes.")
-    assert words in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["http://user:s3cret@host/x", "http://host/x?token=s3cret"])
@@ -134,7 +134,7 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(tmp_path: Path, url:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("key", "value", "expected"),
     [
         ("kubernetes", "{node: 'Node 7'}", "the name of one node as kubectl"),
         ("kubernetes", "{evict: all}", "'never' or 'pods'"),
@@ -144,10 +144,10 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(tmp_path: Path, url:
         ("power_cycle", "{reset: Nmi}", "'GracefulRestart', 'ForceRestart' or 'PowerCycle'"),
     ],
 )
-def test_what_cannot_be_acted_through_is_refused(tmp_path: Path, key: str, value: str, words: str) -> None:
+def test_what_cannot_be_acted_through_is_refused(tmp_path: Path, key: str, value: str, expected: str) -> None:
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"actuators:\n  {key}: {value}\n")
     with pytest.raises(ConfigError) as caught:
         load_config(config, {})
     assert str(caught.value).startswith(f"{config}:2: actuators.{key}.")
-    assert words in str(caught.value)
+    assert expected in str(caught.value)

@@ -1,4 +1,4 @@
-"""What railwatch decided and did about an incident, in words, out of the journals of its processes."""
+"""Decisions and actions of railwatch on an incident, as lines of text, from the journals of its processes."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState, Decision, Mode, Record, Verdict
 
-# Heuristic: incidents of which decisions are remembered; those not told of for longest go first.
+# heuristic: incidents whose decisions are kept; the least recently updated are dropped first.
 _MOST_INCIDENTS = 256
-# A notification is what these words stand in.
+# Notifications themselves are left out.
 _NOTIFY = "notify"
 _TRIED = {
     ActionState.APPLIED: "done",
@@ -16,24 +16,24 @@ _TRIED = {
     ActionState.RENEWED: "holds",
     ActionState.RELAXED: "loosened",
     ActionState.EXPIRED: "its lease ran out",
-    ActionState.RELEASED: "given back",
+    ActionState.RELEASED: "released",
     ActionState.REFUSED: "refused",
     ActionState.FAILED: "failed",
 }
 
 
 class IncidentActivity:
-    """Follows journals; reads what is new when it is asked."""
+    """Decisions and actions by incident; reads new records of the journals at each call."""
 
     def __init__(self, readers: Sequence[RecordJournalReader]) -> None:
         self._readers = tuple(readers)
-        self._words: OrderedDict[str, dict[str, str]] = OrderedDict()
+        self._texts: OrderedDict[str, dict[str, str]] = OrderedDict()
 
     def of(self, incident_id: str) -> tuple[str, ...]:
-        """Return what was decided and done about an incident, the newest word on each action."""
+        """Return the decisions and actions on an incident, the newest state of each."""
         for reader in self._readers:
             self._take(reader.read())
-        return tuple(self._words.get(incident_id, {}).values())
+        return tuple(self._texts.get(incident_id, {}).values())
 
     def _take(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -43,25 +43,25 @@ class IncidentActivity:
                 case Action() if record.knob != _NOTIFY:
                     self._note(record.incident_id, f"{record.knob} {record.entity_id}", _acted(record))
 
-    def _note(self, incident_id: str, subject: str, words: str) -> None:
-        known = self._words.setdefault(incident_id, {})
+    def _note(self, incident_id: str, subject: str, text: str) -> None:
+        known = self._texts.setdefault(incident_id, {})
         known.pop(subject, None)
-        known[subject] = words
-        self._words.move_to_end(incident_id)
-        while len(self._words) > _MOST_INCIDENTS:
-            self._words.popitem(last=False)
+        known[subject] = text
+        self._texts.move_to_end(incident_id)
+        while len(self._texts) > _MOST_INCIDENTS:
+            self._texts.popitem(last=False)
 
 
 def _decided(decision: Decision) -> str:
     match decision.verdict:
         case Verdict.EXECUTE:
-            return f"decided on {decision.action}: {decision.reason}"
+            return f"decided {decision.action}: {decision.reason}"
         case Verdict.PENDING:
-            return f"{decision.action} waits for a person ({decision.reason}): railwatch actions approve {decision.id}"
+            return f"{decision.action} needs approval ({decision.reason}): railwatch actions approve {decision.id}"
         case Verdict.REFUSE:
-            return f"no {decision.action}: {decision.reason}"
+            return f"refused {decision.action}: {decision.reason}"
         case _:
-            return f"would choose {decision.action} (mode {decision.mode.value}, nothing done): {decision.reason}"
+            return f"would decide {decision.action} (mode {decision.mode.value}, nothing done): {decision.reason}"
 
 
 def _acted(action: Action) -> str:

@@ -12,14 +12,14 @@ from agent.responding.notification.route import Route
 from telemetry.clock import NS_PER_S, Clock, iso_utc
 from telemetry.records import Severity
 
-# An alert that is not said again is taken for resolved at its end; Prometheus says it again after a minute
+# An alert that is not sent again counts as resolved at its end time; Prometheus repeats it after a minute
 # (--rules.alert.resend-delay, prometheus.io/docs/prometheus/latest/command-line/prometheus).
 _RENEW_S = 60.0
-# Heuristic: Prometheus sets the end four minutes ahead. A node whose agent died is no node that recovered, so that
-# its alerts stand for an hour.
-_STANDS_NS = 3600 * NS_PER_S
-# Heuristic: long enough to pass Alertmanager's own waiting (group_wait, 30 s where it is not set).
-_TEST_STANDS_NS = 300 * NS_PER_S
+# heuristic: Prometheus sets the end four minutes ahead. A node whose agent died has not recovered, so its alerts last
+# an hour.
+_LASTS_NS = 3600 * NS_PER_S
+# heuristic: longer than Alertmanager's group_wait, 30 s by default.
+_TEST_LASTS_NS = 300 * NS_PER_S
 
 
 class Alertmanager:
@@ -33,17 +33,17 @@ class Alertmanager:
         self._clock = clock
 
     def deliver(self, notices: Sequence[Notice]) -> None:
-        """Post an alert for each, and the end of the one that it replaces where its severity has risen."""
+        """Post an alert for each notice, and the end of the alert that it replaces if the severity rose."""
         now_ns = self._clock.utc_ns()
         self._poster.post([alert for notice in notices for alert in _alerts(notice, now_ns)], path="/api/v2/alerts")
 
 
 def _alerts(notice: Notice, now_ns: int) -> Iterator[Mapping[str, Any]]:
-    # The labels are what an alert is known by: with another severity it is another alert.
+    # Labels identify an alert: with another severity it is another alert.
     if notice.previous is not None:
         yield _alert(notice, notice.previous, ends_ns=now_ns)
-    stands_ns = {NoticeKind.RECOVERED: 0, NoticeKind.TEST: _TEST_STANDS_NS}.get(notice.kind, _STANDS_NS)
-    yield _alert(notice, notice.severity, ends_ns=now_ns + stands_ns)
+    lasts_ns = {NoticeKind.RECOVERED: 0, NoticeKind.TEST: _TEST_LASTS_NS}.get(notice.kind, _LASTS_NS)
+    yield _alert(notice, notice.severity, ends_ns=now_ns + lasts_ns)
 
 
 def _alert(notice: Notice, severity: Severity, *, ends_ns: int) -> Mapping[str, Any]:

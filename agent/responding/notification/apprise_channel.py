@@ -13,10 +13,10 @@ _TYPES = {Severity.INFO: "info", Severity.WARNING: "warning", Severity.CRITICAL:
 
 
 class ByApprise:
-    """Hands messages to each address of its route.
+    """Sends messages to each address of its route.
 
-    Apprise is loaded with the first message: it takes a third of a second and 20 MiB that a node without trouble
-    never pays. Its own log is switched off, since it may hold an address.
+    Apprise is loaded with the first message: it takes a third of a second and 20 MiB. Its own log is switched off,
+    since it may contain an address.
     """
 
     groups = True
@@ -24,11 +24,11 @@ class ByApprise:
 
     def __init__(self, route: Route) -> None:
         self._route = route
-        # What an address took while another did not: it is not told again with the next try.
+        # Notices that an address accepted while another did not: not sent to it again.
         self._took: set[tuple[int, str]] = set()
 
     def deliver(self, notices: Sequence[Notice]) -> None:
-        """Report them in one message."""
+        """Send all notices in one message."""
         try:
             import apprise  # noqa: PLC0415
         except ImportError as err:
@@ -42,21 +42,21 @@ class ByApprise:
         services = apprise.Apprise(asset=apprise.AppriseAsset(app_id="railwatch", async_mode=False))
         for place, address in enumerate(addresses, start=1):
             if not services.add(address):
-                raise TransientError(f"route {name}: its address {place} is none that Apprise knows")
+                raise TransientError(f"route {name}: address {place} is not an Apprise URL")
         tokens = {notice.token for notice in notices}
-        self._took = {entry for entry in self._took if entry[1] in tokens}  # what was given up comes no more
+        self._took = {entry for entry in self._took if entry[1] in tokens}  # forget dropped notices
         for place, service in enumerate(services, start=1):
             fresh = [notice for notice in notices if (place, notice.token) not in self._took]
             if not fresh:
                 continue
             title, text = message_of(fresh)
             if not service.notify(title=title, body=text, notify_type=apprise.NotifyType(_kind(fresh))):
-                raise TransientError(f"route {name}: {service.service_name}, its address {place}, did not take it")
+                raise TransientError(f"route {name}: address {place} ({service.service_name}) refused the message")
             self._took.update((place, notice.token) for notice in fresh)
         self._took.clear()
 
 
 def _kind(notices: Sequence[Notice]) -> str:
-    """Return the colour of a message: that of the worst which is not over."""
+    """Return the type of a message: that of the worst incident that is not over."""
     live = [notice.severity for notice in notices if not notice.over]
     return _TYPES[max(live, key=lambda one: one.rank)] if live else "success"

@@ -1,4 +1,4 @@
-"""The parts of telling people, put together."""
+"""Construction of the notifier from its settings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from telemetry.clock import Clock
 
 
 def channel_for(route: Route, *, clock: Clock) -> MessageChannel:
-    """Return what carries messages on a route."""
+    """Return the channel of a route."""
     match route.kind:
         case RouteKind.APPRISE:
             return ByApprise(route)
@@ -35,7 +35,7 @@ def build_notifier(
     clock: Clock,
     activity: IncidentActivity | None = None,
 ) -> Notifier:
-    """Return a notifier that keeps its queue in a folder; it delivers once it is started."""
+    """Return a notifier with its queue in a folder; delivery begins with `start`."""
     ledger = Ledger(folder, most=settings.queue_max)
     couriers: Sequence[RouteDelivery] = [
         RouteDelivery(

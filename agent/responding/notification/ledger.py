@@ -1,4 +1,6 @@
-"""What was told and what waits to be: one SQLite file, bounded, that outlives a kill and a power cut."""
+"""Ledger of sent and waiting messages: one SQLite file, bounded, that survives a kill and a power cut."""
+
+# ruff: noqa: S608 -- the name of the table is a constant
 
 import json
 import threading
@@ -14,10 +16,11 @@ from telemetry.store.sqlite import open_database, open_read_only, transaction
 
 FILE_NAME = "notification.sqlite"
 _VERSION = 1
-# `told` has each incident with the severity and the routes on which it was told; `waiting` each message of each route
-# until it is delivered. An incident that is quiet was not told because somebody asked for silence.
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS told (
+# Table of each incident with its severity and the routes that were notified; quiet: not sent because of a silence.
+_NOTIFIED = "told"
+# `waiting` has each message of each route until it is delivered.
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS {_NOTIFIED} (
   incident TEXT PRIMARY KEY, time_ns INTEGER NOT NULL, quiet INTEGER NOT NULL, closed INTEGER NOT NULL,
   routes TEXT NOT NULL, notice TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS waiting (
@@ -27,15 +30,15 @@ CREATE TABLE IF NOT EXISTS tally (route TEXT NOT NULL, what TEXT NOT NULL, many 
   PRIMARY KEY (route, what));
 CREATE TABLE IF NOT EXISTS trouble (route TEXT PRIMARY KEY, time_ns INTEGER NOT NULL, words TEXT NOT NULL)
 """
-# Heuristic: a closed incident may be told of again by a replay for as long as this, an open one of which nothing is
-# heard belongs to a book that was lost.
+# heuristic: a closed incident may be reported again by a replay for this long; an open one without updates for longer
+# belongs to an incident book that was lost.
 _CLOSED_KEPT_NS = 7 * 86_400 * NS_PER_S
 _OPEN_KEPT_NS = 30 * 86_400 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notified:
-    """What was told of one incident, last; `quiet` where it was kept back."""
+    """Newest message about one incident; `quiet` if a silence held it back."""
 
     notice: Notice
     routes: tuple[str, ...]
@@ -44,13 +47,13 @@ class Notified:
 
     @property
     def severity(self) -> Severity:
-        """How bad it was when it was told."""
+        """Severity in that message."""
         return self.notice.severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedNotice:
-    """One message of one route that is not yet delivered."""
+    """Message of one route that is not yet delivered."""
 
     position: int
     notice: Notice
@@ -58,7 +61,7 @@ class QueuedNotice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteState:
-    """How one route does: messages sent, lost and waiting, and what went wrong last."""
+    """State of one route: messages sent, lost and waiting, and the last error."""
 
     route: str
     sent: int
@@ -68,16 +71,16 @@ class RouteState:
 
 
 class Ledger:
-    """What was told and what waits; every method may be called from any thread.
+    """Sent and waiting messages; every method may be called from any thread.
 
-    A message that is lost is counted, whatever the reason.
+    Every lost message is counted.
 
     Parameters
     ----------
     most
-        How many messages may wait over all routes; beyond it the mildest go first, the oldest among them.
+        Most messages that wait on all routes; beyond it the least severe are dropped first, the oldest among them.
     read_only
-        For a command that only looks.
+        Opens the file for reading alone.
 
     Raises
     ------
@@ -94,24 +97,24 @@ class Ledger:
             self._connection = open_read_only(path, version=_VERSION)
             return
         self._connection = open_database(path, schema=_SCHEMA, version=_VERSION)
-        # A message is told once, and often just before the power goes: it has to be on the disk.
+        # A message is sent once, often just before a power cut: it has to be on disk.
         self._connection.execute("PRAGMA synchronous=FULL")
 
-    def told(self, incident_id: str) -> Notified | None:
-        """Return what was told of an incident, None where nothing was."""
+    def notified(self, incident_id: str) -> Notified | None:
+        """Return the newest message about an incident, None if there was none."""
         with self._lock:
             row = self._connection.execute(
-                "SELECT notice, routes, quiet, closed FROM told WHERE incident = ?", (incident_id,)
+                f"SELECT notice, routes, quiet, closed FROM {_NOTIFIED} WHERE incident = ?", (incident_id,)
             ).fetchone()
-        return None if row is None else _told(row)
+        return None if row is None else _notified(row)
 
     def open_notified(self, route: str) -> tuple[Notice, ...]:
-        """Return what was last told on a route of each incident that is still open."""
+        """Return the newest message on a route about each incident that is still open."""
         with self._lock:
             rows = self._connection.execute(
-                "SELECT notice, routes, quiet, closed FROM told WHERE closed = 0 AND quiet = 0 ORDER BY time_ns"
+                f"SELECT notice, routes, quiet, closed FROM {_NOTIFIED} WHERE closed = 0 AND quiet = 0 ORDER BY time_ns"
             ).fetchall()
-        return tuple(told.notice for told in map(_told, rows) if route in told.routes)
+        return tuple(found.notice for found in map(_notified, rows) if route in found.routes)
 
     def enqueue(
         self, notice: Notice, routes: Sequence[str], *, notified_routes: Sequence[str], quiet: bool = False
@@ -127,7 +130,7 @@ class Ledger:
                 [(route, notice.token, notice.severity.rank, notice.time_ns, body) for route in routes],
             )
             self._connection.execute(
-                "INSERT OR REPLACE INTO told (incident, time_ns, quiet, closed, routes, notice)"
+                f"INSERT OR REPLACE INTO {_NOTIFIED} (incident, time_ns, quiet, closed, routes, notice)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (
                     notice.incident_id,
@@ -141,12 +144,12 @@ class Ledger:
             return self._make_room(notice.time_ns)
 
     def forget(self, incident_id: str) -> None:
-        """Forget an incident of which nobody was told."""
+        """Drop an incident about which no message was sent."""
         with self._changing():
-            self._connection.execute("DELETE FROM told WHERE incident = ? AND quiet = 1", (incident_id,))
+            self._connection.execute(f"DELETE FROM {_NOTIFIED} WHERE incident = ? AND quiet = 1", (incident_id,))
 
     def waiting(self, route: str, *, most: int) -> tuple[QueuedNotice, ...]:
-        """Return what waits on a route, the oldest first."""
+        """Return the waiting messages of a route, the oldest first."""
         with self._lock:
             rows = self._connection.execute(
                 "SELECT position, notice FROM waiting WHERE route = ? ORDER BY position LIMIT ?", (route, most)
@@ -154,25 +157,25 @@ class Ledger:
         return tuple(QueuedNotice(position=position, notice=notice_from_json(body)) for position, body in rows)
 
     def delivered(self, route: str, positions: Sequence[int]) -> None:
-        """Take messages that arrived out of the queue."""
+        """Remove delivered messages from the queue."""
         with self._changing():
             self._remove(positions)
             self._count(route, "sent", len(positions))
             self._connection.execute("DELETE FROM trouble WHERE route = ?", (route,))
 
     def lose(self, route: str, positions: Sequence[int]) -> None:
-        """Take messages that will never arrive out of the queue, and count them."""
+        """Remove messages that cannot be delivered from the queue, and count them as lost."""
         with self._changing():
             self._remove(positions)
             self._count(route, "lost", len(positions))
 
-    def note_trouble(self, route: str, words: str, *, now_ns: int) -> None:
-        """Note why nothing arrives on a route."""
+    def note_trouble(self, route: str, reason: str, *, now_ns: int) -> None:
+        """Keep the reason why delivery on a route fails."""
         with self._changing():
-            self._connection.execute("INSERT OR REPLACE INTO trouble VALUES (?, ?, ?)", (route, now_ns, words))
+            self._connection.execute("INSERT OR REPLACE INTO trouble VALUES (?, ?, ?)", (route, now_ns, reason))
 
     def states(self) -> tuple[RouteState, ...]:
-        """Return how each route does of which anything is known."""
+        """Return the state of each route."""
         with self._lock:
             tally = {(route, what): many for route, what, many in self._connection.execute("SELECT * FROM tally")}
             waits = dict(self._connection.execute("SELECT route, count(*) FROM waiting GROUP BY route").fetchall())
@@ -210,8 +213,8 @@ class Ledger:
 
     def _make_room(self, now_ns: int) -> int:
         execute = self._connection.execute
-        execute("DELETE FROM told WHERE closed = 1 AND time_ns < ?", (now_ns - _CLOSED_KEPT_NS,))
-        execute("DELETE FROM told WHERE time_ns < ?", (now_ns - _OPEN_KEPT_NS,))
+        execute(f"DELETE FROM {_NOTIFIED} WHERE closed = 1 AND time_ns < ?", (now_ns - _CLOSED_KEPT_NS,))
+        execute(f"DELETE FROM {_NOTIFIED} WHERE time_ns < ?", (now_ns - _OPEN_KEPT_NS,))
         over = execute("SELECT count(*) FROM waiting").fetchone()[0] - self._most
         if over <= 0:
             return 0
@@ -222,7 +225,7 @@ class Ledger:
         return int(over)
 
 
-def _told(row: tuple[str, str, int, int]) -> Notified:
+def _notified(row: tuple[str, str, int, int]) -> Notified:
     notice, routes, quiet, closed = row
     return Notified(
         notice=notice_from_json(notice), routes=tuple(json.loads(routes)), quiet=bool(quiet), closed=bool(closed)

@@ -1,4 +1,4 @@
-"""The port of a route: what carries messages to people."""
+"""Port of a route: a channel that delivers messages."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,23 +7,23 @@ from agent.responding.notification.notice import Notice
 
 
 class MessageChannel(Protocol):
-    """Carries messages.
+    """Channel that delivers messages.
 
-    `groups` says that a person reads each message, so that many are worth one. `renew_every_s` is how often what is
-    open has to be said again for it to stand; None where once is enough.
+    `groups` is True if people read each message, so that several notices share one. `renew_every_s` is the interval at
+    which open incidents have to be sent again; None if once is enough.
     """
 
     groups: bool
     renew_every_s: float | None
 
     def deliver(self, notices: Sequence[Notice]) -> None:
-        """Report all of them; they are delivered when this returns.
+        """Deliver all notices; they are delivered when this returns.
 
         Raises
         ------
         TransientError
-            They may arrive another time.
+            A retry may succeed.
         ActionRefusedError
-            They never will: what is there does not take them.
+            A retry will not succeed: the receiver refuses them.
         """
         ...

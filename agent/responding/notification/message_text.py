@@ -1,4 +1,4 @@
-"""What a person reads: what, where, the numbers, what railwatch did, and where to look further."""
+"""Text of messages: what, where, numbers, what railwatch did, what to check next."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.durations import format_duration
 from telemetry.records import FaultClass, Incident, Severity
 
-# Heuristic: what still reads well on a telephone.
+# heuristic: lengths that are readable on a telephone.
 _MOST_NUMBERS = 8
 _MOST_ACTIVITY = 6
-# Heuristic: of so many incidents in one message each is told at length, and so many at all.
+# heuristic: most incidents of a message with full text, and most that are listed.
 _AT_LENGTH, _MOST_LISTED = 3, 20
 _MINUTE_S = 60
 
@@ -28,7 +28,7 @@ def notice_of(
     link: str = "",
     simulated: bool = False,
 ) -> Notice:
-    """Return what is to be said of an incident."""
+    """Return the message about an incident."""
     return Notice(
         token=f"{incident.id}:{kind.value}:{incident.severity.value}",
         kind=kind,
@@ -50,7 +50,7 @@ def notice_of(
 
 
 def trial_notice(*, node: str, now_ns: int, link: str) -> Notice:
-    """Return a message that shows that a route works."""
+    """Return a test message."""
     text = "This is a test: nothing is wrong. Sent by railwatch notify test."
     return Notice(
         token=f"test:{now_ns}",
@@ -73,7 +73,7 @@ def trial_notice(*, node: str, now_ns: int, link: str) -> Notice:
 
 
 def message_of(notices: Sequence[Notice]) -> tuple[str, str]:
-    """Return title and text of one message that says all of them."""
+    """Return title and text of one message for all notices."""
     if len(notices) == 1:
         return notices[0].title, notices[0].text
     over = sum(notice.over for notice in notices)
@@ -91,7 +91,7 @@ def message_of(notices: Sequence[Notice]) -> tuple[str, str]:
     if left > 0:
         shown.append(f"and {left} more: railwatch incidents list --open")
     elif not at_length:
-        shown.append("Look further: railwatch incidents list --open")
+        shown.append("Next: railwatch incidents list --open")
     return title, ("\n\n" if at_length else "\n").join(shown)
 
 
@@ -116,10 +116,10 @@ def _lines(
         lines.append(f"Severity: {incident.severity.value}, was {previous.value}")
     numbers = ", ".join(f"{name} {value:g} {unit}".rstrip() for name, value, unit in _numbers(incident))
     lines += [f"Numbers: {numbers}"] if numbers else []
-    lines += [f"railwatch: {order_kind}" for order_kind in activity[:_MOST_ACTIVITY]] or ["railwatch: did nothing but tell"]
+    lines += [f"railwatch: {line}" for line in activity[:_MOST_ACTIVITY]] or ["railwatch: no action"]
     if kind is not NoticeKind.RECOVERED:
         lines += _what_to_check(incident)
-    lines.append(f"Look further: railwatch explain incident {incident.id}")
+    lines.append(f"Next: railwatch explain incident {incident.id}")
     return [*lines, f"Page: {link}"] if link else lines
 
 
@@ -142,7 +142,7 @@ def _what_to_check(incident: Incident) -> list[str]:
 
 
 def _numbers(incident: Incident) -> tuple[tuple[str, float, str], ...]:
-    """Return the newest value of each piece of evidence, in the order in which the findings tell them."""
+    """Return the newest value of each piece of evidence, in the order of the findings."""
     newest: dict[str, tuple[float, str]] = {}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
         newest.update({item.name: (item.value, item.unit) for item in finding.evidence})

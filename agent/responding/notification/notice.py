@@ -1,4 +1,4 @@
-"""What is said of one incident at one moment, in the form in which it waits and travels."""
+"""Message about one incident, in the form in which it is queued and sent."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from telemetry.records import Severity
 
 
 class NoticeKind(StrEnum):
-    """Why something is said."""
+    """Reason of a message."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -21,11 +21,10 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One thing to say.
+    """Message about one incident.
 
-    `token` is the same whenever the same thing is said again. `entity_id` and `cause` are those under which the
-    incident was first told, so that a recovery is known for what it is. `previous` is the severity told before, where
-    it has risen.
+    `token` is the same if the message is sent again. `entity_id` and `cause` are those of the first message about the
+    incident, so that a receiver can match the recovery. `previous` is the severity before a rise, else None.
     """
 
     token: str
@@ -47,11 +46,11 @@ class Notice:
 
     @property
     def over(self) -> bool:
-        """Whether it says that the trouble is over."""
+        """Whether it reports that the incident is over."""
         return self.kind is NoticeKind.RECOVERED
 
     def fields(self) -> dict[str, Any]:
-        """Return it as JSON types."""
+        """Return the message as JSON types."""
         return {**asdict(self), "time": iso_utc(self.time_ns), "opened": iso_utc(self.opened_ns)}
 
 
@@ -59,10 +58,10 @@ _ADAPTER = TypeAdapter(Notice)
 
 
 def notice_to_json(notice: Notice) -> str:
-    """Return a notice as one line of JSON."""
+    """Return a message as one line of JSON."""
     return _ADAPTER.dump_json(notice).decode()
 
 
 def notice_from_json(text: str) -> Notice:
-    """Read what `notice_to_json` gave."""
+    """Read the output of `notice_to_json`."""
     return _ADAPTER.validate_json(text)

@@ -1,4 +1,4 @@
-"""To whom what is told."""
+"""Routes of notifications."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from telemetry.records import Cause, Severity
 
 
 class RouteKind(StrEnum):
-    """How a route speaks."""
+    """Type of the receiver."""
 
     APPRISE = "apprise"
     ALERTMANAGER = "alertmanager"
@@ -19,24 +19,24 @@ class RouteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One way to people.
+    """Route of notifications to people.
 
     Parameters
     ----------
     url
-        Address without a secret in it; empty where `address` holds it.
+        Address without a secret; empty if `address` is used.
     address
-        Where an address that is itself a secret stands; may hold several, one a line (Apprise).
+        Location of an address that is a secret; may contain several, one per line (Apprise).
     token
-        Bearer token that HTTP requests carry.
+        Bearer token of HTTP requests.
     ca_file
-        Certificates that the server's one is checked against; None takes the machine's.
+        Certificates to verify the server with; None uses those of the system.
     least
-        The mildest severity that is told.
+        Lowest severity that is sent.
     causes
-        What is told of; empty for everything.
+        Causes that are sent; empty: all.
     recoveries
-        Whether it is told that an incident closed.
+        Whether to send a message when an incident closes.
     """
 
     name: str
@@ -50,16 +50,16 @@ class Route:
     recoveries: bool = True
 
     def takes(self, *, cause: Cause, severity: Severity) -> bool:
-        """Return whether an incident is told on this route."""
+        """Return True if this route accepts an incident."""
         return severity.rank >= self.least.rank and (not self.causes or cause in self.causes)
 
     def addresses(self) -> tuple[str, ...]:
-        """Return where to send to, secrets and all.
+        """Return the addresses, including secrets.
 
         Raises
         ------
         NotPermittedError
-            No address is named, or the place with it cannot be read.
+            No address is set, or it cannot be read.
         """
         if self.url:
             return (self.url,)

@@ -1,4 +1,4 @@
-"""Delivery on one route: many messages as one, tries with a growing pause, and nothing lost without being counted."""
+"""Delivery on one route: grouped messages, retries with growing pauses, lost messages counted."""
 
 import logging
 import threading
@@ -11,25 +11,25 @@ from telemetry.errors import ActionRefusedError, EnvironmentLacksError, Railwatc
 
 logger = logging.getLogger(__name__)
 
-# Heuristic: incidents with one root come within a second or two of each other; a person loses nothing by that.
+# heuristic: incidents with one root come within a second or two; the delay does not matter to a person.
 GATHER_S = 2.0
-# Heuristic: the first tries come soon, for most failures are short; later ones do not hammer a service that is down.
+# heuristic: the first retries come soon, as most failures are short; later ones do not flood a service that is down.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
-# Heuristic: what one message may stand for; the rest comes with the next one.
+# heuristic: most incidents in one message; the rest comes with the next one.
 _MOST_AT_ONCE = 200
 _LOOK_EVERY_S = 0.25
 
 
 class RouteDelivery:
-    """Carries what waits on one route, in a thread of its own once started.
+    """Delivers the waiting messages of one route, in a thread of its own once started.
 
-    The first message goes after `GATHER_S`; after a delivery the next one waits for `group_s`, and says all that came
-    meanwhile: one message a `group_s` at most, whatever happens.
+    The first message is sent after `GATHER_S`; after a delivery the next one waits for `group_s` and covers everything
+    since: at most one message per `group_s`.
 
     Parameters
     ----------
     keep_s
-        A message that could not be delivered for so long is given up, and counted as lost.
+        Time limit of retries; after it a message is dropped and counted as lost.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class RouteDelivery:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start delivery."""
         self._thread = threading.Thread(target=self._run, name=f"notify-{self._route}", daemon=True)
         self._thread.start()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Have the thread end behind what it delivers; what still waits stays in the ledger."""
         self._stop.set()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for that."""
+        """Wait for the end of the thread."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -83,7 +83,7 @@ class RouteDelivery:
             self._deliver(waiting)
         except TransientError as err:
             self._put_off(str(err))
-            self._give_up_old(waiting)
+            self._drop_expired(waiting)
             return
         self._pause_s = FIRST_PAUSE_S
         self._first_seen_s = None
@@ -91,7 +91,7 @@ class RouteDelivery:
         self._not_before_s = self._renewed_s + self._group_s
 
     def _deliver(self, waiting: Sequence[QueuedNotice]) -> None:
-        """Deliver all, or where what is there refuses them each alone, so that one does not cost the others."""
+        """Deliver all messages together; if they are refused, each alone, so that one does not cost the others."""
         positions = [item.position for item in waiting]
         try:
             self._channel.deliver([item.notice for item in waiting])
@@ -100,7 +100,7 @@ class RouteDelivery:
                 for item in waiting:
                     self._deliver([item])
                 return
-            logger.error("a message is lost: %s", err)  # noqa: TRY400 -- the words are made here, the traceback may tell secrets
+            logger.error("route %s: message dropped: %s", self._route, err)  # noqa: TRY400 -- a traceback may contain secrets
             self._ledger.lose(self._route, positions)
             self._ledger.note_trouble(self._route, str(err), now_ns=self._clock.utc_ns())
             return
@@ -119,18 +119,18 @@ class RouteDelivery:
         except (TransientError, ActionRefusedError) as err:
             self._put_off(str(err))
 
-    def _put_off(self, words: str) -> None:
+    def _put_off(self, reason: str) -> None:
         if self._pause_s == FIRST_PAUSE_S:
-            logger.warning("messages wait: %s", words)
+            logger.warning("route %s: delivery failed, retrying: %s", self._route, reason)
         self._not_before_s = self._clock.monotonic_s() + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-        self._ledger.note_trouble(self._route, words, now_ns=self._clock.utc_ns())
+        self._ledger.note_trouble(self._route, reason, now_ns=self._clock.utc_ns())
 
-    def _give_up_old(self, waiting: Sequence[QueuedNotice]) -> None:
+    def _drop_expired(self, waiting: Sequence[QueuedNotice]) -> None:
         oldest_ns = self._clock.utc_ns() - self._keep_ns
         old = [item.position for item in waiting if item.notice.time_ns < oldest_ns]
         if old:
-            logger.error("%d messages of route %s could not be delivered in time and are lost", len(old), self._route)
+            logger.error("route %s: %d messages dropped, not delivered in time", self._route, len(old))
             self._ledger.lose(self._route, old)
 
     def _run(self) -> None:
@@ -139,14 +139,14 @@ class RouteDelivery:
                 self.step()
             except EnvironmentLacksError as err:
                 self._put_off_quietly(str(err))
-            except RailwatchError as err:  # the ledger's disk is full: what waits is on it, and goes on waiting
+            except RailwatchError as err:  # the disk of the ledger is full: messages keep waiting
                 logger.warning("route %s: %s", self._route, err)
                 self._not_before_s = self._clock.monotonic_s() + self._pause_s
-            except Exception as err:  # noqa: BLE001 -- the supervisor of one route; a traceback may tell its address
-                self._put_off_quietly(f"route {self._route}: {type(err).__name__} in its channel")
+            except Exception as err:  # noqa: BLE001 -- supervisor of one route; a traceback may contain its address
+                self._put_off_quietly(f"unexpected {type(err).__name__}")
 
-    def _put_off_quietly(self, words: str) -> None:
+    def _put_off_quietly(self, reason: str) -> None:
         try:
-            self._put_off(words)
+            self._put_off(reason)
         except RailwatchError:
             self._not_before_s = self._clock.monotonic_s() + LONGEST_PAUSE_S

@@ -1,4 +1,4 @@
-"""What telling people needs to know; light to load, since every command reads the configuration."""
+"""Settings of notification; a light module, since every command reads the configuration."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,16 @@ from agent.responding.notification.route import Route
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationSettings:
-    """The routes, and the bounds of what waits.
+    """Routes, and limits of the queue.
 
     Parameters
     ----------
     group_s
-        A route that people read gets one message in such a time at most.
+        Shortest interval of messages on a route that people read.
     keep_s
-        How long a message is tried.
+        Time limit of retries.
     queue_max
-        How many messages may wait.
+        Most messages that wait.
     """
 
     routes: tuple[Route, ...] = ()

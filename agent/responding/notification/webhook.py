@@ -1,4 +1,4 @@
-"""Messages as JSON to a web server of the user's own."""
+"""Messages as JSON to a web server of the operator."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from agent.responding.notification.route import Route
 class Webhook:
     """Posts ``{"type": "notification", "title", "text", "notices": [...]}``.
 
-    The header ``Idempotency-Key`` is the same where the same is sent twice, as after a kill between the answer of the
-    server and its note.
+    The header ``Idempotency-Key`` is the same if a message is sent twice, as after a kill between the reply of the
+    server and the note of it.
     """
 
     groups = True
@@ -23,7 +23,7 @@ class Webhook:
         self._poster = Poster(route)
 
     def deliver(self, notices: Sequence[Notice]) -> None:
-        """Post them together."""
+        """Post all notices in one request."""
         title, text = message_of(notices)
         body = {
             "type": "notification",

@@ -88,53 +88,53 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self, answer: Callable[[list[str], dict[str, list[str]], Any], tuple[int, Any]]) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        parts = urlsplit(self.path)
-        words = [unquote(word) for word in parts.path.strip("/").split("/")]
-        self.cluster.rights.add(_right(self.command, words))
+        url = urlsplit(self.path)
+        parts = [unquote(part) for part in url.path.strip("/").split("/")]
+        self.cluster.rights.add(_right(self.command, parts))
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             self._answer(401, _status(401, "Unauthorized", "Unauthorized"))
-        elif f"{self.command} {words[-1]}" in self.cluster.forbidden:
-            self._answer(403, _status(403, "Forbidden", f"cannot {self.command} {words[-1]} at the cluster scope"))
+        elif f"{self.command} {parts[-1]}" in self.cluster.forbidden:
+            self._answer(403, _status(403, "Forbidden", f"cannot {self.command} {parts[-1]} at the cluster scope"))
         else:
-            self._answer(*answer(words, parse_qs(parts.query), json.loads(body) if body else None))
+            self._answer(*answer(parts, parse_qs(url.query), json.loads(body) if body else None))
 
-    def _get(self, words: list[str], query: dict[str, list[str]], _: Any) -> tuple[int, Any]:
+    def _get(self, parts: list[str], query: dict[str, list[str]], _: Any) -> tuple[int, Any]:
         cluster = self.cluster
-        if words[:3] == ["api", "v1", "nodes"] and len(words) == 4:
-            node = cluster.nodes.get(words[3])
-            return (200, _object("Node", node)) if node else _missing("nodes", words[3])
-        if words == ["api", "v1", "pods"]:
+        if parts[:3] == ["api", "v1", "nodes"] and len(parts) == 4:
+            node = cluster.nodes.get(parts[3])
+            return (200, _object("Node", node)) if node else _missing("nodes", parts[3])
+        if parts == ["api", "v1", "pods"]:
             wanted = query["fieldSelector"][0].removeprefix("spec.nodeName=")
             pods = [_object("Pod", pod) for pod in cluster.pods.values() if pod["spec"]["nodeName"] == wanted]
             return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}
         return _missing("paths", self.path)
 
-    def _patch(self, words: list[str], _: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+    def _patch(self, parts: list[str], _: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         cluster = self.cluster
         if self.headers.get("Content-Type") != "application/merge-patch+json":
             return 415, _status(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
         if cluster.before_patch is not None:
             cluster.before_patch()
-        node = cluster.nodes.get(words[3])
+        node = cluster.nodes.get(parts[3])
         if node is None:
-            return _missing("nodes", words[3])
+            return _missing("nodes", parts[3])
         named = body["metadata"].pop("resourceVersion", None)
         if named not in (None, node["metadata"]["resourceVersion"]):
-            words_409 = f'Operation cannot be fulfilled on nodes "{words[3]}": the object has been modified'
-            return 409, _status(409, "Conflict", words_409)
+            message = f'Operation cannot be fulfilled on nodes "{parts[3]}": the object has been modified'
+            return 409, _status(409, "Conflict", message)
         cluster.patched.append(body)
         _merge(node, body)
         cluster.touch(node)
         return 200, _object("Node", node)
 
-    def _post(self, words: list[str], _: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+    def _post(self, parts: list[str], _: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         cluster = self.cluster
-        if words[-1] != "eviction" or body.get("kind") != "Eviction" or body.get("apiVersion") != "policy/v1":
+        if parts[-1] != "eviction" or body.get("kind") != "Eviction" or body.get("apiVersion") != "policy/v1":
             return 400, _status(400, "BadRequest", "no eviction")
-        place = (words[3], words[5])
+        place = (parts[3], parts[5])
         pod = cluster.pods.get(place)
         if pod is None:
-            return _missing("pods", words[5])
+            return _missing("pods", parts[5])
         if body["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"]:
             return 409, _status(409, "Conflict", "the UID in the precondition does not match")
         app = pod["metadata"]["labels"].get("app", "")
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         if app in cluster.budgets:
             cluster.budgets[app] -= 1
         cluster.evicted.append(body)
-        if words[5] in cluster.stubborn:
+        if parts[5] in cluster.stubborn:
             pod["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
         else:
             del cluster.pods[place]
@@ -186,13 +186,13 @@ def kubeconfig(folder: Path, port: int, *, token: str = TOKEN) -> Path:
     return path
 
 
-def _right(method: str, words: list[str]) -> tuple[str, str]:
+def _right(method: str, parts: list[str]) -> tuple[str, str]:
     """Return the verb and resource that RBAC would look for."""
-    if words[-1] == "eviction":
+    if parts[-1] == "eviction":
         return "create", "pods/eviction"
-    if words[-1] == "pods":
+    if parts[-1] == "pods":
         return "list", "pods"
-    return {"GET": "get", "PATCH": "patch"}[method], words[2]
+    return {"GET": "get", "PATCH": "patch"}[method], parts[2]
 
 
 def _object(kind: str, of: Object) -> Object:

@@ -16,7 +16,7 @@ from tests.agent.fakes import START_NS, FakeClock
 
 TARGET = "gpu0"
 TOKEN = "0123abcd"
-PERSON = "a person's own words"
+PERSON = "a person"
 
 
 class Killed(BaseException):
@@ -72,7 +72,7 @@ class FakeSwitch:
 
     def __init__(self) -> None:
         self.held = Held.FREE
-        self.words = ""
+        self.summary = ""
         self.token: str | None = None
         self.writes = 0
         self.foul: list[str] = []
@@ -80,25 +80,25 @@ class FakeSwitch:
         self.late_error: BaseException | None = None
 
     def by_person(self, held: Held) -> None:
-        self.held, self.token, self.words = held, None, PERSON if held is Held.OTHERS else ""
+        self.held, self.token, self.summary = held, None, PERSON if held is Held.OTHERS else ""
 
     def read(self, target: str) -> SwitchState:
         if self.error is not None:
             raise self.error
-        return SwitchState(held=self.held, words=self.words or self.held.value, token=self.token)
+        return SwitchState(held=self.held, summary=self.summary or self.held.value, token=self.token)
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         self._fail()
         if self.held is Held.OTHERS:
             self.foul.append("engaged over a person")
-        self.held, self.token, self.words = Held.OURS, token, reason
+        self.held, self.token, self.summary = Held.OURS, token, reason
         self._changed()
 
     def release(self, target: str, *, token: str) -> None:
         self._fail()
         if self.held is not Held.OURS or self.token != token:
             self.foul.append("released what is not ours")
-        self.held, self.token, self.words = Held.FREE, None, ""
+        self.held, self.token, self.summary = Held.FREE, None, ""
         self._changed()
 
     def _fail(self) -> None:
@@ -138,7 +138,7 @@ class FakeMessage:
     def __init__(self) -> None:
         self.sent: list[MessageRequest] = []
         self.errors: list[BaseException] = []
-        self.receipt = Receipt(words="said")
+        self.receipt = Receipt(summary="said")
         self.checked = 0
         self.on_send: Callable[[], None] = lambda: None
 
@@ -167,7 +167,7 @@ class Rig:
         self.manner = DeliveryPolicy(again=again, good_for_s=600.0)
         self.guard_age_s = 0.0
         self.numbers = iter(range(1, 1_000_000))
-        self.told: list[Action] = []
+        self.reported: list[Action] = []
         self.journal = WorkQueue(folder)
         self._open()
 
@@ -231,9 +231,9 @@ class Rig:
     def news(self) -> list[str]:
         outbox = self.journal.outbox()
         if outbox:
-            self.journal.told(outbox[-1][0])
+            self.journal.note_published(outbox[-1][0])
         fresh = [action for _, action in outbox]
-        self.told += fresh
+        self.reported += fresh
         return [action.state.value for action in fresh]
 
 

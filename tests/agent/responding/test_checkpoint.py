@@ -94,19 +94,19 @@ def test_a_file_is_touched_and_the_new_checkpoint_is_waited_for(tmp_path: Path) 
     receipt = one(CheckpointSettings(file=asked, confirm_file=written, within_s=60.0)).send(order())
     thread.join()
     assert receipt.done
-    assert "wrote a checkpoint" in receipt.words
+    assert "wrote a checkpoint" in receipt.summary
 
 
 def test_a_job_that_does_not_answer_in_time_is_reported(tmp_path: Path) -> None:
     settings = CheckpointSettings(file=tmp_path / "asked", confirm_file=tmp_path / "written", within_s=0.1)
     receipt = one(settings).send(order(checkpoint="train"))
     assert not receipt.done
-    assert "told of none in 0.1 s" in receipt.words
+    assert "not confirmed within 0.1 s" in receipt.summary
 
 
 def test_without_a_way_to_answer_it_is_not_claimed_to_be_written(tmp_path: Path) -> None:
     receipt = one(CheckpointSettings(file=tmp_path / "asked", within_s=1.0)).send(order())
-    assert receipt.words == "train was asked for a checkpoint, not confirmed: nothing tells whether it was written"
+    assert receipt.summary == "checkpoint requested from train, not confirmed: no confirmation is configured"
 
 
 class Heart:
@@ -118,7 +118,7 @@ class Heart:
         self.tables.open()
         self.time_ns = 0
 
-    def tell(self, text: str) -> None:
+    def send(self, text: str) -> None:
         self.time_ns += 1
         reading = parse_line(f"job,key=train {text}".encode(), node="box")
         self.tables.admit(reading, self.time_ns)
@@ -126,31 +126,31 @@ class Heart:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "words", "done"),
+    ("before", "after", "summary", "done"),
     [
         (("steps=1",), ("checkpoint_step=120",), "wrote a checkpoint of step 120 within", True),
         (("steps=119", "checkpoint_step=100"), ("checkpoint_step=120",), "of step 120", True),
-        (("checkpoint_step=100",), ("steps=130", "checkpoint_step=100"), "not confirmed: it told of none", False),
-        (("checkpoint_step=100",), ("checkpoint_step=80",), "not confirmed: it told of none", False),
+        (("checkpoint_step=100",), ("steps=130", "checkpoint_step=100"), "not confirmed within", False),
+        (("checkpoint_step=100",), ("checkpoint_step=80",), "not confirmed within", False),
     ],
 )
 def test_the_heartbeat_of_a_job_confirms_by_a_later_step_than_before(
-    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...], words: str, *, done: bool
+    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...], summary: str, *, done: bool
 ) -> None:
     heart = Heart(tmp_path)
     for text in before:
-        heart.tell(text)
+        heart.send(text)
     left = list(after)
 
     def wait(_: float) -> bool:
         if left:
-            heart.tell(left.pop(0))
+            heart.send(left.pop(0))
         return threading.Event().wait(0.01)
 
     settings = CheckpointSettings(file=tmp_path / "asked", heartbeat="train", within_s=60.0 if done else 0.5)
     asked = Checkpoint({"train": settings}, CLOCK, wait=wait, step_of=partial(checkpoint_step, heart.ring_path))
     receipt = asked.send(order())
-    assert words in receipt.words
+    assert summary in receipt.summary
     assert receipt.done is done
     assert not left
     heart.tables.close()
@@ -158,8 +158,8 @@ def test_the_heartbeat_of_a_job_confirms_by_a_later_step_than_before(
 
 def test_what_was_reported_of_a_checkpoint_outlives_a_new_ring(tmp_path: Path) -> None:
     heart = Heart(tmp_path)
-    heart.tell("checkpoint_step=100")
-    heart.tell("steps=101")  # a signal that was not there: another ring takes the place of the first
+    heart.send("checkpoint_step=100")
+    heart.send("steps=101")  # a signal that was not there: another ring takes the place of the first
     assert checkpoint_step(heart.ring_path, "train") == 100.0
     heart.tables.close()
 
@@ -175,14 +175,14 @@ def test_a_job_that_never_reported_of_a_checkpoint_is_waited_for_only_where_its_
     tmp_path: Path,
 ) -> None:
     heart = Heart(tmp_path)
-    heart.tell("steps=1")
+    heart.send("steps=1")
     step_of = partial(checkpoint_step, heart.ring_path)
     assert (step_of("train"), step_of("other"), checkpoint_step(tmp_path / "none", "train")) == (None, None, None)
-    for key, words in (("", "nothing tells"), ("train", "told of none in 0.05 s")):
+    for key, summary in (("", "no confirmation is configured"), ("train", "not confirmed within 0.05 s")):
         settings = CheckpointSettings(file=tmp_path / "asked", heartbeat=key, within_s=0.05)
         asked = Checkpoint({"train": settings}, CLOCK, wait=lambda _: False, step_of=step_of)
-        assert words in asked.send(order()).words
-    heart.tell("checkpoint_step=7")
+        assert summary in asked.send(order()).summary
+    heart.send("checkpoint_step=7")
     assert step_of("train") == 7.0
     heart.tables.close()
 
@@ -198,7 +198,7 @@ def test_a_process_gets_its_signal_and_writes(tmp_path: Path) -> None:
 def test_a_process_that_began_after_its_file_was_written_is_another_one_and_gets_nothing(tmp_path: Path) -> None:
     with job(tmp_path) as (process, pid_file):
         os.utime(pid_file, (1.0, 1.0))
-        with pytest.raises(ActionRefusedError, match="it is another one"):
+        with pytest.raises(ActionRefusedError, match="it is another process"):
             SignalledProcess(pid_file=pid_file, signal_name="SIGUSR1").signal()
         assert process.poll() is None
     assert not (tmp_path / "written").exists()
@@ -223,7 +223,7 @@ def test_a_process_of_another_user_than_the_files_owner_gets_nothing(tmp_path: P
 @pytest.mark.parametrize("text", ["1", "0", "-1"])
 def test_a_number_that_is_no_job_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "pid").write_text(text)
-    with pytest.raises(ActionRefusedError, match="no job"):
+    with pytest.raises(ActionRefusedError, match="is not a job"):
         SignalledProcess(pid_file=tmp_path / "pid", signal_name="SIGUSR1").signal()
 
 
@@ -234,7 +234,7 @@ def test_a_process_that_is_gone_or_a_file_that_names_none_is_reported(tmp_path: 
         with pytest.raises(ActionRefusedError, match="has ended"):
             SignalledProcess(pid_file=pid_file, signal_name="SIGUSR1").signal()
     pid_file.write_text("none")
-    with pytest.raises(NotSupportedError, match="no process number"):
+    with pytest.raises(NotSupportedError, match="expected a process id"):
         SignalledProcess(pid_file=pid_file, signal_name="SIGUSR1").check()
 
 
@@ -258,7 +258,7 @@ def test_a_job_that_is_not_there_is_asked_again() -> None:
 
 def test_the_end_of_railwatch_does_not_wait_for_a_job(tmp_path: Path) -> None:
     settings = CheckpointSettings(file=tmp_path / "asked", confirm_file=tmp_path / "written", within_s=300.0)
-    with pytest.raises(TransientError, match="railwatch ends"):
+    with pytest.raises(TransientError, match="railwatch stops"):
         one(settings, stopping=True).send(order())
 
 
@@ -270,5 +270,5 @@ def test_a_file_is_not_followed_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_job_that_nobody_configured_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ActionRefusedError, match="there is train"):
+    with pytest.raises(ActionRefusedError, match="expected one of: train"):
         one(CheckpointSettings(file=tmp_path / "asked", within_s=1.0)).check(order(checkpoint="other"))

@@ -58,7 +58,7 @@ def test_where_nothing_is_set_up_for_a_class_that_is_reported_and_a_notice_is_no
     found = take(
         (decision(action="requeue"), decision(action="notify")), {}, incident_of=lambda _: None, sent_for=nobody
     )
-    assert [one.action for one in found.homeless] == ["requeue"]
+    assert [one.action for one in found.unroutable] == ["requeue"]
     assert found.works == ()
 
 
@@ -67,10 +67,10 @@ def test_whoever_was_reported_of_an_incident_is_reported_that_it_is_over() -> No
     assert taken(closed) == []
     assert taken(decision(action="notify"), closed) == [("notify", Task.SEND), ("notify", Task.RECOVER)]
 
-    def told(incident_id: str, actuator: str) -> Sequence[Work]:
+    def reported(incident_id: str, actuator: str) -> Sequence[Work]:
         earlier: Decision = decision(action="notify")
         about: Incident = incident(incident_id)
         return (work_of(actuator, Task.SEND, earlier, about),)
 
-    found = take((closed,), ROUTES, incident_of=lambda _: None, sent_for=told)
+    found = take((closed,), ROUTES, incident_of=lambda _: None, sent_for=reported)
     assert [(work.task, work.incident) for work in found.works] == [(Task.RECOVER, closed)]

@@ -50,7 +50,7 @@ class Switch:
     held = Held.OURS
 
     def read(self, target: str) -> SwitchState:
-        return SwitchState(held=self.held, words="idle" if self.held is Held.FREE else "drained")
+        return SwitchState(held=self.held, summary="idle" if self.held is Held.FREE else "drained")
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         raise AssertionError("a power cycle drains nothing")
@@ -135,7 +135,7 @@ def test_an_approved_cycle_of_a_drained_node_is_asked_for_and_read_back(bench: B
     receipt = message.send(order())
     assert bench.asked == [{"ResetType": "PowerCycle"}]
     assert receipt.done
-    assert receipt.words == "PowerCycle, approved by ops@desk: PowerState On again"
+    assert receipt.summary == "PowerCycle, approved by ops@desk: PowerState On again"
     kept = json.loads((bench.folder / FILE_NAME).read_text())
     assert (kept["approved_by"], kept["token"], kept["time_ns"]) == ("ops@desk", "aa", START_NS)
     assert bench.tree.tokens == set(), "the session is ended"
@@ -145,28 +145,28 @@ def test_looking_first_asks_the_controller_for_nothing(bench: Bench) -> None:
     message = bench.message()
     assert isinstance(message, Checked)
     bench.approved_by = None
-    words = message.check(order(verdict=Verdict.RECOMMEND))
-    assert words.endswith(f"for PowerCycle of {SYSTEM}")
+    summary = message.check(order(verdict=Verdict.RECOMMEND))
+    assert summary.startswith(f"would request PowerCycle of {SYSTEM} from ")
     assert bench.asked == []
     assert not (bench.folder / FILE_NAME).exists()
 
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.EXECUTE])
 def test_a_decision_that_is_not_to_be_executed_is_refused(bench: Bench, verdict: Verdict) -> None:
-    with pytest.raises(ActionRefusedError, match="no person has approved it"):
+    with pytest.raises(ActionRefusedError, match="not approved by a person"):
         bench.message().send(order(verdict=verdict))
     assert bench.asked == []
 
 
-def test_without_the_word_of_a_person_it_is_refused(bench: Bench) -> None:
+def test_without_the_approval_of_a_person_it_is_refused(bench: Bench) -> None:
     bench.approved_by = None
-    with pytest.raises(ActionRefusedError, match="no person has approved it"):
+    with pytest.raises(ActionRefusedError, match="not approved by a person"):
         bench.message().send(order())
     assert bench.asked == bench.tree.asked == []
 
 
 def test_another_node_is_never_cycled(bench: Bench) -> None:
-    with pytest.raises(ActionRefusedError, match="node:node8 is another node"):
+    with pytest.raises(ActionRefusedError, match="node:node8 is not this node"):
         bench.message().send(order(targets=("node:node8",)))
 
 
@@ -191,7 +191,7 @@ def test_without_a_scheduler_it_is_refused_unless_that_is_configured(bench: Benc
 def test_there_is_one_a_day(bench: Bench) -> None:
     bench.message().send(order())
     bench.clock.advance(23 * 3600)
-    with pytest.raises(ActionRefusedError, match="the last one was at 2026-01-31T12:00:00Z; at most one a day"):
+    with pytest.raises(ActionRefusedError, match="last power cycle at 2026-01-31T12:00:00Z; at most one a day"):
         bench.message().send(order("bb"))
     bench.clock.advance(3600)
     assert bench.message().send(order("bb")).done
@@ -202,7 +202,7 @@ def test_an_order_whose_answer_was_lost_is_not_carried_out_twice(bench: Bench) -
     bench.message().send(order())
     receipt = bench.message().send(order())
     assert (receipt.done, len(bench.asked)) == (False, 1)
-    assert "not done again" in receipt.words
+    assert "not repeated" in receipt.summary
 
 
 def test_a_node_that_started_since_reports_that_it_was_cycled(bench: Bench) -> None:
@@ -210,22 +210,22 @@ def test_a_node_that_started_since_reports_that_it_was_cycled(bench: Bench) -> N
     bench.clock = FakeClock(monotonic_s=40.0, utc_ns=START_NS + 300 * 10**9)
     receipt = bench.message().send(order())
     assert (receipt.done, len(bench.asked)) == (True, 1)
-    assert receipt.words == "PowerCycle asked for at 2026-01-31T12:00:00Z; the node has started since"
+    assert receipt.summary == "PowerCycle requested at 2026-01-31T12:00:00Z; the node has started since"
 
 
 def test_what_cannot_be_noted_before_is_not_done(bench: Bench) -> None:
     (bench.folder / f"{FILE_NAME}.new").mkdir()
-    with pytest.raises(TransientError, match="noted before"):
+    with pytest.raises(TransientError, match="not requested without a record"):
         bench.message().send(order())
     assert bench.asked == []
 
 
 def test_a_note_that_cannot_be_read_allows_nothing(bench: Bench) -> None:
     (bench.folder / FILE_NAME).write_text("{")
-    with pytest.raises(ActionRefusedError, match="cannot be read"):
+    with pytest.raises(ActionRefusedError, match="cannot read the time"):
         bench.message().send(order())
     (bench.folder / FILE_NAME).write_text("{}")
-    with pytest.raises(ActionRefusedError, match="remove it"):
+    with pytest.raises(ActionRefusedError, match="remove the file"):
         bench.message().send(order("cc"))
 
 
@@ -267,7 +267,7 @@ def test_a_node_that_never_went_off_is_reported_as_not_done(bench: Bench) -> Non
     bench.tree.actions[TARGET] = lambda body: 204
     receipt = bench.message(back_within_s=20.0).send(order())
     assert not receipt.done
-    assert "was never seen off within 20 s, PowerState On" in receipt.words
+    assert "was never seen off within 20 s, PowerState On" in receipt.summary
 
 
 def test_after_a_kill_behind_the_request_it_is_reported_what_became_of_it(
@@ -286,10 +286,10 @@ def test_after_a_kill_behind_the_request_it_is_reported_what_became_of_it(
         with pytest.raises(Killed):
             step()
     step()
-    (told,) = [action for _, action in journal.outbox()]
+    (reported,) = [action for _, action in journal.outbox()]
     journal.close()
-    assert told.state is ActionState.FAILED
-    assert "the answer was lost and the node runs on; not done again" in told.reason
+    assert reported.state is ActionState.FAILED
+    assert "no reply and no restart since; not repeated" in reported.reason
     assert len(bench.asked) == 1
 
 
@@ -329,7 +329,7 @@ def test_an_independent_controller_over_tls_with_a_login_goes_off_and_comes_back
             approver=lambda decision: "ops",
         )
         receipt = message.send(order())
-        assert receipt.words == "ForceRestart, approved by ops: PowerState On again"
+        assert receipt.summary == "ForceRestart, approved by ops: PowerState On again"
         monkeypatch.setenv("IPMI_PASSWORD", "wrong")
         with pytest.raises(NotPermittedError):
             a_day_later(message, tmp_path).check(order("bb"))
@@ -339,7 +339,7 @@ def test_an_independent_controller_over_tls_with_a_login_goes_off_and_comes_back
 
 
 def a_day_later(message: PowerCycle, folder: Path) -> PowerCycle:
-    """Let it be a day later."""
+    """Advance the clock by a day."""
     (folder / FILE_NAME).unlink()
     return message
 

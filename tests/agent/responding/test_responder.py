@@ -57,7 +57,7 @@ class Node:
             followers=(self.followed.append,),
         )
 
-    def until_told(self, count: int) -> None:
+    def until_reported(self, count: int) -> None:
         end_s = CLOCK.monotonic_s() + 60.0
         while len(self.sink.records) < count:
             self.responder.step()
@@ -71,7 +71,7 @@ def test_a_decision_is_sent_and_reported_and_the_next_one_too(tmp_path: Path) ->
     for number in (1, 2):
         node.guard.append(incident())
         node.guard.append(decision(number, action="hook"))
-        node.until_told(number)
+        node.until_reported(number)
     assert node.sink.states == [("fake_message", ActionState.DONE)] * 2
     assert node.followed == [incident(), incident()]
     assert node.responder.waiting() == 0
@@ -82,7 +82,7 @@ def test_a_decision_is_sent_and_reported_and_the_next_one_too(tmp_path: Path) ->
 def test_a_decision_that_nobody_here_can_carry_out_is_reported(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.guard.append(decision(action="requeue"))
-    node.until_told(1)
+    node.until_reported(1)
     (action,) = node.sink.records
     assert isinstance(action, Action)
     assert "section actuators" in action.reason
@@ -106,7 +106,7 @@ def test_a_journal_that_cannot_be_written_loses_no_decision(tmp_path: Path) -> N
             raise AssertionError
     node.journal.take_in = take_in  # type: ignore[method-assign]  # and has room again
     node.responder.start()
-    node.until_told(1)
+    node.until_reported(1)
     node.responder.stop(timeout_s=60.0)
     assert len(node.message.sent) == 1
 

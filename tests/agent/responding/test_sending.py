@@ -17,7 +17,7 @@ def test_a_message_is_sent_once_and_what_came_of_it_is_reported(tmp_path: Path) 
     rig = Rig(tmp_path)
     rig.ask(Task.SEND)
     assert rig.step() == ["done"]
-    assert rig.told[0].reason == "said"
+    assert rig.reported[0].reason == "said"
     rig.restart()
     assert rig.step() == []
     assert len(rig.message.sent) == 1
@@ -25,7 +25,7 @@ def test_a_message_is_sent_once_and_what_came_of_it_is_reported(tmp_path: Path) 
 
 def test_a_no_of_the_other_side_is_reported_as_failed_and_not_sent_again(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
-    rig.message.receipt = Receipt(words="exit status 3", done=False)
+    rig.message.receipt = Receipt(summary="exit status 3", done=False)
     rig.ask(Task.SEND)
     assert rig.step() == ["failed"]
     assert rig.later(100.0) == []
@@ -65,7 +65,7 @@ def test_a_kill_between_journal_and_answer(tmp_path: Path, *, again: bool) -> No
     rig.restart()
     assert rig.step() == (["done"] if again else ["failed"])
     assert len(rig.message.sent) == (2 if again else 1)
-    assert (rig.told[-1].reason == UNKNOWN) is not again
+    assert (rig.reported[-1].reason == UNKNOWN) is not again
     assert rig.tally.unknown == (0 if again else 1)
 
 
@@ -85,7 +85,7 @@ def test_a_dry_run_looks_and_sends_nothing(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.ask(Task.SEND, mode=Mode.RECOMMEND)
     assert rig.step() == ["done"]
-    assert rig.told[0].reason == "nothing sent: would say"
+    assert rig.reported[0].reason == "nothing sent: would say"
     assert (rig.message.checked, rig.message.sent) == (1, [])
 
 

@@ -13,8 +13,8 @@ LINE = (
 
 
 def line(state: str, reason: str = "", who: str = "root") -> str:
-    told = f" Reason={reason} [{who}@2026-11-22T01:28:40]" if reason else ""
-    return LINE.format(state=state, reason=told)
+    reason_field = f" Reason={reason} [{who}@2026-11-22T01:28:40]" if reason else ""
+    return LINE.format(state=state, reason=reason_field)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_who_has_taken_a_node_out(text: str, held: Held, token: str | None) -> N
     assert (standing.held, standing.token) == (held, token)
 
 
-def test_the_words_name_reason_and_person() -> None:
-    assert switch_state_of(line("IDLE+DRAIN", "new fans [x]", "ann")).words == "idle+drain, 'new fans [x]' by ann"
+def test_the_summary_names_reason_and_person() -> None:
+    assert switch_state_of(line("IDLE+DRAIN", "new fans [x]", "ann")).summary == "idle+drain, 'new fans [x]' by ann"
 
 
 def test_an_answer_without_a_state_is_refused() -> None:

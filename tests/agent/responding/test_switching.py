@@ -21,8 +21,8 @@ def rig(tmp_path: Path) -> Rig:
 def test_a_drain_is_engaged_with_its_token_and_its_incident_read_back_and_reported(rig: Rig) -> None:
     assert rig.engage() == ["applied"]
     assert (rig.switch.held, rig.switch.token) == (Held.OURS, TOKEN)
-    assert "i-1" in rig.switch.words
-    assert rig.told[0].entity_id == "node:box"
+    assert "i-1" in rig.switch.summary
+    assert rig.reported[0].entity_id == "node:box"
 
 
 def test_the_first_claim_engages_and_the_last_one_out_releases(rig: Rig) -> None:
@@ -30,7 +30,7 @@ def test_the_first_claim_engages_and_the_last_one_out_releases(rig: Rig) -> None
     assert rig.engage("i-2") == ["applied"]
     assert rig.switch.writes == 1
     assert rig.release("i-1") == ["released"]
-    assert "other claims remain" in rig.told[-1].reason
+    assert "other claims remain" in rig.reported[-1].reason
     assert rig.is_ours()
     assert rig.release("i-2") == ["released"]
     assert not rig.is_ours()
@@ -40,7 +40,7 @@ def test_the_first_claim_engages_and_the_last_one_out_releases(rig: Rig) -> None
 def test_what_somebody_else_holds_is_refused_and_left(rig: Rig) -> None:
     rig.switch.by_person(Held.OTHERS)
     assert rig.engage() == ["refused"]
-    assert "left as is" in rig.told[0].reason
+    assert "left as is" in rig.reported[0].reason
     assert rig.switch.held is Held.OTHERS
     assert rig.release() == []
     assert rig.switch.writes == 0
@@ -53,7 +53,7 @@ def test_what_somebody_else_changed_is_noticed_let_go_and_not_done_again_for_tha
     rig.engage()
     rig.switch.by_person(held)
     assert rig.later(LOOK_EVERY_S + 1) == ["released"]
-    assert rig.told[-1].reason == CHANGED_BY_OTHERS
+    assert rig.reported[-1].reason == CHANGED_BY_OTHERS
     assert rig.engage() == ["refused"]
     assert rig.switch.held is held
     assert rig.switch.writes == 1
@@ -70,7 +70,7 @@ def test_a_drain_by_hand_over_ours_is_not_undone_by_the_release(rig: Rig) -> Non
     rig.engage()
     rig.switch.by_person(Held.OTHERS)
     assert rig.release() == ["released"]
-    assert CHANGED_BY_OTHERS in rig.told[-1].reason
+    assert CHANGED_BY_OTHERS in rig.reported[-1].reason
     assert rig.switch.held is Held.OTHERS
 
 
@@ -141,7 +141,7 @@ def test_it_is_reported_once_what_ran_there_has_ended_and_a_kill_in_the_middle_o
     rig.restart()
     assert rig.step() == ["applied"]
     assert (node.pods, node.writes) == ([], 1)
-    assert rig.told[-1].reason == "the rail sags"
+    assert rig.reported[-1].reason == "the rail sags"
     asked = node.asked
     rig.restart()
     rig.later(LOOK_EVERY_S)
@@ -151,9 +151,9 @@ def test_it_is_reported_once_what_ran_there_has_ended_and_a_kill_in_the_middle_o
 def test_what_does_not_end_in_its_time_is_reported_and_stays(rig: Rig) -> None:
     rig.put(FakeNode("a", "b", "c", "d", "e", allowed=0))
     assert rig.engage() == []
-    told = [state for _ in range(20) for state in rig.later(EMPTY_EVERY_S)]
-    assert told == ["applied"]
-    assert rig.told[-1].reason == "the rail sags; not empty: a, b, c and 2 more"
+    reports = [state for _ in range(20) for state in rig.later(EMPTY_EVERY_S)]
+    assert reports == ["applied"]
+    assert rig.reported[-1].reason == "the rail sags; not empty: a, b, c and 2 more"
     assert rig.is_ours()
 
 
@@ -161,13 +161,13 @@ def test_what_does_not_end_in_its_time_is_reported_and_stays(rig: Rig) -> None:
 def test_where_nothing_may_be_ended_the_switch_stands_and_states_so(rig: Rig, error: RailwatchError) -> None:
     node = FakeNode("a")
     rig.put(node)
-    told: list[str] = []
+    reports: list[str] = []
     rig.ask(Task.ENGAGE)
     for _ in range(16):
         node.empty_error, node.pods = error, ["a"]
-        told += rig.later(EMPTY_EVERY_S)
-    assert told == ["applied"]
-    assert str(error) in rig.told[-1].reason
+        reports += rig.later(EMPTY_EVERY_S)
+    assert reports == ["applied"]
+    assert str(error) in rig.reported[-1].reason
     assert rig.release() == ["released"]
     assert not rig.is_ours()
 
@@ -178,7 +178,7 @@ def test_who_moves_it_while_what_runs_there_ends_is_respected(rig: Rig, held: He
     assert rig.engage() == []
     rig.switch.by_person(held)
     assert rig.later(EMPTY_EVERY_S) == ["released"]
-    assert rig.told[-1].reason == CHANGED_BY_OTHERS
+    assert rig.reported[-1].reason == CHANGED_BY_OTHERS
     assert (rig.switch.held, rig.switch.writes) == (held, 1)
 
 
@@ -251,7 +251,7 @@ def test_a_drain_stays_when_the_guard_is_dead_and_states_so_once(rig: Rig) -> No
     rig.engage()
     rig.guard_age_s = LEASE_S + 1
     assert rig.later(1.0) == ["expired"]
-    assert "it stays" in rig.told[-1].reason
+    assert "stays on" in rig.reported[-1].reason
     assert rig.later(1.0) == []
     assert rig.switch.held is Held.OURS
     rig.guard_age_s = 0.0
@@ -260,8 +260,8 @@ def test_a_drain_stays_when_the_guard_is_dead_and_states_so_once(rig: Rig) -> No
 
 def test_a_dry_run_reads_and_states_what_it_would_do(rig: Rig) -> None:
     assert rig.engage(mode=Mode.RECOMMEND) == ["done"]
-    assert rig.told[0].mode is Mode.RECOMMEND
-    assert "nothing written: gpu0 is free" in rig.told[0].reason
+    assert rig.reported[0].mode is Mode.RECOMMEND
+    assert "nothing written: gpu0 is free" in rig.reported[0].reason
     assert rig.switch.writes == 0
     rig.switch.by_person(Held.OTHERS)
     assert rig.engage(mode=Mode.RECOMMEND) == ["refused"]
@@ -281,9 +281,9 @@ def test_a_storm_does_not_write_more_often_than_its_pace(rig: Rig) -> None:
 def test_everything_is_given_back_on_demand(rig: Rig) -> None:
     rig.engage("i-1")
     rig.engage("i-2")
-    rig.switching.let_go("the simulated node ended")
+    rig.switching.release_all("the simulated node ended")
     assert rig.news() == ["released", "released"]
-    assert {action.reason for action in rig.told[-2:]} == {"the simulated node ended"}
+    assert {action.reason for action in rig.reported[-2:]} == {"the simulated node ended"}
     assert rig.switch.held is Held.FREE
 
 

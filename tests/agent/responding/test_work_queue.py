@@ -1,13 +1,16 @@
-"""The journal keeps work and the place of the guard's journal together, and one process alone may have it."""
+"""The work queue keeps work and the read position in the guard's journal together; one process alone may use it."""
 
+import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from agent.responding.port import Held
-from agent.responding.work import Phase, Task, work_of
+from agent.responding.work import HeldSwitch, Phase, Stage, SwitchClaim, Task, work_of
 from agent.responding.work_queue import FILE_NAME, REMEMBER_NS, WorkQueue, is_owed
 from telemetry.errors import EnvironmentLacksError
 from telemetry.records import ActionState, IncidentState
@@ -98,3 +101,17 @@ def test_a_folder_owes_something_while_there_is_work_a_hold_or_something_to_repo
     assert not is_owed(tmp_path)
     (tmp_path / FILE_NAME).write_text("no database")
     assert is_owed(tmp_path)
+
+
+def test_a_held_switch_keeps_the_key_told_on_disk(tmp_path: Path) -> None:
+    queue = WorkQueue(tmp_path)
+    claim = SwitchClaim(
+        incident_id="i-1", decision_id="d-1", entity_id="node:box", reason="sag", lease_s=60.0, reported=True
+    )
+    hold = HeldSwitch(actuator="drain", target="box", token="t", stage=Stage.ENGAGED, claims=(claim,))
+    queue.keep_hold(hold, now_ns=1)
+    assert queue.holds("drain") == (hold,)
+    queue.close()
+    with closing(sqlite3.connect(tmp_path / "responder.sqlite")) as file:
+        ((text,),) = file.execute("SELECT hold FROM holds").fetchall()
+    assert json.loads(text)["claims"][0]["told"] is True

@@ -12,7 +12,7 @@ from tests.agent.responding.notification.incidents import incident, notice
 
 def test_one_message_has_all_that_a_person_needs_to_act() -> None:
     likely = Hypothesis(cause=FaultClass.JOINT_AGEING, probability=0.62, for_=(), against=(), would_disprove="")
-    told = notice_of(
+    received = notice_of(
         incident(hypotheses=(likely,)),
         NoticeKind.OPENED,
         node="node7",
@@ -20,8 +20,8 @@ def test_one_message_has_all_that_a_person_needs_to_act() -> None:
         activity=("clock_cap 1057 MHz on gpu:a: done",),
         link="http://node7:8470",
     )
-    assert told.title == "railwatch: warning: supply_sag on node7, supply:psu0"
-    assert told.text.splitlines() == [
+    assert received.title == "railwatch: warning: supply_sag on node7, supply:psu0"
+    assert received.text.splitlines() == [
         "What: psu0 dips to 11.31 V under load",
         "Means: the 12 V at the load's end falls below its limit under load",
         "Where: node7, supply:psu0 and 1 more",
@@ -30,7 +30,7 @@ def test_one_message_has_all_that_a_person_needs_to_act() -> None:
         "railwatch: clock_cap 1057 MHz on gpu:a: done",
         "Likely: a joint, plug or cable of the supply path ages (62%)",
         "Check: millivolts across each joint at a known current; warm plugs and lugs, power off",
-        "Look further: railwatch explain incident i-0001",
+        "Next: railwatch explain incident i-0001",
         "Page: http://node7:8470",
     ]
 
@@ -46,14 +46,14 @@ def test_a_simulated_node_states_so_and_a_rise_states_from_where() -> None:
     )
     assert worse.title == "railwatch: now critical: supply_sag on sim, supply:psu0 (simulated)"
     assert "Severity: critical, was warning" in worse.text
-    assert "railwatch: did nothing but tell" in worse.text
+    assert "railwatch: no action" in worse.text
 
 
 def test_several_are_one_message_and_many_are_a_list_with_an_end() -> None:
     few = [notice(1), notice(2, severity=Severity.CRITICAL), notice(3, NoticeKind.RECOVERED)]
     title, text = message_of(few)
     assert title == "railwatch: 2 incidents, worst critical, 1 recovered, on node7"
-    assert text.count("Look further: railwatch explain incident") == 3
+    assert text.count("Next: railwatch explain incident") == 3
     title, text = message_of([notice(number) for number in range(1000)])
     assert title == "railwatch: 1000 incidents, worst warning, on node7"
     assert text.endswith("and 980 more: railwatch incidents list --open")
@@ -72,10 +72,10 @@ def test_measured_numbers_have_four_significant_digits_and_counts_all_of_theirs(
         replace(finding.evidence[0], name=name, value=value)
         for name, value in (("v", 11.3123456), ("small", 0.000123456), ("count", 123456.0))
     )
-    told = notice_of(
+    received = notice_of(
         replace(first, findings=(replace(finding, evidence=evidence),)), NoticeKind.OPENED, node="node7", now_ns=1
     )
-    assert [value for _, value, _ in told.numbers] == [11.31, 0.0001235, 123456.0]
+    assert [value for _, value, _ in received.numbers] == [11.31, 0.0001235, 123456.0]
 
 
 def test_nothing_is_known_of_an_incident_without_journals() -> None:

@@ -25,7 +25,7 @@ MUTE = Route(name="mute", kind=RouteKind.WEBHOOK, url="http://127.0.0.1:9/", rec
 ROUTES = (ALL, PAGER, HEAT, MUTE)
 
 
-class Admission:
+class Setup:
     """A notifier whose couriers do not run, and what waits for them."""
 
     def __init__(self, folder: Path, routes: tuple[Route, ...] = ROUTES, *, queue_max: int = 1000) -> None:
@@ -50,7 +50,7 @@ class Admission:
         finally:
             ledger.close()
 
-    def said(self, route: str) -> list[tuple[NoticeKind, Severity]]:
+    def messages(self, route: str) -> list[tuple[NoticeKind, Severity]]:
         return [(item.notice.kind, item.notice.severity) for item in self.waiting(route)]
 
     def lost(self) -> int:
@@ -62,8 +62,8 @@ class Admission:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Admission]:
-    made = Admission(tmp_path)
+def setup(tmp_path: Path) -> Iterator[Setup]:
+    made = Setup(tmp_path)
     yield made
     made.notifier.close()
 
@@ -72,110 +72,112 @@ OPENED, WORSE, RECOVERED = NoticeKind.OPENED, NoticeKind.WORSE, NoticeKind.RECOV
 WARNING, CRITICAL = Severity.WARNING, Severity.CRITICAL
 
 
-def test_it_is_a_message_that_can_be_looked_at_first(desk: Admission) -> None:
-    message: Message = desk.notifier
+def test_it_is_a_message_that_can_be_looked_at_first(setup: Setup) -> None:
+    message: Message = setup.notifier
     assert isinstance(message, Checked)
 
 
-def test_an_incident_is_reported_once_however_many_decisions_ask(desk: Admission) -> None:
-    assert desk.notifier.send(order(incident())).words == "queued for all, mute"
-    assert desk.notifier.send(order(incident(summary="still"))).words.startswith("told already at 2026-01-31T12:00:00Z")
-    assert desk.said("all") == [(OPENED, WARNING)]
-    assert desk.said("pager") == desk.said("heat") == []
+def test_an_incident_is_reported_once_however_many_decisions_ask(setup: Setup) -> None:
+    assert setup.notifier.send(order(incident())).summary == "queued for all, mute"
+    assert setup.notifier.send(order(incident(summary="still"))).summary.startswith(
+        "sent already at 2026-01-31T12:00:00Z"
+    )
+    assert setup.messages("all") == [(OPENED, WARNING)]
+    assert setup.messages("pager") == setup.messages("heat") == []
 
 
-def test_a_rise_of_severity_is_reported_and_brings_in_who_receives_of_severe_ones_only(desk: Admission) -> None:
-    desk.notifier.send(order(incident()))
-    desk.notifier.follow(incident(severity=CRITICAL))
-    desk.notifier.follow(incident(severity=CRITICAL, summary="no news"))
-    desk.notifier.follow(incident(severity=WARNING))
-    assert desk.said("all") == [(OPENED, WARNING), (WORSE, CRITICAL)]
-    assert desk.said("pager") == [(WORSE, CRITICAL)]
-    assert desk.waiting("all")[1].notice.previous is WARNING
+def test_a_rise_of_severity_is_reported_and_brings_in_who_receives_of_severe_ones_only(setup: Setup) -> None:
+    setup.notifier.send(order(incident()))
+    setup.notifier.follow(incident(severity=CRITICAL))
+    setup.notifier.follow(incident(severity=CRITICAL, summary="no news"))
+    setup.notifier.follow(incident(severity=WARNING))
+    assert setup.messages("all") == [(OPENED, WARNING), (WORSE, CRITICAL)]
+    assert setup.messages("pager") == [(WORSE, CRITICAL)]
+    assert setup.waiting("all")[1].notice.previous is WARNING
 
 
-def test_what_nobody_was_reported_of_is_not_reported_by_its_news(desk: Admission) -> None:
-    desk.notifier.follow(incident(severity=CRITICAL))
-    desk.notifier.follow(closed(incident()))
-    assert desk.notifier.send(order(closed(incident()), recovery=True)).words == "nobody was told of it"
-    assert desk.said("all") == []
+def test_what_nobody_was_reported_of_is_not_reported_by_its_news(setup: Setup) -> None:
+    setup.notifier.follow(incident(severity=CRITICAL))
+    setup.notifier.follow(closed(incident()))
+    assert setup.notifier.send(order(closed(incident()), recovery=True)).summary == "no message about it was sent"
+    assert setup.messages("all") == []
 
 
 @pytest.mark.parametrize("by", ["order", "news"])
-def test_a_recovery_is_reported_once_to_those_who_were_reported_and_want_it(desk: Admission, by: str) -> None:
-    desk.notifier.send(order(incident()))
+def test_a_recovery_is_reported_once_to_those_who_were_reported_and_want_it(setup: Setup, by: str) -> None:
+    setup.notifier.send(order(incident()))
     for _ in range(2):
         if by == "order":
-            desk.notifier.send(order(closed(incident()), recovery=True))
+            setup.notifier.send(order(closed(incident()), recovery=True))
         else:
-            desk.notifier.follow(closed(incident()))
-    assert desk.said("all") == [(OPENED, WARNING), (RECOVERED, WARNING)]
-    assert desk.said("mute") == [(OPENED, WARNING)]
-    assert desk.said("heat") == []
-    assert "closed after 12m" in desk.waiting("all")[1].notice.text
+            setup.notifier.follow(closed(incident()))
+    assert setup.messages("all") == [(OPENED, WARNING), (RECOVERED, WARNING)]
+    assert setup.messages("mute") == [(OPENED, WARNING)]
+    assert setup.messages("heat") == []
+    assert "closed after 12m" in setup.waiting("all")[1].notice.text
 
 
-def test_a_recovery_is_known_by_what_was_reported_first(desk: Admission) -> None:
-    desk.notifier.send(order(incident()))
+def test_a_recovery_is_known_by_what_was_reported_first(setup: Setup) -> None:
+    setup.notifier.send(order(incident()))
     moved = closed(incident(cause=Cause.JOINT_AGEING, entity_id="node:node7"))
-    desk.notifier.follow(moved)
-    over = desk.waiting("all")[1].notice
+    setup.notifier.follow(moved)
+    over = setup.waiting("all")[1].notice
     assert (over.cause, over.entity_id) == ("supply_sag", "supply:psu0")
 
 
-def test_a_silenced_incident_is_reported_when_the_silence_ends_and_not_when_the_incident_does(desk: Admission) -> None:
+def test_a_silenced_incident_is_reported_when_the_silence_ends_and_not_when_the_incident_does(setup: Setup) -> None:
     quiet = incident(silence="ops until 14:00Z: recabling")
-    assert desk.notifier.send(order(quiet)).words == "kept quiet: ops until 14:00Z: recabling"
-    desk.notifier.follow(replace(quiet, severity=CRITICAL))
-    assert desk.said("all") == desk.said("pager") == []
-    desk.notifier.follow(incident())
-    assert desk.said("all") == [(OPENED, WARNING)]
+    assert setup.notifier.send(order(quiet)).summary == "silenced: ops until 14:00Z: recabling"
+    setup.notifier.follow(replace(quiet, severity=CRITICAL))
+    assert setup.messages("all") == setup.messages("pager") == []
+    setup.notifier.follow(incident())
+    assert setup.messages("all") == [(OPENED, WARNING)]
 
     other = incident(2, silence="ops")
-    desk.notifier.send(order(other))
-    desk.notifier.follow(closed(other))
-    desk.notifier.follow(incident(2))
-    assert len(desk.said("all")) == 1
+    setup.notifier.send(order(other))
+    setup.notifier.follow(closed(other))
+    setup.notifier.follow(incident(2))
+    assert len(setup.messages("all")) == 1
 
 
-def test_a_policy_can_name_its_route(desk: Admission) -> None:
-    assert desk.notifier.send(order(incident(), route="mute")).words == "queued for mute"
+def test_a_policy_can_name_its_route(setup: Setup) -> None:
+    assert setup.notifier.send(order(incident(), route="mute")).summary == "queued for mute"
     with pytest.raises(ActionRefusedError, match="no route nobody; expected one of all, pager, heat, mute"):
-        desk.notifier.send(order(incident(2), route="nobody"))
-    assert desk.notifier.send(order(incident(3), route="pager")).words == (
-        "no route takes warning of supply_sag: nobody is told"
+        setup.notifier.send(order(incident(2), route="nobody"))
+    assert setup.notifier.send(order(incident(3), route="pager")).summary == (
+        "no route accepts warning of supply_sag: not sent"
     )
 
 
-def test_looking_first_states_who_would_be_reported_and_reports_nobody(desk: Admission) -> None:
-    assert desk.notifier.check(order(incident())) == (
-        "would tell all, mute: railwatch: warning: supply_sag on node7, supply:psu0"
+def test_looking_first_states_who_would_be_reported_and_reports_nobody(setup: Setup) -> None:
+    assert setup.notifier.check(order(incident())) == (
+        "would notify all, mute: railwatch: warning: supply_sag on node7, supply:psu0"
     )
-    assert desk.notifier.check(order(closed(incident()), recovery=True)) == "nobody was told of it"
-    assert desk.said("all") == []
+    assert setup.notifier.check(order(closed(incident()), recovery=True)) == "no message about it was sent"
+    assert setup.messages("all") == []
 
 
-def test_without_an_incident_or_a_route_it_is_refused(tmp_path: Path, desk: Admission) -> None:
+def test_without_an_incident_or_a_route_it_is_refused(tmp_path: Path, setup: Setup) -> None:
     with pytest.raises(ActionRefusedError, match="no incident"):
-        desk.notifier.send(order(None))
-    bare = Admission(tmp_path / "bare", ())
+        setup.notifier.send(order(None))
+    bare = Setup(tmp_path / "bare", ())
     with pytest.raises(ActionRefusedError, match=r"actuators\.notification\.routes"):
         bare.notifier.check(order(incident()))
     bare.notifier.close()
 
 
-def test_what_was_reported_and_what_waits_outlives_a_restart(desk: Admission) -> None:
-    desk.notifier.send(order(incident()))
-    desk.again()
-    assert desk.notifier.send(order(incident())).words.startswith("told already")
-    assert desk.said("all") == [(OPENED, WARNING)]
+def test_what_was_reported_and_what_waits_outlives_a_restart(setup: Setup) -> None:
+    setup.notifier.send(order(incident()))
+    setup.again()
+    assert setup.notifier.send(order(incident())).summary.startswith("sent already")
+    assert setup.messages("all") == [(OPENED, WARNING)]
 
 
 def test_a_full_queue_loses_the_mildest_first_and_counts_them(tmp_path: Path) -> None:
-    desk = Admission(tmp_path, (ALL,), queue_max=3)
+    setup = Setup(tmp_path, (ALL,), queue_max=3)
     for number, severity in enumerate((CRITICAL, WARNING, Severity.INFO, WARNING, CRITICAL)):
-        words = desk.notifier.send(order(incident(number, severity=severity))).words
-    assert words.endswith("; 1 older messages were lost to make room")
-    assert [item.notice.incident_id for item in desk.waiting("all")] == ["i-0000", "i-0003", "i-0004"]
-    assert desk.lost() == 2
-    desk.notifier.close()
+        summary = setup.notifier.send(order(incident(number, severity=severity))).summary
+    assert summary.endswith("; queue full: 1 older messages dropped")
+    assert [item.notice.incident_id for item in setup.waiting("all")] == ["i-0000", "i-0003", "i-0004"]
+    assert setup.lost() == 2
+    setup.notifier.close()

@@ -23,17 +23,17 @@ class Wire:
     def __init__(self, *, groups: bool = True, renew_every_s: float | None = None) -> None:
         self.groups = groups
         self.renew_every_s = renew_every_s
-        self.said: list[list[str]] = []
+        self.messages: list[list[str]] = []
         self.failures = 0
         self.poison: set[str] = set()
 
     def deliver(self, notices: Sequence[Notice]) -> None:
         if self.failures:
             self.failures -= 1
-            raise TransientError("nobody takes it there")
+            raise TransientError("no reply")
         if self.poison & {item.incident_id for item in notices}:
             raise ActionRefusedError("HTTP 400")
-        self.said.append([item.incident_id for item in notices])
+        self.messages.append([item.incident_id for item in notices])
 
 
 class Post:
@@ -69,7 +69,7 @@ def test_the_first_message_goes_within_seconds_with_all_that_came_at_once(post: 
     post.courier.step()
     post.queue(*(notice(number) for number in range(3)))
     post.pass_time(GATHER_S + 1.0)
-    assert post.wire.said == [["i-0000", "i-0001", "i-0002"]]
+    assert post.wire.messages == [["i-0000", "i-0001", "i-0002"]]
     assert (post.state.sent, post.state.waiting, post.state.lost) == (3, 0, 0)
 
 
@@ -78,8 +78,10 @@ def test_a_storm_is_a_message_a_minute_with_all_that_came_meanwhile(post: Post) 
         post.queue(notice(number))
         post.pass_time(0.5)
     post.pass_time(400.0)
-    assert len(post.wire.said) <= 1 + 550 / GROUP_S
-    assert sorted(name for told in post.wire.said for name in told) == sorted(f"i-{n:04d}" for n in range(300))
+    assert len(post.wire.messages) <= 1 + 550 / GROUP_S
+    assert sorted(name for reported in post.wire.messages for name in reported) == sorted(
+        f"i-{n:04d}" for n in range(300)
+    )
 
 
 def test_a_route_of_a_program_is_reported_at_once_and_each_time(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_a_route_of_a_program_is_reported_at_once_and_each_time(tmp_path: Path) 
     for number in range(3):
         post.queue(notice(number))
         post.courier.step()
-    assert len(post.wire.said) == 3
+    assert len(post.wire.messages) == 3
     post.ledger.close()
 
 
@@ -95,11 +97,11 @@ def test_a_service_that_is_down_is_tried_with_growing_pauses_and_gets_everything
     post.wire.failures = 3
     post.queue(notice())
     post.pass_time(GATHER_S + 1.0)
-    assert post.state.trouble == "nobody takes it there"
+    assert post.state.trouble == "no reply"
     post.pass_time(FIRST_PAUSE_S * (1 + 2))
-    assert post.wire.said == []
+    assert post.wire.messages == []
     post.pass_time(FIRST_PAUSE_S * 4 + 1)
-    assert post.wire.said == [["i-0001"]]
+    assert post.wire.messages == [["i-0001"]]
     assert (post.state.sent, post.state.trouble) == (1, "")
 
 
@@ -114,7 +116,7 @@ def test_one_message_that_is_refused_does_not_cost_the_others(post: Post) -> Non
     post.wire.poison = {"i-0001"}
     post.queue(*(notice(number) for number in range(3)))
     post.pass_time(GATHER_S + 1.0)
-    assert post.wire.said == [["i-0000"], ["i-0002"]]
+    assert post.wire.messages == [["i-0000"], ["i-0002"]]
     assert (post.state.sent, post.state.lost) == (2, 1)
 
 
@@ -124,9 +126,9 @@ def test_what_is_open_is_stated_again_where_it_would_lapse(tmp_path: Path) -> No
     post.courier.step()
     post.queue(notice(2, NoticeKind.RECOVERED))
     post.courier.step()
-    post.wire.said.clear()
+    post.wire.messages.clear()
     post.pass_time(125.0)
-    assert post.wire.said == [["i-0001"], ["i-0001"]]
+    assert post.wire.messages == [["i-0001"], ["i-0001"]]
     assert post.state.sent == 3
     post.ledger.close()
 
@@ -135,8 +137,8 @@ def test_a_thread_delivers_by_itself(tmp_path: Path) -> None:
     post = Post(tmp_path, Wire(groups=False))
     post.queue(notice(severity=Severity.CRITICAL))
     post.courier.start()
-    wait_for(lambda: post.wire.said)
-    post.courier.ask_to_stop()
+    wait_for(lambda: post.wire.messages)
+    post.courier.request_stop()
     post.courier.join(60.0)
-    assert post.wire.said == [["i-0001"]]
+    assert post.wire.messages == [["i-0001"]]
     post.ledger.close()
