@@ -1,4 +1,4 @@
-"""One row a second out of many: mean, minimum, maximum and last value of every signal.
+"""Rollups: one row a second with the mean, minimum, maximum and last value of every signal.
 
 A rollup is a frame like any other; its signals are named after their statistic:
 
@@ -21,12 +21,12 @@ from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.signals import SignalKind, signal
 
 NS_PER_S = 1_000_000_000
-# A clock that was stepped back further than this starts anew; less is a late row. A proposal: samplers on one node
+# heuristic: a clock that was stepped back further than this starts again, less is a late row. Samplers on one node
 # deliver within a second, so ten leave room for a stalled machine.
 CLOCK_STEP_NS = 10 * NS_PER_S
 # Digits for what the catalogue does not list, such as columns of a foreign recording.
 DEFAULT_DECIMALS = 6
-# A mean over a second tells more than one reading does.
+# A mean over a second is more precise than one reading.
 MEAN_EXTRA_DECIMALS = 2
 # float64 holds flags exactly up to here; NVML's clock event reasons use the lowest 11 bits.
 _LARGEST_FLAGS = float(1 << 53)
@@ -49,7 +49,7 @@ def rollup_spec(spec: TableSpec) -> TableSpec:
 
 
 def statistics_of(kind: EntityKind, name: str) -> tuple[str, ...]:
-    """Return the statistics that a rollup keeps of a signal; one that is not in the catalogue counts as a gauge."""
+    """Return the statistics of a signal in a rollup; one that is not in the catalogue counts as a gauge."""
     try:
         return _STATISTICS[signal(kind, name).kind]
     except KeyError:
@@ -58,7 +58,7 @@ def statistics_of(kind: EntityKind, name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def decimals_of(kind: EntityKind, column: str) -> int:
-    """Return the digits behind the point that the store and the wire keep of a signal or of its rollup column."""
+    """Return the decimals of a signal or of its rollup column in the store and on the wire."""
     try:
         return signal(kind, column).decimals
     except KeyError:
@@ -75,7 +75,7 @@ def decimals_of(kind: EntityKind, column: str) -> int:
 
 @dataclass(slots=True)
 class _Second:
-    """What has been seen of the second that is not complete yet, all arrays of shape ``(n_entities, n_signals)``."""
+    """Accumulated statistics of the open second, all arrays of shape ``(n_entities, n_signals)``."""
 
     start_ns: int
     count: FloatArray
@@ -87,14 +87,14 @@ class _Second:
 
 
 class Rollup:
-    """Rolls one table up as its rows come; each second is given out once, when it is complete.
+    """Rollup of one table as its rows come; each second is returned once, when it is complete.
 
     Attributes
     ----------
     late_rows
-        Rows left out because their second had been given out.
+        Rows left out because their second had been returned.
     clock_steps
-        How often time went back by more than `CLOCK_STEP_NS`; the rows after that count again.
+        Steps of the clock back by more than `CLOCK_STEP_NS`; the rows after that count again.
     """
 
     def __init__(self, spec: TableSpec) -> None:
@@ -115,11 +115,11 @@ class Rollup:
 
     @property
     def spec(self) -> TableSpec:
-        """Return the columns of what comes out."""
+        """Return the columns of the rollup."""
         return self._spec
 
     def feed(self, frame: Frame) -> Frame:
-        """Take rows in and give the seconds that they complete, perhaps none."""
+        """Add rows and return the seconds that they complete, perhaps none."""
         if frame.spec.shape != self._table.shape:
             raise ValueError(f"rollup of {self._table.name} {self._table.shape} was fed {frame.spec.shape}")
         done: list[_Second] = []
@@ -131,7 +131,7 @@ class Rollup:
         return self._frame(done)
 
     def flush(self, now_ns: int) -> Frame:
-        """Return the open second if it is over by `now_ns`: for the end, and for a table whose rows stopped coming."""
+        """Return the open second if it is over by `now_ns`: for the end, and for a table without new rows."""
         done: list[_Second] = []
         if self._open is not None and self._open.start_ns + NS_PER_S <= now_ns:
             self._close(done)

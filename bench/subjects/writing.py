@@ -16,7 +16,7 @@ from telemetry.line_protocol import encode_frame
 from telemetry.signals import signals_of
 from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
-from telemetry.uplink.port import Answer
+from telemetry.uplink.port import WriteStatus
 
 GPUS = 8
 LINES_PER_REQUEST = 5000
@@ -56,7 +56,7 @@ def railwatch(frame: Frame, url: str) -> None:
     destination = InfluxV1(InfluxV1Settings(url=url, database="railwatch"))
     for part in parts(frame):
         reply = destination.write(Resolution.RAW, encode_frame(part, tags=TAGS))
-        if reply.answer is not Answer.STORED:
+        if reply.status is not WriteStatus.STORED:
             raise RuntimeError(reply.reason)
     destination.close()
 

@@ -1,4 +1,4 @@
-"""How one entry of the spool stands in its segment: length and checksum first, so a torn one is known as such."""
+"""Format of an entry in a segment: length and checksum first, so that a torn entry is detected."""
 
 import struct
 import zlib
@@ -18,7 +18,7 @@ _RESOLUTIONS = tuple(Resolution)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolEntry:
-    """One batch of lines; `segment` and `end` say where it stands, `newest_ns` is the stamp of its newest point."""
+    """One batch of lines; `segment` and `end` are its place, `newest_ns` the stamp of its newest point."""
 
     segment: int
     end: int
@@ -35,7 +35,7 @@ def frame_entry(resolution: Resolution, body: bytes, *, points: int, newest_ns: 
 
 
 def read_entries(path: Path, segment: int, *, start: int, stop: int) -> Iterator[SpoolEntry]:
-    """Yield the entries from `start` on, until `stop`, the end of the file or the first flaw."""
+    """Yield the entries from `start` to `stop`, the end of the file or the first bad entry."""
     with path.open("rb") as source:
         source.seek(start)
         while source.tell() < stop:

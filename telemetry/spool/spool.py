@@ -1,11 +1,11 @@
-"""What waits on disk for the store: encoded lines in order, bounded, safe against a killed process.
+"""Spool: encoded lines on disk that wait for the store, in order, bounded, safe against a killed process.
 
-Entries are appended to numbered segment files; each carries its length and a checksum, so the torn end that a kill or
-a power cut leaves is found and cut off. What the store has taken is acknowledged: the read position moves on, and
-segments that are done are deleted. A crash between the store's answer and the acknowledgement sends an entry again,
-which changes nothing there, because a store keeps one point per series and time.
+Entries are appended to numbered segment files. Each has its length and a checksum, so that the torn end after a kill
+or a power cut is found and cut off. Entries that the store has taken are acknowledged: the read position moves on, and
+finished segments are deleted. A crash between the store's reply and the acknowledgement sends an entry again, which
+changes nothing, because a store keeps one point per series and time.
 
-When the bound is reached, or the disk is full, the oldest segment goes, and its points are counted.
+When the bound is reached, or the disk is full, the oldest segment is dropped, and its points are counted.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ from telemetry.store.resolution import Resolution
 _log = logging.getLogger(__name__)
 
 DEFAULT_MAX_BYTES = 256 << 20
-# An eighth of the bound is what one overflow costs at most.
+# One overflow drops at most an eighth of the bound.
 _SEGMENTS = 8
 _POSITION = "position.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolStatus:
-    """What the spool holds, and what it had to give up since its directory was made.
+    """What waits in the spool, and what was dropped since its directory was created.
 
     `oldest_ns` is the newest stamp of the oldest waiting entry, None where nothing waits.
     """
@@ -55,19 +55,19 @@ class _Segment:
 
 
 class Spool:
-    """One directory of segments, for one process; every method may be called from any thread.
+    """Directory of segments, for one process; every method may be called from any thread.
 
     Parameters
     ----------
     directory
-        Made where it is missing.
+        Created if missing.
     max_bytes
-        The most that the segments take on disk.
+        Bound of the segments on disk.
 
     Raises
     ------
     EnvironmentLacksError
-        The directory cannot be written, or another process has it.
+        The directory cannot be written, or another process uses it.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -83,7 +83,7 @@ class Spool:
         self._open()
 
     def append(self, resolution: Resolution, body: bytes, *, newest_ns: int) -> bool:
-        """Keep encoded lines; False where the disk could not take them, which is counted.
+        """Append encoded lines; False where the disk could not take them, which is counted.
 
         They survive a kill of this process at once, and a power cut after the next `sync`.
         """
@@ -100,7 +100,7 @@ class Spool:
             return kept
 
     def sync(self) -> None:
-        """Force what was appended to the disk; once per second is enough. A failing disk shows at the next append."""
+        """Sync appended lines to the disk; once per second is enough. A failing disk shows at the next append."""
         with self._changed, contextlib.suppress(OSError):
             os.fdatasync(self._file)
 
@@ -124,11 +124,11 @@ class Spool:
             return tuple(found)
 
     def ack(self, entries: Sequence[SpoolEntry]) -> None:
-        """Forget entries that the store has taken; they must be what `peek` gave, from the first on."""
+        """Remove entries that the store has taken; they must be what `peek` returned, from the first on."""
         with self._changed:
             for entry in entries:
                 if entry.segment < self._segments[0].number:
-                    # Dropped while it was on its way: it did arrive.
+                    # Dropped while it was being sent: it did arrive.
                     self._dropped_points -= entry.points
                     continue
                 while self._segments[0].number < entry.segment:
@@ -146,12 +146,12 @@ class Spool:
             self._changed.wait(timeout_s)
 
     def wake(self) -> None:
-        """Let every `wait` return now."""
+        """Wake every `wait`."""
         with self._changed:
             self._changed.notify_all()
 
     def status(self) -> SpoolStatus:
-        """Return what waits and what was dropped."""
+        """Return the status."""
         with self._changed:
             waiting = sum(segment.unsent_points for segment in self._segments)
             if waiting and self._oldest_ns is None:
@@ -166,7 +166,7 @@ class Spool:
             )
 
     def close(self) -> None:
-        """Force everything to the disk and let the directory go."""
+        """Sync to the disk and release the directory."""
         self.sync()
         with self._changed:
             os.close(self._file)
@@ -179,22 +179,22 @@ class Spool:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as err:
-            raise EnvironmentLacksError(f"{self._directory}: cannot keep a spool there: {err.strerror}") from err
+            raise EnvironmentLacksError(f"{self._directory}: cannot be used as spool: {err.strerror}") from err
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._load()
             self._file = self._open_last()
         except OSError as err:
             os.close(self._lock)
-            reason = "another process uses it" if isinstance(err, BlockingIOError) else err.strerror
-            raise EnvironmentLacksError(f"{self._directory}: cannot keep a spool there: {reason}") from err
+            reason = "in use by another process" if isinstance(err, BlockingIOError) else err.strerror
+            raise EnvironmentLacksError(f"{self._directory}: cannot be used as spool: {reason}") from err
 
     def _load(self) -> None:
         first, offset = self._read_position()
         found = sorted(self._directory.glob("*.spool"))
         own = [path for path in found if path.stem.isascii() and path.stem.isdigit() and path.is_file()]
         if foreign := [path.name for path in found if path not in own]:
-            _log.warning("%s: left alone, not files of the spool: %s", self._directory, ", ".join(foreign))
+            _log.warning("%s: ignoring files that are not segments: %s", self._directory, ", ".join(foreign))
         for path in own:
             number = int(path.stem)
             if number < first:
@@ -225,7 +225,7 @@ class Spool:
             self._dropped_points = int(position["dropped_points"])
             return int(position["segment"]), int(position["offset"])
         except (OSError, ValueError, KeyError, TypeError):
-            # None yet, or torn by a power cut: sending from the oldest on is right, if not the least.
+            # Missing, or torn by a power cut: sending from the oldest entry on is correct, though some go twice.
             return 0, 0
 
     def _save_position(self) -> None:
@@ -266,7 +266,7 @@ class Spool:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            # Half an entry must not stand before the next one.
+            # Half an entry must not precede the next one.
             os.ftruncate(self._file, last.size)
             raise
 
@@ -284,7 +284,7 @@ class Spool:
         self._file = opened
 
     def _drop_first(self) -> bool:
-        """Give up the oldest segment; False where the one being written is all there is and it is empty."""
+        """Drop the oldest segment; False if the only segment is the one being written and it is empty."""
         if len(self._segments) == 1:
             if not self._segments[0].size:
                 return False
@@ -304,7 +304,7 @@ class Spool:
         gone.path.unlink(missing_ok=True)
 
     def _cut(self, segment: _Segment, valid: int, points: int) -> None:
-        """End a segment where its first flaw is: torn by a kill, or changed by the disk since it was written."""
+        """Cut a segment at its first bad entry: torn by a kill, or changed on the disk since."""
         self._torn_bytes += segment.size - valid
         self._dropped_points += segment.unsent_points - points
         segment.size, segment.unsent_points = valid, points

@@ -1,7 +1,7 @@
-"""The store that needs no server: one SQLite file, chunks of whole tables, raw for days and rollups for a year.
+"""Embedded store, which needs no server: one SQLite file, chunks of whole tables, raw for days, rollups for a year.
 
 One process writes; any number read at the same time. A chunk is one transaction, so a killed writer leaves only whole
-ones behind. Small chunks are merged once a minute's worth of them stands, which halves their size.
+chunks. Small chunks are merged once they cover a minute, which makes them smaller.
 """
 
 import contextlib
@@ -36,18 +36,18 @@ _NS_PER_S = 1_000_000_000
 _DAY_NS = 86_400 * _NS_PER_S
 # Measured on realistic sensor data: 1.29 bytes a value in chunks of 1 s, 1.18 in chunks of 60 s.
 _MERGE_CHUNKS = 60
-# How many chunks go at once when the file has outgrown its bound; together with the bound it keeps deletes rare.
+# heuristic: chunks deleted at once when the file exceeds its bound, so that deletes are rare.
 _TRIM_CHUNKS = 64
-# Looking for what is too old or too much: once in so many writes, about every minute.
+# Retention is checked once in so many writes, about every minute.
 _TRIM_WRITES = 128
 _END_NS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedRetention:
-    """How long the embedded store keeps what, and how large its file may grow; the oldest raw samples go first.
+    """Retention and size limit of the embedded store; the oldest raw samples are deleted first.
 
-    The defaults are proposals: eight GPUs at 100 Hz make about 2 GB a day of raw samples.
+    heuristic: eight GPUs at 100 Hz make about 2 GB a day of raw samples.
     """
 
     raw_ns: int = 7 * _DAY_NS
@@ -106,7 +106,7 @@ class EmbeddedReader:
             return size_bytes(self._connection)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
@@ -129,15 +129,15 @@ class EmbeddedStore:
         self._writes = 0
 
     def write_raw(self, frames: Sequence[Frame]) -> None:
-        """Keep frames as they came from the sampler."""
+        """Write frames from the sampler."""
         self._write(Resolution.RAW, frames)
 
     def write_rollups(self, frames: Sequence[Frame]) -> None:
-        """Keep frames from `telemetry.rollup`."""
+        """Write frames from `telemetry.rollup`."""
         self._write(Resolution.ROLLUP, frames)
 
     def newest_raw_ns(self, spec: TableSpec) -> int | None:
-        """Return the time of the newest raw row kept of a table, None where there is none.
+        """Return the time of the newest raw row of a table, None without one.
 
         Raises
         ------
@@ -156,14 +156,14 @@ class EmbeddedStore:
         return None if newest is None else int(newest)
 
     def close(self) -> None:
-        """Let the file go; what was written stays."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
     def _write(self, resolution: Resolution, frames: Sequence[Frame]) -> None:
         with self._lock:
             fresh_ids: dict[TableSpec, int] = {}
-            with transaction(self._connection, "embedded store: samples not kept"):
+            with transaction(self._connection, "embedded store: cannot write samples"):
                 for frame in frames:
                     if len(frame):
                         spec_id = self._spec_id(frame.spec, fresh_ids)
@@ -210,8 +210,8 @@ class EmbeddedStore:
     def _trim(self) -> None:
         now_ns = self._clock.utc_ns()
         (newest_ns,) = self._connection.execute("SELECT ifnull(max(last_ns), 0) FROM chunk").fetchone()
-        # Age counts from the newest sample, so a machine that was off for a week loses nothing at start; but no later
-        # than from now, so a row that a clock gone wrong stamped far ahead does not make everything else old.
+        # Age counts from the newest sample, so that a machine that was off for a week loses nothing at start, but not
+        # from later than now: a row that a wrong clock stamped far ahead must not make all others old.
         reference_ns = min(int(newest_ns), now_ns)
         for resolution, keep_ns in (
             (Resolution.RAW, self._retention.raw_ns),
@@ -231,7 +231,7 @@ class EmbeddedStore:
                 break
         self._connection.execute("DELETE FROM spec WHERE id NOT IN (SELECT spec_id FROM chunk)")
         self._spec_ids.clear()
-        # Whole pages go back to the file system, a few at a time.
+        # Return whole pages to the file system, a few at a time.
         self._connection.execute("PRAGMA incremental_vacuum(1024)").fetchall()
 
 

@@ -1,4 +1,4 @@
-"""The answer of a store's HTTP interface as text, or why there is none."""
+"""Text of an HTTP response of a store, or the error."""
 
 from collections.abc import Callable
 
@@ -7,23 +7,23 @@ import urllib3
 from telemetry.errors import NotPermittedError, TransientError
 
 
-def text_of(url: str, ask: Callable[[], urllib3.BaseHTTPResponse]) -> str:
-    """Ask, and give the body of an answer with status 200.
+def text_of(url: str, send: Callable[[], urllib3.BaseHTTPResponse]) -> str:
+    """Send a request and return the body of a response with status 200.
 
     Raises
     ------
     NotPermittedError
         The account is unknown or may not do this.
     TransientError
-        The server cannot be reached, is in trouble, or refuses the question.
+        The server cannot be reached, fails, or refuses the request.
     """
     try:
-        answer = ask()
+        response = send()
     except urllib3.exceptions.HTTPError as err:
         raise TransientError(f"{url}: not reached: {err}") from err
-    text = answer.data.decode(errors="replace")
-    if answer.status in (401, 403):
-        raise NotPermittedError(f"{url}: HTTP {answer.status}: {text.strip()[:300]}")
-    if answer.status != 200:
-        raise TransientError(f"{url}: HTTP {answer.status}: {text.strip()[:300]}")
+    text = response.data.decode(errors="replace")
+    if response.status in (401, 403):
+        raise NotPermittedError(f"{url}: HTTP {response.status}: {text.strip()[:300]}")
+    if response.status != 200:
+        raise TransientError(f"{url}: HTTP {response.status}: {text.strip()[:300]}")
     return text

@@ -12,7 +12,7 @@ from telemetry.store.http_text import text_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QlSeries:
-    """One series of an answer; times are in ns, an empty text stands for a tag that a series lacks."""
+    """One series of a response; times in ns, an empty text for a tag that the series lacks."""
 
     name: str
     tags: dict[str, str]
@@ -21,7 +21,7 @@ class QlSeries:
 
 
 class InfluxQl:
-    """Runs statements on one server; every method may be called from any thread."""
+    """Client that runs statements on one server; every method may be called from any thread."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class InfluxQl:
     def query(
         self, statement: str, *, database: str | None = None, allow: tuple[str, ...] = ()
     ) -> tuple[QlSeries, ...]:
-        """Run statements and give all series of their results.
+        """Run statements and return all series of their results.
 
         A 1.x server answers 200 with the error inside the result; an error that holds one of `allow` is none.
 
@@ -73,7 +73,7 @@ class InfluxQl:
         return tuple(_series(series) for result in results for series in result.get("series", ()))
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close the connections."""
         self._pool.clear()
 
 

@@ -1,4 +1,4 @@
-"""Frames of several tables and times laid into one."""
+"""Merge frames of several tables and times into one."""
 
 from collections.abc import Sequence
 

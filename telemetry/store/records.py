@@ -1,4 +1,4 @@
-"""Every version of every record in one SQLite file beside the agent, whether or not a server keeps the samples."""
+"""Local SQLite file of every version of every record, whether or not a server keeps the samples."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from telemetry.store.sqlite import open_database, open_read_only, transaction
 
 FILE_NAME = "records.sqlite"
 _VERSION = 1
-# `version` keeps everything that was said, `record` the newest of each; both carry the whole JSON.
+# `version` has every version, `record` the newest of each record; both hold the whole JSON.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS version (
   position INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, id TEXT NOT NULL, time_ns INTEGER NOT NULL,
@@ -26,24 +26,24 @@ CREATE TABLE IF NOT EXISTS record (
 CREATE INDEX IF NOT EXISTS record_by_time ON record (time_ns);
 CREATE INDEX IF NOT EXISTS record_by_id ON record (id)
 """
-# A proposal: at a kilobyte each this bounds the file near 300 MB, years of a node that is not on fire.
+# heuristic: at a kilobyte each this bounds the file near 300 MB, which is years of a normal node.
 MAX_VERSIONS = 200_000
-# How many go at once when there are too many, so that it happens rarely.
+# heuristic: share deleted at once when there are too many, so that deletes are rare.
 _TRIM_SHARE = 0.1
 _FIELD_NAME = re.compile(r"[a-z_]+")
 
 
 class RecordFile:
-    """The records of one data directory; several processes may append and read at the same time.
+    """File of the records of one data folder; several processes may append and read at the same time.
 
     Every method may be called from any thread.
 
     Parameters
     ----------
     read_only
-        For commands that only look: the file must be there, and nothing is created.
+        For commands that only read: the file must exist, and nothing is created.
     simulated
-        Whether what is appended comes from a simulated node; it stands beside each record.
+        True if appended records come from a simulated node; stored with each record.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class RecordFile:
         )
 
     def append(self, records: Sequence[Record]) -> None:
-        """Keep records, all or none."""
+        """Append records, all or none."""
         rows = []
         for record in records:
             body = to_json(record, simulated=self._simulated)
             rows.append((body["type"], record.id, record.time_ns, json.dumps(body, separators=(",", ":"))))
         with self._lock, transaction(self._connection, str(self._path)):
             self._connection.executemany("INSERT INTO version (type, id, time_ns, body) VALUES (?, ?, ?, ?)", rows)
-            # What comes later is newer, even where the clock was stepped back in between.
+            # A later version is newer, even if the clock was stepped back in between.
             self._connection.executemany(
                 "INSERT INTO record (type, id, time_ns, body) VALUES (?, ?, ?, ?) ON CONFLICT (type, id)"
                 " DO UPDATE SET time_ns = excluded.time_ns, body = excluded.body",
@@ -82,7 +82,7 @@ class RecordFile:
             self._trim()
 
     def show_more(self, records: Sequence[Record], *, simulated: bool) -> None:
-        """Go on in memory, with records that the file does not have; for a reader of a run whose disk is full."""
+        """Continue in memory with records that the file does not have; for a reader of a run whose disk is full."""
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         with self._lock:
             self._connection.backup(memory)
@@ -128,7 +128,7 @@ class RecordFile:
         return found[0] if found else None
 
     def simulated(self, record_id: str) -> bool | None:
-        """Return whether a record comes from a simulated node, None where that was not written beside it."""
+        """Return True if a record comes from a simulated node, None if that was not stored."""
         rows = self._rows("SELECT json_extract(body, '$.simulated') FROM record WHERE id = ?", record_id)
         return None if not rows or rows[0][0] is None else bool(rows[0][0])
 
@@ -137,13 +137,13 @@ class RecordFile:
         return self._read("SELECT body FROM version WHERE id = ? ORDER BY position", record_id)
 
     def between(self, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
-        """Return every version said in ``[start_ns, stop_ns)`` in the order in which it was said, for a recording."""
+        """Return every version of ``[start_ns, stop_ns)`` in the order of appending, for a recording."""
         return self._read(
             "SELECT body FROM version WHERE time_ns >= ? AND time_ns < ? ORDER BY position", start_ns, stop_ns
         )
 
     def after(self, position: int, *, limit: int = 1000) -> tuple[int, tuple[Record, ...]]:
-        """Return what was appended after a position, and the position to ask for next; 0 is the beginning."""
+        """Return the records appended after a position, and the next position; 0 is the beginning."""
         rows = self._rows(
             "SELECT position, body FROM version WHERE position > ? ORDER BY position LIMIT ?", position, limit
         )
@@ -151,7 +151,7 @@ class RecordFile:
         return reached, tuple(from_json(json.loads(body)) for _, body in rows)
 
     def close(self) -> None:
-        """Let the file go; what was appended stays."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 

@@ -1,4 +1,4 @@
-"""SQLite files the way the stores use them: write-ahead log, checked layout, errors by consequence."""
+"""SQLite files of the stores: write-ahead log, checked layout, errors by consequence."""
 
 import contextlib
 import errno
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from telemetry.errors import EnvironmentLacksError, TransientError
 
-# A reader that holds the file longer than this is a fault of its own.
+# A reader that locks the file for longer is a fault of its own.
 _BUSY_S = 5.0
 
 
 def open_database(path: Path, *, schema: str, version: int) -> sqlite3.Connection:
-    """Return a connection that writes, the file created where it is missing.
+    """Return a connection for writing; create the file if missing.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def open_database(path: Path, *, schema: str, version: int) -> sqlite3.Connectio
 
 
 def open_read_only(path: Path, *, version: int) -> sqlite3.Connection:
-    """Return a connection that reads what another process writes.
+    """Return a read-only connection to a file that another process writes.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def open_read_only(path: Path, *, version: int) -> sqlite3.Connection:
         There is no such file, it cannot be read, or another version of railwatch made it.
     """
     if not path.is_file():
-        raise EnvironmentLacksError(f"{path}: no such file; has railwatch run with this data directory?")
+        raise EnvironmentLacksError(f"{path}: no such file; expected a data folder that railwatch has run with")
     try:
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None,
@@ -63,7 +63,7 @@ def open_read_only(path: Path, *, version: int) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, what: str) -> Iterator[None]:
-    """Commit the block or nothing of it; TransientError where the file cannot take it now, as on a full disk."""
+    """Commit the block or nothing of it; TransientError if the file cannot be written now, as on a full disk."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -78,7 +78,7 @@ def transaction(connection: sqlite3.Connection, what: str) -> Iterator[None]:
 
 
 def size_bytes(connection: sqlite3.Connection) -> int:
-    """Return the bytes that hold data, without pages that wait for new use."""
+    """Return the bytes of data, without free pages."""
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     free = connection.execute("PRAGMA freelist_count").fetchone()[0]
     return int((pages - free) * connection.execute("PRAGMA page_size").fetchone()[0])
@@ -101,11 +101,11 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, schema: str, version
 
 
 def _other_layout(path: Path, *, found: int, version: int) -> EnvironmentLacksError:
-    return EnvironmentLacksError(f"{path}: layout {found}, this railwatch reads layout {version}")
+    return EnvironmentLacksError(f"{path}: layout version {found}; this railwatch reads version {version}")
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
-        # A full disk has rolled it back already.
+        # On a full disk SQLite has rolled back already.
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""InfluxDB 1.x through its own endpoint, and whatever else speaks it."""
+"""Destination InfluxDB 1.x, and other servers with its write endpoint."""
 
 import urllib.parse
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ import urllib3
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.store.influxql import InfluxQl, quoted
 from telemetry.store.resolution import Resolution
-from telemetry.uplink.answers import reply_of, unreachable
-from telemetry.uplink.port import Answer, Reply
+from telemetry.uplink.http_replies import reply_of, unreachable
+from telemetry.uplink.port import WriteReply, WriteStatus
 
 _DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluxV1Settings:
-    """Where to write and how long the server should keep it.
+    """Address, account and retention.
 
-    `rollup_s` of None keeps rollups and records for ever. A retention policy that exists is left as it is.
+    `rollup_s` of None keeps rollups and records for ever. An existing retention policy is not changed.
     """
 
     url: str
@@ -33,7 +33,7 @@ class InfluxV1Settings:
 
 
 class InfluxV1:
-    """Writes to one database of a server that speaks InfluxDB 1.x."""
+    """Writer to one database of a server with the InfluxDB 1.x endpoint."""
 
     def __init__(self, settings: InfluxV1Settings) -> None:
         self.name = f"InfluxDB 1.x {settings.url} database {settings.database}"
@@ -54,38 +54,38 @@ class InfluxV1:
             for resolution in Resolution
         }
 
-    def prepare(self) -> Reply:
-        """Make the database and both retention policies; an account that may only write goes on without."""
+    def prepare(self) -> WriteReply:
+        """Create the database and both retention policies; skipped for an account that may only write."""
         settings = self._settings
         database = quoted(settings.database)
         rollup = f"{settings.rollup_s}s" if settings.rollup_s is not None else "INF"
         create_policy = "CREATE RETENTION POLICY {} ON {} DURATION {} REPLICATION 1"
         raw = create_policy.format(quoted(settings.raw_policy), database, f"{settings.raw_s}s")
-        # The default one, so that a plain `SELECT ... FROM incident` finds what is kept long.
+        # The default policy, so that a plain `SELECT ... FROM incident` finds what is kept long.
         long = create_policy.format(quoted(settings.rollup_policy), database, rollup) + " DEFAULT"
         try:
             for statement in (f"CREATE DATABASE {database}", raw, long):
                 self._ql.query(statement, allow=("already exists",))
         except NotPermittedError as err:
             if "HTTP 401" in str(err):
-                return Reply(answer=Answer.REFUSED, reason=str(err))
+                return WriteReply(status=WriteStatus.REFUSED, reason=str(err))
         except TransientError as err:
-            return Reply(answer=Answer.AWAY, reason=str(err))
-        return Reply(answer=Answer.STORED)
+            return WriteReply(status=WriteStatus.AWAY, reason=str(err))
+        return WriteReply(status=WriteStatus.STORED)
 
-    def write(self, resolution: Resolution, body: bytes) -> Reply:
+    def write(self, resolution: Resolution, body: bytes) -> WriteReply:
         """Send lines to the retention policy of their resolution."""
         try:
-            answer = self._pool.request(
+            response = self._pool.request(
                 "POST", self._urls[resolution], body=body, timeout=self._settings.timeout_s, retries=False
             )
         except urllib3.exceptions.HTTPError as err:
             return unreachable(err)
-        text = answer.data.decode(errors="replace") or answer.headers.get("X-Influxdb-Error", "")
-        return reply_of(answer.status, text, retry_after=answer.headers.get("Retry-After"))
+        text = response.data.decode(errors="replace") or response.headers.get("X-Influxdb-Error", "")
+        return reply_of(response.status, text, retry_after=response.headers.get("Retry-After"))
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close the connections."""
         self._pool.clear()
         self._ql.close()
 

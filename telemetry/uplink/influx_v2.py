@@ -8,13 +8,13 @@ from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
 from telemetry.store.resolution import Resolution
-from telemetry.uplink.answers import reply_of, unreachable
-from telemetry.uplink.port import Answer, Reply
+from telemetry.uplink.http_replies import reply_of, unreachable
+from telemetry.uplink.port import WriteReply, WriteStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluxV2Settings:
-    """Where to write: one bucket for raw samples, one for rollups and records; make them with the server's own tools.
+    """Address, account and buckets: one for raw samples, one for rollups and records, created with the server's tools.
 
     `token` is an API token, or ``user:password`` where `basic_auth` is set, as for VictoriaMetrics behind a password.
     """
@@ -29,7 +29,7 @@ class InfluxV2Settings:
 
 
 class InfluxV2:
-    """Writes to two buckets; one synchronous call per batch, because the client's own queue has no bound."""
+    """Writer to two buckets; one synchronous call per batch, because the client's own queue has no bound."""
 
     def __init__(self, settings: InfluxV2Settings) -> None:
         self.name = f"InfluxDB 2.x {settings.url} buckets {settings.raw_bucket}, {settings.rollup_bucket}"
@@ -44,11 +44,11 @@ class InfluxV2:
         self._write_api = self._client.write_api(write_options=SYNCHRONOUS)
         self._buckets = {Resolution.RAW: settings.raw_bucket, Resolution.ROLLUP: settings.rollup_bucket}
 
-    def prepare(self) -> Reply:
-        """Nothing to make: buckets need rights that an agent should not have."""
-        return Reply(answer=Answer.STORED)
+    def prepare(self) -> WriteReply:
+        """Do nothing: to create buckets takes rights that an agent should not have."""
+        return WriteReply(status=WriteStatus.STORED)
 
-    def write(self, resolution: Resolution, body: bytes) -> Reply:
+    def write(self, resolution: Resolution, body: bytes) -> WriteReply:
         """Send lines to the bucket of their resolution."""
         try:
             self._write_api.write(
@@ -63,9 +63,9 @@ class InfluxV2:
             return reply_of(err.status or 0, text, retry_after=retry_after)
         except urllib3.exceptions.HTTPError as err:
             return unreachable(err)
-        return Reply(answer=Answer.STORED)
+        return WriteReply(status=WriteStatus.STORED)
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close the connections."""
         self._write_api.close()
         self._client.close()

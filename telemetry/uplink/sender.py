@@ -1,4 +1,4 @@
-"""The one thread that takes what the spool holds to the store, in order, and says how it goes."""
+"""Sender: one thread that sends the spool to the store, in order, and reports its state."""
 
 import logging
 import threading
@@ -10,20 +10,20 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.spool.entries import SpoolEntry
 from telemetry.spool.spool import Spool
 from telemetry.store.resolution import Resolution
-from telemetry.uplink.port import Answer, Destination, Reply
+from telemetry.uplink.port import Destination, WriteReply, WriteStatus
 
 _log = logging.getLogger(__name__)
 
-# A batch whose bad lines are this hard to find is given up: 64 bad lines of 5000 take about 700 requests to single out.
+# A batch whose bad lines are this hard to find is refused: 64 bad lines of 5000 take about 700 requests to single out.
 _MAX_PARTS = 1024
 # Behind by more than this is called catching up; batches leave about once a second.
 _BEHIND_S = 5.0
-# A request that is under way when the sender stops gets this long; its lines stay in the spool if it needs longer.
+# Time for a request in flight when the sender stops; if it needs longer, its lines stay in the spool.
 _STOP_REQUEST_S = 3.0
 
 
 class UplinkState(StrEnum):
-    """How the uplink does."""
+    """State of the uplink."""
 
     STARTING = "starting"
     FLOWING = "flowing"
@@ -35,10 +35,10 @@ class UplinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderSettings:
-    """How the sender paces itself.
+    """Batch size and back-off of the sender.
 
     5000 lines a request is what InfluxData advises and what was measured here. Back-off doubles from `first_wait_s` to
-    `longest_wait_s`; after a refusal, which takes a person to mend, it is `refused_wait_s` at once.
+    `longest_wait_s`; after a refusal, which an operator has to fix, it is `refused_wait_s` at once.
     """
 
     max_points: int = 5000
@@ -49,11 +49,10 @@ class SenderSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UplinkStatus:
-    """What the page and the agent's own metrics show.
+    """Status of the uplink for the page and the agent's own metrics.
 
     `since_ns` is when the state began. `behind_s` is the age of the oldest point that waits, 0 where none does.
-    `refused_points` the store would not take, `dropped_points` the spool had no room for; `last_error` stays after the
-    trouble is over.
+    The store refused `refused_points`; the spool had no room for `dropped_points`. `last_error` stays after a recovery.
     """
 
     destination: str
@@ -71,7 +70,7 @@ class UplinkStatus:
 
 @dataclass(slots=True)
 class _Tally:
-    """What a round of requests came to."""
+    """Result of one round of requests."""
 
     sent_points: int = 0
     refused_points: int = 0
@@ -79,7 +78,7 @@ class _Tally:
 
 
 class Sender:
-    """Drains a spool into a destination until it is stopped."""
+    """Sender of a spool to a destination, until it is stopped."""
 
     def __init__(
         self, spool: Spool, destination: Destination, clock: Clock, settings: SenderSettings | None = None
@@ -102,13 +101,13 @@ class Sender:
         self._tally = _Tally()
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start to send."""
         self._thread.start()
 
     def stop(self, *, drain_s: float) -> None:
-        """Pass what waits up to `drain_s` to leave while the store takes it, then end; the rest stays in the spool.
+        """Drain the spool for at most `drain_s` while the store accepts it, then end; the rest stays in the spool.
 
-        A request that the store does not answer is abandoned 3 s later at the latest: its lines are sent again.
+        A request without a response is abandoned 3 s later at the latest: its lines are sent again.
         """
         deadline_s = self._clock.monotonic_s() + drain_s
         while self._clock.monotonic_s() < deadline_s and self._state is not UplinkState.REFUSED:
@@ -120,12 +119,12 @@ class Sender:
         self._thread.join(_STOP_REQUEST_S)
         if self._thread.is_alive():
             self._abandoned.set()
-            _log.warning("uplink to %s: a request without an answer is abandoned", self._destination.name)
+            _log.warning("uplink to %s: abandoning a request without a response", self._destination.name)
         self._destination.close()
         self._enter(UplinkState.STOPPED)
 
     def status(self) -> UplinkStatus:
-        """Return how it goes."""
+        """Return the status."""
         spool = self._spool.status()
         now_ns = self._clock.utc_ns()
         behind_s = 0.0 if spool.oldest_ns is None else max(0.0, (now_ns - spool.oldest_ns) / NS_PER_S)
@@ -152,16 +151,18 @@ class Sender:
             try:
                 self._round()
             except OSError as err:
-                # The spool's own disk: what it cannot read now it may read later.
-                self._back_off(Reply(answer=Answer.AWAY, reason=f"spool cannot be read: {err}"))
+                # The disk of the spool; a later read may succeed.
+                self._back_off(WriteReply(status=WriteStatus.AWAY, reason=f"spool cannot be read: {err}"))
             except Exception as err:  # noqa: BLE001 -- supervisor of the uplink: one failed round may not end it
-                _log.exception("a round of the uplink failed")
-                self._back_off(Reply(answer=Answer.AWAY, reason=f"a defect: {type(err).__name__}: {err}"))
+                _log.exception("uplink failed, will retry")
+                self._back_off(
+                    WriteReply(status=WriteStatus.AWAY, reason=f"internal error: {type(err).__name__}: {err}")
+                )
 
     def _round(self) -> None:
         if not self._prepared:
             reply = self._destination.prepare()
-            self._prepared = reply.answer is Answer.STORED
+            self._prepared = reply.status is WriteStatus.STORED
             if not self._prepared:
                 self._back_off(reply)
                 return
@@ -177,7 +178,7 @@ class Sender:
             body = b"".join(entry.body for entry in entries if entry.resolution is resolution)
             trouble = self._deliver(resolution, body, tally) if body else None
             if trouble is not None:
-                # Everything stays; what did arrive is sent again and changes nothing.
+                # All entries stay; lines that did arrive are sent again and change nothing.
                 self._back_off(trouble)
                 return
         if self._abandoned.is_set():
@@ -191,46 +192,46 @@ class Sender:
                 self._errors += 1
                 self._last_error = tally.reason
         if tally.refused_points:
-            _log.warning("the store refused %d points: %s", tally.refused_points, tally.reason)
+            _log.warning("store refused %d points: %s", tally.refused_points, tally.reason)
         self._enter(UplinkState.FLOWING)
 
-    def _deliver(self, resolution: Resolution, body: bytes, tally: _Tally) -> Reply | None:
-        """Send lines, in parts where some are bad; None when each is stored or counted, else why it has to wait."""
+    def _deliver(self, resolution: Resolution, body: bytes, tally: _Tally) -> WriteReply | None:
+        """Send lines, in parts where some are bad; return None once all are stored or counted, else why to retry."""
         parts = [body]
         sent_parts = 0
         while parts:
             part = parts.pop()
             points = part.count(b"\n")
             if self._abandoned.is_set():
-                return Reply(answer=Answer.AWAY, reason="stopped")
+                return WriteReply(status=WriteStatus.AWAY, reason="stopped")
             reply = self._destination.write(resolution, part)
             sent_parts += 1
-            if reply.answer in (Answer.AWAY, Answer.REFUSED):
+            if reply.status in (WriteStatus.AWAY, WriteStatus.REFUSED):
                 return reply
-            if reply.answer is Answer.STORED:
+            if reply.status is WriteStatus.STORED:
                 tally.sent_points += points
                 continue
             tally.reason = reply.reason
-            if reply.answer is Answer.PARTLY:
+            if reply.status is WriteStatus.PARTLY:
                 refused = min(points, max(1, reply.refused_points))
                 tally.sent_points += points - refused
                 tally.refused_points += refused
             elif points == 1 or sent_parts >= _MAX_PARTS or _all_bad(reply, points):
                 tally.refused_points += points
             else:
-                if reply.answer is Answer.TOO_LARGE:
+                if reply.status is WriteStatus.TOO_LARGE:
                     self._max_points = max(1, min(self._max_points, points) // 2)
                 parts += _halves(part)
         return None
 
-    def _back_off(self, reply: Reply) -> None:
-        refused = reply.answer is not Answer.AWAY
+    def _back_off(self, reply: WriteReply) -> None:
+        refused = reply.status is not WriteStatus.AWAY
         wait_s = self._settings.refused_wait_s if refused else self._wait_s
         if not refused:
             self._wait_s = min(2 * self._wait_s, self._settings.longest_wait_s)
             wait_s = min(max(wait_s, reply.retry_after_s or 0.0), self._settings.longest_wait_s)
         else:
-            # A database that is gone may have to be made again.
+            # A database that is gone may have to be created again.
             self._prepared = False
         with self._lock:
             self._errors += 1
@@ -250,12 +251,12 @@ class Sender:
             _log.info("uplink to %s is %s", self._destination.name, state)
 
 
-def _all_bad(reply: Reply, points: int) -> bool:
-    return reply.answer is Answer.BAD_LINES and reply.refused_points >= points
+def _all_bad(reply: WriteReply, points: int) -> bool:
+    return reply.status is WriteStatus.BAD_LINES and reply.refused_points >= points
 
 
 def _halves(body: bytes) -> list[bytes]:
-    """Return both halves of at least two lines, the first one last, so that it is taken first."""
+    """Return both halves of at least two lines, the first half last, so that it is sent first."""
     lines = body.splitlines(keepends=True)
     middle = len(lines) // 2
     return [b"".join(lines[middle:]), b"".join(lines[:middle])]

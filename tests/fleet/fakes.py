@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from analytics.fleet.window import Window
 from telemetry.errors import TransientError
 from telemetry.store.resolution import Resolution
-from telemetry.uplink.port import Answer, Reply
+from telemetry.uplink.port import WriteReply, WriteStatus
 
 
 @dataclass(slots=True)
@@ -40,12 +40,12 @@ class FakeServer:
     name: str = "a server in the test"
     lines: list[str] = field(default_factory=list)
 
-    def prepare(self) -> Reply:
-        return Reply(answer=Answer.STORED)
+    def prepare(self) -> WriteReply:
+        return WriteReply(status=WriteStatus.STORED)
 
-    def write(self, resolution: Resolution, body: bytes) -> Reply:
+    def write(self, resolution: Resolution, body: bytes) -> WriteReply:
         self.lines += body.decode().splitlines()
-        return Reply(answer=Answer.STORED)
+        return WriteReply(status=WriteStatus.STORED)
 
     def close(self) -> None:
         return

@@ -28,7 +28,7 @@ from telemetry.recording import Recording, read_recording
 from telemetry.store.records import RecordFile
 from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
-from telemetry.uplink.port import Answer
+from telemetry.uplink.port import WriteStatus
 from tests.fleet.stored import StoredNode, second_of
 from tests.integration.running import COMMAND, PATIENCE_S, environment
 from tests.servers import Server, influxd, victoria_metrics
@@ -88,9 +88,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     )
     with influxd() as server:
         uplink = InfluxV1(InfluxV1Settings(url=server.url))
-        assert uplink.prepare().answer is Answer.STORED
+        assert uplink.prepare().status is WriteStatus.STORED
         for node in nodes:
-            assert uplink.write(Resolution.ROLLUP, node.lines()).answer is Answer.STORED
+            assert uplink.write(Resolution.ROLLUP, node.lines()).status is WriteStatus.STORED
         uplink.close()
         yield Stored(server=server, start_ns=start_ns, nodes=nodes)
 
@@ -189,7 +189,7 @@ def test_victoriametrics_returns_the_same_windows(stored: Stored) -> None:
 
 def server_write(server: Server, body: bytes) -> None:
     server_url = InfluxV1(InfluxV1Settings(url=server.url))
-    assert server_url.write(Resolution.ROLLUP, body).answer is Answer.STORED
+    assert server_url.write(Resolution.ROLLUP, body).status is WriteStatus.STORED
     server_url.close()
 
 

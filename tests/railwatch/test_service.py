@@ -225,7 +225,7 @@ class FullStore:
     """Stands for the embedded store on a full disk."""
 
     def write_raw(self, frames: Sequence[Frame]) -> None:
-        raise TransientError("embedded store: samples not kept: database or disk is full")
+        raise TransientError("embedded store: cannot write samples: database or disk is full")
 
     write_rollups = write_raw
 

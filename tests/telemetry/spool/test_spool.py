@@ -156,14 +156,14 @@ def test_a_position_that_cannot_be_read_sends_everything_again(tmp_path: Path) -
 
 def test_two_processes_cannot_share_a_spool(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
-    with pytest.raises(EnvironmentLacksError, match="another process uses it"):
+    with pytest.raises(EnvironmentLacksError, match="in use by another process"):
         Spool(tmp_path)
     spool.close()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentLacksError, match="cannot keep a spool there"):
+    with pytest.raises(EnvironmentLacksError, match="cannot be used as spool"):
         Spool(tmp_path / "file" / "spool")
 
 

@@ -1,4 +1,4 @@
-"""A store on loopback that answers what a test tells it to, and remembers what it was sent."""
+"""Store on loopback that responds as a test sets it, and keeps what it received."""
 
 import contextlib
 import urllib.parse

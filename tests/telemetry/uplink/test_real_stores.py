@@ -16,7 +16,7 @@ from telemetry.store.influxql import InfluxQl
 from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
-from telemetry.uplink.port import Answer
+from telemetry.uplink.port import WriteStatus
 from telemetry.uplink.sender import UplinkState
 from tests.servers import influxd, victoria_metrics
 from tests.services import free_port
@@ -116,21 +116,21 @@ def test_influxdb_keeps_the_good_lines_and_the_bad_ones_are_counted(tmp_path: Pa
     now_ns = recent_ns()
     with influxd(tmp=tmp_path) as server:
         destination = InfluxV1(InfluxV1Settings(url=server.url))
-        assert destination.prepare().answer is Answer.STORED
-        assert destination.prepare().answer is Answer.STORED
+        assert destination.prepare().status is WriteStatus.STORED
+        assert destination.prepare().status is WriteStatus.STORED
         good = b"gpu,entity=a power_w=1 %d\n" % now_ns
-        assert destination.write(Resolution.RAW, good).answer is Answer.STORED
+        assert destination.write(Resolution.RAW, good).status is WriteStatus.STORED
         reply = destination.write(Resolution.RAW, good + b"bad1\n" + b"gpu,entity=a power_w=NaN 5\n")
-        assert (reply.answer, reply.refused_points) == (Answer.PARTLY, 2)
+        assert (reply.status, reply.refused_points) == (WriteStatus.PARTLY, 2)
         reply = destination.write(Resolution.RAW, b'gpu,entity=a power_w="x" %d\n' % now_ns)
-        assert (reply.answer, reply.refused_points) == (Answer.PARTLY, 1)
+        assert (reply.status, reply.refused_points) == (WriteStatus.PARTLY, 1)
         assert "field type conflict" in reply.reason
         reply = destination.write(Resolution.RAW, b"bad1\nbad2\n")
-        assert (reply.answer, reply.refused_points) == (Answer.BAD_LINES, 2)
+        assert (reply.status, reply.refused_points) == (WriteStatus.BAD_LINES, 2)
         server.query('DROP RETENTION POLICY "raw" ON "railwatch"')
-        assert destination.write(Resolution.RAW, good).answer is Answer.REFUSED
+        assert destination.write(Resolution.RAW, good).status is WriteStatus.REFUSED
         server.query('DROP DATABASE "railwatch"')
-        assert destination.write(Resolution.RAW, good).answer is Answer.REFUSED
+        assert destination.write(Resolution.RAW, good).status is WriteStatus.REFUSED
         destination.close()
 
 
@@ -161,13 +161,13 @@ def test_passwords_and_rights_are_reported_apart(tmp_path: Path) -> None:
             admin.query(statement)
         body = b"gpu,entity=a power_w=1 %d\n" % recent_ns()
         for user, password, prepared, wrote in (
-            ("admin", "secret", Answer.STORED, Answer.STORED),
-            ("admin", "wrong", Answer.REFUSED, Answer.REFUSED),
-            ("reader", "r", Answer.STORED, Answer.REFUSED),
+            ("admin", "secret", WriteStatus.STORED, WriteStatus.STORED),
+            ("admin", "wrong", WriteStatus.REFUSED, WriteStatus.REFUSED),
+            ("reader", "r", WriteStatus.STORED, WriteStatus.REFUSED),
         ):
             destination = InfluxV1(InfluxV1Settings(url=server.url, username=user, password=password))
-            assert destination.prepare().answer is prepared
-            assert destination.write(Resolution.RAW, body).answer is wrote
+            assert destination.prepare().status is prepared
+            assert destination.write(Resolution.RAW, body).status is wrote
             destination.close()
         with pytest.raises(NotPermittedError):
             InfluxQl(server.url).query("SHOW DATABASES")
@@ -180,7 +180,7 @@ def test_a_1x_server_that_is_asked_for_the_v2_api_is_refused_in_words(tmp_path: 
     with influxd(tmp=tmp_path) as server:
         destination = InfluxV2(InfluxV2Settings(url=server.url))
         reply = destination.write(Resolution.RAW, b"gpu power_w=1\n")
-        assert reply.answer is Answer.REFUSED
+        assert reply.status is WriteStatus.REFUSED
         assert "404" in reply.reason
         destination.close()
 

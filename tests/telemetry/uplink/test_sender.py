@@ -10,7 +10,7 @@ from telemetry.spool.spool import Spool
 from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
-from telemetry.uplink.port import Answer, Destination, Reply
+from telemetry.uplink.port import Destination, WriteReply, WriteStatus
 from telemetry.uplink.sender import Sender, SenderSettings, UplinkState
 from tests.services import free_port
 from tests.telemetry.uplink.stub import StubStore, stub_store
@@ -194,7 +194,7 @@ def test_a_stop_with_a_store_that_is_away_does_not_wait(spool: Spool) -> None:
 
 
 class Defective:
-    """A destination with a defect: it raises, though it may not, until it is mended."""
+    """Destination with a defect: raises, though it may not, until it is repaired."""
 
     name = "a defective one"
 
@@ -202,15 +202,15 @@ class Defective:
         self.defect: Exception | None = RuntimeError("boom")
         self.bodies: list[bytes] = []
 
-    def prepare(self) -> Reply:
-        return Reply(answer=Answer.STORED)
+    def prepare(self) -> WriteReply:
+        return WriteReply(status=WriteStatus.STORED)
 
-    def write(self, resolution: Resolution, body: bytes) -> Reply:
+    def write(self, resolution: Resolution, body: bytes) -> WriteReply:
         del resolution
         if self.defect is not None:
             raise self.defect
         self.bodies.append(body)
-        return Reply(answer=Answer.STORED)
+        return WriteReply(status=WriteStatus.STORED)
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -224,7 +224,7 @@ def test_a_defect_is_counted_and_reported_and_does_not_end_the_sending(
     with sending(spool, destination) as sender:
         wait_for(lambda: sender.status().errors >= 2, "two tries")
         assert sender.status().state is UplinkState.AWAY
-        assert sender.status().last_error == "a defect: RuntimeError: boom"
+        assert sender.status().last_error == "internal error: RuntimeError: boom"
         assert "Traceback" in caplog.text
         destination.defect = None
         wait_for(lambda: sender.status().sent_points == 3, "sent in the end")

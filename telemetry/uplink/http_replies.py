@@ -1,6 +1,6 @@
-"""HTTP answers of the InfluxDB family in the sender's words.
+"""HTTP responses of the InfluxDB family as replies to the sender.
 
-The wording differs: InfluxDB 1.x keeps the good lines of a batch and answers 400 ``partial write: ... dropped=N``,
+The servers differ: InfluxDB 1.x keeps the good lines of a batch and answers 400 ``partial write: ... dropped=N``,
 where N leaves out lines that did not parse, each named as ``unable to parse``; 2.x keeps nothing on a line that does
 not parse, and answers 422 on a conflict of types; 1.x calls a retention policy that is missing an error of its own
 (500).
@@ -9,34 +9,36 @@ not parse, and answers 422 on a conflict of types; 1.x calls a retention policy 
 import json
 import re
 
-from telemetry.uplink.port import Answer, Reply
+from telemetry.uplink.port import WriteReply, WriteStatus
 
-# A reason goes on a page and into a log line: the first few hundred characters say what is wrong.
+# A reason is shown on the page and in a log line: the first few hundred characters suffice.
 _REASON_CHARACTERS = 300
 _DROPPED = re.compile(r"dropped=(\d+)")
 
 
-def reply_of(status: int, body: str, *, retry_after: str | None = None) -> Reply:
-    """Return the answer for an HTTP status and the text that came with it."""
+def reply_of(status: int, body: str, *, retry_after: str | None = None) -> WriteReply:
+    """Return the reply for an HTTP status and the body of the response."""
     if 200 <= status < 300:
-        return Reply(answer=Answer.STORED)
+        return WriteReply(status=WriteStatus.STORED)
     text = _message(body) or "no reason given"
     reason = f"HTTP {status}: {text[:_REASON_CHARACTERS]}"
     if status == 413:
-        return Reply(answer=Answer.TOO_LARGE, reason=reason)
+        return WriteReply(status=WriteStatus.TOO_LARGE, reason=reason)
     if status in (400, 422):
         dropped = _DROPPED.search(text)
         bad = text.count("unable to parse") + (int(dropped[1]) if dropped else 0)
         partly = "partial write" in text
-        return Reply(answer=Answer.PARTLY if partly else Answer.BAD_LINES, reason=reason, refused_points=bad)
+        return WriteReply(
+            status=WriteStatus.PARTLY if partly else WriteStatus.BAD_LINES, reason=reason, refused_points=bad
+        )
     if status in (408, 429) or (status >= 500 and "retention policy not found" not in text):
-        return Reply(answer=Answer.AWAY, reason=reason, retry_after_s=_seconds(retry_after))
-    return Reply(answer=Answer.REFUSED, reason=reason)
+        return WriteReply(status=WriteStatus.AWAY, reason=reason, retry_after_s=_seconds(retry_after))
+    return WriteReply(status=WriteStatus.REFUSED, reason=reason)
 
 
-def unreachable(err: Exception) -> Reply:
-    """Return the answer for a connection that failed or did not answer in time."""
-    return Reply(answer=Answer.AWAY, reason=f"not reached: {err}"[:_REASON_CHARACTERS])
+def unreachable(err: Exception) -> WriteReply:
+    """Return the reply for a connection that failed or timed out."""
+    return WriteReply(status=WriteStatus.AWAY, reason=f"not reached: {err}"[:_REASON_CHARACTERS])
 
 
 def _message(body: str) -> str:
