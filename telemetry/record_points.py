@@ -1,7 +1,9 @@
-"""What a record becomes in the store: a measurement, tags that people filter by, and fields that annotations show."""
+"""Points of records in the store: a measurement, tags to filter by, and fields that annotations show."""
 
 from collections.abc import Callable, Mapping
 
+from telemetry.command_events import event_of_command
+from telemetry.commands import Command
 from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome, Record, Severity
 
 _NS_PER_S = 1e9
@@ -13,7 +15,7 @@ def record_point(record: Record) -> tuple[str, dict[str, str], Fields]:
     """Return measurement, tags and fields of a record.
 
     Every record has the fields ``id``, ``title``, ``text`` and ``tags`` (its tags in one text, for annotations). All
-    numbers are floats; what is None has no value.
+    numbers are floats; None is left out.
     """
     measurement, tags, fields = _POINTS[type(record)](record)
     labels = ", ".join(value for key, value in tags.items() if key != "entity" and value)
@@ -163,5 +165,6 @@ _POINTS: dict[type[Record], Callable[..., tuple[str, dict[str, str], Fields]]] =
     Incident: _incident,
     Decision: _decision,
     Action: _action,
+    Command: lambda record: _event(event_of_command(record)),
     Outcome: _outcome,
 }

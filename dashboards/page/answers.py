@@ -7,9 +7,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from dashboards.page.live import record_json
-from dashboards.page.shapes import EventShape
+from dashboards.page.shapes import CommandShape
 from dashboards.page.source import ApprovalPort, PageSource
-from rules.engine.operator_events import WHO_MAX, WHY_MAX
+from telemetry.commands import WHO_MAX, WHY_MAX
 from telemetry.records import Verdict
 
 _Line = StringConstraints(strip_whitespace=True, pattern=r"^[^\x00-\x1f]*$")
@@ -34,7 +34,7 @@ def answer_router(source: PageSource, answers: ApprovalPort) -> APIRouter:
         summary="Approve or reject a decision that waits",
         description="Needs the token of `page.act_token`. Returns the command once the guard has taken it.",
         responses={
-            200: {"model": EventShape},
+            200: {"model": CommandShape},
             403: {},
             404: {},
             503: {"description": "The guard did not take it in time."},

@@ -6,19 +6,22 @@ from typing import Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from dashboards.page.columns import Table
-from telemetry.records import Action, Decision, Event, Incident, Outcome, Record
+from telemetry.commands import Command
+from telemetry.records import DERIVED_KEYS, Action, Decision, Event, Incident, Outcome, Record
 
 
 def _shape(name: str, record: type[Record]) -> Any:
     """Return the model of what `telemetry.records.to_json` gives for one type of record."""
     fields: dict[str, Any] = {"time": (str, ...), "type": (Literal[name], ...)}
     fields |= {field: (hint, ...) for field, hint in get_type_hints(record).items()}
+    fields |= {key: (hint, ...) for key, hint in DERIVED_KEYS.get(record, {}).items()}
     return create_model(f"{record.__name__}Record", __config__=ConfigDict(extra="forbid"), **fields)
 
 
 IncidentShape = _shape("incident", Incident)
 ActionShape = _shape("action", Action)
 EventShape = _shape("event", Event)
+CommandShape = _shape("command", Command)
 DecisionShape = _shape("decision", Decision)
 OutcomeShape = _shape("outcome", Outcome)
 

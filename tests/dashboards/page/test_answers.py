@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from dashboards.page.app import create_app
+from telemetry.commands import Command, CommandVerb, new_command
 from telemetry.errors import TransientError
 from telemetry.knobs import KnobKind
-from telemetry.records import Decision, Event, EventKind, Mode, Severity, Verdict
+from telemetry.records import Decision, Mode, Verdict
 from tests.dashboards.fakes import FakeSource
 from tests.dashboards.page.asgi import Client
 from tests.dashboards.page.clocks import START_NS, StandingClock
@@ -19,7 +20,8 @@ WAITING = Decision(
     incident_id="i1",
     action="clock_cap",
     targets=("gpu:GPU-0",),
-    knob=KnobKind.CLOCK, setting=1005.0,
+    knob=KnobKind.CLOCK,
+    setting=1005.0,
     lease_s=120.0,
     mode=Mode.ENFORCE,
     verdict=Verdict.PENDING,
@@ -36,20 +38,12 @@ class RecordedApprovals:
     deaf: bool = False
     calls: list[tuple[str, bool, str, str]] = field(default_factory=list)
 
-    def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Event:
+    def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Command:
         if self.deaf:
             raise TransientError("the guard did not hear of it in 10 s; say it again")
         self.calls.append((decision_id, approve, who, why))
-        return Event(
-            id="approval/approve/x/1",
-            time_ns=1,
-            kind=EventKind.APPROVAL,
-            entity_id=None,
-            code=None,
-            severity=Severity.INFO,
-            message="approved by ana",
-            sources=("person", who),
-        )
+        verb = CommandVerb.APPROVE if approve else CommandVerb.REJECT
+        return new_command(verb, decision_id, who=who, why=why, now_ns=1)
 
 
 def client(
@@ -67,7 +61,13 @@ def bearer(token: str) -> dict[str, str]:
 def test_who_holds_the_token_to_act_answers_what_waits() -> None:
     recorded = RecordedApprovals()
     reply = client(recorded).post(PATH, YES, headers=bearer(ACT))
-    assert (reply.status_code, reply.json()["message"]) == (200, "approved by ana")
+    assert (reply.status_code, reply.json()["message"]) == (200, f"{WAITING.id} approved by ana: spare is up")
+    assert [reply.json()[key] for key in ("type", "verb", "subject", "who")] == [
+        "command",
+        "approve",
+        WAITING.id,
+        "ana",
+    ]
     client(recorded).post(PATH, {"answer": "reject", "who": " ben "}, headers=bearer(ACT))
     assert recorded.calls == [(WAITING.id, True, "ana", "spare is up"), (WAITING.id, False, "ben", "")]
 
