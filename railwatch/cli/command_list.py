@@ -61,7 +61,7 @@ COMMANDS = (
     ),
     ListedCommand(
         name="fleet",
-        summary="Judge all nodes that write to one store: the same detectors, and what only shows across nodes.",
+        summary="Judge all nodes that write to one store, with the detectors of a node and those that compare nodes.",
     ),
     ListedCommand(name="incidents", summary="List and show incidents, with the evidence and what was done."),
     ListedCommand(name="actions", summary="List, show, verify, approve and release actions."),

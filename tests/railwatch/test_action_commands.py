@@ -32,15 +32,15 @@ from tests.agent.actuation.rig import GPUS, UUID, cap
 from tests.agent.fakes import FakeKnob
 
 Killed = Callable[..., Path]
-Told = Callable[..., tuple[int, list[dict[str, object]]]]
+RunJson = Callable[..., tuple[int, list[dict[str, object]]]]
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Told:
+def run_json(capsys: pytest.CaptureFixture[str]) -> RunJson:
     """Run a command with --json; gives the exit status and the rows."""
 
-    def run(*words: str) -> tuple[int, list[dict[str, object]]]:
-        status = app_for_arguments(["actions"])(["actions", *words, "--json"], standalone_mode=False)
+    def run(*arguments: str) -> tuple[int, list[dict[str, object]]]:
+        status = app_for_arguments(["actions"])(["actions", *arguments, "--json"], standalone_mode=False)
         return int(status or 0), [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     return run
@@ -67,36 +67,36 @@ def served(tmp_path: Path) -> Iterator[tuple[FakeKnob, ActuatorClient, Path]]:
 
 
 def test_verify_states_where_a_knob_stands_elsewhere_with_status_1(
-    served: tuple[FakeKnob, ActuatorClient, Path], told: Told
+    served: tuple[FakeKnob, ActuatorClient, Path], run_json: RunJson
 ) -> None:
     knob, client, config = served
-    assert told("verify", "--config", str(config)) == (0, [])
+    assert run_json("verify", "--config", str(config)) == (0, [])
     client.apply(cap(gpus=GPUS[:2]))
-    status, rows = told("verify", "--config", str(config))
+    status, rows = run_json("verify", "--config", str(config))
     assert (status, [row["agrees"] for row in rows]) == (0, [True, True])
     knob.settings[UUID] = 1380.0
-    status, rows = told("verify", "--config", str(config))
+    status, rows = run_json("verify", "--config", str(config))
     assert (status, [row["agrees"] for row in rows]) == (1, [False, True])
     assert rows[0]["words"] == "stands at 1380 MHz, left at 1057 MHz"
 
 
 def test_revert_all_returns_everything_back_and_states_what_it_could_not(
-    served: tuple[FakeKnob, ActuatorClient, Path], told: Told
+    served: tuple[FakeKnob, ActuatorClient, Path], run_json: RunJson
 ) -> None:
     knob, client, config = served
     client.apply(cap(gpus=GPUS[:2]))
-    status, rows = told("revert-all", "--config", str(config))
+    status, rows = run_json("revert-all", "--config", str(config))
     assert (status, [row["state"] for row in rows]) == (0, ["released", "released"])
     assert set(knob.settings.values()) == {1530.0}
     assert client.apply(cap())[0].state is ActionState.REFUSED, "a person took it back"
     client.apply(cap(incident="i-2"))
     knob.write_error = TransientError("busy")
-    assert told("revert-all", "--config", str(config))[0] == 1
+    assert run_json("revert-all", "--config", str(config))[0] == 1
     knob.write_error = None
 
 
 def test_revert_all_takes_back_what_a_run_that_ended_left(
-    tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     knob, folder = FakeKnob(), tmp_path / "data" / "actuator"
     journal = KnobLog(folder, run_id="the run before")
@@ -116,18 +116,18 @@ def test_revert_all_takes_back_what_a_run_that_ended_left(
     monkeypatch.setattr(left_behind, "WriterLock", lambda: Driver(None))
     forcer = DiskSync(SystemClock())
     monkeypatch.setattr(left_behind, "DiskSync", lambda _: forcer)
-    status, rows = told("revert-all", "--data-dir", str(tmp_path / "data"))
+    status, rows = run_json("revert-all", "--data-dir", str(tmp_path / "data"))
     assert (status, [row["state"] for row in rows]) == (0, ["released"])
     assert knob.settings[UUID] == 1530.0
     assert forcer.syncs.done > 0, "that it is over is on the disk"
 
 
-def test_an_actuatord_that_is_gone_is_stated_in_words(tmp_path: Path, told: Told) -> None:
+def test_an_actuatord_that_is_gone_is_reported_in_one_line(tmp_path: Path, run_json: RunJson) -> None:
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"data_dir: {tmp_path / 'data'}\nactions: {{socket: {tmp_path / 'no.sock'}}}\n")
     for command in ("verify", "revert-all"):
         with pytest.raises(EnvironmentLacksError) as caught:
-            told(command, "--config", str(config))
+            run_json(command, "--config", str(config))
         assert str(caught.value) == (
             f"actuatord is not running at {tmp_path / 'no.sock'}; its caps stay set until it is restarted"
         )
@@ -156,19 +156,19 @@ def killed(tmp_path: Path) -> Iterator[Killed]:
     shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def test_verify_after_a_killed_run_states_what_it_left(killed: Killed, told: Told) -> None:
+def test_verify_after_a_killed_run_states_what_it_left(killed: Killed, run_json: RunJson) -> None:
     data_dir = killed(simulated=False)
     with pytest.raises(EnvironmentLacksError) as caught:
-        told("verify", "--data-dir", str(data_dir))
-    words = f"application_clock of {GPUS[0].entity_id} at 1057; run railwatch actions revert-all to release them"
-    assert str(caught.value) == f"{data_dir}: the run has ended; its knobs: {words}"
+        run_json("verify", "--data-dir", str(data_dir))
+    state = f"application_clock of {GPUS[0].entity_id} at 1057; run railwatch actions revert-all to release them"
+    assert str(caught.value) == f"{data_dir}: the run has ended; its knobs: {state}"
 
 
-def test_the_knobs_of_a_simulated_run_that_was_killed_are_gone_with_it(killed: Killed, told: Told) -> None:
+def test_the_knobs_of_a_simulated_run_that_was_killed_are_gone_with_it(killed: Killed, run_json: RunJson) -> None:
     data_dir = killed(simulated=True)
     for command in ("verify", "revert-all"):
         with pytest.raises(EnvironmentLacksError, match="the run has ended; its knobs: none left, the simulated GPUs"):
-            told(command, "--data-dir", str(data_dir))
+            run_json(command, "--data-dir", str(data_dir))
 
 
 def test_a_cap_of_a_run_that_ended_is_listed_without_a_lease(
@@ -198,7 +198,9 @@ def an_action(time_ns: int, state: ActionState) -> Action:
     )  # fmt: skip
 
 
-def test_show_reports_of_one_action_why_it_was_every_change_and_what_came_of_it(tmp_path: Path, told: Told) -> None:
+def test_show_reports_of_one_action_why_it_was_every_change_and_what_came_of_it(
+    tmp_path: Path, run_json: RunJson
+) -> None:
     decision = Decision(
         id="d-1", time_ns=1, rule="supply-sag", incident_id="i-1", action="clock_cap", targets=(GPUS[0].entity_id,),
         knob=KnobKind.CLOCK, setting=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE,
@@ -216,18 +218,18 @@ def test_show_reports_of_one_action_why_it_was_every_change_and_what_came_of_it(
     story: list[Record] = [decision, an_action(2, ActionState.APPLIED), an_action(3, ActionState.RELEASED), outcome]
     records.append([*story, other])
     records.close()
-    status, rows = told("show", "clock_cap:i-1", "--data-dir", str(tmp_path))
+    status, rows = run_json("show", "clock_cap:i-1", "--data-dir", str(tmp_path))
     assert status == 0
     assert [(row["type"], row.get("state")) for row in rows] == [
         ("decision", None), ("action", "applied"), ("action", "released"), ("outcome", None),
     ]  # fmt: skip
-    by_incident = told("show", "i-1", "--data-dir", str(tmp_path))
+    by_incident = run_json("show", "i-1", "--data-dir", str(tmp_path))
     assert [row["id"] for row in by_incident[1] if row["type"] == "action"][:2] == [story[1].id, story[1].id]
-    assert told("show", "power_cap:i-1", "--data-dir", str(tmp_path)) == (1, [])
+    assert run_json("show", "power_cap:i-1", "--data-dir", str(tmp_path)) == (1, [])
 
 
 def test_the_act_of_a_reflex_is_reported_with_the_policy_that_it_went_ahead_of(
-    tmp_path: Path, told: Told, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, run_json: RunJson, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = reflex_id("supply:psu0", 1)
     acted = replace(
@@ -236,17 +238,19 @@ def test_the_act_of_a_reflex_is_reported_with_the_policy_that_it_went_ahead_of(
     records = RecordFile(tmp_path / "records")
     records.append([acted])
     records.close()
-    for words in (("list",), ("show", name)):
-        assert [row["ahead_of"] for row in told(*words, "--data-dir", str(tmp_path))[1]] == ["sag-cap"]
-        app_for_arguments(["actions"])(["actions", *words, "--data-dir", str(tmp_path)], standalone_mode=False)
+    for arguments in (("list",), ("show", name)):
+        assert [row["ahead_of"] for row in run_json(*arguments, "--data-dir", str(tmp_path))[1]] == ["sag-cap"]
+        app_for_arguments(["actions"])(["actions", *arguments, "--data-dir", str(tmp_path)], standalone_mode=False)
         assert "1530 → 1057 MHz, run ended (reflex ahead of sag-cap)" in (shown := capsys.readouterr().out)
     assert "reflex: set ahead of the policy sag-cap and of any incident\n" in shown
     assert "no longer stored" not in shown
 
 
-def test_a_release_keeps_who_wanted_it_and_why(served: tuple[FakeKnob, ActuatorClient, Path], told: Told) -> None:
+def test_a_release_keeps_who_wanted_it_and_why(
+    served: tuple[FakeKnob, ActuatorClient, Path], run_json: RunJson
+) -> None:
     _, client, config = served
     (applied,) = client.apply(cap())
-    words = (applied.incident_id, "--who", "ann", "--reason", "cable\nreseated")
-    _, rows = told("release", *words, "--config", str(config))
+    arguments = (applied.incident_id, "--who", "ann", "--reason", "cable\nreseated")
+    _, rows = run_json("release", *arguments, "--config", str(config))
     assert [row["reason"] for row in rows] == ["released by hand by ann: cable reseated"]

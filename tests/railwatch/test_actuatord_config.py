@@ -95,7 +95,7 @@ def test_a_link_is_followed_and_what_it_leads_to_is_judged(path: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("knobs: {}\nsudo: yes\n", "sudo"),
         ("socket: /run/a.sock\n", "knobs"),
@@ -109,11 +109,11 @@ def test_a_link_is_followed_and_what_it_leads_to_is_judged(path: Path, tmp_path:
         ("knobs: [\n", "(document)"),
     ],
 )
-def test_each_problem_is_one_line_that_names_file_and_key(path: Path, text: str, said: str) -> None:
+def test_each_problem_is_one_line_that_names_file_and_key(path: Path, text: str, expected: str) -> None:
     path.write_text(text)
     line = problem(path)
     assert line.startswith(str(path))
-    assert said in line
+    assert expected in line
     assert "\n" not in line
 
 
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"knobs:\n\tclock_cap: {}\n", ":2: (document): a tab at the start of the line; expected spaces"),
         ("knobs: {}\n".encode("utf-16"), ":1: (file): UTF-16 text; expected YAML in UTF-8"),
@@ -144,6 +144,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
     ids=["tab", "utf-16", "latin-1"],
 )
-def test_what_other_editors_save_is_reported_as_it_is_of_a_policy(path: Path, content: bytes, said: str) -> None:
+def test_what_other_editors_save_is_reported_as_it_is_of_a_policy(path: Path, content: bytes, expected: str) -> None:
     path.write_bytes(content)
-    assert problem(path).startswith(f"{path}{said}")
+    assert problem(path).startswith(f"{path}{expected}")

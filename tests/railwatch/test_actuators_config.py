@@ -18,7 +18,7 @@ def refused(**sections: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sections", "words"),
+    ("sections", "expected"),
     [
         ({"hooks": {"a": {"command": ["x"]}}}, "full path of a program"),
         ({"hooks": {"a": {"command": ["/bin/x\0y"]}}}, "without a NUL character"),
@@ -37,8 +37,8 @@ def refused(**sections: Any) -> str:
         ({"hooks": {"a": {"command": ["/x"], "shell": True}}}, "Extra inputs"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(sections: dict[str, Any], words: str) -> None:
-    assert words in refused(**sections)
+def test_what_cannot_be_meant_is_refused(sections: dict[str, Any], expected: str) -> None:
+    assert expected in refused(**sections)
 
 
 def test_what_is_meant_reaches_the_actuators_as_it_stands() -> None:

@@ -58,8 +58,8 @@ def test_a_level_that_changes_is_flagged_by_each_method_of_change(run: Run, tmp_
     status, out, _ = run(
         write(tmp_path / "a.csv", table), "--time", "t", "--out", tmp_path / "s.csv", "--method", method, "--json"
     )
-    told = json.loads(out)
-    assert (status, told["method"]) == (0, method)
+    result = json.loads(out)
+    assert (status, result["method"]) == (0, method)
     flagged = [place for place, row in enumerate(scores(tmp_path / "s.csv")) if row["flag"] == "1"]
     assert any(1500 <= place <= 1550 for place in flagged)
     assert sum(place < 1500 for place in flagged) <= 20
@@ -73,8 +73,8 @@ def test_healthy_rows_are_never_flagged_and_the_share_is_reported(run: Run, tmp_
     status, out, _ = run(
         write(tmp_path / "a.csv", table), "--time", "t", "--out", tmp_path / "s.csv", "--train-share", "0.5", "--json"
     )
-    told = json.loads(out)
-    assert (status, told["healthy_rows"], told["rows"], told["columns"]) == (0, 1000, 2000, ["power_w", "temp_c"])
+    result = json.loads(out)
+    assert (status, result["healthy_rows"], result["rows"], result["columns"]) == (0, 1000, 2000, ["power_w", "temp_c"])
     assert all(row["flag"] == "0" for row in scores(tmp_path / "s.csv")[:1000])
 
 
@@ -113,7 +113,7 @@ def test_only_the_named_columns_are_scored(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "expected"),
     [
         (("--time", "zeit"), "zeit: no such column among t, host, power_w, temp_c; expected a column's name"),
         (("--time", "t", "--columns", "power_w,watts"), "watts: no such column"),
@@ -127,10 +127,10 @@ def test_only_the_named_columns_are_scored(run: Run, tmp_path: Path) -> None:
         (("--time", "t", "--budget", "nan"), "--budget: nan; expected alarms per 1000 rows"),
     ],
 )
-def test_wrong_use_is_reported_in_one_line(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_use_is_reported_in_one_line(run: Run, tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
     status, out, err = run(write(tmp_path / "a.csv", values()), "--out", tmp_path / "s.csv", *arguments)
     assert (status, out) == (2, "")
-    assert words in err
+    assert expected in err
     assert err.count("\n") == 1
     assert not (tmp_path / "s.csv").exists()
 
@@ -141,7 +141,7 @@ def test_files_that_cannot_be_read_or_written_are_reported_in_one_line(run: Run,
     (tmp_path / "head.csv").write_text("t,a\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00t,a\n\x80")
     (tmp_path / "twice.csv").write_text("t,a,a\n1,2,3\n")
-    for name, words in (
+    for name, expected in (
         ("none.csv", "No such file"),
         ("empty.csv", "no such column among none"),
         ("head.csv", "no row of data"),
@@ -150,7 +150,7 @@ def test_files_that_cannot_be_read_or_written_are_reported_in_one_line(run: Run,
     ):
         status, _, err = run(tmp_path / name, "--time", "t", "--out", tmp_path / "s.csv")
         assert (status, err.count("\n")) == (2, 1), name
-        assert words in err
+        assert expected in err
     for place in (tmp_path / "no" / "s.csv", tmp_path, good):
         status, _, err = run(good, "--time", "t", "--out", place)
         assert status == 2

@@ -19,7 +19,7 @@ KERNEL_LOG = """\
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "expected"),
     [
         (("nonsense",), "No such command 'nonsense'"),
         (("up", "--for", "5"), "--for': got '5'; expected a duration with its unit"),
@@ -35,12 +35,12 @@ KERNEL_LOG = """\
         (("rules", "test", "no-such-folder"), "no-such-folder: (file): No such file or directory"),
     ],
 )
-def test_wrong_use_is_one_line_and_status_2(run: Run, arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_use_is_one_line_and_status_2(run: Run, arguments: tuple[str, ...], expected: str) -> None:
     status, out, err = run(*arguments)
     assert status == 2
     assert out == ""
     (line,) = err.splitlines()
-    assert words in line
+    assert expected in line
 
 
 @pytest.mark.parametrize("command", ["incidents list", "incidents show i-1", "actions list", "actions release --all"])
@@ -147,7 +147,7 @@ def test_a_hook_whose_program_cannot_be_started_is_a_warning_in_one_line(run: Ru
     assert (status, out) == (0, f"{path}: 2 warnings\n")
     assert [line.split(";")[0] for line in err.splitlines()] == [
         f"{path}:4: actuators.hooks.gone.command: warning: /nowhere/page: No such file or directory",
-        f"{path}:6: actuators.hooks.plain.command: warning: {plain} is no program that may be run",
+        f"{path}:6: actuators.hooks.plain.command: warning: {plain} is not an executable file",
     ]
     status, out, _ = run("config", "check", str(path), "--json")
     *warnings, verdict = objects(out)
@@ -228,8 +228,8 @@ def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize("arguments", [("simulate", "list"), ("rules", "list", "--json")])
 def test_output_that_cannot_be_written_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
-    status, said = piped(*arguments, into="> /dev/full")
-    assert (status, said) == (3, "railwatch: standard output: No space left on device\n")
+    status, error = piped(*arguments, into="> /dev/full")
+    assert (status, error) == (3, "railwatch: standard output: No space left on device\n")
 
 
 def test_a_configuration_that_sets_nothing_is_called_empty(run: Run, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_group_that_this_machine_lacks_is_reported_by_the_check(run: Run, tmp_
     assert err.startswith(f"{path}:2: sources.readings.group: got 'nobody-has-this'; expected a group")
     status, out, _ = run("doctor", "--json", "--config", str(path))
     (row,) = [row for row in objects(out) if row["name"] == "readings"]
-    assert (row["state"], row["detail"]) == ("not_permitted", "there is no group nobody-has-this")
+    assert (row["state"], row["detail"]) == ("not_permitted", "group nobody-has-this does not exist")
 
 
 def test_no_name_in_a_table_is_broken_over_lines(

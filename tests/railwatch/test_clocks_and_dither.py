@@ -108,9 +108,9 @@ def test_the_gpu_whose_power_a_voltage_follows_is_named_and_the_other_is_not() -
     assert sample_evidence(incident, [], TOPOLOGY).offered == ()
 
 
-@pytest.mark.parametrize(("late", "cause", "told"), [(0, Cause.HANG, 0), (2, Cause.HANG, 1), (0, Cause.SUPPLY_SAG, 1)])
+@pytest.mark.parametrize(("late", "cause", "count"), [(0, Cause.HANG, 0), (2, Cause.HANG, 1), (0, Cause.SUPPLY_SAG, 1)])
 def test_that_a_voltage_falls_at_once_under_load_is_reported_of_electrical_incidents_only(
-    late: int, cause: Cause, told: int
+    late: int, cause: Cause, count: int
 ) -> None:
     rows = int(RATE_HZ * SECONDS)
     rng = np.random.default_rng(3)
@@ -119,7 +119,7 @@ def test_that_a_voltage_falls_at_once_under_load_is_reported_of_electrical_incid
     volts[late:, 0] -= 1e-3 * (power[: rows - late, 1] - 250)
     incident = scenes.incident(cause, root="gpu:GPU-1")
     found = sample_evidence(incident, [gpus(power, sm_clock_mhz=np.full((rows, 2), 1500.0)), rail(volts)], TOPOLOGY)
-    assert len(found.leads) == told
+    assert len(found.leads) == count
 
 
 def test_a_plan_is_written_done_by_hand_and_judged(run: Run, tmp_path: Path) -> None:

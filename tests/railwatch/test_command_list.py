@@ -1,4 +1,4 @@
-"""The help lists commands without loading them, and says of each what it says of itself."""
+"""The help lists commands without loading them, each with the summary of its own help."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from railwatch.cli.app import app_for_arguments, whole_app
 from railwatch.cli.command_list import COMMANDS
 from railwatch.cli.up import up
 
-# Runs the command line as the script does, then tells which packages of weight it has loaded.
+# Run the command line as the script does, then report which large packages it has loaded.
 PROGRAM = """\
 import sys
 from railwatch.cli import main
@@ -25,8 +25,8 @@ except SystemExit:
 def test_only_the_command_that_is_asked_for_is_loaded() -> None:
     assert [command.callback for command in app_for_arguments(["up"]).registered_commands] == [up]
     assert app_for_arguments(["up"]).registered_groups == []
-    for words in (["rules", "test"], ["--", "rules", "test"]):
-        assert [group.name for group in app_for_arguments(words).registered_groups] == ["rules"]
+    for arguments in (["rules", "test"], ["--", "rules", "test"]):
+        assert [group.name for group in app_for_arguments(arguments).registered_groups] == ["rules"]
 
 
 def test_each_is_listed_by_the_first_paragraph_of_its_own_help() -> None:
@@ -35,8 +35,12 @@ def test_each_is_listed_by_the_first_paragraph_of_its_own_help() -> None:
     assert list(own.items()) == [(one.name, one.summary) for one in COMMANDS]
 
 
-@pytest.mark.parametrize(("word", "says"), [("--help", "recordings"), ("--version", "railwatch"), ("rles", "'rules'")])
-def test_help_version_and_a_typo_load_no_command(word: str, says: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", PROGRAM, word], capture_output=True, text=True, timeout=60, check=True)
-    assert says in ran.stdout + ran.stderr
+@pytest.mark.parametrize(
+    ("argument", "expected"), [("--help", "recordings"), ("--version", "railwatch"), ("rles", "'rules'")]
+)
+def test_help_version_and_a_typo_load_no_command(argument: str, expected: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, argument], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert expected in ran.stdout + ran.stderr
     assert ran.stderr.endswith("[]")

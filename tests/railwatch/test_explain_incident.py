@@ -184,12 +184,12 @@ def test_a_plot_names_what_it_lacks(run: Run, data_dir: Path, monkeypatch: pytes
 
 
 def test_the_stake_is_taken_apart_into_hours_and_probability() -> None:
-    told = story_of_incident(INCIDENT, ())
+    story = story_of_incident(INCIDENT, ())
     assert (
-        told.stake == "0.23 GPU-hours expected to be lost if nothing is done: 2.3 at stake = 4 GPUs x (20 min restart "
+        story.stake == "0.23 GPU-hours expected to be lost if nothing is done: 2.3 at stake = 4 GPUs x (20 min restart "
         "+ 15 min lost work, assumed) x 0.1 probability; priority: record"
     )
-    assert told.done == ()
+    assert story.done == ()
     lost: Incident = replace(INCIDENT, impact_gpu_hours=9.0, loss_probability=1.0)
     assert story_of_incident(lost, ()).stake.endswith("priority: page")
 
@@ -204,14 +204,14 @@ def test_every_reporting_stands_at_its_own_time_and_an_action_over_several_gpus_
         for second, wanted in ((1, 1300.0), (2, 1200.0), (3, 1057.0))
         for gpu in range(4)
     ]
-    told = story_of_incident(newest, [raised, INCIDENT, *caps, cleared, newest])
-    assert [(one.time_ns, one.kind) for one in told.seen] == [
+    story = story_of_incident(newest, [raised, INCIDENT, *caps, cleared, newest])
+    assert [(one.time_ns, one.kind) for one in story.seen] == [
         (raised.time_ns, "supply_sag raised"),
         (LATER_NS, "supply_sag cleared"),
     ]
-    assert told.seen[0].text.startswith("12 V at psu0 sags to 11.30 V")
-    assert [one.text.partition(": ")[2][:4] for one in told.done] == ["1300", "1200", "1057"]
-    assert all(one.text.startswith("clock cap on GPU-0, GPU-1, GPU-2, GPU-3: ") for one in told.done)
+    assert story.seen[0].text.startswith("12 V at psu0 sags to 11.30 V")
+    assert [one.text.partition(": ")[2][:4] for one in story.done] == ["1300", "1200", "1057"]
+    assert all(one.text.startswith("clock cap on GPU-0, GPU-1, GPU-2, GPU-3: ") for one in story.done)
 
 
 def test_of_many_updates_those_between_are_counted() -> None:
@@ -220,8 +220,8 @@ def test_of_many_updates_those_between_are_counted() -> None:
         replace(raised, time_ns=START_NS + second * NS_PER_S, status=FindingStatus.UPDATED, summary=f"{second} V")
         for second in range(1, 11)
     ]
-    told = story_of_incident(INCIDENT, [raised, *updates])
-    assert [one.text.partition(",")[0] for one in told.seen[1:]] == ["1 V", "8 more times", "10 V"]
+    story = story_of_incident(INCIDENT, [raised, *updates])
+    assert [one.text.partition(",")[0] for one in story.seen[1:]] == ["1 V", "8 more times", "10 V"]
 
 
 def test_what_was_reported_is_not_reported_again() -> None:
@@ -229,9 +229,9 @@ def test_what_was_reported_is_not_reported_again() -> None:
     four = [replace(raised, id=f"f{gpu}:1", summary=f"gpu{gpu} hangs for 2{gpu} s") for gpu in range(4)]
     hang = replace(INCIDENT, findings=tuple(four), summary=four[0].summary)
     (notice,) = (one for one in records() if isinstance(one, Decision) and one.incident_id == INCIDENT.id)
-    told = story_of_incident(hang, [replace(notice, reason=f"{four[0].summary}; also on gpu1")])
-    assert [one.text for one in told.seen] == ["gpu0 hangs for 20 s (and 3 more with other figures)"]
-    assert [one.text for one in told.done] == ["clock_cap on GPU-0: for the findings above; also on gpu1"]
+    story = story_of_incident(hang, [replace(notice, reason=f"{four[0].summary}; also on gpu1")])
+    assert [one.text for one in story.seen] == ["gpu0 hangs for 20 s (and 3 more with other figures)"]
+    assert [one.text for one in story.done] == ["clock_cap on GPU-0: for the findings above; also on gpu1"]
 
 
 def test_a_recording_without_records_is_reported_as_replay_reports_it(run: Run, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_every_headline_of_an_incident_is_explained_with_what_may_lie_behind_it(
     assert SYMPTOMS[cause].means in run("explain", "cause", cause.value)[1]
 
 
-def test_a_word_that_heads_no_incident_is_answered_with_those_that_do(run: Run) -> None:
+def test_an_unknown_cause_is_refused_with_the_known_ones(run: Run) -> None:
     status, _, err = run("explain", "cause", "gremlins")
     assert status == 2
     assert "supply_sag" in err

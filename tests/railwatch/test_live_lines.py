@@ -88,13 +88,13 @@ def test_a_stop_that_takes_long_reports_what_it_waits_for(tmp_path: Path, capsys
 
 
 def test_a_brief_line_has_the_first_part_of_a_summary_and_what_holds_the_incident_down() -> None:
-    summary = f"psu0 is at 9.5 mohm, {'a' * 60} (5.3 mohm), open circuit 12.3 V; the same would disprove it"
+    summary = f"psu0 is at 9.5 mΩ, {'a' * 60} (5.3 mΩ), open circuit 12.3 V; a joint suspected"
     found = incident(state=IncidentState.MITIGATED)
     line = describe(replace(found, summary=summary, held=True), brief=True)
     assert f"{'a' * 60} ...; held down by an action  " in line
-    assert "5.3 mohm" not in line
+    assert "5.3 mΩ" not in line
     assert "held down" not in describe(replace(found, summary=summary, held=False), brief=True)
-    assert "5.3 mohm" in describe(replace(found, summary=summary))
+    assert "5.3 mΩ" in describe(replace(found, summary=summary))
 
 
 GPUS = [Entity(kind=EntityKind.GPU, key=f"GPU-{number}", name=f"gpu{number}") for number in range(4)]

@@ -93,24 +93,24 @@ def test_what_a_recording_lacks_is_shown(run: Run, tmp_path: Path) -> None:
         )
     _, whole, _ = run("recordings", "show", str(tmp_path / "whole.parquet"))
     _, lacks, _ = run("recordings", "show", str(tmp_path / "lacks.parquet"))
-    said = [line for line in lacks.splitlines() if "12 rows lost: overwritten" in line or "first 3.5 s" in line]
-    assert len(said) == len(lacks.splitlines()) - len(whole.splitlines()) == 2
+    reported = [line for line in lacks.splitlines() if "12 rows lost: overwritten" in line or "first 3.5 s" in line]
+    assert len(reported) == len(lacks.splitlines()) - len(whole.splitlines()) == 2
 
 
 def test_an_event_that_was_reported_after_the_last_row_is_replayed(run: Run, tmp_path: Path) -> None:
     supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
-    told = event_of(at_s=61.0)
-    assert told.time_ns > BEGUN_NS + 60 * NS_PER_S
+    event = event_of(at_s=61.0)
+    assert event.time_ns > BEGUN_NS + 60 * NS_PER_S
     write_recording(
         tmp_path / "silent.parquet",
         [rows_of(supply, [[12.0], [12.1]])],
         topology=Topology(entities=(BOX, PSU), edges=((BOX.id, PSU.id),)),
         meta=RecordingMeta(node="box", simulated=True),
-        records=[told],
+        records=[event],
     )
     status, out, err = run("replay", str(tmp_path / "silent.parquet"), "--json")
     assert status == 0, err
-    assert [record["id"] for record in objects(out) if record["type"] == "event"] == [told.id]
+    assert [record["id"] for record in objects(out) if record["type"] == "event"] == [event.id]
 
 
 def test_replay_lays_a_folder_of_rules_over_the_built_in_ones(run: Run, tmp_path: Path) -> None:

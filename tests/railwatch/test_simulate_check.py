@@ -100,13 +100,13 @@ def test_a_failing_row_states_so_to_people(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_row_without_a_tolerance_states_so(run: Run, tmp_path: Path) -> None:
-    for tolerance, words in (
+    for tolerance, expected in (
         ("None.", "the number is put in"),
         ("None; a trip is a trip.", "a trip is a trip. Source"),
     ):
         table = table_of(tmp_path, node="v100x4-double-ring", tolerance=tolerance)
         text = " ".join(run("--table", str(table))[1].split())
-        assert f"No tolerance: {words}" in text
+        assert f"No tolerance: {expected}" in text
         assert "None" not in text
 
 
@@ -144,17 +144,17 @@ def test_a_run_without_a_number_fails_and_does_not_break(run: Run, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "expected"),
     [
         (("--only", "nonsense"), "--only"),
         (("--table", "/nowhere/table.yaml"), "/nowhere/table.yaml"),
     ],
 )
-def test_wrong_use_is_reported_in_one_line(arguments: tuple[str, ...], words: str, run: Run) -> None:
+def test_wrong_use_is_reported_in_one_line(arguments: tuple[str, ...], expected: str, run: Run) -> None:
     status, out, err = run(*arguments)
     assert status == 2
     assert out == ""
-    assert words in err
+    assert expected in err
     assert len(err.splitlines()) == 1
 
 

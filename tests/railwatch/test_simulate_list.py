@@ -38,8 +38,8 @@ def test_the_list_as_json_has_one_object_a_line_with_kind_and_name(run: Run) -> 
 def test_a_node_is_shown_with_its_branches_and_what_follows(run: Run) -> None:
     status, out, _ = run("show", "v100x4-double-ring")
     assert status == 0
-    for words in ("psu2", "4.4 mΩ", "source resistance", "1.77 mΩ", "12.04 V", "ina228", "6 x NVLink 2"):
-        assert words in out
+    for expected in ("psu2", "4.4 mΩ", "source resistance", "1.77 mΩ", "12.04 V", "ina228", "6 x NVLink 2"):
+        assert expected in out
     assert not any(line.startswith(" ") for line in out.splitlines())
 
 
@@ -60,17 +60,17 @@ def test_a_node_as_json_carries_its_figures_and_the_remarks(run: Run) -> None:
     assert joint["line"] == 12
 
 
-def test_a_scenario_is_shown_in_words_and_as_a_timeline(run: Run) -> None:
+def test_a_scenario_is_shown_as_text_and_as_a_timeline(run: Run) -> None:
     status, out, _ = run("show", "psu-lost-during-job-change", "--node", "v100x4-aged-3psu")
     assert status == 0
-    for words in ("psu1 goes off", "job hpc starts", "supply_lost", "for good", "v100x4-aged-3psu"):
-        assert words in out
+    for expected in ("psu1 goes off", "job hpc starts", "supply_lost", "for good", "v100x4-aged-3psu"):
+        assert expected in out
     lanes = [line for line in out.splitlines() if line.startswith(("jobs", "changes", "truth"))]
     assert len(lanes) == 3
     assert len({len(lane) for lane in lanes}) == 1
 
 
-def test_a_sensor_fault_and_a_driver_fault_are_stated_in_words(run: Run, tmp_path: Path) -> None:
+def test_a_sensor_fault_and_a_driver_fault_are_shown_as_text(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(
         "name: s\ndescription: Two faults.\n"
@@ -84,7 +84,7 @@ def test_a_sensor_fault_and_a_driver_fault_are_stated_in_words(run: Run, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "expected"),
     [
         ("ddp", ("workload", "step_ms", "900")),
         ("h100-sxm5-80gb", ("GPU part", "NVIDIA H100 80GB HBM3", "0x233010DE")),
@@ -94,10 +94,10 @@ def test_a_sensor_fault_and_a_driver_fault_are_stated_in_words(run: Run, tmp_pat
         ("healthy", ("nothing is wrong", "Nothing changes.")),
     ],
 )
-def test_everything_else_can_be_shown_too(run: Run, name: str, words: tuple[str, ...]) -> None:
+def test_everything_else_can_be_shown_too(run: Run, name: str, expected: tuple[str, ...]) -> None:
     status, out, _ = run("show", name)
     assert status == 0
-    assert all(word in out for word in words)
+    assert all(part in out for part in expected)
 
 
 @pytest.mark.parametrize("name", ["v100x4", "psu-sag", "ddp", "v100-sxm2-16gb", "rack4-v100", "pdu-sag"])
@@ -155,15 +155,15 @@ def test_a_file_that_is_not_there_is_reported_in_one_line(run: Run) -> None:
     assert err.startswith("railwatch: no.yaml: there is no such file")
 
 
-@pytest.mark.parametrize(("name", "words"), [("box", "is a folder"), ("box.txt", "does not end in .yaml or .yml")])
+@pytest.mark.parametrize(("name", "expected"), [("box", "is a folder"), ("box.txt", "does not end in .yaml or .yml")])
 def test_what_is_no_yaml_file_is_reported_in_one_line_without_the_catalogue(
-    run: Run, tmp_path: Path, name: str, words: str
+    run: Run, tmp_path: Path, name: str, expected: str
 ) -> None:
     (tmp_path / "box").mkdir()
     (tmp_path / "box.txt").write_text("", encoding="utf-8")
     status, out, err = run("show", str(tmp_path / name))
     assert (status, out) == (2, "")
-    assert err.startswith(f"railwatch: {tmp_path / name}: {words}; expected a name")
+    assert err.startswith(f"railwatch: {tmp_path / name}: {expected}; expected a name")
     assert len(err) < 250
 
 

@@ -21,19 +21,19 @@ def test_a_run_is_recorded_and_reported_in_one_object(run: Run, tmp_path: Path) 
     arguments = ("--node", "v100x4", "--workload", "ddp", "--clock-mhz", "1005", "--duration", "1s")
     status, out, err = run("simulate", "run", *arguments, "--out", "a.parquet", "--truth", "a.json", "--json")
     assert (status, err) == (0, "")
-    (told,) = [json.loads(line) for line in out.splitlines()]
-    assert told["simulated_s"] == 1.0
-    assert told["times_real_time"] > 0
-    assert told["gpu_power_peak_w"] < 230.0
+    (result,) = [json.loads(line) for line in out.splitlines()]
+    assert result["simulated_s"] == 1.0
+    assert result["times_real_time"] > 0
+    assert result["gpu_power_peak_w"] < 230.0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.parquet"]
 
 
-def test_a_run_states_what_came_of_it_in_words(run: Run) -> None:
+def test_a_run_prints_its_result_as_text(run: Run) -> None:
     status, out, _ = run("simulate", "run", "bus-drop", "--duration", "1s", "--out", "a.csv", "--seed", "4")
     assert status == 0
     assert out.startswith("a.csv: ")
-    for words in ("1s simulated", "times real time", "0 drops", "V lowest", "W peak"):
-        assert words in out
+    for expected in ("1s simulated", "times real time", "0 drops", "V lowest", "W peak"):
+        assert expected in out
 
 
 def test_a_recorded_drop_is_found_by_a_replay(run: Run, tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_rack_scenario_runs_on_the_rack_it_was_written_for_and_every_recording
     assert (status, err) == (0, "")
     *nodes, rack = out.splitlines()
     assert [line.partition(":")[0] for line in nodes] == [f"r.node{number}.parquet" for number in range(4)]
-    for words in ("rack4-v100: 500ms simulated", "0 drops", "% of nominal", "breaker closed throughout", "inlet"):
-        assert words in rack
+    for expected in ("rack4-v100: 500ms simulated", "0 drops", "% of nominal", "breaker closed throughout", "inlet"):
+        assert expected in rack
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"r.json", *(f"r.node{number}.parquet" for number in range(4))}
     for line in nodes:
@@ -73,10 +73,10 @@ def test_an_undisturbed_rack_is_reported_in_one_object(run: Run, tmp_path: Path)
     arguments = ("--rack", "two.yaml", "--duration", "200ms", "--clock-mhz", "1005", "--out", "r.csv", "--json")
     status, out, _ = run("simulate", "run", *arguments)
     assert status == 0
-    (told,) = [json.loads(line) for line in out.splitlines()]
-    assert (told["rack"], told["scenario"], told["drops"]) == ("two", "undisturbed", 0)
-    assert [node["file"] for node in told["nodes"]] == ["r.node0.csv", "r.node1.csv"]
-    assert told["shared"]["inlet_max_c"] == 20.0
+    (result,) = [json.loads(line) for line in out.splitlines()]
+    assert (result["rack"], result["scenario"], result["drops"]) == ("two", "undisturbed", 0)
+    assert [node["file"] for node in result["nodes"]] == ["r.node0.csv", "r.node1.csv"]
+    assert result["shared"]["inlet_max_c"] == 20.0
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_recorded_load_over_hours_is_refused_in_one_line(run: Run, replayed: s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "expected"),
     [
         (("psu-sga", "--out", "a.csv"), "or the path of a YAML file; perhaps psu-sag"),
         (("pdu-sga", "--out", "a.csv"), "; perhaps pdu-sag"),
@@ -146,11 +146,11 @@ def test_a_recorded_load_over_hours_is_refused_in_one_line(run: Run, replayed: s
     ],
 )
 def test_bad_input_is_reported_in_one_line_and_nothing_is_written(
-    run: Run, arguments: tuple[str, ...], words: str, tmp_path: Path
+    run: Run, arguments: tuple[str, ...], expected: str, tmp_path: Path
 ) -> None:
     status, out, err = run("simulate", "run", *arguments)
     assert (status, out) == (2, "")
-    assert words in err
+    assert expected in err
     assert err.startswith("railwatch: ")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

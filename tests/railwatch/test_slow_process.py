@@ -116,8 +116,8 @@ def test_one_that_never_returns_is_stated_once_tried_again_and_does_not_stop_the
     ring.close()
     run.end()
     assert run.status == 0
-    told = [message for message in run.events() if "hangs" in message]
-    assert told == ["Collector hangs is hung: no answer within 5 s", "Collector hangs works again"]
+    messages = [message for message in run.events() if "hangs" in message]
+    assert messages == ["Collector hangs is hung: no answer within 5 s", "Collector hangs works again"]
 
 
 def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_surveyed_again(

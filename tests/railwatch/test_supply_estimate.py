@@ -35,19 +35,19 @@ def test_a_log_is_answered_in_one_line(run: Run) -> None:
     assert (status, err) == (0, "")
     (line,) = out.splitlines()
     assert line.startswith("log.csv: source resistance 5 mΩ (4.")
-    for words in ("open circuit 12.30", "r = -0.99", "400 samples at 10 Hz", "halves differ by"):
-        assert words in line
+    for expected in ("open circuit 12.30", "r = -0.99", "400 samples at 10 Hz", "halves differ by"):
+        assert expected in line
 
 
 def test_a_log_is_answered_in_one_object(run: Run) -> None:
     status, out, _ = run(write(log()), *NAMES, "--json")
-    (told,) = [json.loads(line) for line in out.splitlines()]
+    (result,) = [json.loads(line) for line in out.splitlines()]
     assert status == 0
-    assert told["identifiable"] is True
-    assert told["source_resistance_ohm"] == pytest.approx(0.005, rel=0.01)
-    low, high = told["source_resistance_bounds_ohm"]
+    assert result["identifiable"] is True
+    assert result["source_resistance_ohm"] == pytest.approx(0.005, rel=0.01)
+    low, high = result["source_resistance_bounds_ohm"]
     assert low < 0.005 < high
-    assert told["samples"] == 400
+    assert result["samples"] == 400
 
 
 def test_what_cannot_be_reported_ends_with_one_and_the_reason(run: Run) -> None:
@@ -80,7 +80,7 @@ def test_stamps_since_1970_are_read_whatever_they_are_in(run: Run, per_second: i
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    ("lines", "expected"),
     [
         (log(volt=1e3), "log.csv: v: a median of 12"),
         (log(volt=1e-3), "log.csv: v: a median of 0.012"),
@@ -95,12 +95,12 @@ def test_stamps_since_1970_are_read_whatever_they_are_in(run: Run, per_second: i
         ([*log(), *log()[1:]], "log.csv: t: 400 of 800 times not later"),
     ],
 )
-def test_bad_input_is_refused_in_one_line_that_states_where_and_why(run: Run, lines: list[str], words: str) -> None:
-    if "source resistance" in words:
+def test_bad_input_is_refused_in_one_line_that_states_where_and_why(run: Run, lines: list[str], expected: str) -> None:
+    if "source resistance" in expected:
         lines = [line if place == 0 else _tiny(line) for place, line in enumerate(lines)]
     status, out, err = run(write(lines), *NAMES)
     assert (status, out) == (2, "")
-    assert words in err
+    assert expected in err
     assert "expected" in err
     assert len(err.splitlines()) == 1
 
