@@ -1,4 +1,4 @@
-"""How soon a thread of this process runs once its time has come."""
+"""Scheduling of threads and of the garbage collector in processes with short deadlines."""
 
 import contextlib
 import gc
@@ -6,10 +6,10 @@ import os
 
 
 def use_realtime_priority() -> bool:
-    """Let this thread run the moment it has something to do; False without the permission, and it comes as others do.
+    """Give this thread real-time priority; return False without the permission, and it stays an ordinary thread.
 
-    For threads that work less than a millisecond at a time. Measured beside five busy processes on two cores: looks at
-    1 kHz came more than a period late every fifth time without it.
+    For threads that work less than a millisecond at a time. Measured with five busy processes on two cores: without
+    it every fifth read at 1 kHz was more than a period late.
     """
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -18,6 +18,6 @@ def use_realtime_priority() -> bool:
 
 
 def freeze_loaded_objects() -> None:
-    """Let the garbage collector never again look at what there is now; call once, when everything is loaded."""
+    """Exclude all present objects from garbage collection; call once, when everything is loaded."""
     gc.collect()
     gc.freeze()

@@ -15,7 +15,7 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingHeader:
-    """What a ring file says about itself; `rows` and `offsets_bytes` go with `tables` one to one."""
+    """Header of a ring file; `rows` and `offsets_bytes` go with `tables` one to one."""
 
     node: str
     topology: Topology

@@ -7,7 +7,7 @@ Layout: magic, length of the header, header (JSON), then one page-aligned sectio
 
 Row ``n`` lies in slot ``n % rows``. The one writer of a table raises `claimed` before it touches a slot and
 `committed` after; a reader copies the rows below `committed` and then drops those that `claimed` shows to have been
-overwritten meanwhile, so a row is whole or counted as lost, never torn. The counters are aligned 64-bit words, and
+overwritten meanwhile, so a row is whole or counted as lost, never torn. The counters are aligned 64-bit integers, and
 stores and loads keep their order on x86-64 (Intel SDM vol. 3A, 9.2.2). AArch64 may reorder them, and nothing that the
 interpreter promises holds them back, since writer and reader share no lock: there a reader may take a row for whole
 whose last stores are still on their way. Nothing is buffered in the writer, so a killed writer leaves every committed
@@ -45,7 +45,7 @@ _CLAIMED, _COMMITTED = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingRead:
-    """What one read gave: rows, where to go on, and how many rows were overwritten before they could be read."""
+    """Result of one read: rows, the next row to read, and how many rows were overwritten before they were read."""
 
     next: int
     lost: int
@@ -72,7 +72,7 @@ class RingTable:
         times_at = offset_bytes + _PAGE_BYTES
         values_at = times_at + 8 * rows
         fresh_at = values_at + 8 * cells
-        # The writer sets bytes and words through memory views: after every sleep that costs a fifth of what it costs
+        # The writer sets bytes and integers through memory views: after every sleep that costs a fifth of what it costs
         # through NumPy, whose code has left the processor's caches by then.
         bytes_view = memoryview(memory)
         self._counters = bytes_view[offset_bytes : offset_bytes + 16].cast("Q")
@@ -91,11 +91,11 @@ class RingTable:
         return self._counters[_COMMITTED]
 
     def append(self, time_ns: int, values: FloatArray, fresh: MaskArray) -> None:
-        """Add one row of shape ``(n_entities, n_signals)``; the oldest row gives way."""
+        """Add one row of shape ``(n_entities, n_signals)``; the oldest row is overwritten."""
         self.append_bytes(time_ns, values.tobytes(), fresh.tobytes())
 
     def append_bytes(self, time_ns: int, values: bytes, fresh: bytes) -> None:
-        """Add one row given as the bytes of float64 values and of booleans; ValueError where the size is wrong."""
+        """Append one row as the bytes of float64 values and of booleans; ValueError where the size is wrong."""
         number = self._counters[_COMMITTED]
         slot = number % self.rows
         cells = self._row_cells
@@ -106,7 +106,7 @@ class RingTable:
         self._counters[_COMMITTED] = number + 1
 
     def newest(self) -> CellView:
-        """Return the cells of the newest row to the thread that wrote it; ValueError without a row."""
+        """Return the cells of the newest row, for the thread that wrote it; ValueError without a row."""
         if self.count == 0:
             raise ValueError(f"table {self.spec.name} has no rows")
         at = (self.count - 1) % self.rows * self._row_cells
@@ -124,7 +124,7 @@ class RingTable:
         """
         count = self.count
         if not 0 <= since <= count:
-            raise ValueError(f"table {self.spec.name} has rows up to {count}, asked for rows from {since}")
+            raise ValueError(f"table {self.spec.name} has rows 0 to {count}; cannot read from row {since}")
         first = max(since, count - self.rows)
         stop = count if limit is None else min(count, first + limit)
         slots = np.arange(first, stop) % self.rows
@@ -139,7 +139,7 @@ class RingTable:
         return RingRead(next=stop, lost=intact - since, frame=frame)
 
     def recover(self) -> None:
-        """Take over from a writer that died: a half-written row is given up, committed rows stay."""
+        """Take over from a writer that died: drop a half-written row, keep committed rows."""
         self._counters[_CLAIMED] = self._counters[_COMMITTED]
 
 
@@ -151,7 +151,7 @@ class Ring:
     tables
         By name.
     node, topology, simulated
-        What the writer said about where the rows come from.
+        Origin of the rows, from the writer.
     """
 
     def __init__(self, path: Path, header: RingHeader, memory: mmap.mmap, lock_fd: int | None) -> None:
@@ -228,7 +228,7 @@ class Ring:
             return False
 
     def close(self) -> None:
-        """Let the memory go when its last view does, and the writer's lock at once. Closing twice is harmless."""
+        """Release the writer's lock at once, and the memory with its last view. Closing twice is harmless."""
         self.tables = {}
         if self._lock_fd is not None:
             fcntl.flock(self._lock_fd, fcntl.LOCK_UN)  # the map holds a copy of the descriptor, and lives on in views
@@ -257,7 +257,7 @@ def _adopt(path: Path, body: bytes) -> Ring | None:
 
 
 def _create(path: Path, body: bytes, header: dict[str, Any]) -> Ring:
-    """Write a new file beside the place and move it there whole, so that a reader never sees half a header."""
+    """Write a new file and rename it into place, so that a reader never sees half a header."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
@@ -275,7 +275,7 @@ def _create(path: Path, body: bytes, header: dict[str, Any]) -> Ring:
 
 
 def _lock(path: Path, fd: int) -> None:
-    """Hold the file as its one writer; the lock ends with the process, however it ends."""
+    """Lock the file for its one writer; the lock ends with the process, however it ends."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:

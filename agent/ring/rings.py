@@ -17,7 +17,7 @@ class Rings:
     tables
         Those of all rings by name; the main ring's come first. Late ones are left out.
     late_tables
-        Those that fill the gaps of others, for whoever stores single updates.
+        Those that fill the gaps of others, for stores of single updates.
     """
 
     def __init__(self, main: Ring, others: Sequence[Ring], missing: Sequence[Path]) -> None:
@@ -45,12 +45,12 @@ class Rings:
 
     @property
     def identities(self) -> dict[str, int]:
-        """Which ring each table is in, by the name of the table: it changes where the ring was replaced."""
+        """Inode of each table's ring, by the name of the table: it changes where the ring was replaced."""
         return {name: ring.identity for ring in reversed(self._rings) for name in ring.tables}
 
     @property
     def topology(self) -> Topology:
-        """Who feeds whom, over everything that any ring has."""
+        """Topology of everything in any ring."""
         entities = {entity.id: entity for ring in self._rings for entity in ring.topology.entities}
         edges = dict.fromkeys(edge for ring in self._rings for edge in ring.topology.edges)
         return Topology(entities=tuple(entities.values()), edges=tuple(edges))

@@ -1,4 +1,4 @@
-"""What the sampling process counts about itself."""
+"""Counters of the sampling process about itself."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.sampler.pacing.pacer import PaceReport
 
-# A second of fast ticks at 1 kHz; older ones have been told of by then.
+# A second of fast ticks at 1 kHz; older ones have been reported by then.
 _MAX_LATE = 1000
 
 
@@ -26,21 +26,21 @@ class Accounts:
     collector_errors, collector_hangs
         Reads that raised and reads that missed their deadline, over all collectors.
     driver_s
-        Asked for the seconds spent inside the driver; None where there is no driver.
+        Returns the seconds spent inside the driver; None where there is no driver.
     oldest_age_s
-        Asked for the age of the oldest collector's last good read, since the start where it never had one; NaN without
+        Returns the age of the oldest collector's last good read, since the start where it never had one; NaN without
         collectors.
     kernel_lines_unparsed
-        Asked for the driver lines of the kernel log that no pattern fits; None where no kernel log is read.
+        Returns the number of driver lines of the kernel log that no pattern fits; None where no kernel log is read.
     sample_overruns
-        Asked how often buffers of the driver's own samples ran over; None where there are none.
+        Returns how often buffers of the driver's own samples ran over; None where there are none.
     reads_refused
-        Asked for the reads that gave no number, or one that nothing alive shows.
+        Returns the number of reads without a number, or with an implausible one.
     reflexes, reflexes_unconfirmed
-        Asked for the reflexes of the guard that went out, and those of them that its rules did not confirm; None where
+        Return the reflexes of the guard that were sent, and those of them that its rules did not confirm; None where
         there is no guard.
     pacing
-        Asked for how the fast group is paced; it gives None where its rate is fixed.
+        Returns the pace of the fast group, None where its rate is fixed.
     """
 
     ticks: int = 0

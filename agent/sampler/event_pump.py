@@ -1,4 +1,4 @@
-"""One event source, its thread, and what happens when it raises."""
+"""One event source and its thread, supervised."""
 
 import logging
 import threading
@@ -15,14 +15,14 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _NAP_S = 0.2
-# A poll is given its time-out and five seconds more before it counts as hung. heuristic.
+# A poll counts as hung five seconds after its time-out. heuristic.
 HUNG_AFTER_S = _POLL_S + 5.0
 
 
 class EventPump:
-    """Asks one event source again and again and passes on what it gives.
+    """Polls one event source and passes its events on.
 
-    A source that raises is counted and asked again after a back-off. One that hangs is told of once, and asked by
+    A source that raises is counted and polled again after a back-off. One that hangs is reported once, and polled by
     another thread after a back-off; what the stuck one brings in the end is passed on all the same, and then it ends.
     """
 
@@ -44,7 +44,7 @@ class EventPump:
         self._hung_after_s = hung_after_s
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        # Which thread asks: the one that was started last. Raised, it retires the one that is stuck.
+        # Number of the thread that polls, the one started last. Raised, it retires the one that is stuck.
         self._generation = 0
         self._stuck: list[threading.Thread] = []
         self._replace_at_s = 0.0
@@ -79,7 +79,7 @@ class EventPump:
         self._thread.start()
 
     def request_stop(self) -> None:
-        """Report the thread to end and wait for nothing, so that many can be told before the first is waited for."""
+        """Request the thread to end without waiting, so that many can end at the same time."""
         self._stopping.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -88,13 +88,13 @@ class EventPump:
         if self._thread is not None:
             self._thread.join(timeout_s)
             if self._thread.is_alive():
-                logger.warning("event source %s does not end; its thread is left behind", self.source.name)
+                logger.warning("event source %s did not stop in time; abandoning its thread", self.source.name)
                 return
         if not any(thread.is_alive() for thread in self._stuck):
             self.source.close()
 
     def watch(self) -> None:
-        """Give up a poll that hangs, and have another thread ask. Called by the watchdog every now and then."""
+        """Abandon a poll that hangs and start another thread. Called by the watchdog at intervals."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             busy_since_s = self._busy_since_s
@@ -136,7 +136,7 @@ class EventPump:
                 self._wait(self._settings.backoff_s(self._in_a_row))
 
     def _ask(self, generation: int) -> Exception | None:
-        """Pass on what the source gives; gives what went wrong."""
+        """Poll the source once and pass its events on; return the error, None without one."""
         try:
             if not self._is_open:
                 self.source.open()
@@ -144,7 +144,7 @@ class EventPump:
             events = self.source.poll(_POLL_S)
             with self._lock:
                 if generation == self._generation:
-                    self._busy_since_s = None  # whoever hears of the events may take their time
+                    self._busy_since_s = None  # the receiver of the events may take its time
             if events:
                 self._on_events(events)
         except Exception as err:  # noqa: BLE001 -- the supervisor of event sources: the others go on
@@ -160,9 +160,9 @@ class EventPump:
         self._errors += 1
         self._in_a_row += 1
         self._is_open = self._is_open and isinstance(error, DeviceLostError)
-        # What the ports may raise is told in one line by whoever hears of the change of state.
+        # An error of the ports is one line, logged with the change of state.
         if self._state is not WorkerState.FAILING and not isinstance(error, RailwatchError):
-            logger.warning("event source %s fails", self.source.name, exc_info=error)
+            logger.warning("event source %s failed", self.source.name, exc_info=error)
         self._change(WorkerState.FAILING, f"{type(error).__name__}: {error}")
 
     def _change(self, state: WorkerState, detail: str) -> None:

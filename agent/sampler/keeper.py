@@ -1,4 +1,4 @@
-"""What was read last: tells new values from held ones and puts rows into the ring."""
+"""Last row of a table: marks which values are new and appends rows to the ring."""
 
 import math
 from collections.abc import Callable
@@ -40,9 +40,9 @@ class RowKeeper:
         self.fresh = self._nothing_fresh
 
     def keep(self, time_ns: int, values: FloatArray, age_s: Callable[[int], float] | None = None) -> int:
-        """Append what was read; give how many distinct updates it brought.
+        """Append what was read; return the number of distinct updates.
 
-        `age_s` gives the age of an update of the n-th aged cell, NaN where it is not known. An age is no update.
+        `age_s` returns the age of an update of the n-th aged cell, NaN where it is not known. An age is no update.
         """
         cells = self._cells.of(values)
         if age_s is not None:
@@ -71,7 +71,7 @@ class RowKeeper:
         return updates
 
     def _age(self, cells: CellView, fresh: bytearray, age_s: Callable[[int], float]) -> None:
-        """Report of each update that was just found how old it was."""
+        """Fill in the age of each update that was just found."""
         for number, (cell, at) in enumerate(self._aged):
             if fresh[cell]:
                 age = age_s(number) if cells[cell] == cells[cell] else math.nan
@@ -79,16 +79,16 @@ class RowKeeper:
                 cells[at] = age
 
     def hold(self, time_ns: int) -> None:
-        """Append the last values once more: nothing new is known, and nothing is known to be wrong."""
+        """Append the last values again: no new ones were read, and these are not stale yet."""
         self._table.append_bytes(time_ns, self._held_bytes, self._nothing_fresh)
         self.fresh = self._nothing_fresh
 
     def add(self, row: StampedRow) -> int:
-        """Append a row of another time than now that holds nothing but updates; give how many."""
+        """Append a row of another time than now that holds only updates; return their number."""
         fresh = ~np.isnan(row.values)
         self._table.append_bytes(row.time_ns, row.values.tobytes(), fresh.tobytes())
         return int(np.count_nonzero(fresh))
 
     def give_up(self, time_ns: int) -> None:
-        """Append a row without values: what was known is too old."""
+        """Append a row without values: the last ones are stale."""
         self.keep(time_ns, self._nothing)

@@ -24,7 +24,7 @@ from agent.sampler.accounts import Accounts
 from agent.sampler.event_pump import EventPump
 from agent.sampler.pacing.pacer import PaceReport
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.worker import WorkerCallbacks, Worker, WorkerState, WorkerStatus
+from agent.sampler.worker import Worker, WorkerCallbacks, WorkerState, WorkerStatus
 from agent.scheduling import freeze_loaded_objects
 from telemetry.clock import Clock
 from telemetry.entities import Topology
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 # at one moment: what wakes second finds a processor that is awake. Measured with 100 ticks a second of GPUs and rails:
 # 4.9 % of a core at 1 ms apart, 4.0 % together.
 _STAGGER_S = 0.001
-# A waiting thread asks for the interpreter this often; the default of 5 ms is longer than a late tick may be.
+# A waiting thread requests the interpreter this often; the default of 5 ms is longer than a late tick may be.
 _SWITCH_INTERVAL_S = 0.0005
 # What is suspicious happens within seconds. heuristic.
 EVENT_BURST_S = 10.0
@@ -82,7 +82,7 @@ def tune_process() -> None:
     """Tune this process for short ticks; call once, in the sampler's own process, when everything is loaded.
 
     The priority counts for threads that are started later; without the permission to raise it ticks come later on a
-    busy machine (measured beside two busy loops on two cores: 3 ms instead of below 1 ms in most seconds).
+    busy machine (measured with two busy loops on two cores: 3 ms instead of below 1 ms in most seconds).
     """
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
@@ -206,7 +206,7 @@ class Sampler:
         except Exception:  # the supervisor of collectors has none above it: whatever it is, it goes on
             if number not in self._unwatched:
                 self._unwatched.add(number)
-                logger.exception("%s cannot be watched", part.status().name)
+                logger.exception("watchdog failed on %s", part.status().name)
 
     def _oldest_age_s(self) -> float:
         """Return the longest time without a good read; of what was never read, since the start."""
@@ -215,7 +215,7 @@ class Sampler:
         return max((waited_s if age is None else age for age in ages_s), default=float("nan"))
 
     def _publish_state(self, status: WorkerStatus) -> None:
-        """Publish a collector's change of state; that it works for the first time is no news."""
+        """Publish a collector's change of state, except that it works for the first time."""
         if status.state is WorkerState.WORKING and status.name not in self._bad:
             return
         if status.state is WorkerState.WORKING:
@@ -227,9 +227,9 @@ class Sampler:
         self._publish(status.name, status.state, severity, summary)
 
     def _publish_slowed(self, name: str, over: str) -> None:
-        """Publish that a collector is read less often for what it costs, or that this is over."""
+        """Publish that a collector is read less often because of its cost, or that this ended."""
         if over:
-            summary = f"is read less often, since it costs more than its budget: {over}"
+            summary = f"is over budget and read less often: {over}"
             self._publish(name, "slowed", Severity.WARNING, summary)
         else:
             self._publish(name, "in-budget", Severity.INFO, "is within its budget again")

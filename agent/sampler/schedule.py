@@ -13,7 +13,7 @@ _LONGEST_SLEEP_S = 0.2
 
 
 class Timetable(Protocol):
-    """When a collector is read next. One thread at a time."""
+    """Times of a collector's reads. One thread at a time."""
 
     @property
     def deadline_s(self) -> float:
@@ -26,15 +26,15 @@ class Timetable(Protocol):
         ...
 
     def restart(self, start_s: float) -> None:
-        """Begin anew at that time, after the thread that kept it was replaced."""
+        """Start again at that time, after its thread was replaced."""
         ...
 
     def saw(self, began_s: float, ended_s: float, fresh: bytes, values: FloatArray) -> None:
-        """Take what a read between these times brought: which cells are fresh, and the row."""
+        """Record a read between these times: which cells are fresh, and the row."""
         ...
 
     def advance(self, now_s: float) -> int:
-        """Move on to a tick that lies ahead of now; give how many were missed, which are not made up for."""
+        """Move on to a tick after now; return how many were missed, which are skipped."""
         ...
 
 
@@ -64,10 +64,10 @@ class Schedule:
         self.start_s, self.tick = start_s, 0
 
     def saw(self, began_s: float, ended_s: float, fresh: bytes, values: FloatArray) -> None:
-        """Learn nothing: the ticks are fixed."""
+        """Do nothing: the ticks are fixed."""
 
     def advance(self, now_s: float) -> int:
-        """Move on to the first tick that lies ahead of now; give how many were missed, which are not made up for."""
+        """Move on to the first tick after now; return how many were missed, which are skipped."""
         next_tick = max(self.tick + 1, math.floor((now_s - self.start_s) / self.period_s) + 1)
         missed = next_tick - self.tick - 1
         self.tick = next_tick

@@ -1,4 +1,4 @@
-"""How the sampler paces and supervises its collectors."""
+"""Settings of the sampler: paces, deadlines and back-off."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Pace:
     stale_after_s
         Age of the last good read at which values stop being held and become absent.
     hung_after_s
-        A read that takes longer is given up and its thread replaced.
+        A read that takes longer is abandoned and its thread replaced.
     """
 
     rate_hz: float
@@ -37,9 +37,9 @@ class SamplerSettings:
 
     A fast read answers in microseconds to milliseconds, so one second without an answer is a hang. Driver calls of the
     slow class were seen to take over 45 s on a GPU that produces ECC errors (github.com/NVIDIA/DCGM issue 313); five
-    seconds tell that from a slow one. `most_stuck_threads` bounds what a driver that never answers can pile up.
+    seconds distinguish that from a slow one. `most_stuck_threads` bounds the threads that a hung driver can hold.
     `paced` is how collectors that can be are read in step with their sensors; None reads all at fixed rates. `own`
-    gives single collectors, by name, a pace apart from that of their rate class.
+    is the pace of single collectors, by name, instead of that of their rate class.
     """
 
     fast: Pace = Pace(rate_hz=20.0, stale_after_s=1.0, hung_after_s=1.0)

@@ -1,4 +1,4 @@
-"""Which timetable a collector gets, and what reading it cost so far."""
+"""Choice of a collector's timetable, and the cost of reading it so far."""
 
 import resource
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from agent.sampler.settings import SamplerSettings
 
 @dataclass(slots=True)
 class Spent:
-    """What one collector's thread took; `reading_s` is its time inside reads, nearly all of it in driver calls."""
+    """Time of one collector's thread; `reading_s` is its time inside reads, nearly all of it in driver calls."""
 
     reading_s: float = 0.0
 
     def both(self) -> tuple[float, float]:
-        """Return the CPU seconds of the thread that asks, and the seconds inside reads."""
+        """Return the CPU seconds of the calling thread, and the seconds inside reads."""
         used = resource.getrusage(resource.RUSAGE_THREAD)
         return used.ru_utime + used.ru_stime, self.reading_s
 
 
 def aged_cells(collector: Collector) -> tuple[tuple[int, int], ...]:
-    """Return the cells of a row whose updates have an age that can be told, each with the cell that tells it."""
+    """Return the cells whose updates have a known age, each with the cell that holds the age."""
     if not isinstance(collector, PacedCollector):
         return ()
     entities, signals = collector.spec.shape
@@ -32,7 +32,7 @@ def aged_cells(collector: Collector) -> tuple[tuple[int, int], ...]:
 
 
 def timetable_of(collector: Collector, settings: SamplerSettings, spent: Spent) -> tuple[Timetable, Pacer | None]:
-    """Return the timetable of a collector; the second is the same where it follows the sensors, else None."""
+    """Return the timetable of a collector; the second is the same object where it follows the sensors, else None."""
     if settings.paced is None or not isinstance(collector, PacedCollector) or collector.name in settings.own:
         fixed = Schedule(period_s=settings.pace_of(collector.name, collector.rate).period_s, start_s=0.0)
         return fixed, None

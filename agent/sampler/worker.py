@@ -1,4 +1,4 @@
-"""One collector, its thread, and what happens when it raises or hangs."""
+"""One collector and its thread, supervised."""
 
 import logging
 import threading
@@ -24,13 +24,14 @@ from telemetry.signals import RateClass
 
 logger = logging.getLogger(__name__)
 
-# Within its budget again is told only after so long, since a cost close to the budget goes above it and below by turns.
+# Recovery from a cost above the budget is reported after this long: a cost close to the budget is above and below by
+# turns.
 # heuristic: twice the time that one turn takes.
 CALM_S = 60.0
 
 
 class WorkerState(StrEnum):
-    """How a collector does."""
+    """State of a collector or event source."""
 
     STARTING = "starting"
     WORKING = "working"
@@ -40,7 +41,7 @@ class WorkerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """What the page says of one collector; `age_s` is None before the first read, `pace` empty where it is fixed."""
+    """Status of one collector; `age_s` is None before the first read, `pace` empty where it is fixed."""
 
     name: str
     state: WorkerState
@@ -53,10 +54,10 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCallbacks:
-    """Whom a worker tells, from its own thread; neither may block or raise.
+    """Callbacks of a worker, made from its own thread; none may block or raise.
 
-    `on_rows` gets the name of the table that has a new row, `on_state` the worker's new state and why, and `on_slowed`
-    the collector's name and what is over the budget that slows it, an empty text once nothing has been for a while.
+    `on_rows` receives the name of the table that has a new row, `on_state` the worker's new status, and `on_slowed` the
+    collector's name and what is over its budget, an empty text once nothing has been for a while.
     """
 
     on_rows: Callable[[str], None]
@@ -68,7 +69,7 @@ class Worker:
     """Reads one collector on its schedule in a thread of its own.
 
     A read that raises is counted and tried again after a back-off; rows go on coming meanwhile, first with the last
-    values, without values once those are stale. A read that hangs is given up by `watch`, which another thread calls:
+    values, without values once those are stale. A read that hangs is abandoned by `watch`, which another thread calls:
     the stuck thread is abandoned and, after a back-off, replaced. What an abandoned thread reads later is thrown away.
     A thread that ended by an error outside of a read is replaced as well.
     """
@@ -121,7 +122,7 @@ class Worker:
         return self.collector.name
 
     def status(self) -> WorkerStatus:
-        """Return how the collector does now."""
+        """Return the collector's status."""
         last_good_s = self._last_good_s
         return WorkerStatus(
             name=self.name,
@@ -144,7 +145,7 @@ class Worker:
         thread.start()
 
     def request_stop(self) -> None:
-        """Report the thread to end and wait for nothing, so that many can be told before the first is waited for."""
+        """Request the thread to end without waiting, so that many can end at the same time."""
         self._stopping.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -153,7 +154,7 @@ class Worker:
         if self._thread is not None:
             self._thread.join(timeout_s)
             if self._thread.is_alive():
-                logger.warning("collector %s does not end; its thread is left behind", self.name)
+                logger.warning("collector %s did not stop in time; abandoning its thread", self.name)
                 return
         if not any(thread.is_alive() for thread in self._stuck):
             self.collector.close()
@@ -161,7 +162,7 @@ class Worker:
     def row_at_once(self) -> None:
         """Add a row from what the collector holds, ahead of the tick; for a collector whose reads wait for nothing.
 
-        Any thread may call it. Where the tick is under way its row says the same, and none is added.
+        Any thread may call it. During a tick no row is added: the row of the tick has the same values.
         """
         with self._lock:
             stamp_ns = self._clock.utc_ns()
@@ -174,7 +175,7 @@ class Worker:
         self._notices.on_rows(self.collector.spec.name)
 
     def watch(self) -> None:
-        """Give up a read that hangs, and go on without it. Called by the watchdog every now and then."""
+        """Abandon a read that hangs and replace its thread. Called by the watchdog at intervals."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             busy_since_s = self._busy_since_s
@@ -209,7 +210,7 @@ class Worker:
         self._change(WorkerState.HUNG, f"no answer within {self._pace.hung_after_s:g} s")
 
     def _bury(self, now_s: float) -> None:
-        """Take note that the thread ended though nobody told it to; under the lock."""
+        """Record that the thread ended without a request to stop; under the lock."""
         self._generation += 1
         self._busy_since_s = None
         self._thread = None
@@ -224,7 +225,7 @@ class Worker:
             self._work(generation, schedule)
         except Exception as err:
             self._why_ended = f"{type(err).__name__}: {err}"
-            logger.exception("the thread of collector %s ends", self.name)
+            logger.exception("thread of collector %s ended", self.name)
 
     def _work(self, generation: int, schedule: Timetable) -> None:
         values = np.full(self.collector.spec.shape, np.nan)
@@ -265,7 +266,7 @@ class Worker:
             if generation != self._generation:
                 return False
             self._busy_since_s = None
-            # Only the read: keeping the row, and whoever hears of it, take time that is none of the driver's.
+            # Only the read: appending the row and the callbacks are no time of the driver.
             self._read_ended_s = ended_s
             self._spent.reading_s += ended_s - now_s
             if error is None:
@@ -322,9 +323,9 @@ class Worker:
         self._errors += 1
         self._accounts.collector_errors += 1
         self._retry_at_s = now_s + self._settings.backoff_s(self._failures)
-        # What the ports may raise is told in one line by whoever hears of the change of state.
+        # An error of the ports is one line, logged with the change of state.
         if self._state is not WorkerState.FAILING and not isinstance(error, RailwatchError):
-            logger.warning("collector %s fails", self.name, exc_info=error)
+            logger.warning("collector %s failed", self.name, exc_info=error)
         self._change(WorkerState.FAILING, f"{type(error).__name__}: {error}")
 
     def _recovered(self) -> None:
@@ -332,7 +333,7 @@ class Worker:
         self._change(WorkerState.WORKING, "")
 
     def _change(self, state: WorkerState, detail: str) -> None:
-        """Take a new state and tell of it; a state that lasts is told of once."""
+        """Set the state and publish it where it changed."""
         changed = state is not self._state
         self._state, self._detail = state, detail
         if changed:

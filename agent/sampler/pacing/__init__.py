@@ -1,1 +1,1 @@
-"""When to read: the sensors' own update times, a poll in step with them, and a budget over both. Pure."""
+"""Pace of reads: update times of the sensors, polls in step with them, and a budget. Pure."""

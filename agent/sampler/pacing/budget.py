@@ -1,10 +1,10 @@
-"""What reading may cost: above the budget the polls are spread, below it they come closer again."""
+"""Budget of reading: above it the time between polls is stretched, below it shortened again."""
 
 from dataclasses import dataclass
 
 # How long a share is measured over. heuristic: long enough to leave out a single slow call.
 WINDOW_S = 5.0
-# own choices: slow down fast, come back carefully, and never further apart than this.
+# heuristic: slow down fast, come back carefully, and never further apart than this.
 _SLOWER, _FASTER = 1.5, 0.9
 _MOST = 32.0
 # Come back only from well below the budget, or it is left and entered again every few seconds. heuristic.
@@ -24,7 +24,7 @@ class BudgetSettings:
 
 
 class Budget:
-    """Measures both shares and says by how much to stretch the time between polls.
+    """Measures both shares and derives the stretch of the time between polls.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class Budget:
         return ""
 
     def spend(self, now_s: float, *, cpu_s: float, driver_s: float) -> bool:
-        """Take the seconds used so far; True where a window ended and the stretch may have changed."""
-        if self._since is None or cpu_s < self._since[1] or driver_s < self._since[2]:  # a new thread counts anew
+        """Record the seconds used so far; return True where a window ended and the stretch may have changed."""
+        if self._since is None or cpu_s < self._since[1] or driver_s < self._since[2]:  # a new thread starts from zero
             self._since = (now_s, cpu_s, driver_s)
             return False
         began_s, cpu_before_s, driver_before_s = self._since

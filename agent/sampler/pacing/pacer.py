@@ -1,4 +1,4 @@
-"""When a table is polled next: measured, in step with its sensors, slow while idle, within a budget."""
+"""Timetable of one table: measured, in step with its sensors, slow while idle, within a budget."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _DITHER = 0.3
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 # "Minimal standard" generator (Park and Miller, Communications of the ACM 31, 1988).
 _DICE_FACTOR, _DICE_RANGE = 16807, 2**31 - 1
-# How often estimates, lock, load and budget are looked at. heuristic.
+# How often estimates, lock, load and budget are updated. heuristic.
 _THINK_EVERY_S = 0.5
 # A probe keeps this share of a period away from the polls in step. heuristic.
 _CLEAR = 0.1
@@ -24,13 +24,13 @@ _CLEAR = 0.1
 _WHOLE = 1.1
 # All sensors are measured for so long at first, whether they change or not. heuristic: 20 updates of a 100 ms sensor.
 _MEASURE_S = 2.0
-# A table counts as idle when nothing was busy for so long, and is read fast for so long when something is. own choices.
+# A table counts as idle when nothing was busy for so long, and is read fast for so long when something is. heuristic.
 IDLE_AFTER_S = 60.0
 JOB_START_BURST_S = 5.0
 
 
 class PaceMode(StrEnum):
-    """How a table is polled now."""
+    """Mode in which a table is polled."""
 
     MEASURING = "measuring"
     HALF_PERIOD = "half period"
@@ -57,7 +57,7 @@ class PacerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaceReport:
-    """What a pacer does; NaN where nothing is known. `missed` counts updates that no poll saw, as predicted."""
+    """Present pace of a table; NaN where nothing is known. `missed` counts updates that no poll saw, as predicted."""
 
     mode: PaceMode
     period_s: float
@@ -79,7 +79,7 @@ class PaceReport:
 
 
 class Pacer:
-    """The timetable of one table whose cells `sensors` tell how fast it has to be read.
+    """Timetable of one table, paced by the updates of the sensors in its cells.
 
     Ticks are absolute while in step and follow one another otherwise. One thread at a time.
 
@@ -90,7 +90,7 @@ class Pacer:
     busy_cells
         Cells that are above zero while something runs; without any the table is never idle.
     spent
-        Gives ``(cpu_s, driver_s)`` that reading took so far, of the thread that asks.
+        Returns ``(cpu_s, driver_s)`` that reading took so far, of the calling thread.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Pacer:
         self._deadline_s = start_s
 
     def saw(self, began_s: float, ended_s: float, fresh: bytes, values: FloatArray) -> None:
-        """Take what a read between these times brought: which cells differ from the read before, and the row."""
+        """Record a read between these times: which cells differ from the read before, and the row."""
         before_s, self._began_s = self._began_s, began_s
         if before_s is not None:
             for sensor, cell in zip(self._sensors, self._cells, strict=True):
@@ -160,7 +160,7 @@ class Pacer:
         return math.nan if before_s is None else self._sensors[number].age_s(before_s, began_s, ended_s)
 
     def advance(self, now_s: float) -> int:
-        """Set the next deadline; give how many ticks were missed, which are not made up for."""
+        """Set the next deadline; return how many ticks were missed, which are skipped."""
         self._turn += 1
         due_s = self._deadline_s
         self._mode = self._choose(now_s)
@@ -182,7 +182,7 @@ class Pacer:
         return max(0, math.floor((now_s - due_s) / self._period_s))
 
     def report(self) -> PaceReport:
-        """Return what is done now; may be asked from another thread."""
+        """Return the present pace; any thread may call it."""
         known = [sensor.times for sensor in self._sensors if sensor.times is not None]
         in_step = self._mode is PaceMode.IN_STEP
         return PaceReport(
@@ -198,7 +198,7 @@ class Pacer:
         )
 
     def _probe_s(self, last_s: float, period_s: float) -> float:
-        """Return when to poll beside the step: anywhere in the period, or right before or after one sensor's update.
+        """Return when to poll outside the step: anywhere in the period, or right before or after one sensor's update.
 
         The first finds a sensor that left its prediction, the second how the others' updates lie to a few ms.
         """
@@ -259,10 +259,10 @@ class Pacer:
         return min(known, default=None)
 
     def _think(self, now_s: float, values: FloatArray) -> None:
-        """Look at what has gathered: estimates, lock, load and cost."""
+        """Update estimates, lock, load and cost."""
         self._look_for_load(now_s, values)
         lost_track = sum(sensor.lost_track for sensor in self._sensors)
-        if lost_track != self._lost_track:  # one left its prediction: all are read at a pace that can tell
+        if lost_track != self._lost_track:  # one left its prediction: all are read at a pace that can measure it
             self._lost_track, self._measure_until_s = lost_track, now_s + _MEASURE_S
         active = [sensor for sensor in self._sensors if not sensor.is_idle(now_s)]
         known = [sensor.times for sensor in active if sensor.times is not None]
@@ -273,7 +273,7 @@ class Pacer:
 
     def _look_for_load(self, now_s: float, values: FloatArray) -> None:
         flat = values.ravel()
-        # A GPU that is split into instances tells no utilisation (nvml.h): it may be busy while it shows a power.
+        # A GPU that is split into instances has no utilisation (nvml.h): it may be busy while it shows a power.
         busy = any(
             flat[load] > 0.0 or (math.isnan(flat[load]) and not math.isnan(flat[cell]))
             for cell, load in zip(self._cells, self._busy_cells, strict=False)

@@ -1,4 +1,4 @@
-"""Where in the period to poll, so that one poll a period sees every sensor's update."""
+"""Phase of polls at which one poll per period sees the update of every sensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ SAME_PERIOD = 0.01
 # A poll comes this late where the machine is busy. heuristic: the promised 99th percentile of the tick's lateness.
 TICK_LATE_S = 0.002
 # One period in so many is polled twice, so that a drift is seen before it costs an update: often while the period is
-# known badly. own choices: 25 % and 6 % more calls.
+# known badly. heuristic: 25 % and 6 % more calls.
 PROBE_OFTEN, PROBE_SELDOM = 4, 16
 # An estimate must hold for so many probes, until they have made the next one. heuristic.
 _HORIZON = 5

@@ -1,41 +1,41 @@
-"""One sensor as the pacer knows it: its recent changes, its update times, and whether they still hold."""
+"""One sensor of a pacer: its recent changes, its update times, and whether they still hold."""
 
 import math
 from collections import deque
 
 from agent.sampler.pacing.updates import LEAST_CHANGES, Change, UpdateTimes, fit
 
-# The newest changes tell the phase; one in eight of those before, kept longer, the period. own choices: a fit of them
-# all takes a millisecond.
+# The newest changes determine the phase; one in eight of those before, kept longer, the period. heuristic: a fit of
+# them all takes a millisecond.
 _RECENT, _OLDER, _ONE_IN = 48, 24, 8
-# An estimate is made anew once the changes that it rests on span this share more time, within these bounds. heuristic:
-# a fit takes a millisecond, and two seconds more say little where twenty are known.
+# An estimate is renewed once the changes that it rests on span this share more time, within these bounds. heuristic:
+# a fit takes a millisecond, and two seconds more add little where twenty are known.
 _LEARN_SHARE, _LEARN_SOONEST_S, _LEARN_LATEST_S = 0.1, 0.25, 2.0
 # New changes after which the first estimate is tried, and tried again. heuristic: 0.3 s of a sensor of 20 ms.
 _FIRST_CHANGES = 2 * LEAST_CHANGES
 # Polls without a change to one with, below which a sensor is as fast as the polls. heuristic: polls at up to three
 # quarters of a period have a third.
 _LEAST_REPEATS = 0.15
-# Polls that contradict the prediction, less one for every eight that agree, until it is given up. heuristic.
+# Polls that contradict the prediction, less one for every eight that agree, until it is dropped. heuristic.
 _CONTRADICTIONS = 3.0
 _AGREEMENT = 0.125
 # Recent changes that must fall on updates of their own; where fewer do, the sensor has become faster than predicted,
-# by a whole factor that polls in step cannot tell otherwise. heuristic: jitter puts one in ten beside its own.
+# by a whole factor that polls in step cannot detect otherwise. heuristic: jitter puts one in ten beside its own.
 _ONE_EACH = 0.75
 # So many gaps between changes in a row that are multiples of two or more updates: the sensor has become slower by that
 # factor. heuristic: a sensor that repeats every second value by chance looks so once in 3^16 gaps.
 _SLOWER_GAPS = 16
-# Updates that lie further beside their prediction than this share of a period, one in twenty, are no prediction. own
-# choice: sensors were seen to keep their period within hundredths.
+# Updates further from their prediction than this share of a period, one in twenty, are no prediction. heuristic:
+# sensors were seen to keep their period within hundredths.
 _UNSTEADY = 0.12
-# A sensor that did not change for this long tells nothing. heuristic: a power sensor's last digits change always.
+# A sensor that did not change for this long is idle. heuristic: a power sensor's last digits change always.
 IDLE_AFTER_S = 2.0
-# A stretch wider than this share of a period says too little about the phase to be kept. heuristic.
-_TELLING = 0.85
+# A stretch wider than this share of a period is too vague about the phase to be kept. heuristic.
+_MAX_WIDTH = 0.85
 
-# An age is told where the moment of an update is known to so much of a period. heuristic: without an age it lies
+# An age is reported where the time of an update is known to this share of a period. heuristic: without an age it lies
 # anywhere within one.
-_TELLS_AGE = 0.25
+_AGE_DOUBT = 0.25
 # Ages are whole multiples of an eighth of a millisecond, about: finer ones would be noise, and a power of two leaves
 # most bytes of the number zero, which recordings pack.
 _AGE_STEPS_PER_S = 8192
@@ -51,7 +51,7 @@ class Sensor:
     missed
         Updates that came and went between two polls, as predicted.
     lost_track
-        How often an estimate was given up because the sensor drifted away from it.
+        How often an estimate was dropped because the sensor drifted away from it.
     """
 
     def __init__(self) -> None:
@@ -75,13 +75,13 @@ class Sensor:
         return self.changed_s is None or now_s - self.changed_s > IDLE_AFTER_S
 
     def see(self, after_s: float, by_s: float, *, changed: bool) -> None:
-        """Take what one poll saw: whether the value differs from that of the poll before."""
+        """Record one poll: whether the value differs from that of the poll before."""
         times = self.times
         self._repeats += not changed
         if changed:
             if self.is_idle(by_s):  # what it did before its rest is no neighbour of this change
                 self._clear()
-            elif times is None or by_s - after_s < _TELLING * times.period_s:
+            elif times is None or by_s - after_s < _MAX_WIDTH * times.period_s:
                 self._keep(Change(after_s=after_s, by_s=by_s))
             self.changed_s = by_s
         if times is None:
@@ -94,10 +94,10 @@ class Sensor:
         """Return how long before `began_s` the update came that a read from then on showed first.
 
         It came after `after_s`, when the read before began, which does not show it, and before `ended_s`. NaN where no
-        estimate is in force, or none that tells it better than the read itself.
+        estimate is in force, or none that is more exact than the read itself.
         """
         times = self.times
-        if times is None or times.doubt_at(ended_s) > _TELLS_AGE * times.period_s:
+        if times is None or times.doubt_at(ended_s) > _AGE_DOUBT * times.period_s:
             return math.nan
         updated_s = times.last_before(ended_s)
         if updated_s < after_s:  # none is predicted between the reads: the nearest edge
@@ -106,7 +106,7 @@ class Sensor:
         return round(max(0.0, began_s - updated_s) * _AGE_STEPS_PER_S) / _AGE_STEPS_PER_S
 
     def learn(self, now_s: float) -> bool:
-        """Make the estimate anew where enough was seen since the last time; True where it changed."""
+        """Renew the estimate where enough was seen since the last time; return True where it changed."""
         if self._new < (_FIRST_CHANGES if self.times is None else 4) or now_s < self._learn_at_s:
             return False
         new, repeats = self._new, self._repeats
@@ -116,7 +116,7 @@ class Sensor:
             self.forget()
             return False
         if self.times is None and repeats < _LEAST_REPEATS * new:
-            return False  # it changes at nearly every poll: faster than they can tell
+            return False  # it changes at nearly every poll: too fast to be measured
         # Only the newest are without gaps, and nothing may be left out while the updates cannot be counted.
         found = fit(self._recent if self.times is None else [*self._older, *self._recent], known=self.times)
         if found is None or found.support < 0.8:
@@ -143,7 +143,7 @@ class Sensor:
             self._against += 1.0
             if self._against >= _CONTRADICTIONS:
                 self.forget()
-        elif changed and by_s - after_s < _TELLING * times.period_s:
+        elif changed and by_s - after_s < _MAX_WIDTH * times.period_s:
             self._against = max(0.0, self._against - _AGREEMENT)
 
     def _shares_updates(self, times: UpdateTimes) -> bool:
@@ -170,7 +170,7 @@ class Sensor:
         return self._gaps >= _SLOWER_GAPS
 
     def forget(self) -> None:
-        """Pass the estimate up and measure anew."""
+        """Drop the estimate and measure again."""
         self.times = None
         self._changed_by_s = None
         self._factor = self._gaps = 0

@@ -1,4 +1,4 @@
-"""When a sensor updates, found from the polls between which its value changed.
+"""Update times of a sensor, estimated from the polls between which its value changed.
 
 A poll sees only that the value differs from the poll before, so each change is a stretch of time in which the update
 came. The period is the longest at which all stretches, folded onto one period, have a moment in common, and the phase
@@ -20,12 +20,12 @@ LEAST_CHANGES = 8
 # where any of the periods that are tried would do so with a smaller chance than this. heuristic: where polls are 1.75
 # to a period it takes 30 changes, where they are nine 8.
 _BY_CHANCE = 0.005
-# So many of the changes may lie beside an update. heuristic: an odd one or two.
+# This many of the changes may lie outside an update. heuristic: an odd one or two.
 _MOST_ODD = 2
-# A period below this many poll intervals cannot be told from one that is faster than the polls. heuristic: polls at
+# A period below this many poll intervals cannot be distinguished from a faster one. heuristic: polls at
 # half a period, stretched by their dither, are 1.5 to 2 to the period.
 _RESOLVED = 1.35
-# How far beside its stretch an update may lie, as a share of the period. heuristic: the jitter of a sensor.
+# How far outside its stretch an update may lie, as a share of the period. heuristic: the jitter of a sensor.
 _BESIDE = 0.03
 # One change in so many updates at least: a sensor that repeats more is not estimated. heuristic.
 _MOST_UPDATES = 6.0
@@ -35,7 +35,7 @@ _SLIP = 0.25
 _MOST_TRIED = 4000
 # How many stretches are left out at either end, tried in turn. heuristic.
 _ODD_SHARES = (0.0, 0.05, 0.15)
-# Each step of the search narrows it to 0.62; twelve leave a 300th, well below what the stretches can tell.
+# Each step of the search narrows it to 0.62; twelve leave a 300th, well below the resolution of the stretches.
 _STEPS = 12
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -52,7 +52,7 @@ class Change:
 
     @property
     def width_s(self) -> float:
-        """How little is known."""
+        """Length of the stretch in which the update came."""
         return self.by_s - self.after_s
 
     @property
@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTimes:
-    """Updates come at ``anchor_s + n * period_s``, give or take.
+    """Updates come at ``anchor_s + n * period_s``, with deviations.
 
     `doubt_s` is how far the true anchor may lie away and `period_doubt_s` how far the true period, `jitter_s` how far
     single updates were seen outside their prediction (95th percentile), and `support` the share of changes that fit
@@ -107,8 +107,8 @@ def next_on_grid(anchor_s: float, period_s: float, time_s: float) -> float:
 def fit(changes: Sequence[Change], *, known: UpdateTimes | None = None) -> UpdateTimes | None:
     """Return the update times that explain the changes, oldest first.
 
-    None with fewer than `LEAST_CHANGES`, and where the sensor is too fast for the polls to tell. An estimate that has
-    held so far counts the updates, and only its phase and the last digits of its period are made anew.
+    None with fewer than `LEAST_CHANGES`, and where the sensor is too fast for the polls. An estimate that has
+    held so far counts the updates, and only its phase and the last digits of its period are renewed.
     """
     if len(changes) < LEAST_CHANGES:
         return None
@@ -123,7 +123,7 @@ def fit(changes: Sequence[Change], *, known: UpdateTimes | None = None) -> Updat
 
 
 def _number(change: Change, anchor_s: float, period_s: float) -> int:
-    """Return which update a change was: the last that its stretch holds, or else the nearest beside it."""
+    """Return which update a change was: the last that its stretch holds, or else the nearest to it."""
     last = math.floor((change.by_s - anchor_s) / period_s)
     before_s = change.after_s - anchor_s - last * period_s
     after_s = anchor_s + (last + 1) * period_s - change.by_s
@@ -151,7 +151,7 @@ def _search(changes: Sequence[Change]) -> tuple[float, float] | None:
     (explain,) = np.nonzero(counts >= len(after_s) - _odd_allowed(periods_s, width_s, n_changes=len(after_s)))
     if not len(explain):
         return None
-    # Half of the true period explains everything too; and what lies beside the true one explains nearly as much.
+    # Half of the true period explains everything too; and what is close to the true one explains nearly as much.
     run = explain[np.arange(len(explain)) - explain == len(explain) - 1 - explain[-1]]
     best = run[counts[run] == counts[run].max()]
     at = best[len(best) // 2]
@@ -159,7 +159,7 @@ def _search(changes: Sequence[Change]) -> tuple[float, float] | None:
 
 
 def _odd_allowed(periods_s: FloatArray, width_s: float, *, n_changes: int) -> FloatArray:
-    """Return how many changes each period may leave unexplained, -1 where even to explain them all says too little."""
+    """Return how many changes each period may leave unexplained, -1 where even explaining them all is no evidence."""
     share = np.minimum(1.0, width_s / periods_s + 2 * _BESIDE)
     allowed = np.full(len(periods_s), -1.0)
     for odd in range(_MOST_ODD + 1):
@@ -169,7 +169,7 @@ def _odd_allowed(periods_s: FloatArray, width_s: float, *, n_changes: int) -> Fl
 
 
 def _in_common(after_s: FloatArray, by_s: FloatArray, periods_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give, for each period, how many stretches hold one moment when they are folded onto it, and that moment."""
+    """Return, for each period, how many stretches share one moment when folded onto it, and that moment."""
     period_s = periods_s[:, None]
     begin_s = (after_s - _BESIDE * period_s) % period_s
     end_s = begin_s + np.minimum(by_s - after_s + 2 * _BESIDE * period_s, period_s * (1.0 - 1e-9))

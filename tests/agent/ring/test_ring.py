@@ -81,7 +81,7 @@ def test_a_wall_clock_that_steps_back_ends_the_frame_but_loses_nothing(tmp_path:
 
 @pytest.mark.parametrize("since", [-1, 1])
 def test_reading_from_a_row_that_cannot_exist_is_misuse(tmp_path: Path, since: int) -> None:
-    with pytest.raises(ValueError, match="rows up to 0"):
+    with pytest.raises(ValueError, match="rows 0 to 0"):
         _ring(tmp_path / "ring").tables["gpu_fast"].read(since)
 
 

@@ -98,7 +98,7 @@ class Gpu:
         self.clock.advance(self.row_s)
         self.on_row()
 
-    def told(self, summary: str) -> list[Event]:
+    def events_about(self, summary: str) -> list[Event]:
         return [event for event in self.events if summary in event.message]
 
     def status(self) -> tuple[WorkerState, str]:
@@ -139,9 +139,7 @@ def test_over_its_budget_it_states_so_once_and_once_when_that_is_over(gpu: Gpu) 
     gpu.sampler.start()
     gpu.clock.run_to(1060.0)
     (slowed,) = gpu.events
-    assert slowed.message.startswith(
-        "Collector gpu_fast is read less often, since it costs more than its budget: driver"
-    )
+    assert slowed.message.startswith("Collector gpu_fast is over budget and read less often: driver")
     assert (slowed.kind, slowed.severity) == (EventKind.COLLECTOR, Severity.WARNING)
     gpu.cost_s = 0.0002
     gpu.clock.run_to(1060.0 + 100.0 + CALM_S)
@@ -174,7 +172,7 @@ def test_a_thread_that_ends_by_an_error_outside_of_a_read_is_reported_of_and_rep
     gpu.clock.advance(1.0)  # the back-off is over
     gpu.clock.run_to(1005.0)
     gpu.wait(lambda: gpu.status()[0] is WorkerState.WORKING)
-    assert len(gpu.told("its thread ended")) == 1
+    assert len(gpu.events_about("its thread ended")) == 1
     assert max(gpu.rows) > 1004.0
 
 
