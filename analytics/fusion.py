@@ -1,7 +1,7 @@
-"""One event from several tellings: the driver's event, the kernel log's line and the bus's own word are one thing.
+"""Fusion of several reports into one event: driver event, kernel log line and bus report.
 
-The first telling is passed on at once, so nothing waits for a second one; a later telling gives the same event again,
-with the same `id` and `time_ns` and what it adds. A consumer keeps the newest record of an id. A telling that comes
+The first report is passed on at once, so nothing waits for a second one. A later report updates the same event, with
+the same `id` and `time_ns` and its own additions. A consumer keeps the newest record of an id. A report that comes
 twice under its own id, as from a log that is read again, changes nothing.
 """
 
@@ -15,7 +15,7 @@ from telemetry.records import Event, EventKind
 # are polled once a second stay well below this.
 WINDOW_NS = 5 * NS_PER_S
 # heuristic: a GPU falls off once until it is back. The driver says so when it touches the GPU next, the kernel when
-# the hot-plug controller gives it up; what comes later than a minute is told as an event of its own.
+# the hot-plug controller removes it; a report after more than a minute is an event of its own.
 LOSS_WINDOW_NS = 60 * NS_PER_S
 MAX_PENDING = 512
 XID_FALLEN_OFF_THE_BUS = 79
@@ -31,13 +31,13 @@ _FUSED_KINDS = frozenset(
         EventKind.LINK,
     }
 )
-# After these a GPU can be lost anew. That its driver is bound again comes later than that it is on the bus again.
+# After these a GPU can be lost again. That its driver is bound again comes later than that it is on the bus again.
 _BACK = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedEvent:
-    """An event as it stands, and the ids of the tellings in it."""
+    """An event as merged so far, and the ids of the reports in it."""
 
     event: Event
     ids: frozenset[str]
@@ -45,16 +45,16 @@ class FusedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionState:
-    """Events that a further telling may still join, in the order in which they were told first."""
+    """Events that further reports may still join, in the order of their first reports."""
 
     pending: tuple[FusedEvent, ...] = ()
 
 
 def fuse(state: FusionState, reports: Sequence[Event]) -> tuple[FusionState, tuple[Event, ...]]:
-    """Join tellings to what was told before; give each event that is new or knows more.
+    """Merge reports into pending events; return each event that is new or changed.
 
-    Other kinds of event pass through. Memory is bounded: what lies further than its window from a telling, before it
-    or, after the wall clock was set back, behind it, can no longer be joined.
+    Other kinds of event pass through. Memory is bounded: an event further than its window from a report can no longer
+    be joined, before it or, after the wall clock was set back, behind it.
     """
     pending = list(state.pending)
     out: list[Event] = []
@@ -79,12 +79,12 @@ def fuse(state: FusionState, reports: Sequence[Event]) -> tuple[FusionState, tup
 
 
 def event_id(kind: EventKind, device: str | None, code: int | None, time_ns: int) -> str:
-    """Return an event's id from what it says: kind, device (entity id or PCI address), code and time."""
+    """Return an event's id from kind, device (entity id or PCI address), code and time."""
     return f"{kind}:{device or 'unknown'}:{'none' if code is None else code}:{time_ns}"
 
 
 def is_bus_loss(event: Event) -> bool:
-    """Return whether an event tells that a GPU fell off its bus: the text of the driver, or Xid 79."""
+    """Return True if a GPU fell off its bus: a bus drop, or Xid 79."""
     return event.kind is EventKind.BUS_DROP or (event.kind is EventKind.XID and event.code == XID_FALLEN_OFF_THE_BUS)
 
 
@@ -94,14 +94,14 @@ def _within_window(known: Event, report: Event) -> bool:
 
 
 def _place(pending: Sequence[FusedEvent], report: Event) -> int | None:
-    """Return where the event stands that a telling belongs to: the one it is in already, else the first that fits."""
+    """Return the position of the event a report belongs to: the one it is in already, else the first that fits."""
     again = (place for place, known in enumerate(pending) if report.id in known.ids)
     fits = (place for place, known in enumerate(pending) if _same(known.event, report))
     return next(again, next(fits, None))
 
 
 def _ends(known: Event, back: Event) -> bool:
-    """Return whether a device that is back ends a loss."""
+    """Return True if a device that is back ends a loss."""
     return is_bus_loss(known) and back.time_ns >= known.time_ns and _same_device(known, back)
 
 
@@ -109,12 +109,12 @@ def _same(known: Event, report: Event) -> bool:
     if not _same_device(known, report):
         return False
     if is_bus_loss(known) and is_bus_loss(report):
-        return True  # A GPU falls off once, however many lines say so.
+        return True  # A GPU falls off once, however many lines report it.
     if (known.kind, known.code) != (report.kind, report.code) or abs(known.time_ns - report.time_ns) > WINDOW_NS:
         return False
     if known.kind in (EventKind.AER, EventKind.LINK) and known.severity is not report.severity:
         return False  # a corrected error and a fatal one, a link that fell and one that recovered
-    # The same source that tells the same thing twice tells of two events.
+    # Two reports of one source are two events.
     return not set(known.sources) & set(report.sources)
 
 

@@ -1,4 +1,4 @@
-"""In what precision a GPU calculates, told from how busy its arithmetic pipes are."""
+"""Precision in which a GPU computes, from the activity of its arithmetic pipes."""
 
 import math
 from enum import StrEnum
@@ -15,13 +15,13 @@ _PEAK = {
     "tensor_hmma_ratio": 15.0,
     "tensor_imma_ratio": 30.0,
 }
-# Heuristic: below one per cent everywhere there is too little to tell; the word goes to more than half of the work.
+# heuristic: below 1 % activity everywhere the precision is unknown; it is named for more than half of the work.
 _LEAST_ACTIVE = 0.01
 _LEAST_SHARE = 0.5
 
 
 class Precision(StrEnum):
-    """What a GPU mainly calculates in; `unknown` where it is idle, does several things at once or cannot tell.
+    """Main precision of a GPU; `unknown` if it is idle, mixed or not measured.
 
     `tensor_half` stands for everything that the HMMA pipe does: half precision, bfloat16, and on newer parts TF32.
     """
@@ -35,7 +35,7 @@ class Precision(StrEnum):
     UNKNOWN = "unknown"
 
 
-_WORDS = {
+_PRECISION_OF = {
     "fp64_active_ratio": Precision.FP64,
     "fp32_active_ratio": Precision.FP32,
     "fp16_active_ratio": Precision.FP16,
@@ -47,7 +47,7 @@ _WORDS = {
 
 
 def precision_of(ratios: dict[str, float]) -> Precision:
-    """Return the word for the pipe that does more than half of the work.
+    """Return the precision of the pipe that does more than half of the work.
 
     Parameters
     ----------
@@ -59,6 +59,6 @@ def precision_of(ratios: dict[str, float]) -> Precision:
         return Precision.UNKNOWN
     work: dict[Precision, float] = {}
     for name, ratio in known.items():
-        work[_WORDS[name]] = work.get(_WORDS[name], 0.0) + _PEAK[name] * ratio
-    word, most = max(work.items(), key=lambda item: item[1])
-    return word if most > _LEAST_SHARE * sum(work.values()) else Precision.UNKNOWN
+        work[_PRECISION_OF[name]] = work.get(_PRECISION_OF[name], 0.0) + _PEAK[name] * ratio
+    precision, most = max(work.items(), key=lambda item: item[1])
+    return precision if most > _LEAST_SHARE * sum(work.values()) else Precision.UNKNOWN

@@ -1,1 +1,1 @@
-"""False alarms as a budget: from healthy time to the threshold that a rate of alarms allows, and what was achieved."""
+"""False-alarm budget: thresholds from healthy time for a rate of alarms, and the rate achieved."""

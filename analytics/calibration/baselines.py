@@ -1,4 +1,4 @@
-"""What is learnt of each entity and then frozen, and how far that has come."""
+"""Learnt baselines of each entity, and their progress until they are frozen."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from telemetry.frames import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """One baseline of one entity; it is frozen where `learnt_ratio` is 1, until a person accepts another.
+    """One baseline of one entity, frozen from `learnt_ratio` 1 on until an operator accepts another.
 
-    `frozen_ns` is when it was first seen frozen, None where it is not or nobody looked.
+    `frozen_ns` is when it was first seen frozen, None before.
     """
 
     detector: str
@@ -32,19 +32,19 @@ class Baseline:
 
     @property
     def key(self) -> str:
-        """Return what names it among all of a node."""
+        """Key of the baseline, unique on a node."""
         return f"{self.detector}/{self.what}/{self.entity_id}"
 
 
 def about(key: str) -> tuple[str, str]:
-    """Return the detector and the entity of a baseline by its key."""
+    """Return the detector and the entity id of a baseline key."""
     detector, _, rest = key.partition("/")
     return detector, rest.partition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learnt:
-    """What one detector learns: in words, and how to read how far it has come ``(n_entities,)``, 0..1."""
+    """One learnt quantity: its description, and a function that reads its progress ``(n_entities,)``, 0..1."""
 
     detector: str
     what: str
@@ -87,7 +87,7 @@ LEARNT: tuple[Learnt, ...] = (
 
 
 def baselines_of(detector: str, state: Any, limits: DetectorLimits, entities: Sequence[Entity]) -> tuple[Baseline, ...]:
-    """Return the baselines that one detector holds of its entities."""
+    """Return the baselines of one detector for its entities."""
     return tuple(
         Baseline(detector=detector, entity_id=entity.id, what=one.what, learnt_ratio=float(ratio))
         for one in LEARNT

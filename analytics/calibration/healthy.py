@@ -1,4 +1,4 @@
-"""The largest values that healthy time shows, block by block, and the thresholds that they allow."""
+"""Largest values of healthy time, block by block, and the thresholds they allow."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,20 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from telemetry.clock import NS_PER_S
 
-# Length of a block. Heuristic: ten minutes hold several windows of every detector here, and the smoothing of the
-# slowest but the one over hours.
+# heuristic: a block of ten minutes holds several windows of every detector here, and the smoothing of all but the
+# hourly one.
 BLOCK_S = 600
-# A block of which less was seen does not count: many short recordings would pass for hours. Heuristic: half.
+# heuristic: half a block. Shorter ones do not count, or many short recordings would pass for hours.
 MIN_BLOCK_NS = BLOCK_S * NS_PER_S // 2
-# Fewer blocks than this tell nothing of the tail: the limits stay. Heuristic: four hours of one node.
+# heuristic: four hours of one node. With fewer blocks the tail is unknown and the limits stay.
 MIN_BLOCKS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healthy:
-    """What was seen so far, of one node or of several: the largest value of each block by statistic.
+    """Largest value of each block by statistic, of one node or several.
 
-    `block` is the number of the block that runs, `running` its largest values, from `first_ns` to `last_ns`.
+    `block` is the number of the open block, `running` its largest values, from `first_ns` to `last_ns`.
     """
 
     maxima: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Healthy:
     last_ns: int = 0
 
     def after(self, panel: Panel, state: PanelState, limits: DetectorLimits, now_ns: int) -> "Healthy":
-        """Take in the state of the detectors after rows up to `now_ns`."""
+        """Return the values with the detector states after rows up to `now_ns`."""
         block = now_ns // (BLOCK_S * NS_PER_S)
         begun = self if block == self.block else replace(self.ended(), block=block, first_ns=now_ns)
         running = dict(begun.running)
@@ -49,7 +49,7 @@ class Healthy:
         return replace(begun, running=running, last_ns=now_ns)
 
     def ended(self) -> "Healthy":
-        """Return the same with the block that ran among those that ended, if enough of it was seen."""
+        """Return the values with the open block ended, if enough of it was seen."""
         if self.last_ns - self.first_ns < MIN_BLOCK_NS:
             return Healthy(maxima=self.maxima)
         names = self.maxima.keys() | self.running.keys()
@@ -67,11 +67,11 @@ def _largest(statistic: Statistic, state: Any, limits: DetectorLimits) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """What healthy time says of one limit.
+    """Calibration of one limit from healthy time.
 
-    `wanted` is the threshold that the budget asks for at its upper 95 % bound, None where too little was seen.
-    `threshold` is what is set: the limit where that is enough, never lower, and never more than what the detector can
-    still be used with. `crossings` counts the blocks that held a value above the limit as it stands.
+    `wanted` is the threshold that the budget requires at its upper 95 % bound, None with too little data. `threshold`
+    is the value to set: never below the limit, and never above what the detector can be used with. `crossings` counts
+    the blocks with a value above the present limit.
     """
 
     statistic: Statistic
@@ -85,14 +85,14 @@ class Calibrated:
 
     @property
     def days(self) -> float:
-        """Healthy node-days behind it."""
+        """Healthy node-days in the data."""
         return self.blocks * BLOCK_S / 86_400
 
 
 def calibrated(healthy: Healthy, limits: DetectorLimits, *, pages_per_node_month: float) -> tuple[Calibrated, ...]:
-    """Return each statistic's threshold; those that page share the budget evenly, notes have as much each.
+    """Return the threshold of each statistic; pages share the budget evenly, notes have the whole budget each.
 
-    A block of healthy time with a value above the threshold counts as one page.
+    A healthy block with a value above the threshold counts as one page.
     """
     paging = sum(one.is_page for one in STATISTICS)
     found = []
@@ -115,19 +115,19 @@ def _calibrated(
         largest=max(maxima, default=None),
         wanted=None,
         threshold=limit,
-        why=f"{len(maxima)} healthy blocks of {BLOCK_S // 60} min, {MIN_BLOCKS} are needed: the default stays",
+        why=f"{len(maxima)} healthy blocks of {BLOCK_S // 60} min, {MIN_BLOCKS} are required: the default stays",
     )
     if len(maxima) < MIN_BLOCKS:
         return made
     wanted = bootstrapped_threshold(np.array(maxima), blocks_per_alarm=max(blocks_per_alarm, 2.0))
     highest = statistic.highest(limits)
     if wanted <= limit:
-        return replace(made, wanted=wanted, why="the limit as it stands is high enough")
+        return replace(made, wanted=wanted, why="the present limit is high enough")
     if wanted <= highest:
-        return replace(made, wanted=wanted, threshold=wanted, why="raised to what the budget asks for")
+        return replace(made, wanted=wanted, threshold=wanted, why="raised to what the budget requires")
     return replace(
         made,
         wanted=wanted,
         threshold=highest,
-        why="held at the highest that still finds what it is for: the budget is not kept",
+        why="at the highest useful value: the budget is not kept",
     )

@@ -1,7 +1,7 @@
-"""What can be calibrated: the statistic of each detector that has one, and the limit that it is held against.
+"""Statistics that can be calibrated, each with the limit it is compared with.
 
-Limits that physics or a specification sets (a rail's least voltage, a slowdown temperature, a lost GPU) are not here: a
-node that crosses them is not healthy.
+Limits from physics or specifications (lowest rail voltage, slowdown temperature, lost GPU) are not here: a node that
+crosses them is not healthy.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,18 +17,17 @@ from analytics.detectors.source_resistance import SourceResistanceState
 from analytics.detectors.thermal_resistance import ThermalResistanceState
 from telemetry.frames import FloatArray
 
-# A limit that would have to lie further off than this many times what it allows now finds nothing any more that it is
-# for; it is held there, and whoever calibrates is told. Heuristic.
+# heuristic: a limit is raised to this many times its present allowance at most, or it would find nothing any more; the
+# calibration reports it.
 MOST_RAISE = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic:
-    """One number per entity that a detector holds against one of its limits; above it the detector speaks.
+    """One number per entity that a detector compares with a limit; above it the detector raises a finding.
 
-    `base` is the value of a healthy entity, so that ``limit - base`` is what the limit allows. `together` are limits of
-    the same detector that may not stand below this one. `is_page` says whether what it raises calls a person; `share`
-    is its part of the budget.
+    `base` is the value of a healthy entity, so ``limit - base`` is the allowance. `together` are limits of the same
+    detector that may not be below this one. `is_page` is true if its findings page a person.
     """
 
     name: str
@@ -40,12 +39,12 @@ class Statistic:
 
     @property
     def section(self) -> str:
-        """The detector, and the key of its limits."""
+        """Name of the detector, and configuration section of its limits."""
         return self.name.partition(".")[0]
 
     @property
     def key(self) -> str:
-        """The limit's own key."""
+        """Configuration key of the limit."""
         return self.name.partition(".")[2]
 
     def limit(self, limits: DetectorLimits) -> float:
@@ -53,7 +52,7 @@ class Statistic:
         return float(getattr(getattr(limits, self.section), self.key))
 
     def raised(self, limits: DetectorLimits, threshold: float) -> DetectorLimits:
-        """Return the limits with this one at `threshold`, where it stands below; never more than `MOST_RAISE` off."""
+        """Return the limits with this one raised to `threshold`, by `MOST_RAISE` allowances at most."""
         least = self.limit(limits)
         value = min(max(threshold, least), self.highest(limits))
         own = getattr(limits, self.section)
@@ -62,7 +61,7 @@ class Statistic:
         return replace(limits, **changed)
 
     def highest(self, limits: DetectorLimits) -> float:
-        """Return the highest that the limit may be set to."""
+        """Return the highest value of the limit."""
         return self.base + MOST_RAISE * (self.limit(limits) - self.base)
 
 
@@ -107,7 +106,7 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(name="source_resistance.sag_v", about="fall of a supply's open-circuit voltage", read=_fallen),
     Statistic(
         name="thermal_resistance.ratio",
-        about="thermal resistance beyond siblings and slot, told as information",
+        about="thermal resistance beyond siblings and slot, as information",
         read=_thermal,
         together=("warn_ratio", "severe_ratio"),
         is_page=False,
@@ -120,14 +119,14 @@ STATISTICS: tuple[Statistic, ...] = (
     ),
     Statistic(
         name="thermal_resistance.slow_ratio",
-        about="the same over hours, told as information",
+        about="the same over hours, as information",
         read=_thermal_slow,
         is_page=False,
     ),
     Statistic(name="airflow.ratio", about="rise of a node's GPUs over its own past", read=_airflow),
     Statistic(
         name="novelty.distance",
-        about="distance from what was learnt, told as information",
+        about="distance from the learnt behaviour, as information",
         read=_novelty,
         is_page=False,
     ),
@@ -136,9 +135,9 @@ BY_NAME: Mapping[str, Statistic] = {one.name: one for one in STATISTICS}
 
 
 def raised(limits: DetectorLimits, thresholds: Mapping[str, float]) -> DetectorLimits:
-    """Return the limits with the thresholds of a calibration in force; names that there are not are a ValueError."""
+    """Return the limits with calibrated thresholds applied; ValueError for an unknown name."""
     for name, threshold in thresholds.items():
         if name not in BY_NAME:
-            raise ValueError(f"{name}: no limit of that name can be calibrated")
+            raise ValueError(f"{name}: not a limit that can be calibrated")
         limits = BY_NAME[name].raised(limits, threshold)
     return limits

@@ -1,8 +1,8 @@
-"""From the largest values of healthy blocks to the level that healthy time exceeds only so rarely.
+"""Threshold that healthy time exceeds at a given rate, from the largest values of healthy blocks.
 
 The largest of many values of a block follows an extreme-value law whatever the values follow; for tails that fall off
 like a normal's or an exponential's it is Gumbel's ("Statistics of Extremes", 1958). Blocks, not single values, because
-neighbours resemble each other: what counts is how often a block holds an alarm at all.
+neighbours are correlated: what counts is how often a block holds an alarm at all.
 """
 
 import math
@@ -18,8 +18,7 @@ _SURE = 1.6448536269514722
 # Standard error of a Gumbel quantile by moments, over the deviation of the maxima and the root of their number, in the
 # frequency factor K (Kite, "Frequency and Risk Analyses in Hydrology", 1977): sqrt(1 + 1.1396 K + 1.1 K^2).
 _KITE_1, _KITE_2 = 1.1396, 1.1
-# Neighbouring blocks may resemble each other still: they are drawn together in stretches of so many. Heuristic: an
-# hour of blocks of ten minutes.
+# heuristic: an hour of ten-minute blocks is drawn together, since neighbouring blocks may still be correlated.
 _DRAWN_TOGETHER = 6
 _DRAWS, _SEED = 1000, 20240901  # heuristic: the 95 % quantile of a thousand draws moves by less than a per cent
 
@@ -30,9 +29,9 @@ def expected_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> FloatA
     Parameters
     ----------
     maxima
-        Shape ``(..., n_blocks)``, two blocks or more. Where a series never moved its own largest value is given.
+        Shape ``(..., n_blocks)``, two blocks or more. A series that never changed returns its largest value.
     blocks_per_alarm
-        Above 1; where it is less than the number of blocks nothing is extrapolated, but the answer is the same.
+        Above 1. Below the number of blocks nothing is extrapolated; the result is the same.
 
     Returns
     -------
@@ -50,10 +49,10 @@ def expected_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> FloatA
 
 
 def bootstrapped_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> float:
-    """Return the same level for one series of blocks, its upper 95 % bound by a block bootstrap of the maxima.
+    """Return the same level for one series of blocks, at its upper 95 % bound by a block bootstrap of the maxima.
 
-    Circular blocks of blocks (Politis and Romano, 1992, see `analytics.scoring.bounds.block_draws`), because a load, a
-    room or an hour of the day stands behind neighbours. The larger of that and the bound in closed form is given.
+    Circular blocks of blocks (Politis and Romano, 1992, see `analytics.scoring.bounds.block_draws`), because
+    neighbours share load, room and hour of the day. Returns the larger of that and the bound in closed form.
     """
     closed = float(expected_threshold(maxima, blocks_per_alarm=blocks_per_alarm))
     rng = np.random.default_rng(_SEED)
@@ -63,6 +62,6 @@ def bootstrapped_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> fl
 
 
 def _frequency_factor(blocks_per_alarm: float) -> float:
-    """Return by how many deviations the wanted quantile lies above the mean, by moments."""
+    """Return how many standard deviations the quantile is above the mean, by moments."""
     reduced = -math.log(-math.log1p(-1.0 / blocks_per_alarm))
     return math.sqrt(6.0) / math.pi * (reduced - _EULER)

@@ -176,12 +176,12 @@ class Hang:
         witness = self._witness(state)
         spins = spin.lasted_s >= limits.spin_s
         stalled = beat.stalled(spins, at_least_s=limits.stall_s, steps=limits.stall_steps)
-        told = stalled & (witness | (beat.stalled_s >= limits.alone_s))
+        reported_stall = stalled & (witness | (beat.stalled_s >= limits.alone_s))
         # Without a word of the job, errors of a link beside a small steady load would be too weak a sign.
-        untold = (
+        silent_spin = (
             (~beat.known | state.others) & (spin.lasted_s >= limits.silent_spin_s) & (state.threads_s >= limits.spin_s)
         )
-        found: MaskArray = told | untold
+        found: MaskArray = reported_stall | silent_spin
         return found
 
     def _witness(self, state: HangState) -> MaskArray:

@@ -46,11 +46,11 @@ class LinkShape:
         """
         now = np.where(columns[:, :3] > 0, columns[:, :3], np.nan)
         now[:, _UP] = columns[:, _UP]
-        told = np.full_like(now, np.nan)
-        told[:, :2] = np.where(columns[:, 3:5] > 0, columns[:, 3:5], np.nan)
+        reported_best = np.full_like(now, np.nan)
+        reported_best[:, :2] = np.where(columns[:, 3:5] > 0, columns[:, 3:5], np.nan)
         seen = np.fmax(self.best, now)
         # What the driver tells settles it; a part that runs above what it was told to do is taken at its word.
-        best = np.where(np.isnan(told), seen, np.fmax(told, now))
+        best = np.where(np.isnan(reported_best), seen, np.fmax(reported_best, now))
         low = now < best
         # An idle link slows down to save power, and its width may shrink: only work makes it count.
         loaded = columns[:, 5] >= limits.load_ratio

@@ -135,7 +135,7 @@ class Novelty:
         limits, plan = self.limits, self.plan
         passed = window - (state.window or 0)
         explained = state.explained.up_to(now_ns, spec.entities, topology, settle_s=limits.settle_s)
-        told = explained.mask(now_ns) | state.cut
+        masked = explained.mask(now_ns) | state.cut
         means = np.where(state.count > 0, state.total / np.maximum(state.count, 1.0), np.nan)
         # How far each lies from its siblings; what is alone stands for itself.
         senses = present(spec.signals)
@@ -145,11 +145,11 @@ class Novelty:
         before = state.far if 0 < passed <= _MAX_GAP_WINDOWS else np.full_like(state.far, np.nan)
         moved = np.where(np.isnan(before), reading.far, before + limits.smoothing * (reading.far - before))
         far = np.where(np.isnan(reading.far), before, moved)
-        far = np.where(told, np.nan, far)
-        conditions, changes = self._judge(state, far, told, now_ns=now_ns, passed=passed)
-        fresh = ~told & np.isfinite(reading.far)
+        far = np.where(masked, np.nan, far)
+        conditions, changes = self._judge(state, far, masked, now_ns=now_ns, passed=passed)
+        fresh = ~masked & np.isfinite(reading.far)
         sensed = state.sensed.renewed(means, beside + state.models.centre[:, 1:], reading.shares[:, 1:], where=fresh)
-        models = take_in(state.models, features, far, where=~told & ~conditions.engaged, plan=plan)
+        models = take_in(state.models, features, far, where=~masked & ~conditions.engaged, plan=plan)
         zero = np.zeros_like(state.total)
         state = replace(
             state,
@@ -162,7 +162,7 @@ class Novelty:
             far=far,
             sensed=sensed,
         )
-        return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, told=told)
+        return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, masked=masked)
 
     def threshold(self, state: NoveltyState) -> FloatArray:
         """Return the distance at which each GPU is told of, NaN while it is learnt."""
@@ -171,7 +171,7 @@ class Novelty:
         return found
 
     def _judge(
-        self, state: NoveltyState, far: FloatArray, told: MaskArray, *, now_ns: int, passed: int
+        self, state: NoveltyState, far: FloatArray, masked: MaskArray, *, now_ns: int, passed: int
     ) -> tuple[Conditions, Changes]:
         limits, threshold = self.limits, self.threshold(state)
         over = far > threshold
@@ -188,12 +188,12 @@ class Novelty:
         )
         badness = np.where(np.isfinite(far), far / limits.distance, 0.0)
         conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
-        dropped = told & conditions.engaged
+        dropped = masked & conditions.engaged
         if not dropped.any():
             return conditions, changes
         # Something else accounts for it now; what only began goes without a word.
         ended = np.flatnonzero(dropped & conditions.active)
-        conditions = clear_where(conditions, told)
+        conditions = clear_where(conditions, masked)
         return conditions, replace(changes, cleared=np.union1d(changes.cleared, ended))
 
     def _findings(
@@ -204,7 +204,7 @@ class Novelty:
         entities: tuple[Entity, ...],
         *,
         senses: tuple[str, ...],
-        told: MaskArray,
+        masked: MaskArray,
     ) -> tuple[Finding, ...]:
         if not changes.some:
             return ()
@@ -215,7 +215,7 @@ class Novelty:
             deviation = Deviation(
                 entity=entities[index],
                 status=status,
-                is_explained=bool(told[index]),
+                is_explained=bool(masked[index]),
                 is_alone=bool(sizes[index] <= MIN_SIBLINGS),
                 seconds=state.conditions.lasted_s(index, now_ns),
                 far=float(state.far[index]),

@@ -48,14 +48,14 @@ class Rest:
 
     def after(self, util_ratio: FloatArray, now_ns: int, silent: MaskArray, *, rest_ns: int) -> "Rest":
         """Return what holds after a row; what is not read neither works nor rests."""
-        told = ~np.isnan(util_ratio)
-        if not told.any():
+        measured = ~np.isnan(util_ratio)
+        if not measured.any():
             return self
-        works = told & ((util_ratio >= _WORKS_RATIO) | (self.worked_ns == 0))
-        rests = told & ~works & (now_ns - self.worked_ns >= rest_ns)
+        works = measured & ((util_ratio >= _WORKS_RATIO) | (self.worked_ns == 0))
+        rests = measured & ~works & (now_ns - self.worked_ns >= rest_ns)
         return Rest(
             worked_ns=np.where(works, now_ns, self.worked_ns),
-            before_silence=np.where(told & ~silent, rests, self.before_silence),
+            before_silence=np.where(measured & ~silent, rests, self.before_silence),
         )
 
 

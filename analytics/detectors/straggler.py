@@ -86,8 +86,8 @@ class Straggler:
                 if changes.some:
                     findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
             rows = slice(start, stop)
-            told = bits_set(flags[rows], WITH_OWN_FINDING)
-            state = replace(_counted(state, powers_w[rows], clocks_mhz[rows], told), second=second)
+            left_out = bits_set(flags[rows], WITH_OWN_FINDING)
+            state = replace(_counted(state, powers_w[rows], clocks_mhz[rows], left_out), second=second)
         return state, tuple(findings)
 
     def _close(self, state: StragglerState, now_ns: int) -> tuple[StragglerState, Changes]:
@@ -179,11 +179,11 @@ class Straggler:
         )
 
 
-def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, told: MaskArray) -> StragglerState:
+def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, left_out: MaskArray) -> StragglerState:
     """Count rows: the phases by the middles of the seconds before, the clock in high phases alone."""
     middle_w = state.swing.middle_w
     high = power_w > middle_w
-    known = ~np.isnan(power_w) & ~np.isnan(middle_w) & ~told
+    known = ~np.isnan(power_w) & ~np.isnan(middle_w) & ~left_out
     groups: GroupArray = state.siblings.groups
     return replace(
         state,

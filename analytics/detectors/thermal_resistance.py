@@ -249,10 +249,10 @@ class ThermalResistance:
         # A finding that becomes a warning, and then critical, is told again whatever it was before.
         badness = quick / _WORSE_BY + (quick > limits.warn_ratio) + (quick > limits.severe_ratio)
         conditions, changes = report_worse(conditions, changes, now_ns=window.ended_ns, over=over, badness=badness)
-        told, gone = state.constant.copy(), np.zeros(len(quick), dtype=np.bool_)
-        told[changes.raised] = constant[changes.raised]
+        constant_now, gone = state.constant.copy(), np.zeros(len(quick), dtype=np.bool_)
+        constant_now[changes.raised] = constant[changes.raised]
         gone[changes.cleared] = ~other[changes.cleared]
-        return replace(state, conditions=conditions, constant=told, levels=forget(state.levels, gone)), changes
+        return replace(state, conditions=conditions, constant=constant_now, levels=forget(state.levels, gone)), changes
 
     def _evidence(self, state: ThermalResistanceState, *, alone: MaskArray) -> tuple[MaskArray, MaskArray]:
         """Return where the levels speak of a fault, and where of none."""

@@ -52,7 +52,7 @@ def grown_share(sums: ExcessSums) -> FloatArray:
     weight = np.where(sums.weight >= MIN_WINDOWS, sums.weight, np.nan)
     power_w, excess_c = sums.power / weight, sums.excess / weight
     variance = sums.power_power / weight - power_w * power_w
-    told = (variance > (MIN_SPREAD_RATIO * power_w) ** 2) & (excess_c > 0)
-    slope = (sums.power_excess / weight - power_w * excess_c) / np.where(told, variance, np.nan)
-    share: FloatArray = slope * power_w / np.where(told, excess_c, np.nan)
+    usable = (variance > (MIN_SPREAD_RATIO * power_w) ** 2) & (excess_c > 0)
+    slope = (sums.power_excess / weight - power_w * excess_c) / np.where(usable, variance, np.nan)
+    share: FloatArray = slope * power_w / np.where(usable, excess_c, np.nan)
     return share

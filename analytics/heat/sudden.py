@@ -91,11 +91,11 @@ def add_row(
     sink_w = np.where(known, moved(state.power_w, power_w, SINK_S), state.power_w)
     load_w = np.where(known, moved(state.load_w, power_w, _LOAD_S), state.load_w)
     same: MaskArray = np.abs(sink_w - load_w) <= STEADY_RATIO * load_w
-    told = known & same & (rise_c >= min_rise_c)
-    theta = np.where(told, rise_c, np.nan) / np.where(known, sink_w, 1.0)
-    now = np.where(told, moved(state.now, theta, _NOW_S), state.now)
-    fits = told & ~frozen
-    settled_s = np.where(known & ~same, 0.0, state.settled_s + np.where(told, passed_s, 0.0))
+    usable = known & same & (rise_c >= min_rise_c)
+    theta = np.where(usable, rise_c, np.nan) / np.where(known, sink_w, 1.0)
+    now = np.where(usable, moved(state.now, theta, _NOW_S), state.now)
+    fits = usable & ~frozen
+    settled_s = np.where(known & ~same, 0.0, state.settled_s + np.where(usable, passed_s, 0.0))
     begun = np.maximum(settled_s, passed_s)
     share = np.maximum(-math.expm1(-passed_s / _SO_FAR_S), passed_s / np.where(begun > 0, begun, 1.0))
     so_far = np.where(np.isnan(state.so_far), now, state.so_far + np.where(fits, share * (now - state.so_far), 0.0))

@@ -68,14 +68,14 @@ class Explained:
 
     def take_events(self, events: Sequence[Event]) -> "Explained":
         """Take note of events."""
-        told = [
+        added = [
             Explanation(time_ns=one.time_ns, entity_id=one.entity_id) for one in events if one.kind in _EXPLAINING_KINDS
         ]
-        return replace(self, waiting=(*self.waiting, *told)[-_MOST:]) if told else self
+        return replace(self, waiting=(*self.waiting, *added)[-_MOST:]) if added else self
 
     def take_findings(self, findings: Sequence[Finding], *, but: str) -> "Explained":
         """Take note of what detectors say, the one named `but` left out."""
-        told = [
+        added = [
             Explanation(
                 time_ns=one.time_ns,
                 entity_id=one.entity_id,
@@ -85,7 +85,7 @@ class Explained:
             for one in findings
             if one.detector != but
         ]
-        return replace(self, waiting=(*self.waiting, *told)[-_MOST:]) if told else self
+        return replace(self, waiting=(*self.waiting, *added)[-_MOST:]) if added else self
 
     def up_to(self, now_ns: int, entities: Sequence[Entity], topology: Topology, *, settle_s: float) -> "Explained":
         """Let everything that was told of up to a moment take part."""

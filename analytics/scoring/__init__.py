@@ -1,1 +1,1 @@
-"""How good scores and alarms were, by measures that luck and long events do not flatter."""
+"""Quality of scores and alarms, by measures that chance and long events do not inflate."""

@@ -1,4 +1,4 @@
-"""Bounds of counts and shares: exact, by bisection of the distribution itself, so that no table is needed."""
+"""Exact bounds of counts and shares, by bisection of the distribution."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ HALVINGS = 80  # of an interval of counts or shares: below the last digit of a f
 
 
 def rate_bounds(count: int, exposure: float, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Return two-sided bounds of a rate from `count` events in `exposure`: none of zero, and 3.7 in one for none seen.
+    """Return two-sided bounds of a rate from `count` events in `exposure`; for no event in 1 they are 0 and 3.7.
 
     Exact for a Poisson count (Garwood, Biometrika 28(3/4), 1936). ValueError without exposure.
     """
@@ -35,7 +35,7 @@ def share_bounds(count: int, total: int, *, confidence: float = 0.95) -> tuple[f
 
 
 def block_draws(n_rows: int, *, block_rows: int, draws: int, rng: np.random.Generator) -> TimeArray:
-    """Draw row numbers in blocks that wrap at the end ``(draws, n_rows)``, because neighbours resemble each other.
+    """Draw row numbers in blocks that wrap at the end ``(draws, n_rows)``, because neighbours are correlated.
 
     A block should hold many times what neighbours share. (Politis and Romano, "A circular block-resampling procedure
     for stationary data", 1992.)

@@ -1,8 +1,8 @@
-"""Alarms against true events, counted as a person on duty would: by the moment an alarm begins.
+"""Alarms matched to true events by the time at which an alarm begins.
 
-No point adjustment: one right row does not make the rest of an event right (Kim et al., "Towards a rigorous evaluation
-of time-series anomaly detection", AAAI 2022, show random scores winning under it). An alarm that began long before an
-event, and still stands when the event comes, has found nothing.
+No point adjustment: one correct row does not make the whole event correct (Kim et al., "Towards a rigorous evaluation
+of time-series anomaly detection", AAAI 2022, show random scores winning under it). An alarm that began long before
+an event, and is still active when the event comes, has found nothing.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SEARCHED_LEVELS = 400  # ranks of scores at which a threshold is tried, closer t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventScore:
-    """What was found. `delays_rows` holds, for each event found, the rows from its begin to the alarm, 0 if before."""
+    """Counts of events and alarms. `delays_rows` are rows from begin to alarm per found event, 0 if before."""
 
     events: int
     found: int
@@ -26,7 +26,7 @@ class EventScore:
 
     @property
     def false_alarms(self) -> int:
-        """Alarms that began at no event."""
+        """Number of alarms that began at no event."""
         return self.alarms - self.true_alarms
 
     @property
@@ -48,7 +48,7 @@ class EventScore:
 
 
 def stretches(flags: MaskArray, *, join_rows: int = 0) -> TimeArray:
-    """Return first and last row of every run of true rows ``(n, 2)``; runs with `join_rows` or fewer between are one."""
+    """Return first and last row of every run of true rows ``(n, 2)``; runs at most `join_rows` apart are one."""
     steps = np.diff(np.concatenate([[0], np.asarray(flags, dtype=np.int8), [0]]))
     first, last = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1
     apart = first[1:] - last[:-1] - 1 > join_rows
@@ -59,7 +59,7 @@ def stretches(flags: MaskArray, *, join_rows: int = 0) -> TimeArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EventMatches:
-    """Every event and every alarm by the row in which it begins, and whether the one was found by the other.
+    """Events and alarms by the row in which they begin, and which of them match.
 
     `event_rows`, `is_found` and `delays_rows` ``(n_events,)``, a delay only where it is found; `alarm_rows` and
     `is_true` ``(n_alarms,)``.
@@ -93,7 +93,7 @@ def match_events(flags: MaskArray, truth: MaskArray, *, join_rows: int, early_ro
 
 
 def score_events(flags: MaskArray, truth: MaskArray, *, join_rows: int, early_rows: int = 0) -> EventScore:
-    """Count what `match_events` found."""
+    """Return the counts of `match_events`."""
     matches = match_events(flags, truth, join_rows=join_rows, early_rows=early_rows)
     return EventScore(
         events=len(matches.event_rows),
@@ -118,8 +118,8 @@ def add(scores: tuple[EventScore, ...]) -> EventScore:
 def threshold_at(scores: FloatArray, truth: MaskArray, *, false_alarms: float, join_rows: int) -> float:
     """Return the lowest threshold with at most `false_alarms` false alarms on these rows; rows at it are not flagged.
 
-    What a method could do if its threshold were perfect: for comparing methods at the same cost, not for use.
-    The number of false alarms need not fall with the threshold, as alarms run together; the search goes from the top.
+    For comparing methods at the same cost, not for use: it assumes a perfect threshold. The number of false alarms need
+    not fall with a higher threshold, as alarms merge; the search starts at the top.
     """
     falling = np.sort(scores[np.isfinite(scores)])[::-1]
     places = np.unique(np.geomspace(1, falling.size, SEARCHED_LEVELS).astype(np.int64)) - 1

@@ -165,7 +165,7 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
     part = None if noise is not None and noise.matters else part_skew(pair.volts, pair.amps)
     line = _widened(_corrected(line, noise), part)
     why = _why(line, better, part, largest_a=float(np.abs(pair.amps).max()))
-    told = replace(
+    judged = replace(
         blank,
         identifiability=why,
         correlation=line.correlation,
@@ -174,11 +174,11 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
     )
     if why is Identifiability.TIME_SKEW:
         samples = float(better.lag_samples) if better is not None else 0.0 if part is None else part.skew_samples
-        return replace(told, skew_s=samples * pair.period_s)
+        return replace(judged, skew_s=samples * pair.period_s)
     if why is not Identifiability.IDENTIFIED:
-        return told
+        return judged
     return replace(
-        told,
+        judged,
         open_circuit_v=line.open_v,
         open_circuit_bounds_v=line.open_bounds_v(),
         source_resistance_ohm=line.slope_ohm,

@@ -151,7 +151,7 @@ def rate(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Json
     if as_json:
         print_json(asdict(achieved))
         return
-    typer.echo(achieved.words)
+    typer.echo(achieved.summary)
     for line in _no_pages(folder, frozenset(count.counted)):
         typer.echo(line)
 

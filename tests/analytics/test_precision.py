@@ -1,4 +1,4 @@
-"""From the activity of pipes to a word for the precision of a job."""
+"""From the activity of pipes to a expected for the precision of a job."""
 
 import math
 
@@ -8,7 +8,7 @@ from analytics.precision import Precision, precision_of
 
 
 @pytest.mark.parametrize(
-    ("ratios", "word"),
+    ("ratios", "expected"),
     [
         ({"tensor_hmma_ratio": 0.3, "fp32_active_ratio": 0.4}, Precision.TENSOR_HALF),
         ({"fp32_active_ratio": 0.4, "fp64_active_ratio": 0.05}, Precision.FP32),
@@ -18,8 +18,8 @@ from analytics.precision import Precision, precision_of
         ({"fp16_active_ratio": 0.4, "fp32_active_ratio": 0.2}, Precision.FP16),
     ],
 )
-def test_the_pipe_that_does_most_of_the_work_returns_the_word(ratios: dict[str, float], word: Precision) -> None:
-    assert precision_of(ratios) is word
+def test_the_pipe_that_does_most_of_the_work_names_the_precision(ratios: dict[str, float], expected: Precision) -> None:
+    assert precision_of(ratios) is expected
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_pipe_that_does_most_of_the_work_returns_the_word(ratios: dict[str, 
     ],
     ids=["nothing", "not known", "idle", "two alike", "other signals"],
 )
-def test_where_it_cannot_be_reported_the_word_is_unknown(ratios: dict[str, float]) -> None:
+def test_the_precision_is_unknown_where_the_pipes_do_not_show_it(ratios: dict[str, float]) -> None:
     assert precision_of(ratios) is Precision.UNKNOWN
 
 

@@ -28,17 +28,17 @@ def test_the_rate_has_the_exact_bounds_of_a_poisson_count_and_is_held_against_th
     rate = PageCount(pages=0).watched(MONTH_S).rate(0.1)
     assert (rate.per_node_month, rate.low) == (0.0, 0.0)
     assert rate.high == pytest.approx(3.689, abs=0.001)
-    assert "not shown to be kept" in rate.words
-    assert "(730 node-hours watched)" in rate.words
-    assert "budget of 0.1 is kept" in PageCount(pages=0).watched(100 * MONTH_S).rate(0.1).words
-    assert "exceeded" in PageCount(pages=9).watched(MONTH_S).rate(0.1).words
+    assert "not shown to be kept" in rate.summary
+    assert "730 node-hours" in rate.summary
+    assert "budget 1 in 304 days: kept" in PageCount(pages=0).watched(100 * MONTH_S).rate(0.1).summary
+    assert "exceeded" in PageCount(pages=9).watched(MONTH_S).rate(0.1).summary
 
 
 def test_before_any_time_was_watched_there_is_no_rate_and_time_never_counts_backwards() -> None:
     rate = PageCount().watched(-5.0).rate(0.1)
     assert (rate.per_node_month, rate.high, rate.node_months) == (None, None, 0.0)
-    assert "0 pages" in rate.words
-    assert "no bounds yet" in rate.words
+    assert "0 pages" in rate.summary
+    assert "too short for a rate" in rate.summary
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -16,7 +16,7 @@ from tests.analytics.scenes import START_NS, node_of
 HUNG_NS = START_NS + 30 * NS_PER_S
 
 
-def told(frame: Frame) -> tuple[Finding, ...]:
+def reported(frame: Frame) -> tuple[Finding, ...]:
     detector = Hang(limits=HangLimits())
     return detector.step(detector.start(frame.spec), frame, node_of(4))[1]
 
@@ -39,7 +39,7 @@ def after_the_hang(frame: Frame, signal: str, value: npt.ArrayLike, *, before: f
 
 
 def test_a_job_whose_steps_stop_while_its_gpus_spin_hangs_within_thirty_seconds() -> None:
-    findings = told(hanging())
+    findings = reported(hanging())
     assert {one.entity_id for one in findings} == {f"gpu:GPU-{number}" for number in range(4)}
     assert {(one.cause, one.severity) for one in findings} == {(Cause.HANG, Severity.CRITICAL)}
     assert all(0 < one.time_ns - HUNG_NS <= 30 * NS_PER_S for one in findings)
@@ -50,34 +50,34 @@ def test_a_job_whose_steps_stop_while_its_gpus_spin_hangs_within_thirty_seconds(
 
 def test_training_alone_never_hangs() -> None:
     for seed in range(10):
-        assert told(hanging(seed, hung_row=10_000)) == ()
+        assert reported(hanging(seed, hung_row=10_000)) == ()
 
 
 def test_errors_of_a_link_are_a_witness_where_the_threads_are_quiet_or_not_read() -> None:
     frame = without(hanging(), "nv_queue_ratio", "nv_irq_ratio")
-    findings = told(after_the_hang(frame, "nvlink_crc_errors", 3.0, before=0.0))
+    findings = reported(after_the_hang(frame, "nvlink_crc_errors", 3.0, before=0.0))
     assert {one.severity for one in findings} == {Severity.CRITICAL}
     assert "; link errors" in findings[0].summary
 
 
 def test_missing_steps_alone_are_reported_later_and_as_a_warning() -> None:
     quiet = changed(hanging(rows=600), "nv_queue_ratio", 0.01)
-    findings = told(quiet)
+    findings = reported(quiet)
     assert {one.severity for one in findings} == {Severity.WARNING}
     assert all(60 * NS_PER_S <= one.time_ns - HUNG_NS <= 65 * NS_PER_S for one in findings)
-    assert told(hanging(rows=600, seed=2)) != ()
-    assert told(quiet.rows(0, 400)) == ()
+    assert reported(hanging(rows=600, seed=2)) != ()
+    assert reported(quiet.rows(0, 400)) == ()
 
 
 def test_without_a_job_that_reports_its_steps_the_threads_must_spin() -> None:
     frame = without(hanging(), "steps")
-    findings = told(frame)
+    findings = reported(frame)
     assert len(findings) == 4
     assert all(one.time_ns - HUNG_NS <= 30 * NS_PER_S for one in findings)
     assert "job reports no steps" in findings[0].summary
     quiet = changed(frame, "nv_queue_ratio", 0.01)
-    assert told(quiet) == ()
-    assert told(after_the_hang(quiet, "nvlink_crc_errors", 3.0, before=0.0)) == ()
+    assert reported(quiet) == ()
+    assert reported(after_the_hang(quiet, "nvlink_crc_errors", 3.0, before=0.0)) == ()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_without_a_job_that_reports_its_steps_the_threads_must_spin() -> None:
     ids=["power near that of work", "utilisation below full", "memory that moves"],
 )
 def test_what_moves_or_works_does_not_hang(signal: str, value: npt.ArrayLike) -> None:
-    assert told(after_the_hang(hanging(), signal, value, before=1.0)) == ()
+    assert reported(after_the_hang(hanging(), signal, value, before=1.0)) == ()
 
 
 def test_a_slow_step_is_no_hang_until_three_of_its_own_length_passed() -> None:
@@ -96,14 +96,14 @@ def test_a_slow_step_is_no_hang_until_three_of_its_own_length_passed() -> None:
     frame = changed(frame, "steps", at // 200 + np.zeros((1, 4)))
     frame = changed(frame, "nv_queue_ratio", 0.01)
     frame = changed(frame, "nvlink_crc_errors", at // 100 + np.zeros((1, 4)))
-    assert told(frame) == ()
+    assert reported(frame) == ()
 
 
 def test_gpus_that_wait_for_a_sibling_that_vanished_do_not_hang() -> None:
     frame = hanging()
     gone = frame.values.copy()
     gone[150:, 3] = np.nan
-    assert told(replace(frame, values=gone)) == ()
+    assert reported(replace(frame, values=gone)) == ()
 
 
 def test_a_hang_that_ends_clears_once() -> None:
@@ -111,20 +111,20 @@ def test_a_hang_that_ends_clears_once() -> None:
     again = np.arange(700)[:, np.newaxis] >= 400
     works = hanging(rows=700, hung_row=10_000, seed=3)
     values = np.where(again[:, :, np.newaxis], works.values, frame.values)
-    findings = [one for one in told(replace(frame, values=values)) if one.entity_id == "gpu:GPU-0"]
+    findings = [one for one in reported(replace(frame, values=values)) if one.entity_id == "gpu:GPU-0"]
     assert [one.status for one in findings] == [FindingStatus.RAISED, FindingStatus.CLEARED]
 
 
 def test_at_one_row_a_second_it_is_found_as_well() -> None:
     frame = hanging(rows=400, hung_row=200, rate_hz=1.0)
-    findings = told(frame)
+    findings = reported(frame)
     assert len(findings) == 4
     assert all(one.time_ns - (START_NS + 200 * NS_PER_S) <= 45 * NS_PER_S for one in findings)
 
 
 def test_power_reported_in_milliwatts_is_no_hang() -> None:
     frame = hanging(hung_row=10_000)
-    assert told(changed(frame, "power_w", frame.signal("power_w") * 1e3)) == ()
+    assert reported(changed(frame, "power_w", frame.signal("power_w") * 1e3)) == ()
 
 
 def two_jobs(frame: Frame) -> Frame:
@@ -140,27 +140,27 @@ def two_jobs(frame: Frame) -> Frame:
 
 
 def test_a_job_that_hangs_beside_one_that_works_is_found_by_the_threads() -> None:
-    findings = told(two_jobs(hanging()))
+    findings = reported(two_jobs(hanging()))
     assert {one.entity_id for one in findings} == {"gpu:GPU-0", "gpu:GPU-1"}
     assert all(one.time_ns - HUNG_NS <= 30 * NS_PER_S for one in findings)
     assert "only its siblings complete steps" in findings[0].summary
     assert "enter" not in findings[0].summary
-    assert told(changed(two_jobs(hanging()), "nv_queue_ratio", 0.01)) == ()
+    assert reported(changed(two_jobs(hanging()), "nv_queue_ratio", 0.01)) == ()
 
 
 def test_the_rank_that_does_not_spin_with_the_others_is_named() -> None:
     frame = hanging()
     idle = after_the_hang(frame, "gpu_util_ratio", np.array([1.0, 1.0, 1.0, 0.0]), before=1.0)
-    findings = told(idle)
+    findings = reported(idle)
     assert {one.entity_id for one in findings} == {"gpu:GPU-0", "gpu:GPU-1", "gpu:GPU-2"}
     assert all("GPU 3 did not enter" in one.summary for one in findings)
-    assert all("enter" not in one.summary for one in told(frame))
+    assert all("enter" not in one.summary for one in reported(frame))
 
 
 def test_the_rank_that_entered_last_is_named() -> None:
     frame, late = hanging(), hanging(hung_row=175)
     power = frame.signal("power_w").copy()
     power[:, 1] = late.signal("power_w")[:, 1]
-    findings = told(changed(frame, "power_w", power))
+    findings = reported(changed(frame, "power_w", power))
     assert len(findings) == 4
     assert "GPU 1 entered last" in findings[0].summary

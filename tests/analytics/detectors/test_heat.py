@@ -53,8 +53,8 @@ def test_thermal_margin_states_when_a_gpu_that_climbs_will_be_at_its_slowdown_te
     time_s = np.arange(60.0)
     climbing = 95.0 - 35.0 * np.exp(-time_s / 48.0)  # 87 °C after 71 s, 82 °C after 48 s
     finding = margins(np.round(climbing).tolist())[0]
-    told_s = (finding.time_ns - START_NS) / NS_PER_S
-    assert finding.number("time_to_limit_s") == pytest.approx(48.0 * np.log(35.0 / 8.0) - told_s, rel=0.5)
+    after_s = (finding.time_ns - START_NS) / NS_PER_S
+    assert finding.number("time_to_limit_s") == pytest.approx(48.0 * np.log(35.0 / 8.0) - after_s, rel=0.5)
     assert "as it climbs now" in finding.summary
 
 

@@ -14,7 +14,7 @@ from tests.analytics.scenes import START_NS, frame_of, node_of
 ROWS = 300
 
 
-def told(frame: Frame) -> tuple[Finding, ...]:
+def reported(frame: Frame) -> tuple[Finding, ...]:
     detector = LinkHealth(limits=LinkHealthLimits())
     return detector.step(detector.start(frame.spec), frame, node_of(4))[1]
 
@@ -30,7 +30,7 @@ def counting(per_row: tuple[float, ...], *, start: float = 0.0) -> npt.NDArray[n
 
 
 def test_a_module_whose_nvlinks_err_among_quiet_siblings_is_loose_with_a_weak_score() -> None:
-    findings = told(erring())
+    findings = reported(erring())
     assert [(one.entity_id, one.cause, one.severity) for one in findings[:1]] == [
         ("gpu:GPU-2", Cause.LOOSE_MODULE, Severity.WARNING)
     ]
@@ -40,15 +40,15 @@ def test_a_module_whose_nvlinks_err_among_quiet_siblings_is_loose_with_a_weak_sc
 
 
 def test_replays_that_all_siblings_make_are_not_a_module() -> None:
-    assert told(frame_with(pcie_replays=counting((0.5, 0.5, 0.5, 0.5)))) == ()
-    findings = told(frame_with(pcie_replays=counting((0.0, 0.5, 0.0, 0.0))))
+    assert reported(frame_with(pcie_replays=counting((0.5, 0.5, 0.5, 0.5)))) == ()
+    findings = reported(frame_with(pcie_replays=counting((0.0, 0.5, 0.0, 0.0))))
     assert {one.entity_id for one in findings} == {"gpu:GPU-1"}
 
 
 def test_errors_on_one_link_alone_point_to_that_link() -> None:
     errors = counting((0.0, 0.2, 0.0, 0.0))
-    alone = told(frame_with(nvlink_crc_errors=errors, worst_crc_errors=errors))
-    spread = told(frame_with(nvlink_crc_errors=errors, worst_crc_errors=np.floor(errors / 6)))
+    alone = reported(frame_with(nvlink_crc_errors=errors, worst_crc_errors=errors))
+    spread = reported(frame_with(nvlink_crc_errors=errors, worst_crc_errors=np.floor(errors / 6)))
     assert "nearly all on one link" in alone[0].summary
     assert "nearly all on one link" not in spread[0].summary
 
@@ -59,39 +59,39 @@ def test_errors_on_one_link_alone_point_to_that_link() -> None:
     ids=["a high count that stands", "a huge count that stands", "no counter"],
 )
 def test_what_was_counted_before_states_nothing(column: npt.NDArray[np.float64]) -> None:
-    assert told(frame_with(nvlink_crc_errors=column, pcie_replays=column, nvlink_replays=column)) == ()
+    assert reported(frame_with(nvlink_crc_errors=column, pcie_replays=column, nvlink_replays=column)) == ()
 
 
 def test_a_reset_and_an_answer_of_all_ones_are_no_errors() -> None:
     counter = np.full((ROWS, 4), 5000.0)
     counter[100:] = 0.0
     counter[200:220, 1] = 2.0**32 - 1
-    assert told(frame_with(pcie_replays=counter)) == ()
+    assert reported(frame_with(pcie_replays=counter)) == ()
 
 
 def test_a_link_that_lost_lanes_under_load_is_reported_and_one_that_idles_is_not() -> None:
     narrow = np.full((ROWS, 4), 16.0)
     narrow[100:, 0] = 8.0
-    findings = told(frame_with(pcie_width=narrow))
+    findings = reported(frame_with(pcie_width=narrow))
     assert [one.entity_id for one in findings] == ["gpu:GPU-0"]
     assert findings[0].time_ns - (START_NS + 100 * NS_PER_S) <= 30 * NS_PER_S
     assert "8 instead of 16 PCIe lanes" in findings[0].summary
-    assert told(frame_with(pcie_width=narrow, gpu_util_ratio=np.zeros((ROWS, 4)))) == ()
+    assert reported(frame_with(pcie_width=narrow, gpu_util_ratio=np.zeros((ROWS, 4)))) == ()
 
 
 def test_speed_is_held_against_what_slot_and_gpu_can_do_and_against_its_own_past_where_nobody_reports() -> None:
     slow = np.full((ROWS, 4), 4.0)
     slow[:, 3] = 3.0
     limit = np.full((ROWS, 4), 4.0)
-    findings = told(frame_with(pcie_generation=slow, max_pcie_generation=limit))
+    findings = reported(frame_with(pcie_generation=slow, max_pcie_generation=limit))
     assert [one.entity_id for one in findings] == ["gpu:GPU-3"]
-    assert told(frame_with(pcie_generation=slow)) == ()
+    assert reported(frame_with(pcie_generation=slow)) == ()
 
 
 def test_an_nvlink_that_went_down_is_reported() -> None:
     up = np.ones((ROWS, 4))
     up[50:, 1] = 5 / 6
-    findings = told(frame_with(nvlink_up=up))
+    findings = reported(frame_with(nvlink_up=up))
     assert [one.entity_id for one in findings] == ["gpu:GPU-1"]
     assert "of NVLinks up" in findings[0].summary
 

@@ -125,7 +125,7 @@ def test_a_gpu_whose_temperature_still_arrives_is_a_lost_sensor() -> None:
     assert [one.entity_id for one in unknown(frame)] == ["gpu:GPU-2"]
 
 
-def test_a_lone_gpu_needs_the_word_of_the_pci_device() -> None:
+def test_a_lone_gpu_is_lost_only_if_its_pci_device_is_gone() -> None:
     silent = silence(n_gpus=1, who=(0,))
     assert lost(gpus_frame(silent)) == ()
     assert lost(gpus_frame(silent, pci=np.ones((100, 1)))) == ()
@@ -185,8 +185,8 @@ def test_events_name_their_cause(kind: EventKind, code: int | None, cause: Cause
 
 
 def test_gpus_that_are_missing_at_start_are_lost_on_the_node_and_a_failing_collector_is_not() -> None:
-    told = event_of(kind=EventKind.COLLECTOR, code=None, entity_id="node:box", message="1 of 4 GPUs do not answer")
-    (finding,) = errors(([told], 1.0))
+    reported = event_of(kind=EventKind.COLLECTOR, code=None, entity_id="node:box", message="1 of 4 GPUs do not answer")
+    (finding,) = errors(([reported], 1.0))
     assert (finding.cause, finding.entity_id, finding.severity) == (Cause.GPU_LOST, "node:box", Severity.CRITICAL)
     assert "missing GPU on box: 1 of 4 GPUs do not answer" in finding.summary
     assert errors(([event_of(kind=EventKind.COLLECTOR, code=None, severity=Severity.WARNING)], 1.0)) == ()

@@ -20,12 +20,12 @@ DETECTOR = Novelty(limits=NoveltyLimits())
 BEGINS = 280
 
 
-def judged(frame: Frame, *, state: NoveltyState | None = None, **told: Any) -> tuple[NoveltyState, tuple[Finding, ...]]:
+def judged(frame: Frame, *, state: NoveltyState | None = None, **reported: Any) -> tuple[NoveltyState, tuple[Finding, ...]]:
     state = state or DETECTOR.start(frame.spec)
-    if "events" in told:
-        state = DETECTOR.take_events(state, told["events"])
-    if "findings" in told:
-        state = DETECTOR.take_findings(state, told["findings"])
+    if "events" in reported:
+        state = DETECTOR.take_events(state, reported["events"])
+    if "findings" in reported:
+        state = DETECTOR.take_findings(state, reported["findings"])
     return DETECTOR.step(state, frame, TOPOLOGY)
 
 
@@ -94,10 +94,10 @@ def test_a_finding_about_a_sibling_explains_nothing() -> None:
 def test_it_clears_at_once_when_another_finding_comes_to_explain_it() -> None:
     frame = node(3, hotter_c=12.0)
     later = finding_about("gpu:GPU-1", row=BEGINS + 20)
-    told = judged(frame, findings=[later])[1]
-    assert [one.status for one in told][-1] is FindingStatus.CLEARED
-    assert told[-1].time_ns - later.time_ns <= 2 * EVERY_S * NS_PER_S
-    assert "something else accounts for it" in told[-1].summary
+    reported = judged(frame, findings=[later])[1]
+    assert [one.status for one in reported][-1] is FindingStatus.CLEARED
+    assert reported[-1].time_ns - later.time_ns <= 2 * EVERY_S * NS_PER_S
+    assert "something else accounts for it" in reported[-1].summary
 
 
 def test_a_job_that_begins_is_given_time_to_settle() -> None:
@@ -116,9 +116,9 @@ def test_clocks_cut_for_heat_are_reported_by_others() -> None:
 def test_what_was_learnt_stays_until_a_person_accepts_the_gpu_as_it_is() -> None:
     begins = {"rows": 1200, "begins": BEGINS, "lasts": 2000}
     frame = node(6, hotter_c=12.0, **begins)
-    state, told = judged(frame.rows(0, 700))
-    assert raised(told)
-    assert not any(one.status is FindingStatus.CLEARED for one in told)
+    state, reported = judged(frame.rows(0, 700))
+    assert raised(reported)
+    assert not any(one.status is FindingStatus.CLEARED for one in reported)
     accepted = DETECTOR.accept(state, np.array([False, True, False, False]))
     assert DETECTOR.threshold(accepted)[1] != DETECTOR.threshold(accepted)[1]
     accepted = replace(accepted, conditions=clear_where(accepted.conditions, accepted.conditions.active))
@@ -137,8 +137,8 @@ def test_nothing_is_learnt_of_windows_that_something_explains() -> None:
 def test_a_gpu_without_siblings_is_compared_with_its_own_past_and_states_that_a_job_looks_the_same() -> None:
     frame = node(8, gpus=1, odd=0, hotter_c=12.0)
     alone = Novelty(limits=NoveltyLimits())
-    _, told = alone.step(alone.start(frame.spec), frame, node_of(1, 0))
-    (found,) = raised(told)
+    _, reported = alone.step(alone.start(frame.spec), frame, node_of(1, 0))
+    (found,) = raised(reported)
     assert "or a new kind of job" in found.summary
 
 

@@ -66,7 +66,7 @@ def test_a_gpu_that_its_driver_let_go_of_first_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("at_s", [0.5, 1.2], ids=["before it was let go of", "after it"])
-def test_word_of_trouble_makes_it_a_loss_all_the_same(at_s: float) -> None:
+def test_a_reported_error_makes_an_orderly_removal_a_loss(at_s: float) -> None:
     for trouble in (fatal(at_s), event_of(at_s=at_s, code=79)):
         events = sorted([let_go(), taken_off(), trouble], key=lambda event: event.time_ns)
         assert [one.cause for one in lost(*events)] == [Cause.GPU_LOST]
@@ -96,7 +96,7 @@ def test_what_is_remembered_of_devices_is_bounded() -> None:
     assert len(state.released) == 4096
 
 
-def test_critical_words_of_the_fabric_manager_are_a_fabric_error_and_lesser_ones_are_not() -> None:
+def test_critical_messages_of_the_fabric_manager_are_a_fabric_error_and_lesser_ones_are_not() -> None:
     def fabric(severity: Severity) -> Event:
         return event_of(
             kind=EventKind.FABRIC, code=None, entity_id="node:box", source="fabric_log", severity=severity, message="FM"

@@ -106,7 +106,7 @@ def test_a_dip_soon_after_clearing_is_a_new_finding_with_its_own_numbers() -> No
     assert again.number("dips") == 1
 
 
-def test_the_source_estimate_stands_in_the_evidence_and_in_the_words() -> None:
+def test_the_source_estimate_is_in_the_evidence_and_in_the_summary() -> None:
     rng = np.random.default_rng(7)
     amps = training_load(30.0, low=25.0, high=75.0) + rng.normal(0, 0.3, 600)
     volts = 12.30 - 0.0139 * amps + rng.normal(0, 0.004, 600)

@@ -16,7 +16,7 @@ TOPOLOGY = node_of(4, 2)
 DETECTOR = SourceResistance(limits=SourceResistanceLimits())
 
 
-def told(*frames: Frame, state: SourceResistanceState | None = None) -> tuple[Finding, ...]:
+def reported(*frames: Frame, state: SourceResistanceState | None = None) -> tuple[Finding, ...]:
     state = DETECTOR.start(frames[0].spec) if state is None else state
     found: list[Finding] = []
     for frame in frames:
@@ -37,7 +37,7 @@ def sensors_in_turn(frame: Frame) -> Frame:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_joint_that_works_loose_is_reported_of_its_own_supply_with_the_numbers(seed: int) -> None:
-    (finding,) = told(scenes.ageing(seed))
+    (finding,) = reported(scenes.ageing(seed))
     assert (finding.cause, finding.entity_id) == (Cause.JOINT_AGEING, supply(0).id)
     assert finding.severity is Severity.WARNING
     assert finding.number("rise_ratio") == pytest.approx(1.6, rel=0.06)
@@ -49,30 +49,30 @@ def test_a_joint_that_works_loose_is_reported_of_its_own_supply_with_the_numbers
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_path_that_is_a_tenth_up_within_seconds_is_left_to_the_hours(seed: int) -> None:
-    assert told(scenes.ageing(seed, times=1.1)) == ()
+    assert reported(scenes.ageing(seed, times=1.1)) == ()
 
 
 def test_a_path_that_was_weak_from_its_first_day_is_not_reported() -> None:
     amps = scenes.load(3)
-    assert told(scenes.frame(scenes.rail(amps, seed=3, ohm=0.013), amps)) == ()
+    assert reported(scenes.frame(scenes.rail(amps, seed=3, ohm=0.013), amps)) == ()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_supply_that_goes_off_is_reported_within_a_second_and_not_its_sibling(seed: int) -> None:
-    (finding,) = told(scenes.lost(seed))
+    (finding,) = reported(scenes.lost(seed))
     assert (finding.cause, finding.entity_id) == (Cause.SUPPLY_LOST, supply(1).id)
     assert finding.severity is Severity.CRITICAL
     assert finding.time_ns - finding.since_ns <= NS_PER_S
 
 
 def test_a_current_sensor_that_shows_nothing_is_no_lost_supply() -> None:
-    assert told(scenes.lost(1, taken_over=False)) == ()
+    assert reported(scenes.lost(1, taken_over=False)) == ()
 
 
 def test_a_load_that_ends_is_no_lost_supply() -> None:
     amps = scenes.load(2)
     amps[200:] = np.random.default_rng(0).normal(1.0, 0.1, (200, 2))
-    assert told(scenes.frame(scenes.rail(amps, seed=2), amps)) == ()
+    assert reported(scenes.frame(scenes.rail(amps, seed=2), amps)) == ()
 
 
 @pytest.mark.parametrize("in_turn", [False, True])
@@ -81,7 +81,7 @@ def test_a_supply_that_comes_back_clears_after_some_seconds(*, in_turn: bool) ->
     volts = scenes.rail(amps, seed=4)
     amps[gone, 0], amps[gone, 1] = amps[gone, 0] * 2.0, np.random.default_rng(0).normal(0.0, 0.02, 40)
     frame = scenes.frame(volts, amps)
-    found = told(sensors_in_turn(frame) if in_turn else frame)
+    found = reported(sensors_in_turn(frame) if in_turn else frame)
     assert [one.status for one in found if one.cause is Cause.SUPPLY_LOST] == [
         FindingStatus.RAISED,
         FindingStatus.CLEARED,
@@ -90,23 +90,23 @@ def test_a_supply_that_comes_back_clears_after_some_seconds(*, in_turn: bool) ->
 
 @pytest.mark.parametrize("seed", range(5))
 def test_mains_that_sag_are_reported_on_every_supply_and_never_as_ageing(seed: int) -> None:
-    found = told(scenes.input_sag(seed))
+    found = reported(scenes.input_sag(seed))
     assert {one.cause for one in found} == {Cause.INPUT_SAG}
     assert {one.entity_id for one in found} == {supply(0).id, supply(1).id}
     assert found[0].number("fallen_v") == pytest.approx(0.3, abs=0.05)
 
 
 @pytest.mark.parametrize(("fall_v", "told_on"), [(0.3, 0), (0.9, 2)])
-def test_a_rail_of_54_v_sags_by_as_many_times_more(fall_v: float, told_on: int) -> None:
+def test_a_rail_of_54_v_sags_by_as_many_times_more(fall_v: float, reported_on: int) -> None:
     amps = scenes.load(1)
     open_v = np.full(amps.shape, 54.0)
     open_v[200:] -= fall_v
-    found = told(scenes.frame(scenes.rail(amps, seed=1, open_v=open_v), amps))
-    assert len({one.entity_id for one in found if one.cause is Cause.INPUT_SAG}) == told_on
+    found = reported(scenes.frame(scenes.rail(amps, seed=1, open_v=open_v), amps))
+    assert len({one.entity_id for one in found if one.cause is Cause.INPUT_SAG}) == reported_on
 
 
 def test_one_supply_whose_set_point_fell_is_no_sag_of_the_mains() -> None:
-    assert told(scenes.input_sag(1, both=False)) == ()
+    assert reported(scenes.input_sag(1, both=False)) == ()
 
 
 def test_one_sensor_for_a_whole_rail_reports_a_lost_supply_by_the_step_of_its_resistance() -> None:
@@ -133,7 +133,7 @@ def weeks(*, seed: int, days: float, rise: float, from_day: float) -> Frame:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_joint_that_ages_over_weeks_is_found_on_its_way_to_a_tenth(seed: int) -> None:
-    found = told(weeks(seed=seed, days=60, rise=1.25, from_day=10))
+    found = reported(weeks(seed=seed, days=60, rise=1.25, from_day=10))
     assert [(one.cause, one.entity_id) for one in found[:1]] == [(Cause.JOINT_AGEING, supply(0).id)]
     ratio = found[0].number("hourly_rise_ratio")
     assert ratio is not None
@@ -157,7 +157,7 @@ def test_mains_that_dip_are_reported_within_rows_and_are_over_when_they_are_back
     amps[dip] /= 0.85
     columns = {"voltage_v": volts, "current_a": amps}
     frame = frame_of(EntityKind.SUPPLY, scenes.MEMBERS, columns, rate_hz=1.0)
-    sags = [one for one in told(frame) if one.cause is Cause.INPUT_SAG]
+    sags = [one for one in reported(frame) if one.cause is Cause.INPUT_SAG]
     assert {one.entity_id for one in sags} == (set() if only else {supply(0).id, supply(1).id})
     if not only:
         assert [one.status for one in sags[:2]] == [FindingStatus.RAISED, FindingStatus.RAISED]
@@ -167,7 +167,7 @@ def test_mains_that_dip_are_reported_within_rows_and_are_over_when_they_are_back
 
 @pytest.mark.parametrize("seed", range(3))
 def test_weeks_of_a_stable_path_are_silent(seed: int) -> None:
-    assert told(weeks(seed=seed, days=60, rise=1.0, from_day=0)) == ()
+    assert reported(weeks(seed=seed, days=60, rise=1.0, from_day=0)) == ()
 
 
 def test_a_warm_room_is_not_taken_for_a_worn_joint() -> None:
@@ -179,8 +179,8 @@ def test_a_warm_room_is_not_taken_for_a_worn_joint() -> None:
         values=np.concatenate([frame.values, np.repeat(warm_c[:, None, None], 2, axis=1)], axis=2),
         fresh=np.ones((*frame.values.shape[:2], 3), dtype=np.bool_),
     )
-    assert told(frame) != ()
-    assert told(with_inlet) == ()
+    assert reported(frame) != ()
+    assert reported(with_inlet) == ()
 
 
 def test_what_a_person_accepted_becomes_the_new_reference() -> None:
@@ -211,4 +211,4 @@ def test_nonsense_is_never_worth_a_warning(case: str) -> None:
             frame = replace(frame, time_ns=frame.time_ns - back)
         case _:
             frame = scenes.frame(amps, volts)
-    assert told(frame) == ()
+    assert reported(frame) == ()

@@ -12,14 +12,14 @@ from tests.analytics.detectors.bus_scenes import GPUS, lagging
 from tests.analytics.scenes import frame_of, node_of
 
 
-def told(frame: Frame) -> tuple[Finding, ...]:
+def reported(frame: Frame) -> tuple[Finding, ...]:
     detector = Straggler(limits=StragglerLimits())
     return detector.step(detector.start(frame.spec), frame, node_of(4))[1]
 
 
 def test_a_rank_that_computes_while_the_others_wait_is_reported_with_its_clock() -> None:
     for seed in range(5):
-        findings = told(lagging(seed))
+        findings = reported(lagging(seed))
         assert [(one.entity_id, one.cause, one.severity) for one in findings[:1]] == [
             ("gpu:GPU-0", Cause.STRAGGLER, Severity.WARNING)
         ]
@@ -29,14 +29,14 @@ def test_a_rank_that_computes_while_the_others_wait_is_reported_with_its_clock()
 
 def test_ranks_in_step_are_silent() -> None:
     for seed in range(5):
-        assert told(lagging(seed, late_rows=0, rows=1000)) == ()
+        assert reported(lagging(seed, late_rows=0, rows=1000)) == ()
 
 
 def test_it_is_found_at_one_row_a_second_of_a_step_that_lasts_no_whole_second() -> None:
     at_s = np.arange(400)[:, np.newaxis] * 1.0
     phase = (at_s / 0.93) % 1.0
     power_w = np.where(phase < np.array([0.75, 0.55, 0.55, 0.55]), 300.0, 130.0)
-    findings = told(frame_of(EntityKind.GPU, GPUS, {"power_w": power_w}, rate_hz=1.0))
+    findings = reported(frame_of(EntityKind.GPU, GPUS, {"power_w": power_w}, rate_hz=1.0))
     assert [one.entity_id for one in findings if one.status == "raised"] == ["gpu:GPU-0"]
 
 
@@ -45,23 +45,23 @@ def test_independent_loads_have_no_straggler_however_busy_each_is() -> None:
         rng = np.random.default_rng(seed)
         busy = np.repeat(rng.random((250, 4)) < rng.uniform(0.05, 0.95, 4), 4, axis=0)
         power_w = np.where(busy, 300.0, 80.0)
-        assert told(frame_of(EntityKind.GPU, GPUS, {"power_w": power_w}, rate_hz=2.0)) == ()
+        assert reported(frame_of(EntityKind.GPU, GPUS, {"power_w": power_w}, rate_hz=2.0)) == ()
 
 
 def test_a_sensor_that_shows_everything_later_is_no_straggler() -> None:
     frame = lagging(late_rows=0)
     values = frame.values.copy()
     values[1:, 0] = frame.values[:-1, 0]
-    assert told(replace(frame, values=values)) == ()
+    assert reported(replace(frame, values=values)) == ()
 
 
 def test_what_heat_or_a_brake_slows_is_left_to_their_findings() -> None:
     frame = lagging()
     columns = {name: frame.signal(name) for name in frame.spec.signals}
     hot = {**columns, "throttle_reasons": np.where(np.arange(4) == 0, 0x20, 0.0) + np.zeros((400, 1))}
-    assert told(frame_of(EntityKind.GPU, GPUS, hot, rate_hz=2.0)) == ()
+    assert reported(frame_of(EntityKind.GPU, GPUS, hot, rate_hz=2.0)) == ()
 
 
 def test_constant_power_has_no_phases() -> None:
     flat = frame_of(EntityKind.GPU, GPUS, {"power_w": np.full((400, 4), 250.0)}, rate_hz=2.0)
-    assert told(flat) == ()
+    assert reported(flat) == ()

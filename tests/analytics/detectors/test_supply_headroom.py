@@ -11,14 +11,14 @@ from tests.analytics.scenes import node_of, supply
 TOPOLOGY = node_of(4, 2)
 
 
-def told(frame: Frame, limits: SupplyHeadroomLimits | None = None) -> tuple[Finding, ...]:
+def reported(frame: Frame, limits: SupplyHeadroomLimits | None = None) -> tuple[Finding, ...]:
     detector = SupplyHeadroom(limits=limits or SupplyHeadroomLimits())
     return detector.step(detector.start(frame.spec), frame, TOPOLOGY)[1]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_steps_beyond_what_supplies_were_chosen_for_are_reported_with_a_sound_path(seed: int) -> None:
-    found = told(scenes.overload(seed))
+    found = reported(scenes.overload(seed))
     assert {one.cause for one in found} == {Cause.SYNCHRONOUS_OVERLOAD}
     assert {one.entity_id for one in found} == {supply(0).id, supply(1).id}
     assert found[0].number("chosen_for_w") == pytest.approx(1020.0)
@@ -33,14 +33,14 @@ def test_steps_beyond_what_supplies_were_chosen_for_are_reported_with_a_sound_pa
 def test_a_training_job_within_the_size_is_silent(seed: int) -> None:
     amps = scenes.load(seed)
     limits = np.full(amps.shape, scenes.LIMITS_W)
-    assert told(scenes.frame(scenes.rail(amps, seed=seed), amps, gpu_limits_w=limits)) == ()
+    assert reported(scenes.frame(scenes.rail(amps, seed=seed), amps, gpu_limits_w=limits)) == ()
 
 
 def test_a_rating_that_is_known_counts_instead() -> None:
     amps = scenes.load(1)
     frame = scenes.frame(scenes.rail(amps, seed=1), amps)
-    assert told(frame) == ()
-    assert {one.cause for one in told(frame, SupplyHeadroomLimits(rated_w=750.0))} == {Cause.SYNCHRONOUS_OVERLOAD}
+    assert reported(frame) == ()
+    assert {one.cause for one in reported(frame, SupplyHeadroomLimits(rated_w=750.0))} == {Cause.SYNCHRONOUS_OVERLOAD}
 
 
 def test_a_supply_that_is_left_with_all_is_overloaded_before_it_trips() -> None:
@@ -49,7 +49,7 @@ def test_a_supply_that_is_left_with_all_is_overloaded_before_it_trips() -> None:
     limits = np.full(amps.shape, scenes.LIMITS_W)
     (finding,) = (
         one
-        for one in told(scenes.frame(scenes.rail(amps, seed=2), amps, gpu_limits_w=limits))
+        for one in reported(scenes.frame(scenes.rail(amps, seed=2), amps, gpu_limits_w=limits))
         if one.status == "raised"
     )
     assert (finding.cause, finding.entity_id) == (Cause.SUPPLY_OVERLOAD, supply(0).id)
@@ -59,21 +59,21 @@ def test_a_supply_that_is_left_with_all_is_overloaded_before_it_trips() -> None:
 def test_dips_below_the_limit_with_more_load_than_ever_are_the_loads() -> None:
     early = np.arange(scenes.ROWS)[:, np.newaxis] < 200
     amps = np.where(early, scenes.load(3), scenes.load(3, low=90.0, high=190.0))
-    found = told(scenes.frame(scenes.rail(amps, seed=3), amps))
+    found = reported(scenes.frame(scenes.rail(amps, seed=3), amps))
     assert {one.cause for one in found} == {Cause.SYNCHRONOUS_OVERLOAD}
 
 
 def test_dips_of_a_path_that_aged_are_not_the_loads() -> None:
     amps = scenes.load(4)
     ohm = np.where(np.arange(scenes.ROWS) < 160, 0.005, 0.014)[:, np.newaxis]
-    assert told(scenes.frame(scenes.rail(amps, seed=4, ohm=ohm), amps)) == ()
+    assert reported(scenes.frame(scenes.rail(amps, seed=4, ohm=ohm), amps)) == ()
 
 
 def test_dips_of_a_path_that_was_weak_from_its_first_day_are_not_the_loads() -> None:
     amps = scenes.load(5)
-    assert told(scenes.frame(scenes.rail(amps, seed=5, ohm=0.014), amps)) == ()
+    assert reported(scenes.frame(scenes.rail(amps, seed=5, ohm=0.014), amps)) == ()
 
 
 def test_a_voltage_in_millivolts_is_no_overload() -> None:
     amps = scenes.load(6)
-    assert told(scenes.frame(scenes.rail(amps, seed=6) * 1000.0, amps)) == ()
+    assert reported(scenes.frame(scenes.rail(amps, seed=6) * 1000.0, amps)) == ()

@@ -9,14 +9,14 @@ from tests.analytics.detectors import supply_scenes as scenes
 from tests.analytics.scenes import node_of, supply
 
 
-def told(frame: Frame, limits: SupplyPlausibilityLimits | None = None) -> tuple[Finding, ...]:
+def reported(frame: Frame, limits: SupplyPlausibilityLimits | None = None) -> tuple[Finding, ...]:
     detector = SupplyPlausibility(limits=limits or SupplyPlausibilityLimits())
     return detector.step(detector.start(frame.spec), frame, node_of(4, 2))[1]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_voltage_that_repeats_under_a_moving_load_is_a_fault_of_its_sensor(seed: int) -> None:
-    (finding,) = told(scenes.stuck(seed))
+    (finding,) = reported(scenes.stuck(seed))
     assert (finding.cause, finding.entity_id) == (Cause.SENSOR_FAULT, supply(0).id)
     assert "voltage repeats" in finding.summary
     assert finding.number("voltage_spread_v") == 0.0
@@ -25,14 +25,14 @@ def test_a_voltage_that_repeats_under_a_moving_load_is_a_fault_of_its_sensor(see
 def test_a_sensor_that_moves_again_clears() -> None:
     frame = scenes.stuck(1, rows=slice(60, 240))
     limits = SupplyPlausibilityLimits(clear_after_s=4.0)
-    assert [one.status for one in told(frame, limits)] == [FindingStatus.RAISED, FindingStatus.CLEARED]
+    assert [one.status for one in reported(frame, limits)] == [FindingStatus.RAISED, FindingStatus.CLEARED]
 
 
 def test_a_current_that_repeats_is_reported_too() -> None:
     amps = scenes.load(2)
     volts = scenes.rail(amps, seed=2)
     amps[160:, 1] = 50.0
-    (finding,) = told(scenes.frame(volts, amps))
+    (finding,) = reported(scenes.frame(volts, amps))
     assert finding.entity_id == supply(1).id
     assert "current repeats" in finding.summary
 
@@ -41,7 +41,7 @@ def test_an_idle_supply_whose_coarse_voltage_stands_still_is_no_fault() -> None:
     amps = scenes.load(3)
     amps[160:] = 36.0 + np.random.default_rng(1).normal(0, 0.05, (240, 2))
     volts = np.round(scenes.rail(amps, seed=3) / 0.063) * 0.063
-    assert told(scenes.frame(volts, amps)) == ()
+    assert reported(scenes.frame(volts, amps)) == ()
 
 
 def test_a_current_that_comes_late_from_some_moment_on_is_reported_and_not_a_loose_contact() -> None:
@@ -49,20 +49,20 @@ def test_a_current_that_comes_late_from_some_moment_on_is_reported_and_not_a_loo
     volts = scenes.rail(amps, seed=4)
     late = amps.copy()
     late[160:, 0] = amps[158:-2, 0]
-    (finding,) = told(scenes.frame(volts, late))
+    (finding,) = reported(scenes.frame(volts, late))
     assert "no longer taken together" in finding.summary
     flicker = 1.0 + np.random.default_rng(5).choice([-0.3, 0.3], size=(scenes.ROWS, 1))
     loose = scenes.rail(amps, seed=4, ohm=0.005 * np.where(np.arange(scenes.ROWS)[:, None] < 160, 1.0, flicker))
-    assert told(scenes.frame(loose, amps)) == ()
+    assert reported(scenes.frame(loose, amps)) == ()
 
 
 @pytest.mark.parametrize(("gain", "tells"), [(1.0, False), (1.04, False), (1.12, True), (0.85, True)])
-def test_power_that_differs_for_long_from_voltage_times_current_is_reported(gain: float, *, tells: bool) -> None:
+def test_power_that_differs_for_long_from_voltage_times_current_is_reported(gain: float, *, is_reported: bool) -> None:
     amps = scenes.load(5)
     volts = scenes.rail(amps, seed=5)
     smooth_w = np.full(amps.shape, float((amps * volts).mean()))
-    found = told(scenes.frame(volts, amps, power_w=smooth_w * gain), SupplyPlausibilityLimits(power_hold_s=8.0))
-    assert bool(found) is tells
+    found = reported(scenes.frame(volts, amps, power_w=smooth_w * gain), SupplyPlausibilityLimits(power_hold_s=8.0))
+    assert bool(found) is is_reported
     assert all("power differs" in one.summary for one in found)
 
 
@@ -70,9 +70,9 @@ def test_a_meter_that_stops_while_the_load_is_steady_is_reported_by_its_noise() 
     rng = np.random.default_rng(1)
     amps = np.full((800, 2), 36.0) + rng.normal(0, 0.05, (800, 2))
     volts = 12.0 + rng.normal(0, 0.004, (800, 2))
-    assert told(scenes.frame(volts, amps)) == ()
+    assert reported(scenes.frame(volts, amps)) == ()
     volts[600:, 0] = volts[599, 0]
-    (finding,) = told(scenes.frame(volts, amps))
+    (finding,) = reported(scenes.frame(volts, amps))
     assert "voltage repeats" in finding.summary
 
 
@@ -82,5 +82,5 @@ def test_small_powers_are_compared_where_the_meters_agreed_before() -> None:
     watts = amps * volts
     watts[800:] *= 1.15
     limits = SupplyPlausibilityLimits(power_hold_s=8.0)
-    assert "power differs" in told(scenes.frame(volts, amps, power_w=watts), limits)[0].summary
-    assert told(scenes.frame(volts, amps, power_w=amps * volts * 1.15), limits) == ()
+    assert "power differs" in reported(scenes.frame(volts, amps, power_w=watts), limits)[0].summary
+    assert reported(scenes.frame(volts, amps, power_w=amps * volts * 1.15), limits) == ()

@@ -31,7 +31,7 @@ def scene(
     warmer_c: FloatArray | float = 0.0,
     power_w: FloatArray | float = 250.0,
     inlet_c: FloatArray | float = 22.0,
-    told_inlet: bool = True,
+    assumed_inlet: bool = True,
     members: Sequence[int] = (0, 1, 2, 3),
     flags: FloatArray | float = 0.0,
 ) -> Frame:
@@ -54,7 +54,7 @@ def scene(
             "power_w": over_time(power_w) * rng.normal(1.0, 0.02, (rows, 1)),
             "throttle_reasons": over_time(flags) * bad,
             "power_limit_w": np.full((rows, columns), 300.0),
-            "inlet_temp_c": over_time(inlet_c if told_inlet else NAN),
+            "inlet_temp_c": over_time(inlet_c if assumed_inlet else NAN),
         },
         rate_hz=1.0 / EVERY_S,
     )
@@ -120,13 +120,13 @@ def test_it_clears_once_the_interface_is_repaired() -> None:
 @pytest.mark.parametrize("swing_c", [0.0, 5.0])
 @pytest.mark.parametrize("told_inlet", [True, False])
 def test_a_healthy_node_is_silent_at_any_load_and_inlet(
-    power_w: float | list[float], swing_c: float, *, told_inlet: bool
+    power_w: float | list[float], swing_c: float, *, assumed_inlet: bool
 ) -> None:
     time_s = hours(12)
     loads = np.atleast_1d(np.array(power_w))
     load_w = loads[(time_s // 2400).astype(int) % len(loads)]
     inlet_c = 24.0 + swing_c * np.sin(time_s / 86_400 * 2 * np.pi * 4)
-    assert judged(scene(time_s, power_w=load_w, inlet_c=inlet_c, told_inlet=told_inlet)) == ()
+    assert judged(scene(time_s, power_w=load_w, inlet_c=inlet_c, assumed_inlet=assumed_inlet)) == ()
 
 
 def test_a_hot_inlet_moves_all_gpus_and_is_no_interface() -> None:
@@ -177,13 +177,13 @@ def test_one_gpu_alone_is_compared_with_its_own_past() -> None:
 
 def test_one_gpu_alone_is_not_judged_where_nothing_reports_of_the_inlet() -> None:
     time_s = hours(4)
-    assert judged(scene(time_s, worse=step_at(time_s, 0.5), members=[2], told_inlet=False), n_gpus=3) == ()
+    assert judged(scene(time_s, worse=step_at(time_s, 0.5), members=[2], assumed_inlet=False), n_gpus=3) == ()
 
 
 def test_an_idle_gpu_reports_of_the_inlet_where_no_sensor_does() -> None:
     time_s = hours(6)
     load_w = np.where(time_s % 3600 < 600, 42.0, 250.0)
-    frame = scene(time_s, worse=step_at(time_s, 0.35), members=[2], told_inlet=False, power_w=load_w)
+    frame = scene(time_s, worse=step_at(time_s, 0.35), members=[2], assumed_inlet=False, power_w=load_w)
     assert judged(frame, n_gpus=3)[0].entity_id == "gpu:GPU-2"
 
 
@@ -200,9 +200,9 @@ def test_a_load_that_never_stands_still_hides_nothing_and_makes_nothing_up() -> 
     def moving(size: float) -> Frame:
         # The scene makes temperatures of the power that is felt; what the board tells is the power itself.
         frame = scene(time_s, worse=step_at(time_s, size), power_w=felt_w)
-        told = frame.values.copy()
-        told[:, :, 1] *= (wanted_w / felt_w)[:, np.newaxis]
-        return replace(frame, values=told)
+        reported = frame.values.copy()
+        reported[:, :, 1] *= (wanted_w / felt_w)[:, np.newaxis]
+        return replace(frame, values=reported)
 
     findings = judged(moving(0.2))
     assert {finding.entity_id for finding in findings} == {"gpu:GPU-2"}

@@ -53,9 +53,9 @@ def test_no_draw_has_no_bounds() -> None:
 
 
 def test_brier_and_calibration_of_hand_counted_cases() -> None:
-    told = np.array([0.9, 0.9, 0.1, 0.1, np.nan])
+    drawn = np.array([0.9, 0.9, 0.1, 0.1, np.nan])
     happened = np.array([True, False, False, False, True])
-    assert brier(told, happened) == pytest.approx((0.01 + 0.81 + 0.01 + 0.01) / 4)
-    assert expected_calibration_error(told, happened) == pytest.approx((2 * 0.4 + 2 * 0.1) / 4)
+    assert brier(drawn, happened) == pytest.approx((0.01 + 0.81 + 0.01 + 0.01) / 4)
+    assert expected_calibration_error(drawn, happened) == pytest.approx((2 * 0.4 + 2 * 0.1) / 4)
     assert expected_calibration_error(np.array([1.0, 0.0]), np.array([True, False])) == 0.0
     assert np.isnan(brier(np.array([np.nan]), np.array([True])))

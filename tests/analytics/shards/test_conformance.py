@@ -18,19 +18,19 @@ from tests.analytics.detectors.test_conformance import ALL, TOPOLOGY, by_name, s
 from tests.analytics.scenes import event_of
 
 ROWS, CUT = 400, 173
-Told = list[Finding]
+Reported = list[Finding]
 
 
 def ids(frame: Frame) -> tuple[str, ...]:
     return tuple(entity.id for entity in frame.spec.entities)
 
 
-def stepped(detector: AnyDetector, state: Any, frame: Frame, topology: Topology = TOPOLOGY) -> tuple[Any, Told]:
+def stepped(detector: AnyDetector, state: Any, frame: Frame, topology: Topology = TOPOLOGY) -> tuple[Any, Reported]:
     after, found = detector.step(state, frame, topology)
     return after, list(found)
 
 
-def ordered(findings: Told) -> list[str]:
+def ordered(findings: Reported) -> list[str]:
     return sorted(map(repr, findings))
 
 
@@ -94,16 +94,16 @@ def test_two_nodes_apart_and_together_again_state_what_they_state_as_one(detecto
         halves = [part_of(frame, list(range(half))), part_of(frame, list(range(half, 2 * half)))]
         state, begun = stepped(detector, detector.start(frame.spec), frame.rows(0, CUT), topology)
         whole = Shard(entities=ids(frame), state=state)
-        parts, told = [], list(begun)
+        parts, reported = [], list(begun)
         for one in halves:
             shard = arranged(Shard(entities=ids(one), state=detector.start(one.spec)), [whole])
             after, found = stepped(detector, shard.state, one.rows(CUT, CUT + 100), topology)
             parts.append(Shard(entities=ids(one), state=after))
-            told += found
+            reported += found
         merged = arranged(Shard(entities=ids(frame), state=detector.start(frame.spec)), parts[::-1])
         _, rest = stepped(detector, merged.state, frame.rows(CUT + 100, ROWS), topology)
         _, straight = stepped(detector, detector.start(frame.spec), frame, topology)
-        assert ordered(told + rest) == ordered(straight)
+        assert ordered(reported + rest) == ordered(straight)
 
 
 @by_name
@@ -138,10 +138,10 @@ def test_a_state_is_as_large_after_a_long_time(detector: AnyDetector) -> None:
 def test_what_events_reported_goes_with_the_entity_that_it_is_about() -> None:
     lost: Any = next(one for one in ALL if one.name == "gpu_lost")
     frame = scene(lost)
-    told = [event_of(at_s=1.0, code=None, entity_id=one, kind=EventKind.DRIVER_UNBOUND) for one in ids(frame)]
+    reported = [event_of(at_s=1.0, code=None, entity_id=one, kind=EventKind.DRIVER_UNBOUND) for one in ids(frame)]
     node = next(entity.id for entity in TOPOLOGY.of_kind(EntityKind.NODE))
     above: Event = event_of(at_s=1.0, code=None, entity_id=node, kind=EventKind.DRIVER_UNBOUND)
-    answered = lost.take_events(lost.start(frame.spec), [*told, above])
+    answered = lost.take_events(lost.start(frame.spec), [*reported, above])
     one = part_of(frame, [2])
     shard = arranged(Shard(entities=ids(one), state=lost.start(one.spec)), [Shard(entities=ids(frame), state=answered)])
     assert {entity_id for entity_id, _ in shard.state.orderly.released} == {ids(frame)[2], node}

@@ -9,7 +9,7 @@ FINE: MaskArray = np.array([False])
 COARSE: MaskArray = np.array([True])
 
 
-def told_at(ohms: FloatArray, *, coarse: MaskArray = FINE) -> int | None:
+def reported_at(ohms: FloatArray, *, coarse: MaskArray = FINE) -> int | None:
     """Return the first hour at which the rise is told."""
     state = SlowChange.new(1)
     for hour, ohm in enumerate(ohms):
@@ -34,7 +34,7 @@ def test_a_joint_that_ages_is_found_before_it_is_a_fifth_up_and_not_before_a_twe
     for seed in range(30):
         ohms = hourly(seed, 120 * 24, scatter=scatter)
         rise = np.exp(np.maximum(np.arange(len(ohms)) - 240, 0) * np.log(1.5) / (110 * 24))
-        hour = told_at(ohms * rise)
+        hour = reported_at(ohms * rise)
         assert hour is not None
         assert 1.05 < rise[hour] < 1.20
 
@@ -44,20 +44,20 @@ def test_nothing_is_reported_of_stable_paths_over_three_hundred_months(scatter: 
     paths, hours = 100, 90 * 24
     ohms = np.stack([hourly(seed, hours, scatter=scatter, phi=phi) for seed in range(paths)], axis=1)
     state = SlowChange.new(paths)
-    told = np.zeros(paths, dtype=np.bool_)
+    reported = np.zeros(paths, dtype=np.bool_)
     for row in ohms:
         state = add_hour(state, row)
-        told |= state.risen(np.zeros(paths, dtype=np.bool_))
-    assert not told.any()
+        reported |= state.risen(np.zeros(paths, dtype=np.bool_))
+    assert not reported.any()
 
 
 def test_a_coarse_sensor_is_believed_a_fifth_and_not_a_tenth() -> None:
     ohms = hourly(1, 40 * 24, scatter=0.02)
     ohms[20 * 24 :] *= 1.15
-    assert told_at(ohms) is not None
-    assert told_at(ohms, coarse=COARSE) is None
+    assert reported_at(ohms) is not None
+    assert reported_at(ohms, coarse=COARSE) is None
     ohms[20 * 24 :] *= 1.15
-    assert told_at(ohms, coarse=COARSE) is not None
+    assert reported_at(ohms, coarse=COARSE) is not None
 
 
 def test_hours_without_an_answer_are_evidence_neither_for_nor_against() -> None:
@@ -65,7 +65,7 @@ def test_hours_without_an_answer_are_evidence_neither_for_nor_against() -> None:
     ohms[30 * 24 :] *= 1.2
     gaps = ohms.copy()
     gaps[np.random.default_rng(0).random(len(gaps)) < 0.7] = np.nan
-    first, second = told_at(ohms), told_at(gaps)
+    first, second = reported_at(ohms), reported_at(gaps)
     assert first is not None
     assert second is not None
     assert 30 * 24 < first < second < 34 * 24
