@@ -1,1 +1,1 @@
-"""What people look at: the built-in page and Grafana dashboards as code."""
+"""The built-in page, and Grafana dashboards as code."""

@@ -1,1 +1,1 @@
-"""How right the judgement is: suites as data, runs, scores, and a table in which every row has its goal."""
+"""Evaluation of the judgement: suites as data, runs, scores, rehearsals, replays and calibration."""

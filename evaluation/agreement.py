@@ -1,4 +1,4 @@
-"""How far people agree with what a class of actions was only told to do: what a promotion rests on.
+"""Agreement of operators with decisions that were not enforced: the basis of a promotion.
 
 Railwatch promotes nothing itself; a person raises the mode in the configuration.
 """
@@ -20,7 +20,7 @@ _YES, _NO = frozenset({CommandVerb.AGREE, CommandVerb.APPROVE}), frozenset({Comm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """One class: days since its first decision that was only told, how many there were, judged, and agreed with."""
+    """Agreement on one action class: days since its first unenforced decision, decisions, judged, agreed."""
 
     action: str
     days: float

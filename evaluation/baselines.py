@@ -1,4 +1,4 @@
-"""What else a user could run over the same samples: a static limit, and a rolling median with its deviation.
+"""Baseline methods over the same samples: a static limit, and a rolling median with its deviation.
 
 Neither names a cause; they are scored by when they alarm.
 """

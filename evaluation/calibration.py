@@ -19,7 +19,7 @@ STEP_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a recording showed up to a moment: the values of its blocks, and the findings that were raised."""
+    """Result of a recording up to a moment: the values of its blocks, and the findings raised."""
 
     time_ns: int
     healthy: Healthy

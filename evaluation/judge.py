@@ -20,7 +20,7 @@ class Judge:
         self._book = IncidentBook()
 
     def step(self, frames: Sequence[Frame]) -> tuple[Incident, ...]:
-        """Take in new rows; give every incident that changed."""
+        """Process new rows; return every incident that changed."""
         now_ns = max(int(frame.time_ns[-1]) for frame in frames)
         self._state, findings = self._panel.step(self._state, frames, self._topology)
         return self._book.step(findings, now_ns, self._topology)

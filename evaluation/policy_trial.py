@@ -1,4 +1,4 @@
-"""What policies would have done in a recording, beside what was done: what ``railwatch rules test --recording`` prints.
+"""Policies over a recording, compared with what was done: output of ``railwatch rules test --recording``.
 
 The samples of a recording show the node as it was answered then. Whatever another policy would have changed is not in
 them, so that from the first difference on a trial says what the policy asks for, not what would have come of it.

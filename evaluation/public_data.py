@@ -1,4 +1,4 @@
-"""Where the real recordings lie that a suite needs."""
+"""Location of the real recordings that a suite needs."""
 
 import os
 from pathlib import Path

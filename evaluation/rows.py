@@ -1,4 +1,4 @@
-"""What a suite gives: lines of the score table, a figure with its bounds and the goal that it has to meet."""
+"""Rows of the score table: a figure with its bounds and its goal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to run: `full` makes the published table; `seeds` per scenario, the suite's own where None."""
+    """Size of a run: `full` makes the published table; `seeds` per scenario, the suite's own where None."""
 
     full: bool = False
     seeds: int | None = None
@@ -17,7 +17,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure. `low` and `high` are its 95 % bounds, None where it has none; `goal` in words, empty where none.
+    """Row of the table. `low` and `high` are 95 % bounds, None where it has none; `goal` is empty where none.
 
     `met` is None where there is no goal, or where the figure could not be taken.
     """
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def missed(self) -> bool:
-        """Whether the row has a goal that was not met; a figure that could not be taken misses its goal."""
+        """True where the row has a goal that was not met; a missing figure misses its goal."""
         return bool(self.goal) and self.met is not True
 
 

@@ -14,7 +14,7 @@ from evaluation.wallpower.suite import wallpower_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """One suite: its rows come as they are ready. What it lacks is an EnvironmentLacksError that names it."""
+    """Suite: yields rows as they are ready; raises EnvironmentLacksError naming what it lacks."""
 
     name: str
     about: str

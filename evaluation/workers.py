@@ -49,7 +49,7 @@ def each(
 
 @contextmanager
 def none_left_at_work() -> Iterator[None]:
-    """End the workers that were started inside where something else than their results ends it: nobody waits."""
+    """Stop the workers started inside if anything but their results ends the block."""
     before = set(active_children())
     try:
         yield
@@ -61,7 +61,7 @@ def none_left_at_work() -> Iterator[None]:
 
 @contextmanager
 def _interrupt_held() -> Iterator[None]:
-    """Hold Ctrl-C back, here until the end and for good in processes that begin inside, which this one ends itself.
+    """Block Ctrl-C until the end, and for good in processes started inside, which this one stops itself.
 
     The terminal sends it to all of them, and each would print where it was at work.
     """

@@ -1,1 +1,1 @@
-"""What is wrong, in ranked answers: signs read from findings and events, weighed by a visible table."""
+"""Ranked hypotheses of an incident: signs read from findings and events, weighed by a visible table."""

@@ -1,4 +1,4 @@
-"""What each class of root cause means, what would disprove it, and what a person should check next."""
+"""Fault classes: what each means, what would disprove it, and what to check next."""
 
 from dataclasses import dataclass
 

@@ -62,7 +62,7 @@ _EVENT_SIGNS: dict[EventKind, Sign] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What is known about one incident.
+    """Facts about one incident.
 
     `own` are its findings. `beside` are findings of other families on its topology path, active or cleared lately, as
     far as they can have to do with it; `siblings` are those of its own family elsewhere on the node. `fed_seen` says

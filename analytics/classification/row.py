@@ -1,4 +1,4 @@
-"""What one row of the table says of a sign, and the weights and reasons that many rows share."""
+"""Rows of the table of signs, and the weights and reasons that many rows share."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ SOMETIMES = "assumption: it may, and mostly does not"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One sign: its weight, and its probability under each class with why.
+    """Row of one sign: its weight, and its probability under each class with the reason.
 
     Signs that come together for one reason must not count as if each were news, so symptoms weigh less than
     fingerprints.

@@ -26,7 +26,7 @@ _LOG_PRIORS = {cause: math.log(prior) for cause, prior in PRIORS.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What the table does not hold.
+    """Parameters of the score outside the table.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What one sign adds to the score of one class, in natural logarithms, and the words for it."""
+    """Contribution of one sign to the score of one class, in natural logarithms, with its text."""
 
     gain: float
     text: str

@@ -1,11 +1,11 @@
-"""What can be seen of a fault, and what was seen of it."""
+"""Signs of a fault, and observations of them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Sign(StrEnum):
-    """One thing that findings, their numbers or events show or deny."""
+    """Kinds of sign that findings, their numbers or events show or deny."""
 
     SAG = "sag"
     BRAKE = "brake"
@@ -46,7 +46,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One sign that is there, or that is not although somebody looked.
+    """Observation of one sign: present, or absent although it was measured.
 
     What nobody could see has no observation: it speaks neither for nor against. `since_ns` is when it began.
     """

@@ -1,4 +1,4 @@
-"""What is seen before anybody knows what is wrong: what each such headline means, and which answers may lie behind it.
+"""Symptoms: what each headline means, and which fault classes may be behind it.
 
 The same words, at length, stand in docs/runbook/causes.md.
 """

@@ -1,4 +1,4 @@
-"""What hangs together: kinship in the topology, siblings as arrays, and the entity that explains several others.
+"""Connectivity: kinship in the topology, siblings as arrays, and the entity that explains several others.
 
 The topology is known, so it is the graph: nothing is discovered blindly. Siblings that deviate together point to what
 they share. Beside that: how strongly and how late one series follows another (`lagged`), and how one GPU's clock can

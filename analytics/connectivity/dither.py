@@ -32,7 +32,7 @@ _MIN_PAIRS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """One stretch of the experiment: which clock to hold from when to when, in seconds from its start."""
+    """Step of the experiment: which clock to hold from when to when, in seconds from its start."""
 
     start_s: float
     stop_s: float
@@ -42,7 +42,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DitherPlan:
-    """What to do to one GPU: hold each level's clock, then give back what was found."""
+    """Plan for one GPU: hold each level's clock, then restore the previous one."""
 
     gpu_id: str
     levels: tuple[Level, ...]
@@ -56,7 +56,7 @@ class DitherPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DitherVerdict:
-    """What came of it; numbers are None where too little was seen.
+    """Result of the experiment; numbers are None where too little was seen.
 
     `moves` is True where this GPU's current moves that voltage, False where it surely does not by as much as a source
     of `least_mohm` would, and None where the data cannot decide.

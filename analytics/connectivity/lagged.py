@@ -1,4 +1,4 @@
-"""Which series follow which, and how late: lagged cross-correlation with a test that the series themselves calibrate.
+"""Lagged cross-correlation: which series follow which, with a test calibrated on the series themselves.
 
 Every pair is asked only along edges that the topology allows, or all pairs where the caller says so. The strongest
 correlation over the lags is compared with what the same two series give when one is shifted round by a random distance,
@@ -26,7 +26,7 @@ _MIN_SAMPLES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagLink:
-    """How one series follows another.
+    """Relation of one series to another that leads it.
 
     Parameters
     ----------

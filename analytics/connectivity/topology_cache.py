@@ -1,4 +1,4 @@
-"""What was worked out once of a topology, for whoever asks again with the very same objects.
+"""Cache of results computed from a topology, keyed by the very same objects.
 
 A fleet's topology has a million entities and stays for days, and every detector asks the same of it.
 """
@@ -11,7 +11,7 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Same(Generic[Thing]):
-    """One object as the key of a cache: equal to itself alone, whatever is equal to it, and never hashed."""
+    """Cache key of one object: equal to itself alone, and never hashed by value."""
 
     it: Thing
 

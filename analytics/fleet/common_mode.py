@@ -26,7 +26,7 @@ _MAX_NAMES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What nodes can share: causes that follow from it, what it is called then, and how far apart they may begin."""
+    """Kind of shared fault: the causes that follow from it, its own cause, and how far apart they may begin."""
 
     kind: EntityKind
     follows: frozenset[Cause]
@@ -60,7 +60,7 @@ _FOLLOWS = {str(shared.kind): shared.follows for shared in SHARED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """One condition on one node that holds, by the key of its finding."""
+    """Active condition on one node, by the key of its finding."""
 
     key: str
     node: str
@@ -80,7 +80,7 @@ class CommonMode:
     def step(
         self, findings: Iterable[Finding], now_ns: int, kinship: Kinship, *, seen: frozenset[str]
     ) -> tuple["CommonMode", tuple[Finding, ...]]:
-        """Take in findings on nodes' parts, whoever told them; give what they say of feeds and racks.
+        """Process findings on parts of nodes; return findings on feeds and racks.
 
         `seen` are the nodes that have values now: a silent one is no witness.
         """

@@ -1,4 +1,4 @@
-"""What many nodes show because of what they share is one incident there, not one on each of them.
+"""Folding: findings of many nodes with one shared cause become one incident there, not one on each node.
 
 Findings on nodes are told as ever, as the evidence that they are. The book, which makes incidents, hears of them only
 where nothing above explains them, and again once that is over.
@@ -27,7 +27,7 @@ class Folded:
         kinship: Kinship,
         now_ns: int,
     ) -> list[Finding]:
-        """Take in new findings and those that stand; give what the book is to hear."""
+        """Process new and active findings; return those for the incident book."""
         explained = common.explained(kinship) if common.reported else {}
         out: list[Finding] = []
         for finding in findings:

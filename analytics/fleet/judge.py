@@ -29,7 +29,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:
-    """What the fleet is judged by; `forget_s` is how long a silent entity stays a member."""
+    """Settings of the fleet's judgement; `forget_s` is how long a silent entity stays a member."""
 
     limits: DetectorLimits = field(default_factory=DetectorLimits)
     book: BookSettings = field(default_factory=BookSettings)
@@ -39,7 +39,7 @@ class FleetSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What one window gave. `folded` counts findings that the nodes had told of themselves."""
+    """Result of one window; `folded` counts findings that nodes reported themselves."""
 
     findings: tuple[Finding, ...] = ()
     incidents: tuple[Incident, ...] = ()

@@ -1,4 +1,4 @@
-"""Who is in the fleet: every entity that was heard and is not forgotten, by kind, in the order in which they came."""
+"""Members of the fleet: every entity seen and not forgotten, by kind, in order of arrival."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Members:
     _taken: dict[EntityKind, tuple[Entity, ...]] = field(default_factory=dict)
 
     def take(self, window: Window) -> bool:
-        """Take in who was heard in a window; say whether anybody came or went, or is another now."""
+        """Update members from a window; return True if any was added, removed or changed."""
         changed = False
         here: dict[EntityKind, npt.NDArray[np.intp]] = {}
         for kind, table in window.tables.items():
@@ -68,7 +68,7 @@ class Members:
         return self._last_seen_ns
 
     def restore(self, entities: Iterable[Entity], last_seen_ns: Mapping[EntityKind, TimeArray]) -> None:
-        """Go on with these."""
+        """Restore members from a snapshot."""
         by_kind: dict[EntityKind, list[Entity]] = {}
         for entity in entities:
             by_kind.setdefault(entity.kind, []).append(entity)
@@ -86,7 +86,7 @@ class Members:
         return every != own
 
     def _forget(self, now_ns: int, here: Mapping[EntityKind, npt.NDArray[np.intp]]) -> bool:
-        """Forget who is silent for long; who has a row in the window without a value is still here."""
+        """Remove members that were silent for long; one with a row in the window without a value stays."""
         some = False
         for kind, last_seen_ns in self._last_seen_ns.items():
             kept = now_ns - last_seen_ns <= self.forget_ns

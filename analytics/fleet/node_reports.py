@@ -1,4 +1,4 @@
-"""What the nodes' own guards have told, so that the fleet does not raise the same incident twice.
+"""Reports of the nodes' own guards, so that the fleet does not raise the same incident twice.
 
 A node sees itself at full rate and answers within milliseconds, so its own incident stands. What the fleet finds on the
 same node in the same family of causes is folded into it: nothing is told of it, as long as the node's incident is open
@@ -28,7 +28,7 @@ class NodeReports:
     _by_place: dict[tuple[str, int], dict[tuple[str, Cause], tuple[int, bool]]] = field(default_factory=dict)
 
     def receive(self, incidents: Iterable[NodeIncident]) -> None:
-        """Take in what nodes told, newest state last."""
+        """Process reports of nodes, newest state last."""
         for one in sorted(incidents, key=lambda one: one.time_ns):
             place = self._by_place.setdefault((one.node, family_of(one.cause)), {})
             place[one.entity_id, one.cause] = one.time_ns, one.state is not IncidentState.CLOSED

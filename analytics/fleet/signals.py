@@ -1,4 +1,4 @@
-"""What the fleet reads of each kind of entity, and which of a second's statistics stands for a signal."""
+"""Signals that the fleet reads of each kind of entity, and the statistic of a second that represents each."""
 
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind

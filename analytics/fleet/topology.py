@@ -16,7 +16,7 @@ _RACK_TAG = "rack"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Above:
-    """What stands above nodes: names of nodes by feed and by rack."""
+    """Feeds and racks above nodes: names of nodes by feed and by rack."""
 
     feeds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     racks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

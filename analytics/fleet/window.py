@@ -1,4 +1,4 @@
-"""One window of all nodes: what the store had of it, on a grid of whole seconds that all nodes share."""
+"""Window of all nodes: values from the store, on a grid of whole seconds that all nodes share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from telemetry.records import Cause, Event, Finding, IncidentState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIncident:
-    """What a node's own guard says of one of its incidents; `entity_id` as the fleet names it."""
+    """Incident that a node's own guard reported; `entity_id` as the fleet names it."""
 
     node: str
     time_ns: int

@@ -1,4 +1,4 @@
-"""What a GPU that is lost does to the others of its node is told with the loss, not by itself.
+"""Consequences of a lost GPU on its siblings, reported with the loss and not by themselves.
 
 Its links fail at their other ends (Xid 74, the errors of NVLink 5, SXids of the switches, words of the Fabric Manager),
 and what its job held on the other GPUs is torn down (Xids 31, 43 and 45).

@@ -78,7 +78,7 @@ class IncidentBook:
     def step(
         self, findings: Sequence[Finding], now_ns: int, topology: Topology, events: Sequence[Event] = ()
     ) -> tuple[Incident, ...]:
-        """Take in findings, events and the passing of time; give every incident that changed, closed ones last."""
+        """Process findings, events and the passing of time; return every incident that changed, closed ones last."""
         kinship = self._under(topology)
         if not (findings or events or self._cases):
             return ()
@@ -109,7 +109,7 @@ class IncidentBook:
         return (*still, *closed)
 
     def note_claim(self, incident_id: str, *, in_force: bool, now_ns: int, by: str = "") -> tuple[Incident, ...]:
-        """Note that an action of ours is in force on an incident, or no longer; return the incident if it changed.
+        """Record that an action is in force on an incident, or no longer; return the incident if it changed.
 
         `by` names the action in the summary, such as "railwatch's own clock cap".
         """
@@ -129,7 +129,7 @@ class IncidentBook:
         return (after.incident,)
 
     def note_going_on(self, findings: Iterable[Finding]) -> None:
-        """Note what detectors hold still, with what they kept over a restart: they will say when it is over."""
+        """Record findings that detectors kept over a restart; the detectors report their end."""
         keys = {finding_key(finding) for finding in findings}
         for case_id, case in self._cases.items():
             if case.unconfirmed & keys:
@@ -180,7 +180,7 @@ class IncidentBook:
         return self._kinship
 
     def _take_in(self, finding: Finding, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
-        """Put a finding where it belongs; give the incidents that were merged into another for it."""
+        """Add a finding to its case; return the incidents merged into another because of it."""
         near = self._near(family_of(finding.cause), finding.entity_id, kinship)
         storms, losses = self._storms_over(finding.entity_id, kinship), self._near(LOSS, finding.entity_id, kinship)
         window_ns = round(self._settings.group_window_s * NS_PER_S)
@@ -253,7 +253,7 @@ class IncidentBook:
         return [self._cases[case_id] for case_id in self._places.get((family, kinship.top(entity_id)), ())]
 
     def _gather_aftermath(self, lost: Finding, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
-        """Take in what a loss did and was told ahead of it; give the incidents that were."""
+        """Merge consequences that were reported ahead of a loss; return their incidents."""
         near = self._near(LOSS, lost.entity_id, kinship) if lost.cause is Cause.GPU_LOST else []
         gone = []
         for home in [case for case in near if case.holds(lost)]:

@@ -14,7 +14,7 @@ _VERSION = 1
 
 
 class CaseDocument(BaseModel):
-    """One case."""
+    """Case of the incident book, as stored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

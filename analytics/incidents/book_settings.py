@@ -1,4 +1,4 @@
-"""How incidents are grouped and closed, as the configuration says it."""
+"""Settings for grouping and closing incidents."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from telemetry.durations import DurationS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookSettings:
-    """How incidents are grouped and closed.
+    """Settings for grouping and closing incidents.
 
     Parameters
     ----------

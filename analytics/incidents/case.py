@@ -1,4 +1,4 @@
-"""One case in the book: an incident, and what must be known beside it to move it on."""
+"""Case in the incident book: an incident, and the state needed to update it."""
 
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -129,7 +129,7 @@ def open_case(finding: Finding, root: str, now_ns: int) -> Case:
 
 
 def with_finding(case: Case, finding: Finding) -> Case:
-    """Put the newest record of a finding in place of the one before. Beyond the bound the longest cleared goes."""
+    """Replace the record of a finding by the newest. Beyond the bound the longest cleared one is removed."""
     key = finding_key(finding)
     others = [own for own in case.incident.findings if finding_key(own) != key]
     if len(others) >= MAX_FINDINGS:
@@ -156,7 +156,7 @@ def merged(survivor: Case, absorbed: Case) -> Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What is said of a case beside its findings: words before and after, ranked hypotheses, who asked for quiet."""
+    """Annotations of a case: text before and after the summary, ranked hypotheses, silence."""
 
     headline: str = ""
     remark: str = ""

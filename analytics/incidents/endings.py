@@ -1,4 +1,4 @@
-"""How incidents and findings end that nobody told the end of."""
+"""Endings of incidents and findings whose end was not reported."""
 
 from dataclasses import replace
 

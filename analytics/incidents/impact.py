@@ -1,4 +1,4 @@
-"""What an incident is expected to cost if nothing is done: an estimate, for ranking and not for accounting.
+"""Expected cost of an incident if nothing is done: an estimate, for ranking and not for accounting.
 
 impact = GPUs that lose their work x (restart + lost work) x probability that they lose it.
 """

@@ -56,12 +56,12 @@ class Silence:
 
     @property
     def start_ns(self) -> int:
-        """When it begins, 0 where it always has."""
+        """Start of the silence in ns, 0 where it has none."""
         return 0 if self.start is None else _ns(self.start)
 
     @property
     def until_ns(self) -> int:
-        """When it ends."""
+        """End of the silence in ns."""
         return _ns(self.until)
 
     def covers(self, incident: Incident, kinship: Kinship, *, now_ns: int) -> bool:
@@ -74,7 +74,7 @@ class Silence:
 
     @property
     def text(self) -> str:
-        """Who, until when, why."""
+        """Text of the silence: who, until when, why."""
         return f"silenced by {self.who} until {iso_utc(self.until_ns)[:19]}Z: {self.why}"
 
 

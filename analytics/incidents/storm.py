@@ -23,13 +23,13 @@ Opening = tuple[int, str, Cause]
 
 @dataclass(slots=True, kw_only=True)
 class Openings:
-    """When incidents opened, by node or rack. One thread owns it, and forgets what is older than the window."""
+    """Opening times of incidents, by node or rack. One thread owns it; times older than the window are dropped."""
 
     window_ns: int
     _by_place: dict[str, list[tuple[int, Cause]]] = field(default_factory=dict)
 
     def note(self, places: Iterable[str], cause: Cause, now_ns: int) -> None:
-        """Note that an incident opened."""
+        """Record that an incident opened."""
         for place in places:
             recent = [one for one in self._by_place.get(place, ()) if 0 <= now_ns - one[0] < self.window_ns]
             self._by_place[place] = [*recent, (now_ns, cause)]
@@ -47,7 +47,7 @@ class Openings:
         return tuple((time_ns, place, cause) for place, found in self._by_place.items() for time_ns, cause in found)
 
     def restore(self, openings: Iterable[Opening]) -> None:
-        """Go on from a snapshot."""
+        """Restore from a snapshot."""
         for time_ns, place, cause in openings:
             self._by_place.setdefault(place, []).append((time_ns, cause))
 

@@ -1,4 +1,4 @@
-"""What the supply side shows beside a lost GPU: not every loss is the supply's fault."""
+"""Remarks on the supply side of a lost GPU: not every loss is the supply's fault."""
 
 from collections.abc import Sequence
 

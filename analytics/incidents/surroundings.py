@@ -1,4 +1,4 @@
-"""What stands around an incident: events, findings beside it, and what was over shortly before."""
+"""Surroundings of an incident: events, related findings, and what ended shortly before."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +74,7 @@ class Surroundings:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is kept."""
+        """True where nothing is kept."""
         return not (self._events or self._closed)
 
     def snapshot(self) -> tuple[tuple[Event, ...], tuple[Finding, ...]]:
@@ -83,11 +83,11 @@ class Surroundings:
         return events, tuple(one for found in self._closed.values() for one in found)
 
     def restore(self, events: Iterable[Event], closed: Iterable[Finding]) -> None:
-        """Go on from a snapshot; what it holds finds its place when the topology is known."""
+        """Restore from a snapshot; its records are placed once the topology is known."""
         self._restored = (tuple(events), tuple(closed))
 
     def settle(self, kinship: Kinship) -> None:
-        """Put what came from a snapshot in its place."""
+        """Place the records of a snapshot."""
         events, closed = self._restored
         self._restored = ((), ())
         self.receive(events, kinship)

@@ -1,4 +1,4 @@
-"""What one line of a kernel log says of a fault."""
+"""Fault described by one line of a kernel log."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ MESSAGE_MAX_CHARS = 1024
 
 
 class PcieSeverity(StrEnum):
-    """How the PCIe specification grades an error."""
+    """Severity of an error in the PCIe specification."""
 
     CORRECTED = "corrected"
     NONFATAL = "nonfatal"
@@ -22,7 +22,7 @@ class PcieSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieDetail:
-    """What is known of one PCIe error report so far.
+    """Details of one PCIe error report so far.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class PcieDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelEvent:
-    """One line that tells of a fault, with all that is known of its report up to this line.
+    """Kernel log line that reports a fault, with the details of its report up to this line.
 
     A report of several lines gives one event per line with the same `report_line`; the last of them knows most. `line`
     and `report_line` count as the caller does, from 1 in a file.
@@ -99,5 +99,5 @@ class KernelEvent:
 
     @property
     def opens_report(self) -> bool:
-        """Whether this line is the first of its report."""
+        """True where this line is the first of its report."""
         return self.line == self.report_line

@@ -24,14 +24,14 @@ _SEVERITIES = {"ERROR": Severity.WARNING, "CRITICAL": Severity.CRITICAL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricLine:
-    """One line; `severity` is None where it tells of no fault."""
+    """Line of the Fabric Manager log; `severity` is None where it reports no fault."""
 
     severity: Severity | None
     text: str
 
 
 def fabric_line(text: str) -> FabricLine | None:
-    """Take a line apart; None where it has another form."""
+    """Parse a line; None where it has another form."""
     found = _LINE.match(text)
     if found is None:
         return None

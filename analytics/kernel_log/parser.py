@@ -96,7 +96,7 @@ class KernelLogParser:
         return tuple(self._with_uuid(event) for event in events)
 
     def _recognise(self, line: int, text: str) -> tuple[KernelEvent, ...]:
-        """Ask one reader after the other; the first that knows the line has it."""
+        """Try the readers in order; the first match wins."""
         coded = (*self._switches.read(line, text), *read_xids(line, text))
         if coded:
             return coded

@@ -73,7 +73,7 @@ _UNCORRECTABLE_BIT = re.compile(
 
 
 class Role(StrEnum):
-    """What a line is to its report."""
+    """Role of a line in its report."""
 
     ANNOUNCEMENT = "announcement"
     ERROR = "error"
@@ -95,7 +95,7 @@ _ROLES: Mapping[str, Role] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieLine:
-    """One PCIe error line: its device, its part in the report, and what it adds to what is known."""
+    """PCIe error line: its device, its role in the report, and the details it adds."""
 
     pci: str | None
     role: Role

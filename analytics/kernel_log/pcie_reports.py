@@ -18,7 +18,7 @@ class PcieReports:
         self._uncorrected: KernelEvent | None = None
 
     def expects(self, line: int, pci: str) -> bool:
-        """Whether a report of this device was open a few lines ago."""
+        """Return True if a report of this device was open a few lines ago."""
         return self._recent(line, pci) is not None
 
     def read(self, line: int, parsed: PcieLine) -> KernelEvent:

@@ -120,7 +120,7 @@ def link_of(message: str) -> int | None:
 
 
 def is_fatal(message: str) -> bool | None:
-    """Whether the message says Fatal or Non-fatal, None where it says neither."""
+    """Return True for Fatal, False for Non-fatal, None where the message has neither."""
     match = _FATAL.search(message)
     return None if match is None else match[1] is None
 

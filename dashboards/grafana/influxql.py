@@ -18,7 +18,7 @@ SCOPE = '"node" =~ /^$node$/ AND "simulated" =~ /^$simulated$/ AND $timeFilter'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One query of a panel; the SDK has no model for it, and takes anything that builds and gives JSON."""
+    """Query of a panel; the SDK has no model for it, and accepts anything that builds and returns JSON."""
 
     query: str
     alias: str = ""
@@ -81,17 +81,17 @@ def select(expression: str, source: str, *, group: str = "", scope: str = SCOPE)
 
 
 def over_time(kind: EntityKind, expression: str, *, by: str = "name") -> str:
-    """Ask for an expression over time, one series for every value of a tag."""
+    """Query an expression over time, one series for every value of a tag."""
     return select(expression, source(kind), group=f'GROUP BY time($__interval), "{by}" fill(null)')
 
 
 def in_range(kind: EntityKind, expression: str) -> str:
-    """Ask for one value over the whole range and all entities of a kind."""
+    """Query one value over the whole range and all entities of a kind."""
     return select(expression, source(kind))
 
 
 def growth(kind: EntityKind, signal: str) -> str:
-    """Ask by how much a counter grew over the whole range, summed over all entities of a kind."""
+    """Query how much a counter grew over the whole range, summed over all entities of a kind."""
     counter = column(kind, signal, "last")
     each = select(f'last({counter}) - first({counter}) AS "each"', source(kind), group='GROUP BY "name"')
     # The rows within stand at the edge of the range, so no second filter by time.
@@ -99,7 +99,7 @@ def growth(kind: EntityKind, signal: str) -> str:
 
 
 def summed(kind: EntityKind, signal: str) -> str:
-    """Ask for the sum over all entities of a kind, of their means over time."""
+    """Query the sum over all entities of a kind, of their means over time."""
     each = select(
         f'mean({column(kind, signal, "mean")}) AS "each"',
         source(kind),
@@ -109,5 +109,5 @@ def summed(kind: EntityKind, signal: str) -> str:
 
 
 def annotation(measurement: str) -> str:
-    """Ask for the records of one kind, as title, text and tags."""
+    """Query the records of one kind, as title, text and tags."""
     return select('"title", "text", "tags"', source(measurement))

@@ -1,4 +1,4 @@
-"""Who may read the page, and who may act through it, and the headers that browsers receive.
+"""Access to the page: who may read, who may act, and the headers that browsers receive.
 
 Anyone on loopback reads, from elsewhere only who holds the token; nobody acts without the token to act, from anywhere.
 """

@@ -34,7 +34,7 @@ PAGE_SIGNALS: dict[EntityKind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One signal of one entity; null where the value is absent."""
+    """Column of one signal of one entity; null where the value is absent."""
 
     entity: str
     signal: str

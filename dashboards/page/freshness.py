@@ -1,4 +1,4 @@
-"""How old the newest sample is, and what is still known of a node whose sampler is silent."""
+"""Age of the newest sample, and what is still known of a node whose sampler is silent."""
 
 from dataclasses import replace
 

@@ -16,7 +16,7 @@ _STOP_WITHIN_S = 5
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the page's address; port 0 takes a free one.
+    """Bind the page's address; port 0 takes a free one.
 
     Raises
     ------
@@ -62,15 +62,15 @@ class PageServer:
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds it."""
+        """URL for a browser on this machine."""
         return url_of(self._sock)
 
     def start(self) -> None:
-        """Begin to answer; returns at once, connections wait in the socket until the server runs."""
+        """Start serving; returns at once, connections wait in the socket until the server runs."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End live streams, finish what is being answered, and close the socket."""
+        """End live streams, finish running responses, and close the socket."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             loop.call_soon_threadsafe(self._app.state.closing.set)

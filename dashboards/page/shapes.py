@@ -37,7 +37,7 @@ IncidentStory = create_model("IncidentStory", **_STORY)
 
 
 class SignalShape(BaseModel):
-    """One signal that an entity's kind has."""
+    """Signal that an entity's kind has."""
 
     name: str
     unit: str
@@ -45,7 +45,7 @@ class SignalShape(BaseModel):
 
 
 class EntityShape(BaseModel):
-    """One entity: what it is called, what feeds it, and what it measures."""
+    """Entity: its name, what feeds it, and what it measures."""
 
     id: str
     kind: str
@@ -64,7 +64,7 @@ class SeriesReply(BaseModel):
 
 
 class HealthReply(BaseModel):
-    """Whether the node does well, and since when nothing new came."""
+    """Health of the node, and the age of its newest sample."""
 
     health: Literal["healthy", "degraded", "unhealthy", "unknown"]
     reason: str

@@ -1,4 +1,4 @@
-"""What the page needs of the node, as one port, and the shapes that come through it."""
+"""Port through which the page reads the node, and the shapes that come through it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from telemetry.records import Action, Decision, Event, Health, Incident, Mode, O
 
 
 class StoreState(StrEnum):
-    """How the store of record does."""
+    """State of the store of record."""
 
     EMBEDDED = "embedded"
     SENDING = "sending"
@@ -23,7 +23,7 @@ class StoreState(StrEnum):
 
 
 class CollectorState(StrEnum):
-    """How one source of samples does; the four kinds of absence stay apart."""
+    """State of one source of samples; the kinds of absence stay apart."""
 
     WORKING = "working"
     MISSING = "missing"
@@ -35,7 +35,7 @@ class CollectorState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionMode:
-    """How far one class of actions may go, such as ``clock_cap`` in enforce."""
+    """Mode of one class of actions, such as ``clock_cap`` in enforce."""
 
     action: str
     mode: Mode
@@ -43,7 +43,7 @@ class ActionMode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """Where samples go and what waits on disk.
+    """Status of the store: where samples go and what waits on disk.
 
     `name` is what a person calls it: ``InfluxDB 1.x at http://db:8086`` or ``embedded store``. `behind_s` is the age
     of the oldest point that waits, None where nothing waits.
@@ -62,7 +62,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplerStatus:
-    """How the sampler does; `last_sample_ns` is None where none ever came, `age_s` is filled by the page."""
+    """Status of the sampler; `last_sample_ns` is None before the first sample, `age_s` is filled by the page."""
 
     rate_hz: float
     last_sample_ns: int | None
@@ -73,7 +73,7 @@ class SamplerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorStatus:
-    """How one source of samples does, and how to get it where it is missing."""
+    """Status of one source of samples, and how to get it where it is missing."""
 
     name: str
     state: CollectorState
@@ -122,7 +122,7 @@ class Records:
 
 
 class ApprovalPort(Protocol):
-    """Where the page hands in what a person answers."""
+    """Port that takes approvals and rejections from the page."""
 
     def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Command:
         """Approve or reject a pending decision; return the command's record once the guard has taken it.
@@ -133,7 +133,7 @@ class ApprovalPort(Protocol):
 
 
 class PageSource(Protocol):
-    """One node as the page reads it.
+    """Node as the page reads it.
 
     Called from worker threads, several at once, some ten times a second and watcher. A method that cannot answer now
     raises `telemetry.errors.TransientError`; the page then shows the error and retries.

@@ -44,12 +44,12 @@ class Answer(Protocol):
     """Clock cap of every GPU, ``(n_nodes, n_gpus)``, inf where there is none."""
 
     def caps_mhz(self, window: Window, alive: MaskArray, now_ns: int) -> FloatArray:
-        """Take what was seen of the nodes that are alive."""
+        """Process a window of the nodes that are alive."""
         ...
 
 
 class DipAnswer:
-    """One step down where the rail was below the limit, one up where it stood well above, every ten minutes."""
+    """AIMD: one step down where the rail was below the limit, one up where it was well above, every ten minutes."""
 
     def __init__(self, node: NodeFile, n_nodes: int, *, limit_v: float, every_s: float = 600.0) -> None:
         self._clocks = np.array(node.gpu.clocks.supported_mhz, dtype=np.float64)
@@ -109,7 +109,7 @@ class OurAnswer:
 
 
 class _Node:
-    """What railwatch keeps of one node."""
+    """State that railwatch keeps for one node."""
 
     def __init__(self, node: NodeFile, number: int, policies: Sequence[Policy]) -> None:
         def entity(kind: EntityKind, name: str) -> Entity:
@@ -142,7 +142,7 @@ class _Node:
     def step(
         self, findings: Sequence[Finding], time_ns: np.ndarray, rails: FloatArray, power_w: FloatArray, now_ns: int
     ) -> None:
-        """Take a window, and decide on the caps that hold from now on."""
+        """Process a window, and decide on the caps from now on."""
         incidents = (*self._changed, *self._book.step(findings, now_ns, self.topology))
         self._changed = []
         self._live |= {incident.id: incident for incident in incidents}

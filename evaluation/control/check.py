@@ -31,7 +31,7 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What both say: lowest voltage, steps of the job per second, drops to expect per day of average parts."""
+    """Result of either tier: lowest voltage, steps of the job per second, expected drops per day of average parts."""
 
     state: State
     v_min_v: tuple[float, float]

@@ -32,7 +32,7 @@ _ONE_LOSS_S = 60.0
 
 
 class Way(StrEnum):
-    """How the rail is answered."""
+    """Way of responding to a weak rail."""
 
     NONE = "nothing done"
     POWER_LIMIT = "power limit 200 W"
@@ -43,7 +43,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
-    """What is lived through: the way, and the voltage that is held where it is ours, the policies' own where None."""
+    """Simulated case: the way, and the voltage to hold; the policies' own where None."""
 
     plan: MonthsPlan
     way: Way
@@ -114,7 +114,7 @@ class _Settled:
             self._look(moment, np.ones(shape[0], dtype=np.bool_), now_ns)
 
     def take(self, stretch: FleetStretch) -> None:
-        """Take one step of the closed form, and answer what it showed at its end."""
+        """Simulate one step of the closed form, and respond to its end."""
         truth, plan = stretch.truth, self._plan
         self._work += truth.steps_per_s[0] / self._healthy_per_s
         self._clock_mhz += np.minimum(self.caps_mhz, self._max_mhz).mean(axis=1)

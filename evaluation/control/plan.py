@@ -1,4 +1,4 @@
-"""What the suite `control` runs, as its file says."""
+"""Plan of the suite `control`, read from its file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +62,7 @@ class CheckState(_Part):
 
 
 class CheckGoals(_Part):
-    """How far the closed form may be off: volts, share of the pace, factor of the drops to expect."""
+    """Tolerances of the closed form: volts, share of the pace, factor of the expected drops."""
 
     voltage_v: float
     pace: float
@@ -70,7 +70,7 @@ class CheckGoals(_Part):
 
 
 class CheckPlan(_Part):
-    """Where the closed form is held against the millisecond, each state for a while."""
+    """States in which the closed form is compared with the millisecond plant."""
 
     duration: DurationS
     states: tuple[CheckState, ...]

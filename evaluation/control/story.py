@@ -113,7 +113,7 @@ def steps_apart(node: NodeFile, one_mhz: float, other_mhz: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOfJob:
-    """One start of a job, with railwatch holding a voltage (None: the policies' own) or without it.
+    """Start of a job, with railwatch holding a voltage (None: the policies' own) or without it.
 
     Where it is `reported`, the configuration has `unmeasured_start: ramp`. With `again` it ends, the node rests, and
     the next job starts on a measured node. Without `hold_v` only a loss
@@ -131,7 +131,7 @@ class StartOfJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What came of it: `cap_mhz` at the end of the first job, the lowest voltage of its last part and of the next job.
+    """Result: `cap_mhz` at the end of the first job, the lowest voltage of its last part and of the next job.
 
     Voltages are inf where there was no such part.
     """
@@ -205,7 +205,7 @@ class _Last:
         self.cap_mhz: float | None = None
 
     def take(self, stretch: Stretch, app_clock_mhz: FloatArray) -> None:
-        """Take a block."""
+        """Process a block of samples."""
         lowest_v = float(stretch.voltage_v.min())
         since_ms = float(stretch.time_ms[0]) - self._end_ms
         if since_ms >= 0.0:

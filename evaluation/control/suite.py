@@ -32,7 +32,7 @@ SUITE = "control"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """One piece of work; `do` is a function of a module, so that it can be sent to a worker."""
+    """Unit of work; `do` is a module-level function, so that it can be sent to a worker."""
 
     do: Callable[[Any], Any]
     what: Any

@@ -39,7 +39,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Window:
-    """What the sensors showed: ``(ROWS, n_nodes, n_units)`` and ``(ROWS, n_nodes, n_gpus)``; `at_s` since its start."""
+    """Sensor values: ``(ROWS, n_nodes, n_units)`` and ``(ROWS, n_nodes, n_gpus)``; `at_s` since the start."""
 
     at_s: FloatArray
     voltage_v: FloatArray
@@ -48,7 +48,7 @@ class Window:
 
 
 class Windows:
-    """Makes windows for nodes of one kind; the same seed gives the same ones."""
+    """Source of windows for nodes of one kind; the same seed returns the same ones."""
 
     def __init__(self, node: NodeFile, workload: Workload, n_nodes: int, *, seed: int) -> None:
         part, units = node.gpu, node.supply.units

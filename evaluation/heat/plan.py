@@ -1,4 +1,4 @@
-"""What the suite `heat` plays: the file `heat.yaml`."""
+"""Plan of the suite `heat`, read from `heat.yaml`."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ HEAT = Path(__file__).with_name("heat.yaml")
 
 
 class SceneKind(StrEnum):
-    """What happens on every node of a scene; `HeatScene.size` says how much of it."""
+    """Fault on every node of a scene; `HeatScene.size` is its size."""
 
     NONE = "none"
     INTERFACE = "interface"  # of one GPU, as a share of the whole resistance at half of the fans
@@ -30,7 +30,7 @@ class _Part(BaseModel):
 
 
 class LoadPlan(_Part):
-    """Where loads come from, and how they are brought to a GPU's range.
+    """Source of loads, and their scaling to a GPU's range.
 
     Of the traces that are long and large enough so many, evenly spaced by name; each up to `repeats` times over.
     """
@@ -45,7 +45,7 @@ class LoadPlan(_Part):
 
 
 class InletPlan(_Part):
-    """Where the room's temperature comes from, in degrees Fahrenheit by the hour, brought to a median."""
+    """Source of the room temperature, in degrees Fahrenheit by the hour, scaled to a median."""
 
     folder: str
     file: str
@@ -53,7 +53,7 @@ class InletPlan(_Part):
 
 
 class HeatChance(_Part):
-    """How far nodes and sensors differ, as standard deviations."""
+    """Spread of nodes and sensors, as standard deviations."""
 
     gain: float
     interface: float
@@ -63,7 +63,7 @@ class HeatChance(_Part):
 
 
 class HeatScene(_Part):
-    """One scene; a `cause` that must be told of it `within` a time, with the share `found` as its goal, or none."""
+    """Scene; a `cause` to be reported `within` a time, with the goal share `found`, or none."""
 
     kind: SceneKind
     size: float

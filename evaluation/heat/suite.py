@@ -22,7 +22,7 @@ _BATCHES = 2  # heuristic: the scenes of a batch cost hardly more than one, and 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedFinding:
-    """One finding that was raised: when after the node's onset, of which GPU, None for the node or its fans."""
+    """Raised finding: when after the node's onset, of which GPU, None for the node or its fans."""
 
     since_s: float
     node: int

@@ -1,4 +1,4 @@
-"""One run: a node is simulated, its recording is judged by the live pipeline, and what was told is kept."""
+"""Run of the suite: a node is simulated, and the live pipeline judges its recording."""
 
 import json
 import tempfile
@@ -34,7 +34,7 @@ _STEP_NS = 250_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run to be made; `duration_s` and `tier` are the scenario's own where None; `announced` is work on it."""
+    """Planned run; `duration_s` and `tier` are the scenario's own where None; `announced` is planned work on it."""
 
     scenario: str
     node: str

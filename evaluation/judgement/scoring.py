@@ -18,7 +18,7 @@ _TOP_3 = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run as it comes back from where it was made.
+    """Run, as returned by its worker.
 
     `first_drop_ns` is when the first GPU fell off its bus, None where none did.
     """
@@ -37,7 +37,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultScore:
-    """What became of one true fault; the delays are NaN-free: None where it was not found or nothing dropped.
+    """Score of one true fault; a delay is None where the fault was not found or nothing dropped.
 
     `reported` has the probability of each hypothesis, the likeliest first, and whether it names the fault.
     """
@@ -55,7 +55,7 @@ class FaultScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScore:
-    """One run, scored.
+    """Score of one run.
 
     `false_pages` are the summaries of false pages, `false_reports` their hypotheses; see `FaultScore.reported`.
     `false_notices` counts false findings of info, `wrong_drops` incidents of a lost GPU while no GPU was lost.
@@ -71,7 +71,7 @@ class RunScore:
 
     @property
     def right(self) -> bool:
-        """Whether a quiet run had no page."""
+        """True where a quiet run had no page."""
         return not self.false_pages
 
 

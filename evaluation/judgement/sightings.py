@@ -1,4 +1,4 @@
-"""What was told in a run and what was true of it, as small things that can be sent between processes and scored."""
+"""Incidents of a run and its true faults, small enough to send between processes and to score."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from telemetry.records import Incident, IncidentState, Record, Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """One hypothesis of an incident; `probability` is None where nobody gave one."""
+    """Hypothesis of an incident; `probability` is None where there is none."""
 
     cause: str
     probability: float | None = None
@@ -19,7 +19,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """One incident, from its first record to its last.
+    """Incident, from its first record to its last.
 
     `reported_ns` is when it first reached info, warning and critical, else None. `causes` are all that led
     it, `ranked` the hypotheses of its last record, the likeliest first.
@@ -39,13 +39,13 @@ class Sighting:
 
     @property
     def text(self) -> frozenset[str]:
-        """What it was ever said to be, and what it is said to be most likely."""
+        """Causes that ever led it, and its likeliest hypothesis."""
         return self.causes | {one.cause for one in self.ranked[:1]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueFault:
-    """One label of a scenario.
+    """Label of a scenario.
 
     `about` holds the entities that it names, what they are part of and what hangs on them: an incident on any of them
     can be about it. A supply's neighbour is none of these.

@@ -46,7 +46,7 @@ class _Part(BaseModel):
 
 
 class Goal(_Part):
-    """What a row must reach: at least `min`, or at most `max`."""
+    """Goal of a row: at least `min`, or at most `max`."""
 
     min: float | None = None
     max: float | None = None
@@ -59,7 +59,7 @@ class Goal(_Part):
 
 
 class Answer(_Part):
-    """Which causes count for one true cause: right, found under another name, or neither right nor wrong."""
+    """Causes accepted for one true cause: right, found under another name, or neither right nor wrong."""
 
     names: tuple[CauseName, ...]
     shows: tuple[CauseName, ...] = ()
@@ -88,7 +88,7 @@ class Announced(_Part):
 
 
 class PlannedRun(_Part):
-    """One scenario on some nodes, once for each seed."""
+    """Scenario on some nodes, run once for each seed."""
 
     scenario: str
     nodes: tuple[str, ...]

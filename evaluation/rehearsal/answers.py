@@ -1,4 +1,4 @@
-"""What railwatch did in a run, and whether the node gave it a reason to."""
+"""Actions of railwatch in a run, and whether the node gave a reason for them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _LOOK_BACK_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What was done in one run.
+    """Actions of one run.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ STEP_MS = 50
 
 
 class Kept:
-    """Keeps the records that the guard tells of."""
+    """Sink of the records that the guard publishes."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -47,7 +47,7 @@ class Kept:
 
 
 class ClosedLoop:
-    """One node under one scenario, watched and answered.
+    """Simulated node under one scenario, watched and controlled.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class ClosedLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What came of a run with railwatch in the loop; `failures` counts what nobody foresaw."""
+    """Result of a run with railwatch in the loop; `failures` counts unexpected errors."""
 
     records: tuple[Record, ...]
     actions: tuple[Action, ...]

@@ -1,4 +1,4 @@
-"""What came of one run, in numbers that can be compared between runs."""
+"""Outcome of one run, in numbers that can be compared between runs."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ _MS_PER_S = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """One run of a node; what could not be seen is None.
+    """Outcome of one run of a node; what could not be measured is None.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Witness:
         self._clocks_mhz: list[FloatArray] = []
 
     def take(self, stretch: Stretch, state: NodeState, events: tuple[PlantEvent, ...]) -> None:
-        """Take the block that the plant has just moved on by; a node that is off has no rail."""
+        """Process the block that the plant just simulated; a node that is off has no rail."""
         self._lost_ms += [event.time_ms for event in events if event.kind is PlantEventKind.GPU_LOST]
         self._steps = state.steps
         if not state.powered:
@@ -76,7 +76,7 @@ class Witness:
 
     @property
     def first_below_s(self) -> float | None:
-        """When the rail first stood below the limit."""
+        """Time at which the rail was first below the limit."""
         return None if not self._below_ms else self._below_ms[0] / _MS_PER_S
 
     def below_within_s(self, from_s: float, until_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""What is rehearsed: checked before anything is simulated, and small enough to be handed to a worker."""
+"""Plan of a rehearsal: checked before the simulation, and small enough to be sent to a worker."""
 
 import os
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from telemetry.records import Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What a person asked for; names and files, so that each worker reads them for itself.
+    """Rehearsal as requested; names and files, so that each worker reads them itself.
 
     `rules` come over the built-in policies, one by one by id; `mode` holds for every class of action.
     """

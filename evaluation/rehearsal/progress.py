@@ -1,4 +1,4 @@
-"""How far the runs of a rehearsal have come: each in a process of its own leaves a mark a simulated second."""
+"""Progress of rehearsals: each process writes a mark per simulated second."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -30,7 +30,7 @@ class Arm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One run to be made; `marks` is the folder where it shows how far it has come."""
+    """Planned run; `marks` is the folder where it reports progress."""
 
     rehearsal: Rehearsal
     seed: int
@@ -40,7 +40,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedResult:
-    """One seed: the run with railwatch and the one without, and the steps of the job where nothing fails."""
+    """Runs of one seed: with railwatch and without, and the steps of the job where nothing fails."""
 
     seed: int
     duration_s: float

@@ -1,4 +1,4 @@
-"""What the sensors of a simulated node show, as rows of the ring that the live guard reads."""
+"""Sensor values of a simulated node, as rows of the ring that the live guard reads."""
 
 from collections.abc import Iterable
 from pathlib import Path

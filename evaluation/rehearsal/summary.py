@@ -15,7 +15,7 @@ LEAST_SEEDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line: with railwatch, and without where that means anything."""
+    """Line of the summary: with railwatch, and without where that applies."""
 
     name: str
     unit: str

@@ -1,4 +1,4 @@
-"""What is compared on labelled series: ours, and what else one could take off the shelf, at its own defaults.
+"""Methods compared on labelled series: ours, and common ones at their own defaults.
 
 Each method gives two scores of every row, one that ranks rows and one by which alarms are raised; all but ours have one
 for both. The libraries are imported where they are used: they belong to the dependency group `evaluate`.
@@ -27,7 +27,7 @@ MIN_SPREAD_RATIO = 1e-3  # of a column's healthy range, where its rolling deviat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One way to score rows after a healthy stretch: ``(healthy, rows, full)`` to scores ``(n_rows,)``."""
+    """Method that scores rows after a healthy stretch: ``(healthy, rows, full)`` to scores ``(n_rows,)``."""
 
     name: str
     scores: Callable[[FloatArray, FloatArray, bool], Scores]

@@ -18,7 +18,7 @@ NAB_HEALTHY_SHARE = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelledSeries:
-    """One machine: rows to learn from, rows to be scored ``(n_rows, n_columns)``, and which of these are events."""
+    """Machine: rows to learn from, rows to be scored ``(n_rows, n_columns)``, and which of these are events."""
 
     name: str
     healthy: FloatArray

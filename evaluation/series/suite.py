@@ -37,7 +37,7 @@ SEED = 20220815
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Machine:
-    """One machine with what every method made of it: VUS-PR, its draws, and the counts of its blocks.
+    """Results of every method on one machine: VUS-PR, its draws, and the counts of its blocks.
 
     `drawn` ``(n_methods, n_draws)``; `counts` ``(n_methods, n_blocks, 4)`` of events, finds, alarms and true alarms.
     """

@@ -15,7 +15,7 @@ from telemetry.records import Cause, Incident, Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgedNode:
-    """One node with a joint that aged, times in days; None where it never came."""
+    """Node with a joint that aged, times in days; None where it never happened."""
 
     found_day: float | None
     rise: float | None
@@ -24,13 +24,13 @@ class AgedNode:
 
     @property
     def in_time(self) -> bool:
-        """Whether it was found, and before a GPU dropped."""
+        """True where it was found before a GPU dropped."""
         return self.found_day is not None and (self.drop_day is None or self.found_day < self.drop_day)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeingResult:
-    """What one chain of sensors made of the fleet; alarms by the scenario of the quiet nodes."""
+    """Result of one chain of sensors over the fleet; alarms by the scenario of the quiet nodes."""
 
     chain: SensorChain
     aged: tuple[AgedNode, ...]

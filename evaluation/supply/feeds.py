@@ -14,7 +14,7 @@ from telemetry.frames import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feed:
-    """One logged pair, all of shape ``(n,)``."""
+    """Logged pair of voltage and current, all of shape ``(n,)``."""
 
     name: str
     time_s: FloatArray
@@ -65,7 +65,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedResult:
-    """How far off we are, as a share of least squares; None where we gave no answer.
+    """Error as a share of least squares; None where we gave no estimate.
 
     `averaged` has the worst phase of each rate, None where one of them had no answer. `covered` says of every phase of
     the picked samples, which are as few and far noisier, whether our bounds hold least squares over everything, and

@@ -28,7 +28,7 @@ HAZARD_PER_DAY = 0.01  # from here on a drop is a matter of weeks
 
 @dataclass(slots=True)
 class NodeTruth:
-    """What was true of each node, filled as the fleet moves on; times in seconds, inf where it never came.
+    """True state of each node, filled as the fleet advances; times in seconds, inf where it never happened.
 
     `rise` holds the mean rise of the paths over their first value, by node and step, `step_s` apart.
     """
@@ -63,7 +63,7 @@ class NodeTruth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """What one chain of sensors shows of a fleet: its tables and topology."""
+    """Tables and topology of a fleet, as one chain of sensors shows it."""
 
     chain: SensorChain
     supply: TableSpec

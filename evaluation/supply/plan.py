@@ -1,4 +1,4 @@
-"""What the suite `supply` runs, as its file says."""
+"""Plan of the suite `supply`, read from its file."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,7 @@ SUPPLY = Path(__file__).with_name("supply.yaml")
 
 
 class SensorChain(StrEnum):
-    """Where voltage and current come from."""
+    """Source of voltage and current."""
 
     SHUNT_MONITOR = "shunt monitor"
     DRIVER_POWER = "driver power"
@@ -34,7 +34,7 @@ class RecordingGoals(_Part):
 
 
 class RecordingsPlan(_Part):
-    """Which real recordings are estimated, and at which rates."""
+    """Real recordings to estimate, and their rates."""
 
     folder: str
     rates_hz: tuple[float, ...]

@@ -33,7 +33,7 @@ class _Part(BaseModel):
 
 
 class WallFault(_Part):
-    """One fault, and which answers count."""
+    """Fault, and the answers that count."""
 
     kind: FaultKind
     size: float
@@ -50,7 +50,7 @@ class ContactFault(_Part):
 
 
 class WallGoals(_Part):
-    """What the rows must reach."""
+    """Goals of the rows."""
 
     found: float
     named: float
@@ -75,7 +75,7 @@ class WallPlan(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallResult:
-    """One trace: how much was told of it as it is; and of each fault when it was found (s) and whether it was named.
+    """Trace: reports as it is; and for each fault when it was found (s) and whether it was named.
 
     `contact_error` is by how much the resistance of a worse contact came out wrong, as a share, None where the load
     does not move on both sides of it; `contact_wrong` how much was made of it that it is not.

@@ -22,7 +22,7 @@ _SAG_S, _STUCK_S = 60.0, 600.0
 
 
 class FaultKind(StrEnum):
-    """What is put into a trace: a sag into all feeds, all else into the first one."""
+    """Fault put into a trace: a sag into all feeds, all else into the first one."""
 
     INPUT_SAG = "input_sag"  # the voltage falls to `size`, the current rises by as much
     STUCK = "stuck"  # the voltage repeats its last value
@@ -32,7 +32,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trace:
-    """One recording: times ``(n,)``, the rest ``(n, n_feeds)``; `current_a` is the part that does work."""
+    """Recording: times ``(n,)``, the rest ``(n, n_feeds)``; `current_a` is the part that does work."""
 
     name: str
     time_ns: TimeArray
