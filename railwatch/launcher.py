@@ -36,7 +36,7 @@ SHARED_MODULES = (
     "railwatch.processes.slow",
     "railwatch.processes.recorder",
 )
-# The status of a process whose launcher ended before it: nobody else can read the real one.
+# Status of a process whose launcher ended before it: only the launcher could have read the real one.
 STATUS_UNKNOWN = -1001
 _STATUS = struct.Struct("<i")
 _MAX_REQUEST_BYTES = 1 << 20

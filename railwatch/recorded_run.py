@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from railwatch.run_context import RunContext
-from railwatch.wiring.driver_watch import ranges_said
+from railwatch.wiring.driver_watch import read_ranges
 from telemetry.recording import RecordingMeta
 
 # Journal of the recorder of a run.
@@ -26,7 +26,7 @@ def run_meta(context: RunContext) -> RecordingMeta:
         clocks = json.loads(context.clocks_path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         clocks = {}
-    ranges = ranges_said(context)
+    ranges = read_ranges(context)
     extra = {"supported_mhz": clocks, "ranges": ranges, "source": context.source, "scenario": context.scenario}
     return RecordingMeta(node=context.node.key, simulated=context.simulated, config=config | extra)
 

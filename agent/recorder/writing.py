@@ -22,12 +22,12 @@ _AGAIN_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of an order: `written`, or why not; `given_up` where it will not be tried again."""
+    """What became of an order: `written`, or why not; `abandoned` where it will not be tried again."""
 
     order: RecordingJob
     written: Written | None = None
     why: str = ""
-    given_up: bool = False
+    abandoned: bool = False
 
 
 class RecordingStore(Protocol):
@@ -66,7 +66,7 @@ class RecordingWriter:
     def submit(self, order: RecordingJob) -> None:
         """Hand over an order."""
         if self._orders.qsize() >= _MAX_UNSEEN:
-            self._tell(Result(order=order, why="too many recordings wait", given_up=True))
+            self._tell(Result(order=order, why="too many recordings wait", abandoned=True))
             return
         self._orders.put(order)
 
@@ -90,7 +90,7 @@ class RecordingWriter:
             if order is None:
                 self._try_waiting()
                 for left in self._waiting:
-                    self._tell(Result(order=left, why="the recorder ends", given_up=True))
+                    self._tell(Result(order=left, why="the recorder ends", abandoned=True))
                 return
             self._waiting.append(order)
             self._try_waiting(new=order)
@@ -107,12 +107,12 @@ class RecordingWriter:
                     self._tell(Result(order=order, why=str(err)))
             except Exception:  # supervisor of one recording: a defect in it must not end the recorder
                 logger.exception("recording %s cannot be made", order.name)
-                self._tell(Result(order=order, why="a defect; the log has it", given_up=True))
+                self._tell(Result(order=order, why="a defect; the log has it", abandoned=True))
             else:
                 self._said = False
                 self._tell(Result(order=order, written=written))
         while len(self._waiting) > _MAX_WAITING:
-            self._tell(Result(order=self._waiting.popleft(), why="too many recordings wait", given_up=True))
+            self._tell(Result(order=self._waiting.popleft(), why="too many recordings wait", abandoned=True))
 
     def _complain(self, why: str) -> None:
         if not self._said:

@@ -13,7 +13,7 @@ from agent.actuation.server import serve_actuator
 from agent.actuation.writer_lock import WriterLock
 from agent.driver.port import Knob
 from agent.scheduling import freeze_loaded_objects
-from railwatch.operator.leftovers import left_in, state_dir_of
+from railwatch.operator.leftovers import has_leftovers, state_dir_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.processes.following import Counts, follow
 from railwatch.run_context import RunContext
@@ -68,9 +68,9 @@ def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float 
     # A simulated node ends with its run, and so do the settings in its journal.
     state_dir = state_dir_of(context.run_dir if context.simulated else context.config.data_dir)
     may_enforce = any(settings.may_enforce(kind) for kind in KnobKind)
-    may_write = not context.simulated and (may_enforce or left_in(state_dir))
+    may_write = not context.simulated and (may_enforce or has_leftovers(state_dir))
     watch = DriverWatch(
-        context, clock, open_limit_s=open_limit_s, process="actuator", ask_once=OpenDriver.supported_mhz
+        context, clock, open_limit_s=open_limit_s, process="actuator", on_open=OpenDriver.supported_mhz
     )
     with contextlib.ExitStack() as kept:
 

@@ -1,7 +1,7 @@
-"""What every process of a node does alike: say when it is ready, stop when told, and never outlive its supervisor.
+"""Entry of every process of a node: reports when it is ready, stops on request, never outlives its supervisor.
 
 The protocol with the supervisor is one line of JSON on standard output, ``{"ready": {...}}`` or
-``{"failed": "why"}``; after that standard output stays silent. SIGTERM asks for a clean stop, and so does the end of
+``{"failed": "why"}``; after that standard output stays silent. SIGTERM requests a clean stop, and so does the end of
 standard input, which the supervisor holds open for as long as it lives.
 """
 
@@ -30,12 +30,12 @@ def run_child(main: Main) -> None:
     logging.basicConfig(level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"), handlers=[handler], force=True)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to order the stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the supervisor requests the stop
     threading.Thread(target=_stop_when_orphaned, args=(stop,), name="orphan-watch", daemon=True).start()
     try:
         main(RunContext.load(Path(sys.argv[1])), stop, _send_ready)
     except (EnvironmentLacksError, ConfigError) as err:
-        _say({"failed": str(err)})
+        _send({"failed": str(err)})
         sys.exit(3)
     sys.exit(0)
 
@@ -50,8 +50,8 @@ def log_lines() -> logging.Formatter:
 def leave(status: int) -> NoReturn:
     """End this process although threads of it are stuck in the driver.
 
-    A thread that is stuck in the kernel keeps its process from ending; the end of standard output tells the supervisor
-    not to wait for that.
+    A thread that is stuck in the kernel keeps its process from ending; the end of standard output makes the supervisor
+    not wait for that.
     """
     logging.shutdown()
     os.close(1)
@@ -65,8 +65,8 @@ def _stop_when_orphaned(stop: threading.Event) -> None:
 
 
 def _send_ready(facts: dict[str, Any]) -> None:
-    _say({"ready": facts})
+    _send({"ready": facts})
 
 
-def _say(line: dict[str, Any]) -> None:
+def _send(line: dict[str, Any]) -> None:
     os.write(1, json.dumps(line).encode() + b"\n")

@@ -109,7 +109,7 @@ def main(context: RunContext, stop: Flag, ready: Ready, *, clock: Clock | None =
             settings, actuator, seen, clock, lambda: look_at(context, now_ns=clock.utc_ns()), journal.append
         )
         identity = control.identity
-        assert identity is not None  # noqa: S101 -- `settings_of` said so
+        assert identity is not None  # noqa: S101 -- `settings_of` raises otherwise
         expiry = Expiry(until_ns=valid_until_ns(identity), what="the certificate of control", entity_id=context.node.id)
         server = ControlServer(admission, identity, host=control.host, port=control.port)
         server.start()

@@ -36,7 +36,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
                 "environ": served.environment,
             }
         )
-        # What watches the node is up when its time begins, however long the machine takes to start it.
+        # Simulated time begins when all processes of the node are ready, however long their start takes.
         while not context.begun_path.exists() and not stop.wait(LOOK_S):
             pass
         server.run(stop.is_set)

@@ -49,7 +49,7 @@ class RecordingReporter:
         self._box = box
         self._clock = clock
         self._left_names: set[str] = set()
-        self.written = self.removed = self.given_up = self.failed = 0
+        self.written = self.removed = self.abandoned = self.failed = 0
 
     def expect_left(self, names: Iterable[str]) -> None:
         """Note the recordings of entries that earlier runs left in the black box."""
@@ -66,8 +66,8 @@ class RecordingReporter:
         name = result.order.name
         if result.written is None:
             self.failed += 1
-            self.given_up += result.given_up
-            end = "lost" if result.given_up else "held in memory, will retry"
+            self.abandoned += result.abandoned
+            end = "lost" if result.abandoned else "held in memory, will retry"
             self._publish("failed", f"Recording {name} cannot be written: {result.why}; {end}", Severity.WARNING)
             self._answer(result.order, {"failed": f"{result.why}; {end}"})
             return
@@ -135,7 +135,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
         recorder.step()
         _put(context.recorder_status_path, _status(recorder, reporter, writer))
     recorder.end()
-    if writer.close(END_S) and not reporter.given_up:
+    if writer.close(END_S) and not reporter.abandoned:
         box.forget()
     box.close()
     journal.close()
@@ -250,7 +250,7 @@ def _status(recorder: Recorder, reporter: RecordingReporter, writer: RecordingWr
         "recordings_written": reporter.written,
         "recordings_removed": reporter.removed,
         "recordings_failed": reporter.failed,
-        "recordings_lost": reporter.given_up,
+        "recordings_lost": reporter.abandoned,
         "recordings_waiting": writer.busy,
     }
 

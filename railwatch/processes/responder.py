@@ -78,7 +78,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
             logger.warning("still busy at stop: %s; the result is reported as unknown, or the action is repeated", busy)
         if context.simulated:
             _release(outside, NODE_ENDED, but=busy)
-        with contextlib.suppress(TransientError):  # told by the next run
+        with contextlib.suppress(TransientError):  # the next run reports it
             responder.publish()
 
 

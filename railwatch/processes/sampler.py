@@ -48,13 +48,13 @@ logger = logging.getLogger(__name__)
 
 GPUS_FILE = "gpus.json"
 GUARD_ENDED = 4
-# GPUs came, or their driver was loaded anew: the next process counts them.
+# GPUs were added, or their driver was loaded again: the next process counts them.
 GPUS_CHANGED = 5
-# A source came that the tables do not have: the next process makes them anew.
+# A source appeared that has no table: the next process creates the tables again.
 SOURCES_CHANGED = 6
-# Heuristic: what is read at a start from files, buses and an open driver takes milliseconds; a bus that is stuck is
-# not to keep the others waiting. The process that starts for a source that answered late gives it the longer time, or
-# it would be late again.
+# Heuristic: what is read at a start from files, buses and an open driver takes milliseconds; a bus that is stuck must
+# not delay the others. The process that starts for a source that answered late waits the longer time, or it would be
+# late again.
 BUILD_LIMIT_S, LATE_BUILD_LIMIT_S = 5.0, 20.0
 _LATE_FILE = "built-late"
 _PLACE_FILE = "kernel-log.json"
@@ -64,7 +64,7 @@ STOP_HUNG_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """What this process reads; `statuses` tells of those too that are not here."""
+    """Sources of this process; `statuses` also has those that are missing."""
 
     driver: OpenDriver
     accounts: Accounts
@@ -76,7 +76,7 @@ class _Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reasons:
-    """Everything for which this process may end so that another one starts."""
+    """Reasons for which this process exits so that another one starts."""
 
     guarding: Guarding
     reenumeration: Reenumeration
@@ -86,28 +86,28 @@ class _Reasons:
     changed: Flag = field(default_factory=Flag)
 
     def start(self, builder: SourceBuilder[FastSettings], stop: Flag) -> None:
-        """Ask a driver that went away, and the sources that failed, in threads of their own."""
-        Thread(target=self.watch.ask, args=(self.answered,), name="ask-driver", daemon=True).start()
+        """Probe a driver that is away, and retry the sources that failed, in threads of their own."""
+        Thread(target=self.watch.probe_until_back, args=(self.answered,), name="probe-driver", daemon=True).start()
         Thread(target=_look_again, args=(builder, self.changed, stop), name="look-again", daemon=True).start()
 
     def status(self, dead: str) -> int:
-        """Return the status to end with, 0 where there is no reason to; `dead` says why the driver counts as dead."""
+        """Return the exit status, 0 where there is no reason to exit; `dead` is why the driver counts as dead."""
         if self.guarding.is_silent:
-            logger.error("the guard takes no step any more; this process ends to be started again")
+            logger.error("guard has stopped; exiting for a restart")
             return GUARD_ENDED
         if self.reenumeration.is_due:
-            logger.warning("%s; this process ends, and the next one counts the GPUs anew", self.reenumeration.reason)
+            logger.warning("%s; exiting so that the next process counts the GPUs", self.reenumeration.reason)
             self.reenumeration.leave_mark()
             return GPUS_CHANGED
         if dead:
-            logger.error("%s; this process ends, and the next one does without the driver", dead)
-            self.watch.give_up(dead)
+            logger.error("%s; exiting so that the next process runs without the driver", dead)
+            self.watch.mark_away(dead)
             return DRIVER_HUNG
         if self.answered.is_set():
-            logger.warning("the GPU driver answers; this process ends, and the next one reads it")
+            logger.warning("GPU driver responds again; exiting so that the next process reads it")
             return DRIVER_BACK
         if self.changed.is_set():
-            logger.warning("a source that did not answer does now; this process ends, and the next one reads it")
+            logger.warning("a source that was missing responds; exiting so that the next process reads it")
             with contextlib.suppress(OSError):  # then it may be late once more
                 (self.run_dir / _LATE_FILE).touch()
             return SOURCES_CHANGED
@@ -115,7 +115,7 @@ class _Reasons:
 
 
 def main(context: RunContext, stop: Flag, ready: Ready) -> None:
-    """Sample and guard until told to stop."""
+    """Sample and guard until the stop is requested."""
     clock = SystemClock()
     watch = DriverWatch(context, clock)
     sources = _open_sources(context, watch, clock)
@@ -139,7 +139,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
         settings=settings,
         accounts=sources.accounts,
         on_rows=guarding.waking.note,
-        on_events=lambda events: _tell(guarding.guard, reenumeration, events),
+        on_events=lambda events: _pass_on(guarding.guard, reenumeration, events),
         event_sources=sources.events,
     )
     tune_process()
@@ -153,7 +153,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     while not status and not stop.wait(STATUS_EVERY_S):
         files.write_workers(sampler.statuses())
         reenumeration.look()
-        dead = watch.see(sources.collectors, sampler.statuses())
+        dead = watch.check_hung(sources.collectors, sampler.statuses())
         status = 0 if stop.is_set() else reasons.status(dead)
     _end(sampler, guarding, ring, stop, status)
 
@@ -162,7 +162,7 @@ def _end(sampler: Sampler, guarding: Guarding, ring: Ring, stop: Flag, status: i
     """Stop everything; with a `status` leave at once, since a thread may be stuck in the driver."""
     if status:
         sampler.stop(STOP_HUNG_S)
-        stop.wait(2 * IDLE_WAKE_S)  # the guard judges what is there and hears what was told
+        stop.wait(2 * IDLE_WAKE_S)  # the guard judges the last rows and events
         stop.set()
     guarding.join()
     if not status:
@@ -180,14 +180,14 @@ def _open_sources(context: RunContext, watch: DriverWatch, clock: Clock) -> _Sou
     if driver.nvml is not None:
         accounts.driver_s = driver.nvml.costs.total_s
     collectors, statuses = _collectors(context, builder)
-    events, told = _event_sources(context, driver, accounts, clock)
+    events, log_statuses = _event_sources(context, driver, accounts, clock)
     return _Sources(
         driver=driver,
         accounts=accounts,
         builder=builder,
         collectors=watch.keep_tables(collectors),
         events=(*events, *watch.event_sources()),
-        statuses=(*statuses, *told),
+        statuses=(*statuses, *log_statuses),
     )
 
 
@@ -206,17 +206,17 @@ def _ring(context: RunContext, collectors: list[Collector], settings: SamplerSet
 
 
 def _look_again(builder: SourceBuilder[FastSettings], changed: Flag, stop: Flag) -> None:
-    """Try every minute what failed; a source that came has tables, and those are made at a start."""
+    """Retry failed sources every minute; one that appears needs tables, which are created at a start."""
     while not stop.wait(LOOK_AGAIN_S):
         if builder.retry(BUILD_LIMIT_S, max_s=LATE_BUILD_LIMIT_S):
             changed.set()
             return
 
 
-def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...]) -> None:
+def _pass_on(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...]) -> None:
     reenumeration.note(events)
     for event in events:
-        guard.tell(event)
+        guard.append_events(event)
 
 
 def _builder(context: RunContext, driver: OpenDriver, accounts: Accounts, clock: Clock) -> SourceBuilder[FastSettings]:
@@ -284,7 +284,7 @@ def _event_sources(
 def _kernel_log(
     context: RunContext, path: Path, driver: OpenDriver, clock: Clock
 ) -> tuple[KernelLog, ResumingKernelLog]:
-    """Return the kernel log from where the process before was, or from the start of the run."""
+    """Return the kernel log from the position of the process before, or from the start of the run."""
     name = f"kmsg:{boot_id()}"
     place = KernelLogPosition(context.run_dir / _PLACE_FILE, log=name)
     after = place.read()

@@ -38,7 +38,7 @@ from telemetry.topology import topology_of
 
 logger = logging.getLogger(__name__)
 
-# A source hangs for good, or the GPUs were counted anew: the next process makes everything anew.
+# A source hangs for good, or the GPUs were counted again: the next process starts from the beginning.
 SOURCES_CHANGED = 6
 # Heuristic: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
 STOP_HUNG_S = 0.5
@@ -46,7 +46,7 @@ STOP_HUNG_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """What this process reads; none of it where the node has no slow sources."""
+    """Sources of this process; empty where the node has no slow sources."""
 
     collectors: list[Collector]
     events: tuple[EventSource, ...]
@@ -55,7 +55,7 @@ class _Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Process:
-    """What stays while the sources change."""
+    """State that outlives a change of the sources."""
 
     context: RunContext
     clock: Clock
@@ -70,10 +70,10 @@ class _Process:
 
 
 def main(context: RunContext, stop: Flag, ready: Ready) -> None:
-    """Read slow sources until told to stop.
+    """Read slow sources until the stop is requested.
 
     A source that answers late, as a controller with a long list of sensors does, joins the others as it was built: the
-    tables are made anew for it, and nothing is surveyed again.
+    tables are created again, and nothing is surveyed twice.
     """
     clock = SystemClock()
     recount = Recount(context.run_dir)
@@ -98,7 +98,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
 
 
 def _read(process: _Process, ready: Ready) -> str:
-    """Read the sources that there are until others come; says why another process is to start, if one is."""
+    """Read the present sources until others appear; return why another process must start, empty where none must."""
     process.changed.clear()
     sources = _sources(process)
     process.files.write_sources(sources.statuses)
@@ -119,7 +119,7 @@ def _read(process: _Process, ready: Ready) -> str:
         statuses = sampler.statuses()
         process.files.write_workers(statuses)
         process.recount.look_at(ring.tables.values())
-        reason = hung.see(statuses) or _reason_to_end(process)
+        reason = hung.check_hung(statuses) or _reason_to_end(process)
     if reason:
         sampler.stop(STOP_HUNG_S)
     else:
@@ -157,7 +157,7 @@ def _ring(context: RunContext, collectors: list[Collector], settings: SamplerSet
 
 
 def _sampler(process: _Process, sources: _Sources, ring: Ring, settings: SamplerSettings) -> Sampler:
-    def tell(events: tuple[Event, ...]) -> None:
+    def append_events(events: tuple[Event, ...]) -> None:
         for event in events:
             process.journal.append(event)
 
@@ -167,27 +167,27 @@ def _sampler(process: _Process, sources: _Sources, ring: Ring, settings: Sampler
         clock=process.clock,
         settings=settings,
         accounts=process.accounts,
-        on_events=tell,
+        on_events=append_events,
         event_sources=sources.events,
     )
 
 
 def _look_again(process: _Process) -> None:
-    """Try every minute what failed."""
+    """Retry failed sources every minute."""
     while not process.stop.wait(LOOK_AGAIN_S):
         if process.builder.retry(BUILD_LIMIT_S):
             process.changed.set()
 
 
 def _reason_to_end(process: _Process) -> str:
-    """Return why another process is to start, an empty text where there is no reason to."""
-    return "the GPUs were counted anew" if process.recount.was_done else ""
+    """Return why another process must start, an empty text where none must."""
+    return "the GPUs were counted again" if process.recount.was_done else ""
 
 
 def _leave_for(reason: str) -> None:
-    """End at once where there is a reason to: a thread may be stuck, and would keep this process from ending."""
+    """Exit at once where there is a reason: a stuck thread would keep this process from ending."""
     if reason:
-        logger.warning("%s; this process ends to be started again", reason)
+        logger.warning("%s; exiting for a restart", reason)
         leave(SOURCES_CHANGED)
 
 

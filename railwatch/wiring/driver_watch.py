@@ -1,8 +1,8 @@
-"""A GPU driver that stops answering, or is not there: left alone, asked from outside, taken up when it answers.
+"""A GPU driver that hangs or is missing: not called, probed from another process, read again when it responds.
 
 NVML can hang for ever, in a read and while it is opened (github.com/NVIDIA/NVSentinel issue 1576). The process whose
 calls hang ends, leaving a mark in the run folder; the next one starts on its other sources, with the GPUs of before as
-absent, and asks the driver from a process of its own until that reads again. On a real node a driver that is not
+absent, and probes the driver from a process of its own until that reads again. On a real node a driver that is not
 there, as before its module is loaded, is looked for in the same way.
 """
 
@@ -18,8 +18,8 @@ from agent.driver.port import GpuIdentity
 from agent.ring.ring import Ring
 from agent.sampler.worker import WorkerState, WorkerStatus
 from railwatch.run_context import DriverKind, RunContext
-from railwatch.wiring.driver_probe import ABSENT, HANGS, ask_until_it_reads
-from railwatch.wiring.driver_status import Away, DriverNews
+from railwatch.wiring.driver_probe import ABSENT, HANGS, probe_until_it_reads
+from railwatch.wiring.driver_status import Away, DriverChangeSource
 from railwatch.wiring.gpu_driver import OpenDriver, open_driver
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
@@ -35,14 +35,14 @@ DRIVER_HUNG, DRIVER_BACK = 7, 8
 OPEN_LIMIT_S = 20.0
 # A driver that hangs counts as dead after so many deadlines of a read; by then three threads are stuck in it.
 DEADLINES = 10
-# Heuristic: at least so long, so that the guard of this process has told that nothing is read (after five seconds).
+# Heuristic: at least this long, so that the guard of this process has reported the loss (after five seconds).
 LEAST_S = 10.0
 _MARK, _GPUS, _RATES = "{process}-driver-away.json", "driver-gpus.json", "table-rates.json"
 _DRIVER_SOURCES = frozenset({Source.NVML, Source.NVLINK, Source.GPM, Source.NVML_PROCESSES})
 
 
 class AbsentReader:
-    """The GPUs of before, of which nothing can be read; it keeps the tables, and so the ring with what was read."""
+    """Reader of GPUs whose driver is away: it keeps their tables, and so the ring with earlier rows."""
 
     def __init__(self, gpus: Sequence[GpuIdentity], why: str) -> None:
         self._gpus = tuple(gpus)
@@ -69,7 +69,7 @@ class AbsentReader:
 
 
 class AbsentCollector:
-    """Stands for a table of the ring whose source needs the driver, until that answers again."""
+    """Stand-in for a table of the ring whose source needs the driver, until that responds again."""
 
     def __init__(self, spec: TableSpec, rate: RateClass, why: str) -> None:
         self.name = spec.name
@@ -95,7 +95,7 @@ class DriverWatch:
     Attributes
     ----------
     away
-        Why nothing is asked of the driver, where it hangs.
+        Why the driver is not called, where it hangs.
     absent
         Why there is nothing to read, where a real node has no driver or the driver no GPU.
 
@@ -104,7 +104,7 @@ class DriverWatch:
     process
         Whose driver it is; each process finds out for itself.
     ask_once
-        What is asked of a driver that has just been opened, under the same limit.
+        Called with a driver that has just been opened, under the same limit.
     """
 
     def __init__(
@@ -114,43 +114,43 @@ class DriverWatch:
         *,
         open_limit_s: float = OPEN_LIMIT_S,
         process: str = "sampler",
-        ask_once: Callable[[OpenDriver], object] | None = None,
+        on_open: Callable[[OpenDriver], object] | None = None,
     ) -> None:
         self._context = context
         self._clock = clock
         self._open_limit_s = open_limit_s
-        self._ask_once = ask_once or _ask_what_is_asked_once
+        self._on_open = on_open or _read_constants
         self._mark = context.run_dir / _MARK.format(process=process)
         self._hung_since_s: dict[str, float] = {}
         self._limit_s = max(LEAST_S, DEADLINES * context.config.sampling.deadline)
         self.away: Away | None = None
         self.absent: Away | None = None
-        self.news: Away | None = None
+        self.change: Away | None = None
 
     def open(self) -> OpenDriver:
-        """Open the driver, or give one without values where it does not answer, now or since the process before."""
+        """Open the driver; return one without values where it does not respond, now or since the process before."""
         if self._context.driver not in (DriverKind.NVML, DriverKind.HUNG):
             return open_driver(self._context, self._clock)
         known = self._known()
         if known is None or known.back_ns is not None:
-            opened = open_in_time(self._context, self._clock, self._open_limit_s, self._ask_once)
+            opened = open_in_time(self._context, self._clock, self._open_limit_s, self._on_open)
             if opened is not None:
                 self._keep_gpus(opened)
-                self.news = known
+                self.change = known
                 self._mark.unlink(missing_ok=True)
                 return opened
-            logger.error("the GPU driver does not open within %g s; sampling goes on without it", self._open_limit_s)
+            logger.error("GPU driver did not open within %g s; sampling without it", self._open_limit_s)
             known = Away(
-                since_ns=self._clock.utc_ns(), why=f"the GPU driver does not open within {self._open_limit_s:g} s"
+                since_ns=self._clock.utc_ns(), why=f"the GPU driver did not open within {self._open_limit_s:g} s"
             )
             _write(self._mark, asdict(known))
-        self.away = self.news = known
+        self.away = self.change = known
         gpus = self._known_gpus()
         reader = AbsentReader(gpus, known.why) if gpus else None
         return OpenDriver(reader=reader, events=None, why=known.why)
 
     def _known(self) -> Away | None:
-        """Return what the process before left word of, or the start of the run where its probe hung."""
+        """Return the mark of the process before, or the start of the run where its probe hung."""
         known = _read_mark(self._mark)
         begun_hung = self._context.driver is DriverKind.HUNG and not (self._context.run_dir / _GPUS).exists()
         if known is None and begun_hung:
@@ -185,10 +185,10 @@ class DriverWatch:
         return [*old, *(collector for name, collector in found.items() if name not in before)]
 
     def event_sources(self) -> tuple[EventSource, ...]:
-        """Return what tells that the driver went away or is back; nothing where it was there all along."""
-        if self.news is None:
+        """Return the source that reports that the driver went away or is back; empty where it never was away."""
+        if self.change is None:
             return ()
-        return (DriverNews(self.news, node=self._context.node.key, clock=self._clock),)
+        return (DriverChangeSource(self.change, node=self._context.node.key, clock=self._clock),)
 
     def supported_mhz(self, driver: OpenDriver) -> dict[str, tuple[float, ...]]:
         """Return the clocks that can be set, those of before where the driver does not answer."""
@@ -202,27 +202,27 @@ class DriverWatch:
 
     def ranges(self, driver: OpenDriver) -> dict[str, dict[str, tuple[float, float]]]:
         """Return what else can be set, as before where the driver does not answer."""
-        return driver.ranges() if self.away is None else ranges_said(self._context)
+        return driver.ranges() if self.away is None else read_ranges(self._context)
 
-    def see(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
-        """Look at the collectors of the driver; gives why it counts as dead, an empty text where it does not."""
-        names = {collector.name for collector in collectors if _asks_driver(collector)}
+    def check_hung(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
+        """Return why the driver counts as dead, from the state of its collectors; an empty text where it does not."""
+        names = {collector.name for collector in collectors if _uses_driver(collector)}
         now_s = self._clock.monotonic_s()
         hung = {status.name for status in statuses if status.name in names and status.state is WorkerState.HUNG}
         self._hung_since_s = {name: self._hung_since_s.get(name, now_s) for name in hung}
         for name, since_s in self._hung_since_s.items():
             if now_s - since_s >= self._limit_s:
-                return f"the GPU driver does not answer: {name} hangs for {now_s - since_s:.0f} s"
+                return f"the GPU driver does not respond: {name} has hung for {now_s - since_s:.0f} s"
         return ""
 
-    def give_up(self, why: str) -> None:
-        """Leave word for the next process that the driver is not to be waited for."""
+    def mark_away(self, why: str) -> None:
+        """Leave a mark for the next process not to wait for the driver."""
         _write(self._mark, asdict(Away(since_ns=self._clock.utc_ns(), why=why)))
 
-    def ask(self, answered: threading.Event) -> None:
-        """Ask the driver from outside until it reads, then set the flag; for a thread of its own."""
+    def probe_until_back(self, answered: threading.Event) -> None:
+        """Probe the driver from another process until it reads, then set the flag; for a thread of its own."""
         known = self.away or self.absent
-        if known is not None and ask_until_it_reads(answered, self._clock, ABSENT if known.absent else HANGS):
+        if known is not None and probe_until_it_reads(answered, self._clock, ABSENT if known.absent else HANGS):
             _write(self._mark, asdict(replace(known, back_ns=self._clock.utc_ns())))
             answered.set()
 
@@ -232,7 +232,7 @@ class DriverWatch:
         elif not self._context.simulated:
             why = opened.why or "the driver finds no GPU"
             self.absent = Away(since_ns=self._clock.utc_ns(), why=why, absent=True)
-            logger.warning("no GPU is read: %s; it is looked for again now and then", why)
+            logger.warning("no GPU is read: %s; probing for one at intervals", why)
 
     def _known_gpus(self) -> tuple[GpuIdentity, ...]:
         try:
@@ -243,15 +243,15 @@ class DriverWatch:
 
 
 def open_in_time(
-    context: RunContext, clock: Clock, limit_s: float, ask_once: Callable[[OpenDriver], object] | None = None
+    context: RunContext, clock: Clock, limit_s: float, on_open: Callable[[OpenDriver], object] | None = None
 ) -> OpenDriver | None:
-    """Open the driver and have it tell what it is asked once; None where that takes longer than the limit."""
+    """Open the driver and read its constants; return None where that takes longer than the limit."""
     opened: list[OpenDriver | BaseException] = []
 
     def opening() -> None:
         try:
             driver = open_driver(context, clock)
-            (ask_once or _ask_what_is_asked_once)(driver)
+            (on_open or _read_constants)(driver)
             opened.append(driver)
         except BaseException as err:  # noqa: BLE001 -- raised again in the thread that waits
             opened.append(err)
@@ -266,8 +266,8 @@ def open_in_time(
     return opened[0]
 
 
-def ranges_said(context: RunContext) -> dict[str, dict[str, tuple[float, float]]]:
-    """Return what the guard of a run wrote down of what else can be set; nothing before it has begun."""
+def read_ranges(context: RunContext) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return the ranges that the guard of a run wrote; empty before it has begun."""
     try:
         known = json.loads(context.ranges_path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -275,14 +275,14 @@ def ranges_said(context: RunContext) -> dict[str, dict[str, tuple[float, float]]
     return {kind: {uuid: (low, high) for uuid, (low, high) in by_gpu.items()} for kind, by_gpu in known.items()}
 
 
-def _ask_what_is_asked_once(driver: OpenDriver) -> None:
-    """Have the driver tell here, under the time limit, what it is asked at a start and what it then remembers."""
+def _read_constants(driver: OpenDriver) -> None:
+    """Read under the time limit what the driver is read for only at a start."""
     if driver.nvml is not None:
         for _ in (driver.links, driver.pipes, driver.nvml.samples, driver.supported_mhz(), driver.ranges()):
             pass
 
 
-def _asks_driver(collector: Collector) -> bool:
+def _uses_driver(collector: Collector) -> bool:
     spec = collector.spec
     return any(signal(spec.kind, name).source in _DRIVER_SOURCES for name in spec.signals)
 
@@ -293,13 +293,13 @@ def _read_mark(path: Path) -> Away | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as err:
-        logger.warning("%s cannot be read: %s", path, err)
+        logger.warning("cannot read %s: %s", path, err)
         return None
 
 
 def _write(path: Path, known: object) -> None:
-    """Keep what the next process of this run is to know; without it that one may wait for the driver, or lose rows."""
+    """Write state for the next process of this run; without it that one may wait for the driver, or lose rows."""
     try:
         replace_file(path, json.dumps(known).encode(), synced=False)
     except OSError as err:
-        logger.warning("%s cannot be written: %s; a start without the driver misses it", path, err.strerror)
+        logger.warning("cannot write %s: %s; a start without the driver lacks it", path, err.strerror)

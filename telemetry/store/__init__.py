@@ -1,1 +1,1 @@
-"""Where samples and records are kept: one port, an embedded store and a reader of InfluxDB."""
+"""The embedded store of samples, the file of records, and the InfluxQL client."""

@@ -11,7 +11,7 @@ from telemetry.frames import Frame, TableSpec
 def merge_frames(kind: EntityKind, signals: Sequence[str], frames: Sequence[Frame]) -> Frame:
     """Return one frame with the asked signals of all entities in `frames`, what is not fresh left out as NaN.
 
-    Rows stand where at least one value does. Of two values for the same entity, signal and time the later frame wins;
+    A row exists where at least one value does. Of two values for the same entity, signal and time the later frame wins;
     of two entities with the same key the later one's name and tags.
     """
     entities: dict[str, Entity] = {}

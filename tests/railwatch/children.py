@@ -1,4 +1,4 @@
-"""Processes for a supervisor: what `CHILD` says in their environment is how they do. Run as a module."""
+"""Processes for a supervisor: `CHILD` in their environment selects how they behave. Run as a module."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the control process learns of the guard: its breaker and what it did, or that nobody knows."""
+"""The guard's state as the control process reads it: breaker and recent actions, or unreadable."""
 
 import json
 from pathlib import Path

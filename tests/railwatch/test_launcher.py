@@ -1,4 +1,4 @@
-"""The launcher with real processes: forked, named, watched, and ended with whoever forked the launcher."""
+"""The launcher with real processes: forked, named, watched, and ended with the process that forked the launcher."""
 
 import os
 import signal
@@ -114,4 +114,4 @@ def test_the_launcher_and_its_processes_end_with_the_process_that_forked_it(tmp_
         above.kill()
         above.wait()
         wait_for(lambda: not child.is_running() and not parent.is_running())
-    assert (tmp_path / "ended").exists(), "it ended as if it had received the request to stop"
+    assert (tmp_path / "ended").exists(), "it stopped as on request"

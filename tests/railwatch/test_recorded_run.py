@@ -1,4 +1,4 @@
-"""What a recording tells of the configuration of its run, and what it keeps to itself."""
+"""The part of a run's configuration that a recording contains, and the part that it leaves out."""
 
 import json
 from pathlib import Path

@@ -15,7 +15,7 @@ from railwatch.run_context import DriverKind, RunContext
 
 
 def run_once(folder: Path) -> list[str]:
-    """Start and end the recorder of a run without samples; gives what it told."""
+    """Start and end the recorder of a run without samples; return its events."""
     run_dir = folder / "run"
     run_dir.mkdir()
     left_dir(run_dir).mkdir()

@@ -78,7 +78,7 @@ def test_rows_and_complete_seconds_go_to_the_store_and_the_open_one_at_the_end(
 
 
 class Remembering:
-    """A server: it keeps what it is sent, and cannot say what it has."""
+    """Server: keeps what it receives, and cannot report what it has."""
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer

@@ -190,7 +190,7 @@ def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
         above.kill()
         above.wait()
         wait_for(lambda: not running(pid))
-        assert (tmp_path / "ended").exists(), "it ended as if it had been told to"
+        assert (tmp_path / "ended").exists(), "it stopped as on request"
     finally:
         above.kill()
         above.wait()

@@ -101,7 +101,7 @@ def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_writte
     assert written.wait(60)
     assert writer.close(10)
     assert [result.written is None for result in results] == [True, False]
-    assert not results[0].given_up
+    assert not results[0].abandoned
 
 
 class HangingShelf:
@@ -125,7 +125,7 @@ def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_rep
     assert shelf.begun.wait(60)
     for number in range(1, 8):
         writer.submit(replace(order, name=f"n{number}"))
-    assert [result.order.name for result in results if result.given_up] == ["n5", "n6", "n7"]
+    assert [result.order.name for result in results if result.abandoned] == ["n5", "n6", "n7"]
     shelf.go_on.set()
     assert writer.close(10)
     assert [result.order.name for result in results if result.written] == ["n0", "n1", "n2", "n3", "n4"]
@@ -141,6 +141,6 @@ def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_reported(
     for number in range(4):
         writer.submit(replace(order, name=f"n{number}"))
     assert writer.close(10)
-    lost = [(result.order.name, result.why) for result in results if result.given_up]
+    lost = [(result.order.name, result.why) for result in results if result.abandoned]
     assert {name for name, _ in lost} == {"n0", "n1", "n2", "n3"}
     assert sum("too many" in why for _, why in lost) == 2

@@ -246,10 +246,10 @@ def test_a_full_disk_costs_the_oldest_and_is_counted(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
     )
-    told = json.loads(done.stdout)
-    assert told["dropped"] + 2 * told["left"] == 2000
-    assert told["left"] > 0
-    assert told["newest"]
+    report = json.loads(done.stdout)
+    assert report["dropped"] + 2 * report["left"] == 2000
+    assert report["left"] > 0
+    assert report["newest"]
 
 
 def test_a_foreign_file_is_left_alone_and_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -74,7 +74,7 @@ def test_series_of_two_tables_share_one_time_axis(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_a_signal_that_nobody_has_returns_a_frame_without_rows(tmp_path: Path) -> None:
+def test_a_signal_of_no_entity_returns_a_frame_without_rows(tmp_path: Path) -> None:
     EmbeddedStore(tmp_path).close()
     reader = EmbeddedReader(tmp_path)
     found = reader.series(EntityKind.FAN, ["rpm"], start_ns=0, stop_ns=END_NS, resolution=Resolution.RAW)

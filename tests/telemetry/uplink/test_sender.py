@@ -105,7 +105,7 @@ def test_a_store_in_trouble_keeps_the_data_waiting(spool: Spool, store: StubStor
     assert sender.status().refused_points == 0
 
 
-def test_nobody_listening_keeps_the_data_waiting(spool: Spool, connect: Connect) -> None:
+def test_without_a_server_the_data_waits_in_the_spool(spool: Spool, connect: Connect) -> None:
     put(spool, range(20))
     with sending(spool, connect(f"http://127.0.0.1:{free_port()}")) as sender:
         wait_for(lambda: sender.status().errors >= 2, "two tries")
