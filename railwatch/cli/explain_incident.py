@@ -37,6 +37,8 @@ from telemetry.records import Hypothesis, Incident, Record
 from telemetry.topology import topology_of
 
 _MOST_REASONS = 4
+# heuristic: of a long timeline the beginning and the end are printed, so that it fits on one screen.
+_FIRST_ENTRIES, _LAST_ENTRIES = 6, 6
 # heuristic: a minute on either side shows the usual values.
 _MARGIN_NS = 60 * NS_PER_S
 # Node of the topology where no sample names one.
@@ -173,7 +175,12 @@ def _print_timeline(console: Console, title: str, entries: tuple[TimelineEntry, 
     if not entries:
         return
     console.print(f"\n[bold]{title}[/]")
-    for entry in entries:
+    hidden = len(entries) - _FIRST_ENTRIES - _LAST_ENTRIES
+    for place, entry in enumerate(entries):
+        if hidden > 1 and _FIRST_ENTRIES <= place < _FIRST_ENTRIES + hidden:
+            if place == _FIRST_ENTRIES:
+                console.print(f"  ... {hidden} more (--json prints all)")
+            continue
         after_s = (entry.time_ns - opened_ns) / NS_PER_S
         console.print(
             f"  [dim]{iso_utc(entry.time_ns)[11:23]} {after_s:+9.1f} s[/]  {entry.kind}: {escape(entry.text)}",

@@ -52,8 +52,7 @@ def outcome_lines(records: Iterable[Record]) -> Iterator[str]:
     """Yield one line for each outcome, the newest record of each."""
     newest = {one.id: one for one in records if isinstance(one, Outcome)}
     for one in sorted(newest.values(), key=lambda outcome: outcome.time_ns):
-        answer = {True: "yes", False: "no", None: "unknown"}[one.helped]
-        yield f"{iso_utc(one.time_ns)[11:19]}  {answer}: {one.summary}"
+        yield f"{iso_utc(one.time_ns)[11:19]}  {one.summary}"
 
 
 def _print_head(console: Console, incident: Incident, names: EntityNames) -> None:

@@ -35,8 +35,8 @@ _NO_TERMINAL_COLUMNS = 10_000
 _LEAST_WRAPPED_COLUMNS, _GAP_COLUMNS = 30, 2
 # heuristic: a summary ends with the first part that goes beyond this length, so that it reads as one line.
 _SUMMARY_CHARACTERS = 160
-# heuristic: the room that time and kind of a record leave on a terminal of 100 columns.
-_BRIEF_CHARACTERS = 60
+# heuristic: a summary beyond 100 characters is cut at the first part that ends after 60 of them.
+_BRIEF_CHARACTERS, _CUT_CHARACTERS = 100, 60
 _PART_ENDS = re.compile(r"[,;:] | \(")
 _NO_NAMES = EntityNames()
 _FAILED = (ActionState.FAILED, ActionState.REFUSED)
@@ -142,7 +142,7 @@ def record_fields(record: Record, *, simulated: bool | None) -> dict[str, Any]:
 
 
 def _beginning(text: str) -> str:
-    end = _PART_ENDS.search(text, _BRIEF_CHARACTERS)
+    end = _PART_ENDS.search(text, _CUT_CHARACTERS) if len(text) > _BRIEF_CHARACTERS else None
     return text if end is None else f"{text[: end.start()]} ..."
 
 

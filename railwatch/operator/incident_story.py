@@ -186,7 +186,8 @@ def _decision(record: Decision, summaries: Sequence[str], names: EntityNames) ->
 
 def _outcome(record: Outcome) -> TimelineEntry:
     helped = {True: "helped", False: "did not help", None: "unknown whether it helped"}[record.helped]
-    return TimelineEntry(time_ns=record.time_ns, kind=f"outcome: {helped}", text=record.summary)
+    text = record.summary.removeprefix(f"{helped}; ")
+    return TimelineEntry(time_ns=record.time_ns, kind=f"outcome: {helped}", text=text)
 
 
 def _stake(incident: Incident) -> str:
