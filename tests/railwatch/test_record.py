@@ -46,9 +46,9 @@ def test_a_requester_of_a_recording_receives_the_reason_when_it_cannot_be_writte
     reporter.report(Result(order=order, why=FULL))
     with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; held in memory, will retry$"):
         _requested(context, FakeClock())
-    (told,) = RecordJournalReader(context.journal_path("recorder")).read()
-    assert isinstance(told, Event)
-    assert FULL in told.message
+    (recorded,) = RecordJournalReader(context.journal_path("recorder")).read()
+    assert isinstance(recorded, Event)
+    assert FULL in recorded.message
     journal.close()
 
 
