@@ -113,7 +113,7 @@ def test_closing_twice_is_harmless_and_it_can_be_opened_again(collector: Collect
     collector.close()
 
 
-def test_a_read_after_close_returns_values_or_an_error_that_states_what_to_do(collector: Collector) -> None:
+def test_a_read_after_close_returns_values_or_an_error_that_names_what_to_do(collector: Collector) -> None:
     _read(collector)
     collector.close()
     try:
@@ -169,7 +169,7 @@ def test_on_a_whole_node_every_source_works_but_those_behind_a_network(root: Pat
     assert slow["ups"] is SourceState.MISSING
 
 
-def test_on_an_empty_node_each_source_that_is_missing_states_why_and_most_how_to_get_it(tmp_path: Path) -> None:
+def test_on_an_empty_node_each_source_that_is_missing_has_a_reason_and_most_how_to_get_it(tmp_path: Path) -> None:
     built: list[BuiltCollector] = [
         *build_collectors(fast_settings(tmp_path, None)),
         *build_slow_collectors(slow_settings(tmp_path, None)),

@@ -52,7 +52,7 @@ def source(request: pytest.FixtureRequest, root: Path, clock: FakeClock) -> Iter
         (factory,) = (factory for factory in FAST_EVENT_SOURCES if factory.__name__ == request.param)
         made = factory(settings).source
     if made is None:
-        pytest.skip("this machine gives no netlink socket")
+        pytest.skip("no netlink socket on this machine")
     yield made
     made.close()
 

@@ -1,4 +1,4 @@
-"""Links, pipes, the rare group and processes as collectors, and what is said where a node has none."""
+"""Links, pipes, the rare group and processes as collectors, and their status where a node has none."""
 
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def test_links_are_entities_of_their_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pipes", "reader", "state", "word"),
+    ("pipes", "reader", "state", "text"),
     [
         (None, None, SourceState.MISSING, "no NVML"),
         (None, FakeGpuReader(1), SourceState.MISSING, "not read here"),
@@ -91,12 +91,12 @@ def test_links_are_entities_of_their_gpu() -> None:
         (FakePipeReader(0, is_refused=True), FakeGpuReader(1), SourceState.NOT_PERMITTED, "does not permit"),
     ],
 )
-def test_why_there_are_no_pipes_is_stated(
-    pipes: PipeReader | None, reader: FakeGpuReader | None, state: SourceState, word: str
+def test_the_reason_for_missing_pipes_is_reported(
+    pipes: PipeReader | None, reader: FakeGpuReader | None, state: SourceState, text: str
 ) -> None:
     status = _built(FakeLinkReader(0), pipes, reader)["gpu_pipes"].status
     assert status.state is state
-    assert word in status.detail
+    assert text in status.detail
 
 
 def test_a_node_without_connected_links_has_no_collector_of_them() -> None:
@@ -123,7 +123,7 @@ def test_the_driver_is_opened_once_for_all_slow_gpu_sources_and_again_while_it_f
     assert len(opened) == 2
 
 
-def test_a_driver_that_lists_no_processes_is_stated_to_do_so() -> None:
+def test_a_driver_that_lists_no_processes_is_reported() -> None:
     sources = GpuSources(lambda: OpenGpus(reader=FakeGpuReader(2)))
     status = gpu_processes(_settings(sources)).status
     assert (status.state, status.detail) == (SourceState.MISSING, "this driver lists no processes")

@@ -1,4 +1,4 @@
-"""A GPU that falls off the bus of a simulated node: every source says so, and it is one event."""
+"""A GPU that falls off the bus of a simulated node: every source reports it, as one event."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def gpus() -> tuple[GpuIdentity, ...]:
 def test_it_is_reported_within_two_seconds_as_one_event_that_names_its_sources(tmp_path: Path) -> None:
     clock = HandClock()
     fusion, newest = FusionState(), dict[str, Event]()
-    told_after_s: float | None = None
+    reported_after_s: float | None = None
     with served_plant(tmp_path, scenario="bus-drop", clock=clock) as plant:
         link_state = LinkState(gpus(), sysfs_root=plant.served.sysfs_root, clock=clock)
         lines = DriverLineParser(gpus(), log="kmsg:test")
@@ -43,16 +43,16 @@ def test_it_is_reported_within_two_seconds_as_one_event_that_names_its_sources(t
             clock.now_s += 1.0
             fusion, events = fuse(fusion, [*link_state.poll(0.0), *log.poll(0.0)])
             newest |= {event.id: event for event in events}
-            if told_after_s is None and any(is_bus_loss(event) for event in events):
-                told_after_s = plant.plant.state.now_ms / 1000.0 - LOST_AT_S
+            if reported_after_s is None and any(is_bus_loss(event) for event in events):
+                reported_after_s = plant.plant.state.now_ms / 1000.0 - LOST_AT_S
         log.close()
     losses = [event for event in newest.values() if is_bus_loss(event)]
     assert len(losses) == 1
     assert losses[0].entity_id == f"gpu:{NODE.gpu_uuid(LOST)}"
     assert losses[0].sources == ("kernel_log", "link_state")
     assert losses[0].code == 79
-    assert told_after_s is not None
-    assert told_after_s <= 2.0
+    assert reported_after_s is not None
+    assert reported_after_s <= 2.0
 
 
 def test_the_drivers_threads_of_a_hang_are_seen_in_the_nodes_own_proc(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def _pdu(root: Path) -> Collector:
     return Pdu(found, lambda _: PduSession())
 
 
-# What stands behind a network or a device file here gets its collector directly.
+# Collectors behind a network or a device file are made directly.
 BEHIND_A_NETWORK: dict[str, Callable[[Path], Collector]] = {
     "bmc": _board_node,
     "bmc_supplies": _board_supplies,

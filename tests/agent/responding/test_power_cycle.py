@@ -162,7 +162,7 @@ def test_without_the_approval_of_a_person_it_is_refused(bench: Bench) -> None:
     bench.approved_by = None
     with pytest.raises(ActionRefusedError, match="not approved by a person"):
         bench.message().send(order())
-    assert bench.asked == bench.tree.asked == []
+    assert bench.asked == bench.tree.requests_seen == []
 
 
 def test_another_node_is_never_cycled(bench: Bench) -> None:

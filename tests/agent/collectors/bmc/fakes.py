@@ -23,8 +23,8 @@ LAST = 0xFFFF
 class FakePort:
     """An `IpmiPort`: records, readings and a log that a test fills.
 
-    `lose` is how many reservations are lost on the way, `most_bytes` what it gives of a record at a time, `busy` how
-    many of the next commands find it busy; `takes` passes the time of a call, and after `error_after` calls it fails
+    `lose` is the number of reservations that are lost, `most_bytes` the limit of record bytes per response, `busy` the
+    number of next commands that find it busy; `takes` is the time of a call, and after `error_after` calls it fails
     once.
     """
 
@@ -41,7 +41,7 @@ class FakePort:
     has_log: bool = True
     circular: bool = False
     dcmi: bytes | None = None
-    asked: list[IpmiRequest] = field(default_factory=list)
+    received: list[IpmiRequest] = field(default_factory=list)
     takes: Callable[[], None] | None = None
     error: RailwatchError | None = None
     error_after: int | None = None
@@ -57,14 +57,14 @@ class FakePort:
                 raise TransientError("it hung up")
         if self.takes is not None:
             self.takes()
-        self.asked += requests
+        self.received += requests
         return tuple(self._one(request) for request in requests)
 
     def close(self) -> None:
         self.closed += 1
 
     def count(self, function: int, command: int) -> int:
-        return sum((request.function, request.command) == (function, command) for request in self.asked)
+        return sum((request.function, request.command) == (function, command) for request in self.received)
 
     def _one(self, request: IpmiRequest) -> IpmiResponse:
         if self.busy:
@@ -73,23 +73,23 @@ class FakePort:
         match (request.function, request.command):
             case (0x0A, 0x20) if self.has_repository:
                 stamps = self.stamp.to_bytes(4, "little") * 2
-                answer = IpmiResponse(code=OK, data=bytes([0x51, len(self.records), 0, 0, 0]) + stamps + b"\x02")
+                response = IpmiResponse(code=OK, data=bytes([0x51, len(self.records), 0, 0, 0]) + stamps + b"\x02")
             case (0x0A, 0x22):
-                answer = IpmiResponse(code=OK, data=b"\x07\x00")
+                response = IpmiResponse(code=OK, data=b"\x07\x00")
             case (0x0A, 0x23):
-                answer = self._record(request.data)
+                response = self._record(request.data)
             case (0x04, 0x2D):
                 found = self.readings.get(request.data[0])
-                answer = IpmiResponse(code=NOT_PRESENT) if found is None else IpmiResponse(code=OK, data=found)
+                response = IpmiResponse(code=NOT_PRESENT) if found is None else IpmiResponse(code=OK, data=found)
             case (0x0A, 0x43) if self.has_log:
-                answer = self._entry(int.from_bytes(request.data[2:4], "little"))
+                response = self._entry(int.from_bytes(request.data[2:4], "little"))
             case (0x0A, 0x48) if self.time_s is not None:
-                answer = IpmiResponse(code=OK, data=self.time_s.to_bytes(4, "little"))
+                response = IpmiResponse(code=OK, data=self.time_s.to_bytes(4, "little"))
             case (0x2C, 0x02) if self.dcmi is not None:
-                answer = IpmiResponse(code=OK, data=self.dcmi)
+                response = IpmiResponse(code=OK, data=self.dcmi)
             case _:
-                answer = IpmiResponse(code=INVALID_COMMAND)
-        return answer
+                response = IpmiResponse(code=INVALID_COMMAND)
+        return response
 
     def _record(self, data: bytes) -> IpmiResponse:
         number, offset, count = int.from_bytes(data[2:4], "little"), data[4], data[5]
@@ -118,7 +118,7 @@ class FakePort:
 
 @dataclass(slots=True)
 class FakeLink:
-    """A `BoardLink` whose values, entries and errors a test sets; `log_takes` passes the time of a look at its log."""
+    """A `BoardLink` whose values, entries and errors a test sets; `log_takes` is the time of a read of its log."""
 
     points: tuple[Point, ...] = ()
     values: dict[str, float] = field(default_factory=dict)

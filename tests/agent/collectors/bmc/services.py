@@ -23,7 +23,7 @@ BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 @dataclass(slots=True)
 class Tree:
-    """What the service answers: JSON objects, or bytes as they are; `status` and `etags` by path."""
+    """Responses of the service: JSON objects, or raw bytes; `status` and `etags` by path."""
 
     resources: dict[str, Any] = field(default_factory=dict)
     status: dict[str, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Tree:
     wants_login: bool = False
     makes_sessions: bool = True
     tokens: set[str] = field(default_factory=set)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests_seen: list[tuple[str, str]] = field(default_factory=list)
     connections: set[Any] = field(default_factory=set)
     logins: int = 0
     hold: threading.Event | None = None
@@ -50,47 +50,47 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         tree = self.tree
-        tree.asked.append(("GET", self.path))
+        tree.requests_seen.append(("GET", self.path))
         tree.connections.add(self.client_address)
         if tree.hold is not None:
             tree.hold.wait(10.0)
         headers = tree.headers.get(self.path, {})
         found = tree.resources.get(self.path)
-        if tree.wants_login and self.path != ROOT and not self._knows():
-            self._answer(401, {"error": {}})
+        if tree.wants_login and self.path != ROOT and not self._has_session():
+            self._respond(401, {"error": {}})
         elif "ETag" in headers and self.headers.get("If-None-Match") == headers["ETag"]:
-            self._answer(304, b"", headers)
+            self._respond(304, b"", headers)
         else:
             status = tree.status.get(self.path, 200 if found is not None else 404)
-            self._answer(status, {} if found is None else found, headers)
+            self._respond(status, {} if found is None else found, headers)
 
     def do_POST(self) -> None:
         tree = self.tree
-        tree.asked.append(("POST", self.path))
+        tree.requests_seen.append(("POST", self.path))
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path in tree.actions:
-            self._answer(tree.actions[self.path](body) if not tree.wants_login or self._knows() else 401, {})
+            self._respond(tree.actions[self.path](body) if not tree.wants_login or self._has_session() else 401, {})
         elif self.path != SESSIONS or not tree.makes_sessions:
-            self._answer(405, {})
+            self._respond(405, {})
         elif body != {"UserName": USER, "Password": PASSWORD}:
-            self._answer(401, {})
+            self._respond(401, {})
         else:
             tree.logins += 1
             token = f"token{tree.logins}"
             tree.tokens.add(token)
-            self._answer(201, {}, {"X-Auth-Token": token, "Location": f"{SESSIONS}/{tree.logins}"})
+            self._respond(201, {}, {"X-Auth-Token": token, "Location": f"{SESSIONS}/{tree.logins}"})
 
     def do_DELETE(self) -> None:
-        self.tree.asked.append(("DELETE", self.path))
+        self.tree.requests_seen.append(("DELETE", self.path))
         self.tree.tokens.discard(self.headers.get("X-Auth-Token", ""))
-        self._answer(204, b"")
+        self._respond(204, b"")
 
-    def _knows(self) -> bool:
+    def _has_session(self) -> bool:
         return self.headers.get("X-Auth-Token") in self.tree.tokens or (
             self.headers.get("Authorization") == BASIC and not self.tree.makes_sessions
         )
 
-    def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+    def _respond(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         for name, value in (headers or {}).items():
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(tree: Tree, certificate: Path | None = None) -> Iterator[int]:
-    """Serve a tree on loopback, with TLS where there is a certificate; gives the port."""
+    """Serve a tree on loopback, with TLS where there is a certificate; yield the port."""
     with on_loopback(partial(_Handler, tree), certificate) as port:
         try:
             yield port

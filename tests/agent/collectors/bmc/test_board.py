@@ -19,7 +19,7 @@ from tests.agent.fakes import FakeClock
 RAIL = Point(key="rail", name="P12V", quantity=Quantity.VOLTAGE, place=Place.BOARD)
 FAN = Point(key="fan", name="FAN0", quantity=Quantity.FAN_SPEED, place=Place.FAN, unit="fan0")
 SUPPLY = Point(key="psu", name="PSU1", quantity=Quantity.POWER, place=Place.SUPPLY, unit="psu1")
-GONE = TransientError("no answer")
+GONE = TransientError("no response")
 
 
 def entry(number: int, **more: object) -> LogEntry:
@@ -65,7 +65,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_the_controller_is_asked_once_an_interval_however_often_it_is_read(scene: Scene) -> None:
+def test_the_controller_is_read_once_an_interval_however_often_it_is_read(scene: Scene) -> None:
     for _ in range(20):
         assert scene.rail_v() == 12.0
         scene.clock.advance(1.0)
@@ -81,8 +81,8 @@ def test_an_implausible_value_is_absent_counted_every_round_and_logged_once(
         assert math.isnan(scene.fan_rpm())
         scene.clock.advance(1.0)
     assert scene.node.refused == scene.link.reads == 2
-    (said,) = [record.getMessage() for record in caplog.records if "ignoring value" in record.message]
-    assert "ignoring value of fan: 9e+09, expected 0 to 100000 rpm" in said
+    (messages,) = [record.getMessage() for record in caplog.records if "ignoring value" in record.message]
+    assert "ignoring value of fan: 9e+09, expected 0 to 100000 rpm" in messages
 
 
 def test_the_others_take_what_the_node_has_read_and_never_ask(scene: Scene) -> None:
@@ -124,7 +124,7 @@ def test_a_log_that_fails_is_silent_and_the_node_reports_of_it(scene: Scene) -> 
         scene.node_row()
 
 
-def test_a_controller_that_stands_still_is_seen_by_its_age(scene: Scene) -> None:
+def test_a_frozen_controller_is_detected_by_its_age(scene: Scene) -> None:
     scene.age_s()
     scene.clock.advance(60.0)
     assert scene.age_s() == 60.0
@@ -143,7 +143,7 @@ def test_an_entry_belongs_to_the_supply_it_names_and_else_to_the_node(scene: Sce
     assert found == ["supply:bmc-psu1", "node:n", "fan:bmc-fan0"]
 
 
-def test_between_two_looks_at_the_log_it_only_waits(scene: Scene) -> None:
+def test_between_two_polls_of_the_log_it_only_waits(scene: Scene) -> None:
     scene.log.poll(0.5)
     scene.link.entries = [entry(1)]
     assert scene.log.poll(0.5) == ()
@@ -164,7 +164,7 @@ def test_a_log_that_takes_long_is_looked_at_less_often(scene: Scene) -> None:
     assert len(scene.log.poll(0.5)) == 1
 
 
-def test_parts_that_come_later_are_stated_once_and_change_no_table(
+def test_parts_that_are_added_later_are_logged_once_and_change_no_table(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = scene.node.spec, scene.fans.spec

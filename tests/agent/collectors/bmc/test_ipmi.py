@@ -18,7 +18,7 @@ def link_of(port: FakePort) -> IpmiLink:
 
 
 @pytest.mark.parametrize(
-    ("answer", "value"),
+    ("response", "value"),
     [
         (bytes([191, SCANNED, 0]), 12.033),
         (bytes([191, UNAVAILABLE, 0]), math.nan),
@@ -27,8 +27,8 @@ def link_of(port: FakePort) -> IpmiLink:
         (b"", math.nan),
     ],
 )
-def test_a_reading_counts_only_where_the_controller_states_so(answer: bytes, value: float) -> None:
-    port = FakePort(records=[full(1)], readings={1: answer})
+def test_a_reading_counts_only_if_the_controller_marks_it_valid(response: bytes, value: float) -> None:
+    port = FakePort(records=[full(1)], readings={1: response})
     link = link_of(port)
     (point,) = link.open()
     assert link.read()[point.key] == pytest.approx(value, nan_ok=True)
@@ -62,7 +62,7 @@ def test_one_sensor_of_a_supply_may_report_power_and_state() -> None:
     assert link.read() == {power.key: 104.0, state.key: 1.0}
 
 
-def test_the_nodes_power_comes_by_dcmi_where_the_controller_has_it() -> None:
+def test_the_nodes_power_is_read_by_dcmi_where_the_controller_has_it() -> None:
     port = FakePort(records=[full(1)], dcmi=POWER)
     link = link_of(port)
     assert [point.name for point in link.open()] == ["P12V", "Node power"]
@@ -97,6 +97,6 @@ def test_a_slow_round_ends_in_time_and_the_next_goes_on_where_it_stopped() -> No
     port.takes = lambda: clock.advance(2.0)
     first = link.read()
     assert len(first) == 32
-    port.asked.clear()
+    port.received.clear()
     assert link.read().keys() == {point.key for point in points}
-    assert [request.data[0] for request in port.asked[:8]] == list(range(32, 40))
+    assert [request.data[0] for request in port.received[:8]] == list(range(32, 40))

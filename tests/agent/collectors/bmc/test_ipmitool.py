@@ -131,12 +131,12 @@ def test_a_lost_supply_becomes_one_event_of_that_supply(real: Real) -> None:
 
 
 @pytest.mark.integration
-def test_a_controller_that_hangs_is_abandoned_within_seconds_and_comes_back(real: Real) -> None:
+def test_a_controller_that_hangs_is_abandoned_within_seconds_and_recovers(real: Real) -> None:
     real.board.survey()
     real.board.sweep()
     os.kill(real.controller.pid, signal.SIGSTOP)
     begin_s = CLOCK.monotonic_s()
-    with pytest.raises(TransientError, match=r"127\.0\.0\.1:\d+: no answer"):
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1:\d+: no response"):
         real.board.sweep()
     assert CLOCK.monotonic_s() - begin_s < 60.0
     assert real.port.pid is None
@@ -146,7 +146,7 @@ def test_a_controller_that_hangs_is_abandoned_within_seconds_and_comes_back(real
 
 
 @pytest.mark.integration
-def test_no_password_stands_on_a_command_line_and_no_process_is_left(real: Real) -> None:
+def test_no_password_is_on_a_command_line_and_no_process_is_left(real: Real) -> None:
     real.port.send([DEVICE_ID])
     pid = real.port.pid
     assert pid is not None
@@ -173,25 +173,25 @@ def test_a_program_that_was_killed_is_started_again(real: Real) -> None:
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(TransientError):
         real.port.send([DEVICE_ID])
-    (answer,) = real.port.send([DEVICE_ID])
-    assert answer.code == 0
+    (response,) = real.port.send([DEVICE_ID])
+    assert response.code == 0
 
 
 @pytest.mark.integration
-def test_a_refused_command_has_its_code_and_the_next_its_own_answer(real: Real) -> None:
+def test_a_refused_command_has_its_code_and_the_next_its_own_response(real: Real) -> None:
     refused, read = real.port.send([IpmiRequest(function=0x04, command=0x2D, data=b"\x63"), DEVICE_ID])
     assert (refused.code, refused.data) == (0xCC, b"")
     assert len(read.data) > 10
 
 
-def test_without_the_program_it_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_program_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentLacksError, match="ipmitool is not installed"):
         IpmitoolPort(BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1"), clock=CLOCK).send([DEVICE_ID])
 
 
 @pytest.mark.parametrize(
-    ("script", "words"),
+    ("script", "message"),
     [
         ("echo 'something odd'; exit 1", "something odd"),
         ("exit 0", "has exited"),
@@ -200,14 +200,14 @@ def test_without_the_program_it_is_stated(tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_other_output_than_a_response_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
 ) -> None:
     program = tmp_path / "ipmitool"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1")
-    with pytest.raises(TransientError, match=re.escape(words)):
+    with pytest.raises(TransientError, match=re.escape(message)):
         IpmitoolPort(replace(settings, user="u"), clock=CLOCK).send([DEVICE_ID])
 
 
@@ -277,24 +277,24 @@ def test_a_hang_is_reported_once_over_all_sources_and_its_end_once(real: Real, t
     ring = make_ring(
         tmp_path / "ring", collectors, settings, node="n", topology=topology, simulated=False, seconds=60.0
     )
-    told: list[Event] = []
+    reported: list[Event] = []
     sampler = Sampler(
         ring,
         collectors,
         clock=CLOCK,
         settings=settings,
         accounts=Accounts(),
-        on_events=told.extend,
+        on_events=reported.extend,
         event_sources=[BoardLog(real.board, node="n", clock=CLOCK)],
     )
     sampler.start()
     os.kill(real.controller.pid, signal.SIGSTOP)
-    until(lambda: bool(told))
+    until(lambda: bool(reported))
     os.kill(real.controller.pid, signal.SIGCONT)
-    until(lambda: len(told) > 1)
+    until(lambda: len(reported) > 1)
     sampler.stop()
     ring.close()
-    assert [(event.severity, event.message.split(":")[0]) for event in told] == [
+    assert [(event.severity, event.message.split(":")[0]) for event in reported] == [
         (Severity.WARNING, "Collector bmc is failing"),
         (Severity.INFO, "Collector bmc works again"),
     ]

@@ -1,4 +1,4 @@
-"""Names as makers give them."""
+"""Sensor names as vendors write them."""
 
 import pytest
 

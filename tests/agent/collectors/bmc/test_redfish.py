@@ -134,7 +134,7 @@ def test_what_this_user_may_not_read_is_ignored_and_logged(tree: Tree, caplog: p
     assert "may not read it (HTTP 403)" in caplog.text
 
 
-def test_a_user_who_is_refused_later_is_asked_for_once_a_round_and_not_for_each_sensor(
+def test_a_user_who_is_refused_later_logs_in_once_a_round_and_not_for_each_sensor(
     tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IPMI_PASSWORD", PASSWORD)
@@ -144,10 +144,10 @@ def test_a_user_who_is_refused_later_is_asked_for_once_a_round_and_not_for_each_
         link.open()
         tree.tokens.clear()
         monkeypatch.setenv("IPMI_PASSWORD", "changed meanwhile")
-        tree.asked.clear()
+        tree.requests_seen.clear()
         with pytest.raises(NotPermittedError, match="refuses user or password"):
             link.read()
-        assert [how for how, _ in tree.asked].count("POST") == 1
+        assert [how for how, _ in tree.requests_seen].count("POST") == 1
         link.close()
 
 
@@ -217,9 +217,9 @@ def test_where_the_service_can_expand_one_request_reads_all_sensors(tree: Tree, 
     members = [tree.resources[f"{SENSORS}/{key}"] for key in "ab"]
     tree.resources[f"{SENSORS}{query}"] = {**at(SENSORS), "Members": members}
     with opened(tree) as link:
-        tree.asked.clear()
+        tree.requests_seen.clear()
         assert link.read()[f"{SENSORS}/b"] == 54.2
-        assert len(tree.asked) == 1
+        assert len(tree.requests_seen) == 1
         del members[0]
         assert math.isnan(link.read()[f"{SENSORS}/a"])
 
@@ -237,13 +237,13 @@ def test_a_reading_that_the_service_itself_no_longer_renews_is_absent(tree: Tree
 def test_a_slow_round_ends_in_time_and_the_next_goes_on_where_it_stopped(tree: Tree) -> None:
     clock = FakeClock()
     with opened(tree, clock) as link:
-        tree.asked.clear()
+        tree.requests_seen.clear()
         original = clock.monotonic_s
         clock.monotonic_s = lambda: (clock.advance(20.0), original())[1]  # type: ignore[method-assign, func-returns-value]
         for _ in range(3):
             assert link.read().keys() == {f"{SENSORS}/a", f"{SENSORS}/b"}
-    asked = [path for _, path in tree.asked]
-    assert asked == [f"{SENSORS}/a", f"{SENSORS}/b", f"{SENSORS}/a"]
+    requests_seen = [path for _, path in tree.requests_seen]
+    assert requests_seen == [f"{SENSORS}/a", f"{SENSORS}/b", f"{SENSORS}/a"]
 
 
 def test_the_older_resources_are_enough(tree: Tree) -> None:

@@ -1,4 +1,4 @@
-"""The Redfish client against a service that logs in, forgets, redirects, hangs, and answers what it should not."""
+"""The Redfish client against a service that logs in, drops sessions, redirects, hangs, and sends malformed data."""
 
 import logging
 import threading
@@ -60,7 +60,7 @@ def test_a_session_is_made_once_used_and_ended(make: Make, tree: Tree) -> None:
     client.get(THING)
     assert tree.logins == 1
     client.close()
-    assert ("DELETE", f"{SESSIONS}/1") in tree.asked
+    assert ("DELETE", f"{SESSIONS}/1") in tree.requests_seen
     assert tree.tokens == set()
 
 
@@ -98,17 +98,17 @@ def test_a_service_without_sessions_gets_user_and_password_each_time(make: Make,
     client = make(user=USER)
     assert client.get(THING) == {"Name": "thing"}
     assert client.get(THING) == {"Name": "thing"}
-    assert [how for how, _ in tree.asked].count("POST") == 1
+    assert [how for how, _ in tree.requests_seen].count("POST") == 1
 
 
 def test_basic_login_makes_no_session(make: Make, tree: Tree) -> None:
     tree.wants_login, tree.makes_sessions = True, False
     make(user=USER, login=Login.BASIC).get(THING)
-    assert tree.asked == [("GET", THING)]
+    assert tree.requests_seen == [("GET", THING)]
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (b"<html><body>Welcome</body></html>", "is not JSON: begins with '<html>"),
         (b"", "is not JSON"),
@@ -117,13 +117,13 @@ def test_basic_login_makes_no_session(make: Make, tree: Tree) -> None:
         (b"[" * 100_000, "is not JSON"),
     ],
 )
-def test_what_is_no_resource_is_refused(make: Make, tree: Tree, body: bytes, words: str) -> None:
+def test_what_is_no_resource_is_refused(make: Make, tree: Tree, body: bytes, message: str) -> None:
     tree.resources[THING] = body
-    with pytest.raises(TransientError, match=words):
+    with pytest.raises(TransientError, match=message):
         make().get(THING)
 
 
-def test_an_answer_without_end_is_cut_off(make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_is_too_long_is_refused(make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redfish_client, "_MAX_BYTES", 1 << 20)
     tree.resources[THING] = b" " * (3 << 20)
     client = make()

@@ -1,4 +1,4 @@
-"""The event log of a Redfish service: each new entry told once, by our clock."""
+"""The event log of a Redfish service: each new entry reported once, by our clock."""
 
 from typing import Any
 
@@ -117,10 +117,10 @@ def test_entries_that_are_only_links_are_fetched_once_each_and_reported_again_af
     show(1, 2)
     with opened(logging, clock) as link:
         show(1, 2, 3)
-        logging.asked.clear()
-        for told in (1, 0, 0):
-            assert len(link.new_entries()) == told
-        fetched = [path for _, path in logging.asked if path.startswith(f"{entries}/")]
+        logging.requests_seen.clear()
+        for expected in (1, 0, 0):
+            assert len(link.new_entries()) == expected
+        fetched = [path for _, path in logging.requests_seen if path.startswith(f"{entries}/")]
         assert fetched == [f"{entries}/3"]
         show(1)
         assert len(link.new_entries()) == 1

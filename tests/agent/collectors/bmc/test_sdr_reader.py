@@ -18,22 +18,22 @@ def test_a_repository_is_read_once_and_again_when_it_has_changed() -> None:
     port = FakePort(records=[full(1), full(2)])
     reader = SdrReader(port)
     assert numbers(reader) == [1, 2]
-    asked = port.count(STORAGE, GET)
+    received = port.count(STORAGE, GET)
     assert numbers(reader) == [1, 2]
-    assert port.count(STORAGE, GET) == asked
+    assert port.count(STORAGE, GET) == received
     port.records.append(full(3))
     port.stamp = 2
     assert numbers(reader) == [1, 2, 3]
 
 
-def test_a_controller_that_returns_little_at_a_time_is_asked_for_less_and_that_is_remembered() -> None:
+def test_a_controller_that_returns_little_at_a_time_gets_smaller_requests_from_then_on() -> None:
     port = FakePort(records=[full(1), full(2)], most_bytes=5)
     assert numbers(SdrReader(port)) == [1, 2]
-    wanted = [request.data[5] for request in port.asked if (request.function, request.command) == (STORAGE, GET)]
+    wanted = [request.data[5] for request in port.received if (request.function, request.command) == (STORAGE, GET)]
     assert [count for count in wanted if count > 5] == [16, 8]
 
 
-def test_a_controller_that_is_busy_for_a_moment_is_asked_again() -> None:
+def test_a_controller_that_is_busy_for_a_moment_is_queried_again() -> None:
     assert numbers(SdrReader(FakePort(records=[full(1), full(2)], busy=4))) == [1, 2]
     with pytest.raises(TransientError, match="code 0xc0"):
         SdrReader(FakePort(records=[full(1)], busy=100)).sensors()

@@ -17,14 +17,14 @@ def entry(record: bytes, sensor: SensorRecord | None = None, clock: SelClock = C
     return parse_entry(record, sensor, clock)
 
 
-def test_a_threshold_states_which_sensor_and_what_it_read() -> None:
+def test_a_threshold_event_names_the_sensor_and_its_reading() -> None:
     got = entry(event(7), parse_record(full()))
     assert (got.kind, got.severity) == (EventKind.SUPPLY, Severity.CRITICAL)
     assert got.message == "P12V: below its critical limit (10.773, limit 11.403)"
 
 
 @pytest.mark.parametrize(
-    ("event_of", "kind", "severity", "words"),
+    ("event_of", "kind", "severity", "text"),
     [
         ((0x08, 0x6F, 1), EventKind.SUPPLY, Severity.CRITICAL, "failed"),
         ((0x08, 0x6F, 3), EventKind.SUPPLY, Severity.CRITICAL, "input lost"),
@@ -44,16 +44,16 @@ def test_a_threshold_states_which_sensor_and_what_it_read() -> None:
     ],
 )
 def test_each_event_has_its_kind_and_severity(
-    event_of: tuple[int, int, int], kind: EventKind, severity: Severity, words: str
+    event_of: tuple[int, int, int], kind: EventKind, severity: Severity, text: str
 ) -> None:
     sensor_type, reading_type, offset = event_of
     got = entry(event(1, sensor_type=sensor_type, reading_type=reading_type, data=(offset, 0xFF, 0xFF)))
     assert (got.kind, got.severity) == (kind, severity)
-    assert words in got.message
+    assert text in got.message
     assert got.code == sensor_type << 8 | offset
 
 
-def test_what_is_over_is_news_and_no_trouble_but_a_supply_that_was_taken_out_is() -> None:
+def test_an_event_that_is_over_is_info_except_a_supply_that_was_removed() -> None:
     lost = event(1, sensor_type=0x08, reading_type=0x6F, data=(3, 0xFF, 0xFF), over=True)
     assert entry(lost).severity is Severity.INFO
     assert "no longer input lost" in entry(lost).message

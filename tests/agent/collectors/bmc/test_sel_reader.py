@@ -54,9 +54,9 @@ def test_a_log_that_ran_over_the_newest_entry_is_reported_from_its_beginning() -
 def test_a_flood_is_taken_in_parts_and_nothing_is_left_out() -> None:
     port, reader = following({1: event(1)})
     port.log |= {number: event(number) for number in range(2, 202)}
-    told = [ids(reader) for _ in range(5)]
-    assert max(map(len, told)) <= 64
-    assert [one for part in told for one in part] == list(range(2, 202))
+    batches = [ids(reader) for _ in range(5)]
+    assert max(map(len, batches)) <= 64
+    assert [one for part in batches for one in part] == list(range(2, 202))
 
 
 def test_a_failure_skips_nothing() -> None:
@@ -79,13 +79,13 @@ def test_a_failure_half_way_skips_nothing() -> None:
     assert ids(reader) == [2, 3]
 
 
-def test_a_controller_without_a_log_is_stated_once_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_controller_without_a_log_is_logged_once_and_not_queried_again(caplog: pytest.LogCaptureFixture) -> None:
     port = FakePort(has_log=False)
     reader = SelReader(port, clock=FakeClock())
     reader.begin()
-    asked = len(port.asked)
+    received = len(port.received)
     assert ids(reader) == []
-    assert len(port.asked) == asked
+    assert len(port.received) == received
     assert len(caplog.records) == 1
 
 

@@ -1,4 +1,4 @@
-"""Which sources a controller gives, what is said of those it does not, and that no password is ever shown."""
+"""Sources of a controller, the status of missing ones, and that no password is ever shown."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def settings_of(source: BoardSource | None) -> SlowSettings:
     return SlowSettings(node="n", clock=FakeClock(), board=source)
 
 
-def test_a_controller_that_answers_returns_its_sources() -> None:
+def test_a_controller_that_responds_has_its_sources() -> None:
     with served(Tree(resources=dict(TREE))) as port:
         source = source_of(port)
         node, supplies, fans = (
@@ -54,7 +54,7 @@ def test_a_controller_that_answers_returns_its_sources() -> None:
         node.collector.close()
 
 
-def test_one_that_does_not_answer_has_failed_and_is_asked_once_for_all_three() -> None:
+def test_one_that_does_not_respond_has_failed_and_is_queried_once_for_all_three() -> None:
     tree = Tree(status={ROOT: 503})
     with served(tree) as port:
         source = source_of(port)
@@ -65,7 +65,7 @@ def test_one_that_does_not_answer_has_failed_and_is_asked_once_for_all_three() -
     assert states == [SourceState.FAILED, SourceState.MISSING, SourceState.MISSING]
     assert factories.bmc(settings_of(source)).status.how_to_get
     assert factories.bmc_log(settings_of(source)) is None
-    assert len(tree.asked) == 1
+    assert len(tree.requests_seen) == 1
 
 
 def test_a_user_that_is_refused_is_not_permitted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,14 +81,14 @@ def test_a_round_ends_before_the_sampler_takes_it_for_hung(interval_s: float, pa
     assert BmcSettings(interval_s=interval_s).round_s < pace.hung_after_s
 
 
-def test_switched_off_is_stated_and_nobody_is_asked() -> None:
+def test_switched_off_is_reported_and_no_controller_is_queried() -> None:
     for source in (None, source_of(kind=BmcKind.OFF)):
         status = factories.bmc(settings_of(source)).status
         assert (status.state, status.detail) == (SourceState.MISSING, "switched off by configuration")
         assert factories.bmc_log(settings_of(source)) is None
 
 
-def test_a_machine_without_a_device_states_how_to_get_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_device_reports_how_to_get_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ipmitool, "DEVICES", ())
     status = factories.bmc(settings_of(source_of(kind=BmcKind.AUTO))).status
     assert status.state is SourceState.MISSING

@@ -1,4 +1,4 @@
-"""Sources that are slow to build, fail, or never answer: none holds up the others, and each is tried again."""
+"""Sources that are slow to build, fail, or never return: none delays the others, and each is retried."""
 
 import threading
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def working(count: int = 1, *, signals: tuple[str, ...] = ("power_w",)) -> Built
 
 
 def failed(count: int = 0) -> BuiltCollector:
-    status = SourceStatus(name="fails", state=SourceState.FAILED, detail="no answer")
+    status = SourceStatus(name="fails", state=SourceState.FAILED, detail="no response")
     return BuiltCollector(collector=FakeCollector(spec(count)) if count else None, status=status)
 
 
@@ -39,18 +39,18 @@ def builder(*factories: Factory, clock: Clock = CLOCK) -> SourceBuilder[object]:
 
 
 class Switched:
-    """A factory that gives what a test put last, and waits for a flag before."""
+    """A factory that returns the result set by the test, after waiting for a flag."""
 
     __name__ = "_switched"
 
     def __init__(self, built: BuiltCollector) -> None:
         self.built = built
-        self.asked = 0
+        self.calls = 0
         self.free = threading.Event()
         self.free.set()
 
     def __call__(self, settings: object) -> BuiltCollector:
-        self.asked += 1
+        self.calls += 1
         self.free.wait(110.0)
         return self.built
 
@@ -86,7 +86,7 @@ def test_what_failed_is_tried_again_and_what_works_is_left_alone() -> None:
     assert not made.retry(LIMIT_S)
     late.built = working()
     assert made.retry(LIMIT_S)
-    assert (late.asked, well.asked) == (3, 1)
+    assert (late.calls, well.calls) == (3, 1)
     assert late.built.collector is not None
     assert isinstance(late.built.collector, FakeCollector)
     assert late.built.collector.closed == 0
@@ -102,14 +102,14 @@ def test_a_source_of_which_a_part_was_away_has_come_once_it_measures_more(count:
     assert made.retry(LIMIT_S) is came
 
 
-def test_no_second_thread_joins_one_that_is_stuck_and_its_late_answer_is_taken() -> None:
+def test_no_second_thread_joins_one_that_is_stuck_and_its_late_result_is_used() -> None:
     stuck = Switched(working())
     stuck.free.clear()
     made = builder(stuck)
     made.build(0.1)
     assert not made.retry(0.1)
     assert not made.retry(0.1)
-    assert stuck.asked == 1
+    assert stuck.calls == 1
     stuck.free.set()
     assert made.retry(60.0)
 
@@ -122,7 +122,7 @@ def test_a_source_that_measures_other_signals_than_before_has_come() -> None:
     assert made.retry(LIMIT_S)
 
 
-def test_an_answer_that_came_between_two_looks_is_taken() -> None:
+def test_a_result_between_two_retries_is_used() -> None:
     stuck = Switched(working())
     stuck.free.clear()
     made = builder(stuck)
@@ -130,7 +130,7 @@ def test_an_answer_that_came_between_two_looks_is_taken() -> None:
     stuck.free.set()
     made._threads[0].join(60.0)
     assert made.retry(LIMIT_S)
-    assert stuck.asked == 1, "it was asked again though its answer was there"
+    assert stuck.calls == 1, "it was called again though its result was there"
 
 
 def test_a_source_that_takes_longer_than_the_next_process_would_wait_is_left_out_and_named(
@@ -144,7 +144,7 @@ def test_a_source_that_takes_longer_than_the_next_process_would_wait_is_left_out
     made._threads[0].join(60.0)
     assert not made.retry(LIMIT_S, max_s=0.05), "another process would start, and be late as well"
     assert not made.retry(LIMIT_S, max_s=0.05)
-    assert stuck.asked == 1
+    assert stuck.calls == 1
     assert "switched took" in caplog.text
     assert isinstance(stuck.built.collector, FakeCollector)
     assert stuck.built.collector.closed == 1

@@ -48,7 +48,7 @@ def test_the_tuple_names_every_source_and_each_is_found_working(whole: EventSett
         part.source.close()
 
 
-def test_what_is_missing_states_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_source_has_how_to_get_it(tmp_path: Path) -> None:
     built = {part.status.name: part for part in build_event_sources(settings(tmp_path))}
     for name in ("link_state", "tracepoints", "fabric_manager"):
         assert built[name].source is None
@@ -62,7 +62,7 @@ def test_a_driver_without_tracepoints_is_reported_from_a_tracefs_that_is_not_mou
     assert "nvidia_dev_xid" in part.status.detail
 
 
-def test_what_is_switched_off_states_so(whole: EventSettings) -> None:
+def test_a_source_that_is_switched_off_is_reported_so(whole: EventSettings) -> None:
     off = replace(whole, sysfs_root=None, tracefs_root=None, fabric_log=None, uevents=False, why_off="not wanted")
     built = build_event_sources(off)
     assert len(built) == len(FAST_EVENT_SOURCES)

@@ -59,5 +59,5 @@ def test_the_details_of_an_sxid_are_no_further_events() -> None:
     source = lines()
     head = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO"
     detail = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Severity 0 Engine instance 46 Sub-engine instance 00"
-    told = [event for n, text in enumerate((head, detail)) for event in source.parse(line(text, n))]
-    assert [(event.kind, event.code) for event in told] == [(EventKind.SXID, 28006)]
+    found = [event for n, text in enumerate((head, detail)) for event in source.parse(line(text, n))]
+    assert [(event.kind, event.code) for event in found] == [(EventKind.SXID, 28006)]

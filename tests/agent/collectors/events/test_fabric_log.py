@@ -36,7 +36,7 @@ class Log:
         self.source = FabricLog(self.path, gpu_identities(1), node="node0", clock=self.clock)
         self.source.open()
 
-    def tell(self, *lines: str) -> tuple[Event, ...]:
+    def read(self, *lines: str) -> tuple[Event, ...]:
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
         return self.source.poll(0.0)
@@ -51,7 +51,7 @@ def log(tmp_path: Path) -> Log:
     ("line", "code", "severity"), [(FATAL, 20034, Severity.CRITICAL), (NON_FATAL, 12028, Severity.WARNING)]
 )
 def test_an_error_of_a_switch_is_an_sxid_of_that_switch(log: Log, line: str, code: int, severity: Severity) -> None:
-    (event,) = log.tell(line)
+    (event,) = log.read(line)
     assert (event.kind, event.code, event.severity) == (EventKind.SXID, code, severity)
     assert event.pci == "0000:86:00.0"
     assert event.sources == ("fabric_manager",)
@@ -60,9 +60,9 @@ def test_an_error_of_a_switch_is_an_sxid_of_that_switch(log: Log, line: str, cod
 
 def test_the_kernels_sxid_and_the_fabric_managers_are_one_event(log: Log) -> None:
     kernel = event_of(kind=EventKind.SXID, code=20034, entity_id=None, pci="0000:86:00.0", source="kernel_log")
-    (told,) = log.tell(FATAL)
+    (found,) = log.read(FATAL)
     state, _ = fuse(FusionState(), [event_of_now(kernel)])
-    _, (event,) = fuse(state, [told])
+    _, (event,) = fuse(state, [found])
     assert event.id == kernel.id
     assert event.sources == ("fabric_manager", "kernel_log")
 
@@ -72,22 +72,22 @@ def event_of_now(event: Event) -> Event:
 
 
 def test_an_error_of_its_own_is_reported_once_a_minute_whatever_its_numbers(log: Log) -> None:
-    (event,) = log.tell(TEAM.format(1), INFO)
+    (event,) = log.read(TEAM.format(1), INFO)
     assert (event.kind, event.severity, event.entity_id) == (EventKind.FABRIC, Severity.WARNING, "node:node0")
     assert event.message.startswith("Fabric Manager: failed to find the GPU handle 1 in")
-    assert log.tell(TEAM.format(2), TEAM.format(3)) == ()
+    assert log.read(TEAM.format(2), TEAM.format(3)) == ()
     assert log.source.repeated == 2
     log.clock.advance(61.0)
-    assert len(log.tell(TEAM.format(4))) == 1
+    assert len(log.read(TEAM.format(4))) == 1
 
 
 def test_a_line_without_the_format_is_counted_and_what_is_no_fault_is_not(log: Log) -> None:
-    assert log.tell("<html>", INFO, "", "[2024-07-09 18:14:07] [ERROR] [tid 1] x") == ()
+    assert log.read("<html>", INFO, "", "[2024-07-09 18:14:07] [ERROR] [tid 1] x") == ()
     assert log.source.malformed == 2
 
 
 def test_a_log_that_is_read_again_returns_the_same_ids(log: Log) -> None:
-    first = log.tell(FATAL, TEAM.format(1))
+    first = log.read(FATAL, TEAM.format(1))
     again = FabricLog(log.path, (), node="node0", clock=log.clock)
     again._file._begun = True  # a reader that begins at the beginning
     again.open()
@@ -95,7 +95,7 @@ def test_a_log_that_is_read_again_returns_the_same_ids(log: Log) -> None:
 
 
 def test_rotation_loses_no_line(log: Log) -> None:
-    log.tell(INFO)
+    log.read(INFO)
     with log.path.open("a", encoding="utf-8") as file:
         file.write(f"{FATAL}\n")
     log.path.rename(log.path.with_suffix(".log.1"))

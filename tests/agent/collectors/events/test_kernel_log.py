@@ -197,7 +197,7 @@ def test_an_overrun_of_the_device_is_counted_and_what_is_left_is_read(log: Log) 
     reader.close()
 
 
-def test_an_overrun_before_the_first_record_is_reported_though_nobody_knows_how_many_were_lost(log: Log) -> None:
+def test_an_overrun_before_the_first_record_is_reported_though_the_number_is_unknown(log: Log) -> None:
     reader = on_device(log, errno.EPIPE, b"6,9,1,-;nine\n", b"6,10,1,-;ten\n")
     (event,) = reader.poll(0.0)
     assert event.message.startswith("Some records")

@@ -76,7 +76,7 @@ def test_what_was_not_passed_on_before_a_kill_is_reported_again_under_the_same_n
 
 
 @pytest.mark.parametrize("kept", ["", "no json", '{"log": "kmsg:a"}', '{"log": "kmsg:other boot", "sequence": 900}'])
-def test_a_place_of_another_boot_or_a_damaged_one_is_none(node: Node, kept: str) -> None:
+def test_a_position_of_another_boot_or_a_damaged_one_is_none(node: Node, kept: str) -> None:
     node.file.write_text(kept)
     node.write("6,1,1,-;old\n")
     log, seen = node.process()
@@ -85,7 +85,7 @@ def test_a_place_of_another_boot_or_a_damaged_one_is_none(node: Node, kept: str)
     assert [line.text for line in seen.lines] == ["new"]
 
 
-def test_a_folder_that_takes_no_file_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_without_permission_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     position = KernelLogPosition(tmp_path / "none" / "kernel-log.json", log="kmsg:a")
     position.save(1)
     assert "cannot save kernel log position" in caplog.text

@@ -69,7 +69,7 @@ def test_a_gpu_that_leaves_the_bus_is_reported_once_within_two_seconds_and_so_is
     assert again.id != lost.id
 
 
-def test_a_gpu_that_answers_all_ones_is_lost_though_it_is_listed(bus: Bus) -> None:
+def test_a_gpu_that_reads_all_ones_is_lost_though_it_is_listed(bus: Bus) -> None:
     config = bus.root / "bus/pci/devices" / ONE.pci / "config"
     config.write_bytes(b"\xff" * 64)
     (lost,) = bus.look(2)
@@ -89,7 +89,7 @@ class ClockOfReset(FakeClock):
         super().sleep_until(monotonic_s)
 
 
-def test_a_gpu_that_is_being_reset_is_asked_again_before_it_counts_as_lost(tmp_path: Path) -> None:
+def test_a_gpu_that_is_being_reset_is_read_again_before_it_counts_as_lost(tmp_path: Path) -> None:
     pci_device(tmp_path, ONE.pci)
     config = tmp_path / "bus/pci/devices" / ONE.pci / "config"
     config.write_bytes(b"\xde\x10")
@@ -107,7 +107,7 @@ def test_a_gpu_that_was_not_there_at_start_is_reported_and_other_devices_are_not
     assert (event.kind, event.pci, event.entity_id) == (EventKind.DEVICE_ADDED, "0000:5e:00.0", None)
 
 
-def test_a_virtual_function_of_a_gpu_is_no_gpu_that_came(bus: Bus) -> None:
+def test_a_virtual_function_of_a_gpu_is_no_new_gpu(bus: Bus) -> None:
     pci = "0000:3b:00.4"
     bus.add(pci)
     (bus.root / "bus/pci/devices" / pci / "physfn").symlink_to(bus.root / "bus/pci/devices" / ONE.pci)
@@ -167,7 +167,7 @@ def test_what_the_port_above_cannot_do_is_not_expected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["Unknown", "", "<html>", "0x", "0", "8x"])
-def test_a_link_that_is_unknown_states_nothing(bus: Bus, text: str) -> None:
+def test_a_link_that_is_unknown_is_no_event(bus: Bus, text: str) -> None:
     bus.set(ONE.pci, current_link_width=text, current_link_speed=text)
     assert bus.look(15) == []
 
@@ -182,7 +182,7 @@ def test_errors_that_the_kernel_counts_are_reported_by_how_many_more(bus: Bus) -
     assert bus.look(2) == []
 
 
-def test_errors_counted_while_the_file_could_not_be_read_are_reported_by_the_next_look(bus: Bus) -> None:
+def test_errors_counted_while_the_file_could_not_be_read_are_reported_by_the_next_read(bus: Bus) -> None:
     bus.set(ONE.pci, aer_dev_fatal="TOTAL_ERR_FATAL 2")
     assert len(bus.look()) == 1
     bus.set(ONE.pci, aer_dev_fatal="garbage")

@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
-def test_only_what_comes_later_is_given_and_half_a_line_waits(log: Log) -> None:
+def test_only_later_lines_are_returned_and_half_a_line_waits(log: Log) -> None:
     log.write("new\nha")
     assert log.texts() == ["new"]
     log.write("lf\r\n")
@@ -52,7 +52,7 @@ def test_a_file_that_was_cut_short_is_read_from_its_beginning(log: Log) -> None:
     assert log.texts() == ["two"]
 
 
-def test_a_file_that_comes_later_is_read_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_created_later_is_read_whole(tmp_path: Path) -> None:
     tail = TailedFile(tmp_path / "later.log")
     tail.open()
     assert tail.lines() == ()
@@ -70,7 +70,7 @@ def test_after_closing_it_goes_on_where_it_was(log: Log) -> None:
     assert log.texts() == ["two"]
 
 
-def test_each_line_has_a_place_of_its_own(log: Log) -> None:
+def test_each_line_has_an_offset_of_its_own(log: Log) -> None:
     log.write("one\ntwo\nthr")
     places = [(line.inode, line.offset_bytes) for line in log.tail.lines()]
     log.write("ee\n")

@@ -53,7 +53,9 @@ def tracefs(tmp_path: Path) -> Tracefs:
     return made
 
 
-def test_opening_asks_for_the_monotonic_clock_and_switches_the_points_on_and_closing_off(tracefs: Tracefs) -> None:
+def test_opening_sets_the_monotonic_clock_and_enables_the_points_and_closing_disables_them(
+    tracefs: Tracefs,
+) -> None:
     assert tracefs.setting("trace_clock") == "mono"
     assert [tracefs.setting(f"events/{point}/enable") for point in POINTS] == ["1", "1"]
     tracefs.source.close()
@@ -88,9 +90,9 @@ def test_two_hits_are_two_events_and_a_hit_that_is_read_again_is_the_same_event(
     again = Tracepoints(tracefs.root, [GPU], node="node0", boot="abcd", clock=tracefs.clock)
     again.open()
     assert {event.id for event in again.poll(0.0)} == {event.id for event in events}
-    state, told = fuse(FusionState(), events)
+    state, found = fuse(FusionState(), events)
     assert fuse(state, events)[1] == ()
-    assert len(told) == 2
+    assert len(found) == 2
 
 
 def test_half_a_line_waits_for_its_end(tracefs: Tracefs) -> None:
@@ -156,7 +158,7 @@ def a_kept_instance(root: Path, clocks: str, monkeypatch: pytest.MonkeyPatch) ->
     return tracefs
 
 
-def test_what_an_instance_had_kept_for_long_before_it_is_read_is_no_news(
+def test_what_an_instance_had_kept_for_long_before_it_is_read_is_not_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracefs = a_kept_instance(tmp_path, "local global counter uptime perf [mono] mono_raw boot\n", monkeypatch)
@@ -166,7 +168,7 @@ def test_what_an_instance_had_kept_for_long_before_it_is_read_is_no_news(
     assert tracefs.source.unparsed == 0
 
 
-def test_stamps_of_another_clock_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stamps_of_another_clock_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tracefs = a_kept_instance(tmp_path, "[local] global counter uptime perf mono mono_raw boot\n", monkeypatch)
     assert tracefs.source.poll(0.0)[0].time_ns == START_NS
 
@@ -195,7 +197,7 @@ def test_the_wait_ends_with_the_time_out_and_does_not_spin(tracefs: Tracefs) -> 
     assert len(tracefs.clock.slept_s) <= 12
 
 
-def test_what_root_has_switched_on_already_is_not_written_again(tmp_path: Path) -> None:
+def test_a_point_that_root_has_enabled_is_not_written_again(tmp_path: Path) -> None:
     (tmp_path / "events").mkdir()
     tracefs = Tracefs(tmp_path)
     switches = [tracefs.instance / "events" / point / "enable" for point in POINTS]

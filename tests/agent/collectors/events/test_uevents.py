@@ -72,7 +72,7 @@ def uevents(pair: Pair) -> Uevents:
 
 
 @pytest.mark.parametrize(
-    ("action", "more", "told"),
+    ("action", "more", "expected"),
     [
         ("add", {}, (EventKind.DEVICE_ADDED, Severity.INFO, "joined the bus")),
         ("remove", {}, (EventKind.BUS_DROP, Severity.CRITICAL, "was removed from the bus by the kernel")),
@@ -90,12 +90,12 @@ def uevents(pair: Pair) -> Uevents:
         ),
     ],
 )
-def test_what_the_kernel_states_of_a_gpu_is_an_event(
-    uevents: Uevents, pair: Pair, action: str, more: dict[str, str], told: tuple[EventKind, Severity, str]
+def test_a_uevent_of_a_gpu_is_an_event(
+    uevents: Uevents, pair: Pair, action: str, more: dict[str, str], expected: tuple[EventKind, Severity, str]
 ) -> None:
     pair.theirs.send(datagram(action, more=more))
     (event,) = uevents.poll(0.0)
-    assert (event.kind, event.severity, event.message.removeprefix(f"PCI device {GPU.pci} ")) == told
+    assert (event.kind, event.severity, event.message.removeprefix(f"PCI device {GPU.pci} ")) == expected
     assert (event.pci, event.entity_id, event.sources) == (GPU.pci, f"gpu:{GPU.uuid}", ("uevents",))
     assert "4711" in event.id
 
@@ -143,7 +143,7 @@ def test_virtual_functions_of_a_gpu_may_come_and_go_and_a_gpu_in_their_place_is_
 @pytest.mark.parametrize(
     "message", [b"libudev\0\xfe\xed\xca\xfe", b"\0", b"add@/x", b"\xff" * 100, b"add@/x\0SUBSYSTEM"]
 )
-def test_what_is_no_uevent_is_counted_and_the_next_one_is_read(uevents: Uevents, pair: Pair, message: bytes) -> None:
+def test_a_malformed_datagram_is_counted_and_the_next_one_is_read(uevents: Uevents, pair: Pair, message: bytes) -> None:
     pair.theirs.send(message)
     pair.theirs.send(datagram("add"))
     assert len(uevents.poll(0.0)) == 1
@@ -188,7 +188,7 @@ def test_the_kernels_own_socket_opens_and_does_not_block(kernel: KernelUevents) 
     assert kernel.receive() is None
 
 
-def test_what_a_program_sends_to_the_group_is_forged_and_not_believed(kernel: KernelUevents) -> None:
+def test_what_a_program_sends_to_the_group_is_dropped_as_forged(kernel: KernelUevents) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may send to the kernel's group")
     with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_KOBJECT_UEVENT) as sender:

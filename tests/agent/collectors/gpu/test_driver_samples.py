@@ -35,11 +35,11 @@ class FakeRings:
 
     def read(self) -> tuple[SampleRun, ...]:
         if self.hangs is not None:
-            (hung, answers), self.hangs = self.hangs, None
-            given = tuple(self.runs)  # which the next reader gets too, as of the driver
+            (hung, released), self.hangs = self.hangs, None
+            returned = tuple(self.runs)  # which the next reader gets too, as of the driver
             hung.set()
-            answers.wait(60.0)
-            return given
+            released.wait(60.0)
+            return returned
         runs, self.runs = tuple(self.runs), []
         return runs
 
@@ -143,17 +143,17 @@ def test_polls_taken_by_a_read_that_hangs_are_not_missed_when_another_thread_rea
     collector = GpuSamples(rings)
     collector.follow(table)
     rows: list[StampedRow] = []
-    stuck, answers = threading.Thread(target=read, args=(collector,)), threading.Event()
+    stuck, released = threading.Thread(target=read, args=(collector,)), threading.Event()
     for second in range(8):
         for number in range(50 * second, 50 * second + 50):
             poll(table, number)
         rings.add(0, range(50 * second, 50 * second + 50))
         if second == 3:
-            rings.hangs = hung, _ = threading.Event(), answers
+            rings.hangs = hung, _ = threading.Event(), released
             stuck.start()
             hung.wait(60.0)
         rows += read(collector)
-    answers.set()
+    released.set()
     stuck.join()
     poll(table, 400)
     rows += read(collector)

@@ -10,13 +10,13 @@ FAR_NS = 10**15
 
 
 def warm(missed: MissedUpdates, *, until_ns: int = 0, step_ns: int = 20 * MS, count: int = 60) -> None:
-    """Let polls and buffer agree for a while before a time."""
+    """Add matching polls and samples before a time."""
     times = [until_ns - step_ns * (count - n) for n in range(count)]
     missed.add_samples((at, 1000 + n) for n, at in enumerate(times))
     missed.add_polled((at + 3 * MS, 1000 + n) for n, at in enumerate(times))
 
 
-def test_an_update_that_no_poll_saw_is_given_once() -> None:
+def test_an_update_that_no_poll_saw_is_returned_once() -> None:
     missed = MissedUpdates()
     warm(missed)
     missed.add_samples([(0, 1), (20 * MS, 2), (40 * MS, 3)])

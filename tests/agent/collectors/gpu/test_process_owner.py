@@ -27,7 +27,7 @@ def test_the_job_is_read_from_the_environment(tmp_path: Path) -> None:
     assert (owner.command, owner.job, owner.start_ticks) == ("python3", "slurm:1234", 77)
 
 
-def test_a_process_cannot_claim_another_job_than_its_control_group_states(tmp_path: Path) -> None:
+def test_a_process_cannot_claim_another_job_than_that_of_its_control_group(tmp_path: Path) -> None:
     write(tmp_path, 4000, environ=b"SLURM_JOB_ID=1234\0", cgroup="0::/system.slice/slurmstepd.scope/job_88/step_0\n")
     assert owner_of(4000, tmp_path).job == "slurm:88"
 

@@ -1,4 +1,4 @@
-"""Who uses which GPU: numbers, comings and goings, and what cannot be told."""
+"""Processes on GPUs: counts, starts and ends, and GPUs without a list."""
 
 import shutil
 from pathlib import Path
@@ -58,7 +58,7 @@ def _read(collector: GpuProcesses) -> FloatArray:
     return values
 
 
-def _said(collector: GpuProcesses) -> list[str]:
+def _messages(collector: GpuProcesses) -> list[str]:
     return sorted(event.message for event in collector.take(0.0))
 
 
@@ -71,7 +71,7 @@ def test_counts_and_memory_are_those_of_the_lists(collector: GpuProcesses, reade
     assert np.isnan(_read(collector)[0, 2])
 
 
-def test_who_comes_and_goes_is_reported_with_job_and_gpu(
+def test_starts_and_ends_are_reported_with_job_and_gpu(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:
     write(tmp_path, 10, environ=b"SLURM_JOB_ID=1234\0")
@@ -82,18 +82,18 @@ def test_who_comes_and_goes_is_reported_with_job_and_gpu(
     assert (event.kind, event.severity) == (EventKind.GPU_PROCESS, Severity.INFO)
     assert (event.entity_id, event.pci, event.pid) == (f"gpu:{GPUS[0].uuid}", GPUS[0].pci, 10)
     _read(collector)
-    assert _said(collector) == []
+    assert _messages(collector) == []
     write(tmp_path, 12)
     reader.set(0, (12, ProcessUse.COMPUTE, GIB))
     _read(collector)
-    assert _said(collector) == [
+    assert _messages(collector) == [
         "python3 (pid 10, slurm:1234) no longer uses gpu0",
         "python3 (pid 12) began to use gpu0",
     ]
     assert [user.label for user in collector.users] == ["python3 (pid 12)"]
 
 
-def test_every_event_states_which_job_computes_on_which_gpu_and_leaves_out_what_is_not_known(
+def test_every_event_has_the_jobs_of_all_gpus_without_unknown_ones(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:
     one, two = (f"gpu:{gpu.uuid}" for gpu in GPUS)
@@ -102,9 +102,9 @@ def test_every_event_states_which_job_computes_on_which_gpu_and_leaves_out_what_
     reader.set(0, (10, ProcessUse.COMPUTE, GIB), (10, ProcessUse.GRAPHICS, GIB), (99, ProcessUse.GRAPHICS, GIB))
     reader.set(1, (11, ProcessUse.COMPUTE, GIB))
     _read(collector)
-    told = {event.job_gpus for event in collector.take(0.0)}
-    assert told == {(("slurm:7", one), ("slurm:7", two))}, "whoever only draws owns nothing, and each says it all"
-    reader.set(0, (10, ProcessUse.COMPUTE, GIB), (12, ProcessUse.COMPUTE, GIB))  # nobody knows whose 12 is
+    seen = {event.job_gpus for event in collector.take(0.0)}
+    assert seen == {(("slurm:7", one), ("slurm:7", two))}, "graphics processes own nothing, and each event has all jobs"
+    reader.set(0, (10, ProcessUse.COMPUTE, GIB), (12, ProcessUse.COMPUTE, GIB))  # 12 has no known owner
     _read(collector)
     assert {event.job_gpus for event in collector.take(0.0)} == {(("slurm:7", two),)}
     write(tmp_path, 13, environ=b"SLURM_JOB_ID=8\0")
@@ -127,7 +127,7 @@ def test_a_process_that_becomes_another_jobs_or_begins_to_compute_is_reported(
     assert [event.job_gpus for event in collector.take(0.0)] == [()]
     reader.set(0, (10, ProcessUse.GRAPHICS, GIB), (10, ProcessUse.COMPUTE, GIB))
     _read(collector)
-    assert _said(collector) == ["jobs now: slurm:7 on gpu0"]
+    assert _messages(collector) == ["jobs now: slurm:7 on gpu0"]
     (tmp_path / "10/cgroup").write_text("0::/system.slice/slurmstepd.scope/job_8/step_0\n")
     _read(collector)
     assert [event.job_gpus for event in collector.take(0.0)] == [(("slurm:8", f"gpu:{GPUS[0].uuid}"),)]
@@ -146,7 +146,7 @@ def test_a_gpu_whose_list_cannot_be_read_is_no_jobs_unless_it_is_lost(
     assert len(collector.job_gpus) == kept
 
 
-def test_a_process_that_nobody_has_waited_for_is_still_its_jobs(
+def test_a_zombie_process_still_belongs_to_its_job(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:
     write(tmp_path, 10, environ=b"SLURM_JOB_ID=7\0")
@@ -156,7 +156,7 @@ def test_a_process_that_nobody_has_waited_for_is_still_its_jobs(
     (tmp_path / "10/environ").write_bytes(b"")
     _read(collector)
     assert collector.job_gpus == (("slurm:7", f"gpu:{GPUS[0].uuid}"),)
-    assert _said(collector) == []
+    assert _messages(collector) == []
 
 
 def test_a_process_number_that_is_used_again_is_another_process(
@@ -169,7 +169,7 @@ def test_a_process_number_that_is_used_again_is_another_process(
     stat = tmp_path / "10/stat"
     stat.write_text(stat.read_text().replace(" 100 1000", " 999 1000"))
     _read(collector)
-    assert len(_said(collector)) == 2
+    assert len(_messages(collector)) == 2
 
 
 def test_a_process_that_ended_is_still_itself_until_the_driver_lists_it_no_more(
@@ -181,10 +181,10 @@ def test_a_process_that_ended_is_still_itself_until_the_driver_lists_it_no_more(
     collector.take(0.0)
     shutil.rmtree(tmp_path / "10")
     _read(collector)
-    assert _said(collector) == []
+    assert _messages(collector) == []
     reader.set(0)
     _read(collector)
-    assert _said(collector) == ["python3 (pid 10) no longer uses gpu0"]
+    assert _messages(collector) == ["python3 (pid 10) no longer uses gpu0"]
 
 
 def test_a_process_that_leaves_a_gpu_and_comes_back_is_reported_as_two_events(
@@ -215,7 +215,7 @@ def test_a_lost_gpu_has_no_numbers_and_no_process_is_reported_as_ended(
         values = _read(collector)
         assert np.isnan(values[0]).all()
         assert values[1].tolist() == [0.0, 0.0, 0.0]
-    assert _said(collector) == []
+    assert _messages(collector) == []
     assert sum("cannot list processes of gpu" in record.message for record in caplog.records) == 1
 
 
@@ -226,7 +226,7 @@ def test_where_no_gpu_reports_the_reason_is_raised(collector: GpuProcesses, read
         _read(collector)
 
 
-def test_events_that_nobody_fetches_are_bounded_and_counted(collector: GpuProcesses, reader: FakeProcessReader) -> None:
+def test_events_that_are_not_polled_are_bounded_and_counted(collector: GpuProcesses, reader: FakeProcessReader) -> None:
     for first in range(0, 1500, 100):
         reader.set(0, *((pid, ProcessUse.COMPUTE, GIB) for pid in range(first, first + 100)))
         _read(collector)

@@ -20,41 +20,41 @@ def start(
     return roster
 
 
-def told(folder: Path, uuids: Sequence[str], *, lost_at_open: Sequence[str] = ()) -> tuple[Event, ...]:
+def reported(folder: Path, uuids: Sequence[str], *, lost_at_open: Sequence[str] = ()) -> tuple[Event, ...]:
     return start(folder, uuids, lost_at_open=lost_at_open).poll(0.5)
 
 
 def test_a_gpu_that_the_driver_counts_and_cannot_open_is_reported(tmp_path: Path) -> None:
-    (event,) = told(tmp_path, FOUR[:3], lost_at_open=("identify GPU 3: lost",))
+    (event,) = reported(tmp_path, FOUR[:3], lost_at_open=("identify GPU 3: lost",))
     assert event.message == "1 of 4 GPUs do not respond at start: identify GPU 3: lost"
     assert (event.kind, event.severity, event.entity_id) == (EventKind.COLLECTOR, Severity.CRITICAL, "node:node0")
 
 
 def test_a_gpu_of_the_last_run_that_is_gone_is_reported_at_every_start_until_it_is_back(tmp_path: Path) -> None:
-    assert told(tmp_path, FOUR) == ()
+    assert reported(tmp_path, FOUR) == ()
     for _ in range(2):
-        (event,) = told(tmp_path, FOUR[:3])
+        (event,) = reported(tmp_path, FOUR[:3])
         way_out = f"removed on purpose? delete {tmp_path / 'gpus.json'}"
         assert event.message == f"1 of 4 GPUs do not respond at start: GPU-3; {way_out}"
-    assert told(tmp_path, FOUR) == ()
+    assert reported(tmp_path, FOUR) == ()
 
 
 def test_after_the_way_out_that_is_reported_a_gpu_that_was_taken_out_is_missed_no_more(tmp_path: Path) -> None:
-    told(tmp_path, FOUR)
+    reported(tmp_path, FOUR)
     (tmp_path / "gpus.json").unlink()
     for _ in range(2):
-        assert told(tmp_path, FOUR[:3]) == ()
+        assert reported(tmp_path, FOUR[:3]) == ()
 
 
 def test_all_gpus_of_the_last_run_that_are_gone_are_reported(tmp_path: Path) -> None:
-    told(tmp_path, FOUR)
-    assert told(tmp_path, ())[0].message.startswith("4 of 4 GPUs do not respond at start")
+    reported(tmp_path, FOUR)
+    assert reported(tmp_path, ())[0].message.startswith("4 of 4 GPUs do not respond at start")
 
 
 def test_a_board_that_took_the_place_of_another_is_no_loss(tmp_path: Path) -> None:
-    told(tmp_path, FOUR)
-    assert told(tmp_path, (*FOUR[:3], "GPU-9")) == ()
-    assert told(tmp_path, (*FOUR[:3], "GPU-9")) == ()
+    reported(tmp_path, FOUR)
+    assert reported(tmp_path, (*FOUR[:3], "GPU-9")) == ()
+    assert reported(tmp_path, (*FOUR[:3], "GPU-9")) == ()
 
 
 def test_it_is_reported_again_every_minute_as_the_same_error(tmp_path: Path) -> None:
@@ -68,5 +68,5 @@ def test_it_is_reported_again_every_minute_as_the_same_error(tmp_path: Path) -> 
 
 def test_a_file_that_makes_no_sense_is_written_again(tmp_path: Path) -> None:
     (tmp_path / "gpus.json").write_text("{")
-    assert told(tmp_path, FOUR) == ()
-    assert len(told(tmp_path, FOUR[:2])) == 1
+    assert reported(tmp_path, FOUR) == ()
+    assert len(reported(tmp_path, FOUR[:2])) == 1

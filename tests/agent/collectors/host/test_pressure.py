@@ -37,7 +37,7 @@ def test_shares_and_totals_are_reported_for_each_wait(tmp_path: Path) -> None:
     assert all(signal(pressure.spec.kind, name).rate is pressure.rate for name in pressure.spec.signals)
 
 
-def test_what_the_kernel_does_not_have_or_states_otherwise_is_absent(tmp_path: Path) -> None:
+def test_a_missing_or_malformed_file_is_absent(tmp_path: Path) -> None:
     pressure = Pressure("node0", proc_tree(tmp_path))
     write(tmp_path, {"pressure/cpu": "some avg10=lots avg60=0.00 avg300=0.00 total=1"})
     shutil.rmtree(tmp_path / "pressure/io", ignore_errors=True)

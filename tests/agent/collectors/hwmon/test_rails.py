@@ -24,7 +24,7 @@ def _keys(root: Path) -> list[str]:
     return [rail.key for rail in survey_rails(root).rails]
 
 
-def test_labelled_rails_give_volts_and_amperes_of_each_supply(tmp_path: Path) -> None:
+def test_labelled_rails_have_volts_and_amperes_of_each_supply(tmp_path: Path) -> None:
     two_supplies(tmp_path)
     collector = Hwmon(tmp_path)
     values = np.empty(collector.spec.shape)
@@ -212,7 +212,7 @@ def test_a_file_that_cannot_be_opened_is_absent_counted_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "in0_input"
-    path.symlink_to(path)  # opens for nobody, root neither
+    path.symlink_to(path)  # cannot be opened, not even by root
     attribute = AttributeFile(path, reopen_after_reads=0)
     assert all(np.isnan(attribute.read()) for _ in range(3))
     assert attribute.failed == 3

@@ -47,13 +47,13 @@ class Snmpd:
         assert self.process.stdout is not None
         timer = threading.Timer(_START_LIMIT_S, self.process.kill)
         timer.start()
-        said = b""
+        messages = b""
         for line in self.process.stdout:
-            said += line
+            messages += line
             if re.match(rb"NET-SNMP version", line):
                 break
         else:
-            raise AssertionError(f"snmpd did not start: {said!r}")
+            raise AssertionError(f"snmpd did not start: {messages!r}")
         timer.cancel()
 
     def end(self) -> None:

@@ -105,11 +105,11 @@ def test_a_device_with_none_of_the_tables_returns_nothing() -> None:
     assert survey({"1.3.6.1.2.1.1.1.0": "a printer"}) == PduSurvey(mib="", channels=())
 
 
-@pytest.mark.parametrize("answer", ["hello", "", "nan", "inf"])
-def test_a_text_where_a_number_is_expected_is_refused(answer: str) -> None:
+@pytest.mark.parametrize("text", ["hello", "", "nan", "inf"])
+def test_a_text_where_a_number_is_expected_is_refused(text: str) -> None:
     channel = PduChannel(part="inlet", signal="mains_voltage_v", oid=(1, 3), factor=1.0)
     with pytest.raises(ValueError, match=r"."):
-        channel.value(answer, None)
+        channel.value(text, None)
 
 
 def test_no_such_object_is_absent() -> None:

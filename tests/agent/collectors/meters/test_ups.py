@@ -40,10 +40,10 @@ def found(server: Upsd) -> Ups:
 
 def events_within(source: UpsEvents, seconds: float, *, wanted: int) -> list[Event]:
     end_s = CLOCK.monotonic_s() + seconds
-    told: list[Event] = []
-    while len(told) < wanted and CLOCK.monotonic_s() < end_s:
-        told += source.poll(0.2)
-    return told
+    events: list[Event] = []
+    while len(events) < wanted and CLOCK.monotonic_s() < end_s:
+        events += source.poll(0.2)
+    return events
 
 
 @pytest.mark.integration
@@ -71,17 +71,17 @@ def test_loss_of_ac_and_its_return_are_events_and_each_is_reported_once() -> Non
         source = UpsEvents([server.settings], clock=CLOCK)
         assert events_within(source, 2.5, wanted=1) == []
         server.show({**HEALTHY, "ups.status": "OB DISCHRG LB", "input.voltage": "0"})
-        told = events_within(source, 60.0, wanted=2)
-        assert [event.severity for event in told] == [Severity.CRITICAL, Severity.CRITICAL]
-        assert "on battery: AC lost upstream" in told[1].message
-        assert {event.kind for event in told} == {EventKind.POWER}
-        assert {event.entity_id for event in told} == {f"supply:rack@127.0.0.1:{server.port}"}
+        events = events_within(source, 60.0, wanted=2)
+        assert [event.severity for event in events] == [Severity.CRITICAL, Severity.CRITICAL]
+        assert "on battery: AC lost upstream" in events[1].message
+        assert {event.kind for event in events} == {EventKind.POWER}
+        assert {event.entity_id for event in events} == {f"supply:rack@127.0.0.1:{server.port}"}
         assert events_within(source, 2.5, wanted=1) == []
         server.show(HEALTHY)
         back = events_within(source, 60.0, wanted=2)
         assert {event.severity for event in back} == {Severity.INFO}
         assert "AC is back" in back[-1].message
-        assert len({event.id for event in told + back}) == 4
+        assert len({event.id for event in events + back}) == 4
         source.close()
 
 
@@ -125,7 +125,7 @@ def test_an_unknown_ups_is_an_error_of_that_ups_and_the_connection_stays_open() 
 
 
 @contextmanager
-def a_server_that_sends(answer: bytes) -> Iterator[UpsdSettings]:
+def a_server_that_sends(response: bytes) -> Iterator[UpsdSettings]:
     """Server that accepts connections, waits for a line and always sends the same response."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -137,7 +137,7 @@ def a_server_that_sends(answer: bytes) -> Iterator[UpsdSettings]:
                     return
                 with connection:
                     if connection.recv(4096):
-                        connection.sendall(answer)
+                        connection.sendall(response)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -147,7 +147,7 @@ def a_server_that_sends(answer: bytes) -> Iterator[UpsdSettings]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("response", "message"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n<html>", "unexpected response 'HTTP/1.1 400 Bad Request'"),
         (b"", "connection closed by the server"),
@@ -159,8 +159,8 @@ def a_server_that_sends(answer: bytes) -> Iterator[UpsdSettings]:
         (b"ERR \n", "upsd at"),
     ],
 )
-def test_a_malformed_response_is_a_problem_with_its_reason(answer: bytes, message: str) -> None:
-    with a_server_that_sends(answer) as settings:
+def test_a_malformed_response_is_a_problem_with_its_reason(response: bytes, message: str) -> None:
+    with a_server_that_sends(response) as settings:
         client = NutClient(settings)
         with pytest.raises(TransientError, match=message):
             client.variables("rack")
@@ -176,10 +176,10 @@ def test_a_server_that_denies_access_is_an_error_of_permission() -> None:
 
 
 def test_what_one_ups_reports_is_not_lost_when_the_server_fails_at_the_next() -> None:
-    answers = (
+    responses = (
         b'BEGIN LIST UPS\nUPS a "x"\nUPS b "x"\nEND LIST UPS\nBEGIN LIST VAR a\nVAR a ups.status "OB"\nEND LIST VAR a\n'
     )
-    with a_server_that_sends(answers) as settings:
+    with a_server_that_sends(responses) as settings:
         source = UpsEvents([settings], clock=FakeClock())
         (event,) = source.poll(0.1)
         assert "is on battery" in event.message
@@ -187,9 +187,9 @@ def test_what_one_ups_reports_is_not_lost_when_the_server_fails_at_the_next() ->
 
 
 def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    said = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
-    said["ups.realpower"] = "-99999999"
-    lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in said.items())
+    messages = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
+    messages["ups.realpower"] = "-99999999"
+    lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in messages.items())
     listed = f"BEGIN LIST VAR rack\n{lines}END LIST VAR rack\n".encode()
     with a_server_that_sends(b'BEGIN LIST UPS\nUPS rack "x"\nEND LIST UPS\n') as settings:
         (server,) = find_upss([settings])

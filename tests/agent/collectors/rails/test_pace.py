@@ -16,11 +16,11 @@ def test_a_bus_is_not_kept_busy_for_more_than_a_quarter_of_the_time() -> None:
     assert rate_hz(0.002, round_s=0.005) == pytest.approx(50.0)
 
 
-def _watch(watch: UpdateWatch, *, period_s: float, look_s: float, looks: int, start_s: float = 0.0) -> int:
-    """Look at a sensor with that period; give at how many looks the watch changed its mind."""
+def _watch(watch: UpdateWatch, *, period_s: float, read_s: float, reads: int, start_s: float = 0.0) -> int:
+    """Read a sensor with that period; return the number of reads at which the watch began or ended a measurement."""
     turns, last = 0, -1
-    for look in range(looks):
-        now_s = start_s + look * look_s
+    for index in range(reads):
+        now_s = start_s + index * read_s
         update = int(now_s / period_s + 1e-9)
         turns += watch.note(now_s, changed=update != last)
         last = update
@@ -30,27 +30,27 @@ def _watch(watch: UpdateWatch, *, period_s: float, look_s: float, looks: int, st
 @pytest.mark.parametrize("period_s", [0.004, 0.02, 0.035, 0.1])
 def test_the_period_is_measured_from_the_changes_that_are_seen(period_s: float) -> None:
     watch = UpdateWatch()
-    assert _watch(watch, period_s=period_s, look_s=0.001, looks=1100) == 1
+    assert _watch(watch, period_s=period_s, read_s=0.001, reads=1100) == 1
     assert watch.settled
     assert watch.period_s == pytest.approx(period_s, rel=0.05)
 
 
 def test_a_sensor_that_shows_nothing_new_has_no_period() -> None:
     watch = UpdateWatch()
-    _watch(watch, period_s=1e9, look_s=0.001, looks=1100)
+    _watch(watch, period_s=1e9, read_s=0.001, reads=1100)
     assert watch.settled
     assert watch.period_s is None
 
 
 def test_a_sensor_that_turns_out_faster_is_measured_again() -> None:
     watch = UpdateWatch(settled=True, period_s=0.02)
-    assert _watch(watch, period_s=0.002, look_s=0.01, looks=200) == 1
+    assert _watch(watch, period_s=0.002, read_s=0.01, reads=200) == 1
     assert not watch.settled
 
 
 def test_a_sensor_at_its_known_pace_is_not_measured_again() -> None:
     watch = UpdateWatch(settled=True, period_s=0.02)
-    assert _watch(watch, period_s=0.02, look_s=0.01, looks=2000) == 0
+    assert _watch(watch, period_s=0.02, read_s=0.01, reads=2000) == 0
     assert watch.settled
 
 

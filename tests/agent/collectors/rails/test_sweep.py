@@ -81,9 +81,7 @@ def test_a_dip_between_two_rows_is_in_the_next_row_and_not_in_the_one_after(
     assert values[0] == pytest.approx([12.0, 45.5, 12.0, 45.5])
 
 
-def test_the_pace_is_what_the_driver_states_of_the_chips_updates(
-    tmp_path: Path, opened: Callable[[Hwmon], Hwmon]
-) -> None:
+def test_the_pace_is_the_driver_s_update_period_of_the_chip(tmp_path: Path, opened: Callable[[Hwmon], Hwmon]) -> None:
     two_supplies(tmp_path)
     write(tmp_path, {f"{FIRST}/update_interval": "4", "class/hwmon/hwmon1/update_interval": "40"})
     collector = opened(Hwmon(tmp_path, _sweeping(hz=None, clock=Napping())))
@@ -127,7 +125,7 @@ def test_rounds_end_right_before_rows_where_the_rows_have_a_pace(
     collector = opened(Hwmon(tmp_path, SweepOptions(settings=settings, clock=Napping())))
     wait_for(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
     assert [sweep.hz for sweep in collector.sweeps] == pytest.approx([first_hz, 200.0]), (
-        "a whole number of rows or of looks"
+        "a whole number of rows or of reads"
     )
 
 

@@ -49,7 +49,7 @@ def _send(root: Path, *lines: str) -> None:
 
 
 def _fill(sock: socket.socket, line: bytes) -> int:
-    """Send lines until the kernel takes no more; give how many."""
+    """Send lines until the kernel takes no more; return how many."""
     sent_bytes = 0
     try:
         while True:
@@ -65,7 +65,7 @@ def _table(root: Path, name: str) -> Frame:
     return frame
 
 
-def test_a_datagram_becomes_a_row_stamped_when_it_came(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
+def test_a_datagram_becomes_a_row_with_the_time_of_its_arrival(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
     source = make()
     source.open()
     _send(tmp_path, "job,key=17 steps=5")
@@ -88,7 +88,7 @@ def test_own_times_are_kept_and_several_signals_are_one_row(tmp_path: Path, cloc
     assert frame.fresh.all()
 
 
-def test_lines_of_one_look_are_all_kept_in_their_order(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
+def test_lines_of_one_fetch_are_all_kept_in_their_order(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
     source = make()
     source.open()
     _send(tmp_path, "job,key=17 steps=5", "job,key=18 steps=1", "job,key=17 steps=6", "job,key=17 steps=7")
@@ -99,7 +99,7 @@ def test_lines_of_one_look_are_all_kept_in_their_order(tmp_path: Path, clock: Fa
     assert frame.fresh[:, 1, 0].tolist() == [True, False, False]
 
 
-def test_what_others_sent_is_held_and_only_what_came_is_fresh(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
+def test_values_are_held_and_only_new_ones_are_fresh(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
     source = make()
     source.open()
     _send(tmp_path, "supply,key=a power_w=1", "supply,key=b power_w=2")
@@ -108,10 +108,10 @@ def test_what_others_sent_is_held_and_only_what_came_is_fresh(tmp_path: Path, cl
     source.poll(0.2)
     frame = _table(tmp_path, "sent_supply")
     assert frame.values[-1, :, 0].tolist() == [1.0, 2.0]
-    assert frame.fresh[-1, :, 0].tolist() == [False, True], "the same number sent again is news"
+    assert frame.fresh[-1, :, 0].tolist() == [False, True], "the same number sent again is a new update"
 
 
-def test_a_line_that_comes_late_is_a_row_of_its_time_and_changes_no_value_of_now(
+def test_a_late_line_is_a_row_of_its_time_and_changes_no_current_value(
     tmp_path: Path, clock: FakeClock, make: Maker
 ) -> None:
     source = make()
@@ -161,7 +161,7 @@ def test_who_falls_silent_is_absent_after_a_minute(tmp_path: Path, clock: FakeCl
     rows = len(frame)
     clock.advance(5.0)
     source.poll(1.1)
-    assert len(_table(tmp_path, "sent_job")) == rows, "said once"
+    assert len(_table(tmp_path, "sent_job")) == rows, "expired once"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_time_that_is_not_near_now_is_refused(
     assert source.kept == 0
 
 
-def test_refused_lines_are_counted_and_stated_once(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
+def test_refused_lines_are_counted_and_reported_once(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
     source = make()
     source.open()
     _send(tmp_path, "nonsense", "job,key=17 steps=5")
@@ -230,7 +230,7 @@ def test_a_line_without_end_is_refused_and_its_connection_closed(tmp_path: Path,
     assert source.refused == 1
 
 
-def test_a_flood_costs_a_bounded_number_of_lines_a_look_and_the_rest_waits(
+def test_a_flood_costs_a_bounded_number_of_lines_a_fetch_and_the_rest_waits(
     tmp_path: Path, clock: FakeClock, make: Maker
 ) -> None:
     source = make()
@@ -240,7 +240,7 @@ def test_a_flood_costs_a_bounded_number_of_lines_a_look_and_the_rest_waits(
         unix.settimeout(0)
         sent = _fill(unix, b"job,key=17 steps=5\n")
         source.poll(0.3)
-    assert 0 < source.kept <= 3 * 400, "three looks of some hundred short lines"
+    assert 0 < source.kept <= 3 * 400, "three fetches of some hundred short lines"
     assert sent > 3 * 400, "there was more"
 
 
@@ -266,7 +266,7 @@ def test_entities_and_connections_are_bounded(tmp_path: Path, clock: FakeClock, 
     source.poll(0.1)
     keys = [entity.key for entity in _table(tmp_path, "sent_job").spec.entities]
     assert "late" in keys
-    assert "j0" not in keys, "who has been silent longest gives way"
+    assert "j0" not in keys, "the oldest one is replaced"
     connections = []
     for _ in range(MAX_CONNECTIONS + 3):
         unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -303,8 +303,8 @@ def test_only_this_user_may_send_unless_a_group_is_named(tmp_path: Path, make: M
     source.open()
     assert stat.S_IMODE((tmp_path / "readings-stream.sock").stat().st_mode) == 0o660
     source.close()
-    with pytest.raises(NotPermittedError, match="there is no group nobody-here"):
-        make(group="nobody-here").open()
+    with pytest.raises(NotPermittedError, match="there is no group missing-group"):
+        make(group="missing-group").open()
 
 
 def test_a_place_that_is_taken_is_named(tmp_path: Path, make: Maker) -> None:
@@ -314,7 +314,7 @@ def test_a_place_that_is_taken_is_named(tmp_path: Path, make: Maker) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_socket_of_a_process_that_takes_nobody_in_is_left_to_it_at_once(tmp_path: Path, make: Maker) -> None:
+def test_a_socket_of_a_process_that_accepts_no_connection_is_kept_without_waiting(tmp_path: Path, make: Maker) -> None:
     path = tmp_path / "readings-stream.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stuck, contextlib.ExitStack() as senders:
         stuck.bind(str(path))

@@ -281,4 +281,4 @@ def test_a_web_server_is_trusted_by_the_certificates_of_the_user(tmp_path: Path)
         with pytest.raises(TransientError):
             Webhook(Route(name="hook", kind=RouteKind.WEBHOOK, url=url)).deliver([notice()])
         Webhook(Route(name="hook", kind=RouteKind.WEBHOOK, url=url, ca_file=certificate)).deliver([notice()])
-    assert tree.asked == [("POST", "/in")]
+    assert tree.requests_seen == [("POST", "/in")]
