@@ -1,4 +1,4 @@
-"""What sampling eight GPUs costs the node, beside a plain pynvml loop over the same values and what others do.
+"""Cost of sampling eight GPUs, next to a plain pynvml loop over the same values and other tools.
 
 CPU time after a sleep depends on the machine more than on the code: the row against a loop that only wakes says how.
 """
@@ -38,7 +38,7 @@ SUBJECTS = ("agent", "agent_gpus", *AGAINST)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one subject took over the measured time.
+    """Cost of one subject over the measured time.
 
     `driver_s` is the time inside the driver's calls as the subject counts it, None where it does not. `pss_mib` is its
     proportional set size: memory that other processes share counts as its part.

@@ -1,4 +1,4 @@
-"""Where processes of a benchmark run: what is measured has a core of its own, everything else shares another."""
+"""Placement of processes: the subject has a core of its own, everything else shares another."""
 
 import os
 

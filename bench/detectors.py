@@ -1,4 +1,4 @@
-"""What the fleet's judgement costs: all detectors, common mode and incident book, from one node to 100,000 GPUs."""
+"""Cost of the fleet's judgement: all detectors, common mode and incident book, from one node to 100,000 GPUs."""
 
 import json
 import os

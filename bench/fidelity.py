@@ -1,4 +1,4 @@
-"""How much of what the GPUs' power sensors measured is kept, against the simulated driver's own log of updates.
+"""Share of the GPUs' power updates that is kept, against the simulated driver's own log.
 
 The sampler runs on one core, the served node on the other beside a process that never rests. Each case runs in step
 with the sensors and then at a fixed rate, twice a period, which is what a poll that knows nothing of the phase needs.
@@ -43,7 +43,7 @@ Update = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What one run kept of what there was; `error_ms` are the time-stamp errors of what was kept.
+    """Result of one run; `error_ms` are the time-stamp errors of the kept updates.
 
     `polled` are the updates that polls saw, `foreign` what was kept and was no update or one that was kept already.
     """

@@ -1,4 +1,4 @@
-"""What reading four rails a thousand times a second costs, and whether a dip of 5 ms is seen with its minimum.
+"""Cost of reading four rails a thousand times a second, and whether a dip of 5 ms is seen.
 
 The tree lies in memory. Reading a real sensor takes the time of its bus on top, in which the processor is free for
 others: 0.1 to 1 ms over I2C.

@@ -17,7 +17,7 @@ WRITERS = ("points", "railwatch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What one writer took and sent."""
+    """Cost of one writer, and the values it sent."""
 
     values: int
     lines: int
@@ -26,7 +26,7 @@ class Written:
 
     @property
     def values_per_cpu_s(self) -> float:
-        """What a second of client CPU carries."""
+        """Values per second of client CPU."""
         return self.values / self.cpu_s
 
 

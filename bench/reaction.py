@@ -153,7 +153,7 @@ def measure(folder: Path, episodes: int, *, reflex: bool = True) -> tuple[list[f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One guard in a thread of its own, over a ring that the benchmark writes."""
+    """Guard in a thread of its own, over a ring that the benchmark writes."""
 
     ring: Ring
     pipeline: Pipeline

@@ -1,4 +1,4 @@
-"""What a benchmark gives: numbers beside the number of what else a user could run."""
+"""Rows of a benchmark: a number with the number of what else a user could run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measured number.
+    """Measured number.
 
     `baseline` is the same number of the thing it is compared with, measured in the same run, and `against` names that
     thing; both None where there is nothing to compare with.
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """One benchmark by name.
+    """Benchmark by name.
 
     `run` raises EnvironmentLacksError, before it measures anything, where the machine lacks what it needs.
     """

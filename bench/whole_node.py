@@ -1,4 +1,4 @@
-"""What all processes of `railwatch up` cost a simulated node together, beside what others read once a second.
+"""Cost of all processes of `railwatch up` on a simulated node, next to tools that read once a second.
 
 The plant, which stands in for the hardware, is left out. Only railwatch writes rows at the pace of the sensors, judges
 them and keeps them: the other subjects read and forget.

@@ -23,7 +23,7 @@ from railwatch.launcher import Launcher
 from railwatch.recorded_run import left_dir
 from railwatch.run_context import JOURNALS, DriverKind, RunContext, read_status, responder_folder, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor
-from railwatch.wiring.gpu_probe import ProbeAnswer, has_driver, probe_nvml
+from railwatch.wiring.gpu_probe import ProbeResult, has_driver, probe_nvml
 from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from telemetry.clock import Clock
@@ -74,7 +74,7 @@ def choose_source(
     wanted: RunRequest,
     nvml: SourceUse = SourceUse.AUTO,
     *,
-    probe: Callable[[], ProbeAnswer] = probe_nvml,
+    probe: Callable[[], ProbeResult] = probe_nvml,
     driver_here: Callable[[], bool] = has_driver,
 ) -> tuple[DriverKind, str, RunRequest]:
     """Return the driver, a description of the source for people, and the options with what they leave open.

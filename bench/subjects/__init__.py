@@ -1,1 +1,1 @@
-"""What benchmarks measure, one subject a process; a package of its own so that a subject loads only what it uses."""
+"""Subjects of benchmarks, one a process, so that a subject loads only what it uses."""

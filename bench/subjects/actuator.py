@@ -38,7 +38,7 @@ class StampedKnob:
         return self._settings.get(uuid, CLOCKS_MHZ[-1])
 
     def write(self, uuid: str, setting: float | None) -> None:
-        """Note the time and set it."""
+        """Record the time and set it."""
         self._stamps.add(self._clock.monotonic_s())
         self._settings[uuid] = setting
 

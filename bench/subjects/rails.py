@@ -18,7 +18,7 @@ ROW_HZ = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What the process took, and what it saw of the dips.
+    """CPU of the process, and the dips it saw.
 
     `start_s` is on the machine's monotonic clock, which all processes share. `lowest_v` is the lowest voltage in any
     row of the first rail, `lowest_plain_v` the lowest of what the rows show as the newest voltage: what an agent

@@ -1,4 +1,4 @@
-"""What `agent_cost` measures, one subject a process. Run as a module with the task as JSON."""
+"""Subjects of `agent_cost`, one a process. Run as a module with the task as JSON."""
 
 import contextlib
 import gc
@@ -45,7 +45,7 @@ def measure(clock: Clock, task: dict[str, Any], *, ticks: Callable[[], int], dri
 
 
 class PacedLoop:
-    """Does the same thing at a rate, on an absolute schedule; skips what it cannot keep up with."""
+    """Loop at a rate, on an absolute schedule; skips ticks it cannot keep up with."""
 
     def __init__(self, clock: Clock, rate_hz: float, fast: Callable[[], None], slow: Callable[[], None]) -> None:
         self._clock = clock
@@ -239,7 +239,7 @@ def waking(task: dict[str, Any]) -> None:
 
 
 def nvitop(task: dict[str, Any]) -> None:
-    """Take nvitop's snapshot of every device."""
+    """Read nvitop's snapshot of every device."""
     from nvitop import Device  # noqa: PLC0415 -- what the agent is compared with
 
     devices = Device.all()
@@ -252,14 +252,14 @@ def nvitop(task: dict[str, Any]) -> None:
 
 
 def gpustat(task: dict[str, Any]) -> None:
-    """Take gpustat's query of every device."""
+    """Read gpustat's query of every device."""
     from gpustat import GPUStatCollection  # noqa: PLC0415 -- what the agent is compared with
 
     run_loop(task, GPUStatCollection.new_query, lambda: None)
 
 
 def xml_poller(task: dict[str, Any]) -> None:
-    """Ask for everything as `nvidia-smi -q -x` tells it, in this process."""
+    """Read everything that `nvidia-smi -q -x` prints, in this process."""
     from py3nvml.nvidia_smi import XmlDeviceQuery  # noqa: PLC0415 -- what the agent is compared with
 
     def query() -> None:

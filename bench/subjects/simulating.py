@@ -1,4 +1,4 @@
-"""One simulator at work in a process of its own. Run as a module with its task as JSON."""
+"""Simulator in a process of its own. Run as a module with its task as JSON."""
 
 import json
 import resource

@@ -25,12 +25,12 @@ class Stamps:
         os.close(descriptor)
 
     def add(self, time_s: float) -> None:
-        """Note a time in the first free cell."""
+        """Record a time in the first free cell."""
         free = next(cell for cell in range(_CELLS) if self._at(cell) == 0.0)
         _CELL.pack_into(self._memory, free * _CELL.size, time_s)
 
     def clear(self) -> None:
-        """Forget all times."""
+        """Clear all times."""
         self._memory[:] = bytes(len(self._memory))
 
     def wait_for(self, count: int, clock: Clock, limit_s: float) -> float:

@@ -77,7 +77,7 @@ def agent(task: dict[str, Any]) -> None:
         "ended_ns": ended_ns,
         "polls": ended_rows - began_rows,
         "late_p99_s": sorted(late_s)[len(late_s) // 2],
-        "pace": "" if report is None else report.words,
+        "pace": "" if report is None else report.summary,
     }
     print(json.dumps(said), flush=True)
     ring.close()

@@ -69,16 +69,14 @@ def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float 
     state_dir = state_dir_of(context.run_dir if context.simulated else context.config.data_dir)
     may_enforce = any(settings.may_enforce(kind) for kind in KnobKind)
     may_write = not context.simulated and (may_enforce or has_leftovers(state_dir))
-    watch = DriverWatch(
-        context, clock, open_limit_s=open_limit_s, process="actuator", on_open=OpenDriver.supported_mhz
-    )
+    watch = DriverWatch(context, clock, open_limit_s=open_limit_s, process="actuator", on_open=OpenDriver.supported_mhz)
     with contextlib.ExitStack() as kept:
 
         def knobs() -> tuple[Knob, ...]:
             driver = watch.open()
             waits_for = watch.away or watch.absent
             if waits_for is not None:
-                Thread(target=_leave_once_it_answers, args=(watch,), name="ask-driver", daemon=True).start()
+                Thread(target=_leave_once_it_answers, args=(watch,), name="probe-driver", daemon=True).start()
                 return tuple(NoKnob(kind, waits_for.why, until_it_answers=True) for kind in KnobKind)
             if not driver.knobs:
                 return tuple(NoKnob(kind, driver.why or "no GPU has one that can be set") for kind in KnobKind)
@@ -106,7 +104,7 @@ def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float 
 def _leave_once_it_answers(watch: DriverWatch) -> None:
     """Exit without releasing once the driver answers: the next process reads the claims from the journal."""
     answered = Event()
-    watch.ask(answered)
+    watch.probe_until_back(answered)
     if answered.is_set():
         logger.warning("GPU driver answers; restarting the actuator to open it")
         leave(DRIVER_BACK)

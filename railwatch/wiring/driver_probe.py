@@ -1,4 +1,4 @@
-"""Asks a GPU driver that hangs, or is not there yet, from a process of its own, until it reads."""
+"""Probes a GPU driver that hangs or is not loaded, from a process of its own, until it reads."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from telemetry.clock import Clock
 PROBE_LIMIT_S = 10.0
 
 # Opens the driver and reads once what this process reads, since a driver that opens may still hang in a read. It ends
-# itself in time: whoever started it may have ended before.
+# itself in time: its parent may have ended before.
 _PROGRAM = """
 import math, signal, sys
 signal.alarm(math.ceil(float(sys.argv[1])))
@@ -32,7 +32,7 @@ print(len(driver.gpus()), flush=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """How long to wait before each question: `first_s`, then `next_s`, doubled up to `longest_s`."""
+    """Pauses before each probe: `first_s`, then `next_s`, doubled up to `longest_s`."""
 
     first_s: float
     next_s: float
@@ -47,24 +47,24 @@ class Pauses:
             pause_s = min(self.longest_s, 2.0 * pause_s)
 
 
-# Heuristic: a driver that hangs is asked evenly, since every second without it is one without readings.
+# Heuristic: a driver that hangs is probed evenly, since every second without it is one without readings.
 HANGS = Pauses(first_s=2.0, next_s=15.0, longest_s=15.0)
 # Heuristic: a module that is loaded late at boot comes within the first minute, one that is being installed some time.
 ABSENT = Pauses(first_s=5.0, next_s=5.0, longest_s=300.0)
 
 
-def ask_until_it_reads(answered: threading.Event, clock: Clock, pauses: Pauses) -> bool:
-    """Ask until GPUs are read; True then, False where the flag was set by somebody else before."""
-    asked: subprocess.Popen[bytes] | None = None
+def probe_until_it_reads(answered: threading.Event, clock: Clock, pauses: Pauses) -> bool:
+    """Probe until GPUs are read; return True then, False where the flag was set before."""
+    probe: subprocess.Popen[bytes] | None = None
     began_s = clock.monotonic_s()
     for pause_s in pauses:
         if answered.wait(max(0.0, began_s + pause_s - clock.monotonic_s())):
             return False
         began_s = clock.monotonic_s()
-        if asked is not None and asked.poll() is None:
+        if probe is not None and probe.poll() is None:
             continue  # stuck in the kernel, where it cannot be killed: another would only join it
-        asked = start_probe()
-        if reads_gpus(asked):
+        probe = start_probe()
+        if reads_gpus(probe):
             return True
     return False
 
@@ -79,13 +79,13 @@ def start_probe() -> subprocess.Popen[bytes]:
     )
 
 
-def reads_gpus(asked: subprocess.Popen[bytes]) -> bool:
-    """Wait for the answer and say whether GPUs were read; a question without an answer is killed and not waited for."""
+def reads_gpus(probe: subprocess.Popen[bytes]) -> bool:
+    """Wait for a probe and return True if it read GPUs; one that does not end in time is killed."""
     try:
-        said, _ = asked.communicate(timeout=PROBE_LIMIT_S)
+        output, _ = probe.communicate(timeout=PROBE_LIMIT_S)
     except subprocess.TimeoutExpired:
-        asked.kill()
-        if asked.stdout is not None:
-            asked.stdout.close()
+        probe.kill()
+        if probe.stdout is not None:
+            probe.stdout.close()
         return False
-    return asked.returncode == 0 and said.strip() not in (b"", b"0")
+    return probe.returncode == 0 and output.strip() not in (b"", b"0")

@@ -1,4 +1,4 @@
-"""What a run knows of a GPU driver that cannot be read, and the event that tells of it."""
+"""State of a GPU driver that cannot be read, and the event that reports it."""
 
 from dataclasses import dataclass
 
@@ -20,13 +20,13 @@ class Away:
     absent: bool = False
 
 
-class DriverNews:
-    """An event source that tells once that the driver went away, or that it is back."""
+class DriverChangeSource:
+    """Event source that reports once that the driver went away, or that it is back."""
 
     name = "gpu_driver"
 
-    def __init__(self, news: Away | None, *, node: str, clock: Clock) -> None:
-        self._news = news
+    def __init__(self, change: Away | None, *, node: str, clock: Clock) -> None:
+        self._news = change
         self._node = node
         self._clock = clock
 
@@ -34,15 +34,15 @@ class DriverNews:
         """Nothing to open."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Return the news, once."""
-        news, self._news = self._news, None
-        if news is None:
+        """Return the change, once."""
+        change, self._news = self._news, None
+        if change is None:
             self._clock.sleep_until(self._clock.monotonic_s() + timeout_s)
             return ()
-        state, severity, message = _told(news)
+        state, severity, message = _summary(change)
         event = Event(
-            id=f"gpu_driver:{self._node}:{news.since_ns}:{state}",
-            time_ns=news.back_ns or news.since_ns,
+            id=f"gpu_driver:{self._node}:{change.since_ns}:{state}",
+            time_ns=change.back_ns or change.since_ns,
             kind=EventKind.COLLECTOR,
             entity_id=f"node:{self._node}",
             code=None,
@@ -56,11 +56,11 @@ class DriverNews:
         """Nothing to close."""
 
 
-def _told(news: Away) -> tuple[str, Severity, str]:
-    if news.back_ns is None:
-        asked = f"it is asked again every {HANGS.longest_s:g} s"
-        return "away", Severity.WARNING, f"GPUs are not read: {news.why}; {asked}"
-    after = f"after {(news.back_ns - news.since_ns) / NS_PER_S:.0f} s"
-    if news.absent:
-        return "came", Severity.INFO, f"The GPU driver came {after}, and the GPUs are read now; before: {news.why}"
+def _summary(change: Away) -> tuple[str, Severity, str]:
+    if change.back_ns is None:
+        asked = f"it is probed every {HANGS.longest_s:g} s"
+        return "away", Severity.WARNING, f"GPUs are not read: {change.why}; {asked}"
+    after = f"after {(change.back_ns - change.since_ns) / NS_PER_S:.0f} s"
+    if change.absent:
+        return "came", Severity.INFO, f"The GPU driver came {after}, and the GPUs are read now; before: {change.why}"
     return "back", Severity.INFO, f"The GPU driver answers again {after}"

@@ -22,7 +22,7 @@ NVML_LIBRARY = "libnvidia-ml.so.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDriver:
-    """The ports of one driver; None where there is none, and then `why` says why."""
+    """The ports of one driver; None where there is none, and then `why` is the reason."""
 
     reader: GpuReader | None
     events: GpuEvents | None

@@ -1,4 +1,4 @@
-"""Does NVML find GPUs here: asked in a process of its own, since a sick driver can hang for ever."""
+"""Probe for GPUs through NVML, in a process of its own, since a failing driver can hang for ever."""
 
 import json
 import subprocess
@@ -30,8 +30,8 @@ print(json.dumps(answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeAnswer:
-    """How many GPUs NVML finds; with none, `why` says why in words. `hung` where it gave no answer in time."""
+class ProbeResult:
+    """Number of GPUs that NVML finds; with none, `why` is the reason. `hung` where NVML did not respond in time."""
 
     gpus: int
     driver_version: str | None
@@ -39,25 +39,25 @@ class ProbeAnswer:
     hung: bool = False
 
 
-def probe_nvml(timeout_s: float = PROBE_TIMEOUT_S) -> ProbeAnswer:
-    """Ask NVML for its GPUs, and give up after the time-out."""
+def probe_nvml(timeout_s: float = PROBE_TIMEOUT_S) -> ProbeResult:
+    """Count the GPUs through NVML, with a time-out."""
     try:
         done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
-        why = f"NVML did not answer within {timeout_s:g} s"
-        return ProbeAnswer(gpus=0, driver_version=None, why=why, hung=True)
+        why = f"NVML did not respond within {timeout_s:g} s"
+        return ProbeResult(gpus=0, driver_version=None, why=why, hung=True)
     if done.returncode != 0:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return ProbeAnswer(gpus=0, driver_version=None, why=f"NVML probe failed: {' '.join(last)}")
+        return ProbeResult(gpus=0, driver_version=None, why=f"NVML probe failed: {' '.join(last)}")
     answer = json.loads(done.stdout.splitlines()[-1])  # a driver library may print something of its own before
-    return ProbeAnswer(gpus=answer["gpus"], driver_version=answer["driver"], why=answer["why"])
+    return ProbeResult(gpus=answer["gpus"], driver_version=answer["driver"], why=answer["why"])
 
 
 def has_driver(places: Iterable[Path] = DRIVER_PLACES, *, sysfs: Path = Path("/sys")) -> bool:
     """Return whether this machine has an NVIDIA driver, working or not, or a GPU that waits for one.
 
-    Then it is a real node, whatever NVML says: at boot its driver may not be loaded yet. A GPU that another driver has
-    is none of ours.
+    Then it is a real node, whatever NVML returns: at boot its driver may not be loaded yet. A GPU that
+    another driver has does not count.
     """
     return any(place.exists() for place in places) or any(_waits(device) for device in _pci_devices(sysfs))
 

@@ -41,9 +41,9 @@ class Guarding:
     Attributes
     ----------
     guard
-        It may be told of events from any thread.
+        It accepts events from any thread.
     waking
-        To be told of every new row.
+        To be called for every new row.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Guarding:
     ) -> None:
         context.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
         context.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
-        # A simulated node starts anew with each run, and its incidents with it.
+        # A simulated node and its incidents start from the beginning with each run.
         kept_in = context.run_dir if context.simulated else context.config.data_dir
         self._kept = kept_in / "guard.json"
         self._actuator = ActuatorClient(context.actuator_socket)
@@ -94,28 +94,28 @@ class Guarding:
         self._thread: Thread | None = None
 
     def register_counters(self, accounts: Accounts) -> None:
-        """Let what the reflex does be counted with what the process tells of itself."""
+        """Add the counters of the reflex to those of the process."""
         accounts.reflexes = lambda: self._reflex.fired
         accounts.reflexes_unconfirmed = lambda: self._reflex.unconfirmed
 
     def start(self, stop: Flag) -> None:
-        """Guard in a thread until told to stop."""
+        """Run the guard in a thread until the stop is requested."""
         self._thread = Thread(target=run_guard, args=(self.guard, stop, self._kept), name="guard", daemon=True)
         self._thread.start()
 
     @property
     def is_silent(self) -> bool:
-        """Whether it takes no steps any more."""
+        """True if it takes no steps any more."""
         ended = self._thread is not None and not self._thread.is_alive()
         return ended or self._pulse.age_s > GUARD_SILENT_S
 
     def join(self) -> None:
-        """Wait a little for the last step, after the stop was asked for."""
+        """Wait up to two seconds for the last step, after the stop was requested."""
         if self._thread is not None:
             self._thread.join(2.0)
 
     def close(self) -> None:
-        """Let the actuator and the journal go."""
+        """Close the connections to the actuator, and the journal."""
         self._actuator.close()
         self._line.close()
         self._journal.close()
@@ -130,7 +130,7 @@ class Pulse:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the guard last asked for the time of day."""
+        """Seconds since the guard last read the time of day."""
         return self._clock.monotonic_s() - self._asked_s
 
     def monotonic_s(self) -> float:
@@ -148,25 +148,25 @@ class Pulse:
 
 
 def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
-    """Guard until told to stop; a snapshot that it cannot go on from is put aside, so that the next start can."""
+    """Run the guard until the stop is requested; a snapshot that cannot be restored is renamed."""
     try:
         guard.run(stop)
     except Exception:
-        logger.exception("the guard cannot go on from %s; it is put aside", kept)
+        logger.exception("guard cannot restore %s; renaming it to .bad", kept)
         if kept.exists():
             kept.replace(kept.with_suffix(".bad"))
 
 
 def _note_jobs(context: RunContext, pipeline: Pipeline) -> None:
-    """Report what this run has heard of jobs so far: the guard follows the journal from where it ends now."""
-    told: tuple[tuple[str, str], ...] | None = None
+    """Pass the jobs journalled so far to the pipeline: the guard follows the journal from its present end."""
+    jobs: tuple[tuple[str, str], ...] | None = None
     try:
         for record in context.journal_reader("slow", context.journal_starts().get("slow")).read():
-            told = record.job_gpus if isinstance(record, Event) and record.job_gpus is not None else told
+            jobs = record.job_gpus if isinstance(record, Event) and record.job_gpus is not None else jobs
     except OSError as err:
-        logger.warning("what was told of jobs cannot be read: %s", err)
-    if told is not None:
-        pipeline.note_jobs(told)
+        logger.warning("cannot read jobs from the journal: %s", err)
+    if jobs is not None:
+        pipeline.note_jobs(jobs)
 
 
 def _step_log(context: RunContext, ring: Ring, settings: SamplerSettings) -> StepLog | None:
@@ -184,5 +184,5 @@ def _pipeline(
     settings = pipeline_settings(context.config, simulated=context.simulated)
     pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz, ranges=ranges)
     for name in pipeline.idle_detectors:
-        logger.info("detector %s has nothing to judge: no source gives its signals", name)
+        logger.info("detector %s is idle: no source has its signals", name)
     return pipeline

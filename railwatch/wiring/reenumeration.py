@@ -1,7 +1,7 @@
-"""When the GPUs of a node have to be counted anew: one came onto the bus, the driver was loaded again, one was split.
+"""Re-enumeration of the GPUs of a node: one was added to the bus, the driver was loaded again, one was split.
 
-What happens on the bus is heard by the process that counts. Whether a GPU is split into instances is read by the
-process for slow sources, which leaves word of a change; it counts anew itself once the other has.
+The process that counts the GPUs receives the events of the bus. The process for slow sources reads whether a GPU is
+split into instances, and writes a request on a change; it counts again itself once the other has.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from telemetry.records import Event, EventKind, Severity
 
 logger = logging.getLogger(__name__)
 
-# Both lie in the run folder: when the GPUs were counted anew last, and why they are to be.
+# Both are in the run folder: when the GPUs were last counted, and why they have to be.
 COUNTED_FILE, WANTED_FILE = "counted-anew", "to-be-counted"
 _MIG_SIGNAL = "mig_mode"
 # heuristic: the GPUs of a chassis come and are bound one after the other; each binding takes about a second.
@@ -26,11 +26,11 @@ _CHANGES = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
 
 
 class Reenumeration:
-    """Listens to events and says when their last one is long enough ago to count the GPUs.
+    """Decides when to count the GPUs: a while after the last event that changes them.
 
     The driver's handles to a GPU do not survive its removal or a reload of the driver, so the process that reads the
-    GPUs starts again: its tables name GPUs by UUID, whatever address or number they have then. In a file of `run_dir`
-    one process tells the next, of the same boot, when it counted last.
+    GPUs starts again: its tables name GPUs by UUID, whatever address or number they have then. A file of `run_dir`
+    has the time of the last count, for the next process of the same boot.
     """
 
     def __init__(self, clock: Clock, run_dir: Path) -> None:
@@ -42,13 +42,13 @@ class Reenumeration:
         self.reason = ""
 
     def note(self, events: Iterable[Event]) -> None:
-        """Hear of events; a GPU that was given to another driver than NVIDIA's (a warning) changes nothing here."""
+        """Record events; a GPU that was bound to another driver than NVIDIA's (a warning) changes nothing here."""
         for event in events:
             if event.kind in _CHANGES and event.severity is Severity.INFO:
                 self._want(event.message)
 
     def look(self) -> None:
-        """See whether another process left word that the GPUs are to be counted; once for each word."""
+        """Take a request of another process to count the GPUs, where there is one."""
         with contextlib.suppress(OSError):
             reason = self._wanted.read_text(encoding="utf-8")
             self._wanted.unlink()
@@ -60,18 +60,18 @@ class Reenumeration:
 
     @property
     def is_due(self) -> bool:
-        """Whether GPUs came, and the last of them a while ago."""
+        """True if GPUs were added, the last of them a while ago."""
         at_s = self._at_s
         return at_s is not None and self._clock.monotonic_s() >= max(at_s, self._not_before_s)
 
     def leave_mark(self) -> None:
-        """Report the next process that the GPUs are counted now."""
+        """Record for the next process that the GPUs are counted now."""
         with contextlib.suppress(OSError):  # then the next one may count a little too early
             self._mark.write_text(f"{self._clock.monotonic_s():.3f}", encoding="ascii")
 
 
 class Recount:
-    """The process for slow sources' part: it hears that the GPUs were counted anew, and tells of one that was split."""
+    """Part of the process for slow sources: detects a count by the other one, and requests one for a split GPU."""
 
     def __init__(self, run_dir: Path) -> None:
         self._mark = run_dir / COUNTED_FILE
@@ -81,11 +81,11 @@ class Recount:
 
     @property
     def was_done(self) -> bool:
-        """Whether the GPUs were counted anew since this process began: what it holds of them is of before."""
+        """True if the GPUs were counted again since this process began: its view of them is outdated."""
         return self._read_mark() != self._counted
 
     def look_at(self, tables: Iterable[RingTable]) -> None:
-        """Leave word where the newest row shows a GPU split into instances, or whole again, that was not before."""
+        """Request a count where the newest row shows a GPU newly split into instances, or whole again."""
         for table in tables:
             if _MIG_SIGNAL not in table.spec.signals or table.count == 0:
                 continue
@@ -104,7 +104,7 @@ class Recount:
         try:
             self._wanted.write_text(reason, encoding="utf-8")
         except OSError as err:
-            logger.warning("%s, and the GPUs cannot be counted for it: %s", reason, err)
+            logger.warning("%s, but cannot request a count of the GPUs: %s", reason, err)
 
     def _read_mark(self) -> str:
         try:
@@ -114,7 +114,7 @@ class Recount:
 
 
 def _marked_s(mark: Path, now_s: float) -> float:
-    """Return when the GPUs were counted anew last; long ago where no file says so, or one of another boot."""
+    """Return when the GPUs were last counted; long ago without a file, or with one of another boot."""
     try:
         marked_s = float(mark.read_text(encoding="ascii"))
     except (OSError, ValueError):

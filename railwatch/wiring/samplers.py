@@ -1,4 +1,4 @@
-"""What the processes that sample do alike: choose among the sources of a node, pace them, and say how they do."""
+"""Shared wiring of the sampling processes: choice of sources, their pace, and status files."""
 
 import json
 import logging
@@ -72,7 +72,7 @@ def sampler_settings(config: Config) -> SamplerSettings:
 
 
 def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
-    """Return how voltage rails are looked at between two rows."""
+    """Return how voltage rails are read between two rows."""
     hz = config.sources.hwmon_hz
     max_hz = DEFAULT_MAX_HZ if hz is None else MAX_HZ
     low_v = config.detectors.rail_sag.at_once_below_v
@@ -81,38 +81,38 @@ def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
 
 
 class HungWatch:
-    """Says when a collector has hung for so long that only another process can help: its threads are all stuck."""
+    """Detects a collector that has hung for so long that only a restart helps: its threads are all stuck."""
 
     def __init__(self, clock: Clock, limits_s: Mapping[str, float]) -> None:
         self._clock = clock
         self._limits_s = limits_s
         self._since_s: dict[str, float] = {}
 
-    def see(self, statuses: Iterable[WorkerStatus]) -> str:
-        """Look at the collectors; gives which one hangs for longer than its limit, an empty text where none does."""
+    def check_hung(self, statuses: Iterable[WorkerStatus]) -> str:
+        """Return which collector has hung for longer than its limit, an empty text where none has."""
         now_s = self._clock.monotonic_s()
         hung = {status.name for status in statuses if status.state is WorkerState.HUNG} & self._limits_s.keys()
         self._since_s = {name: self._since_s.get(name, now_s) for name in hung}
         for name, since_s in self._since_s.items():
             if now_s - since_s >= self._limits_s[name]:
-                return f"{name} hangs for {now_s - since_s:.0f} s"
+                return f"{name} has hung for {now_s - since_s:.0f} s"
         return ""
 
 
 def hung_limits_s(collectors: Iterable[Collector], settings: SamplerSettings) -> dict[str, float]:
-    """Return by name for how long each collector may hang before its process is given up."""
+    """Return by name for how long each collector may hang before its process is restarted."""
     return {one.name: DEADLINES * settings.pace_of(one.name, one.rate).hung_after_s for one in collectors}
 
 
 class StatusFiles:
-    """Where a sampling process leaves word of its sources; `process` is its name."""
+    """Status files of a sampling process; `process` is its name."""
 
     def __init__(self, run_dir: Path, process: str) -> None:
         self._sources = run_dir / f"{_SOURCES}-{process}.json"
         self._workers = run_dir / f"{_WORKERS}-{process}.json"
 
     def write_sources(self, statuses: Iterable[SourceStatus]) -> None:
-        """Write which sources there are."""
+        """Write the state of the sources."""
         _write(
             self._sources,
             [
@@ -122,13 +122,13 @@ class StatusFiles:
         )
 
     def write_workers(self, statuses: Iterable[WorkerStatus]) -> None:
-        """Write how the collectors do."""
+        """Write the status of the collectors."""
         names = ("name", "state", "detail", "errors", "hangs", "age_s", "pace")
         _write(self._workers, [{name: getattr(status, name) for name in names} for status in statuses])
 
 
 def read_statuses(run_dir: Path) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Return the sources of all processes of a run, and by name how their collectors do."""
+    """Return the sources of all processes of a run, and the status of their collectors by name."""
     sources = [row for path in sorted(run_dir.glob(f"{_SOURCES}-*.json")) for row in _read(path)]
     workers = [row for path in sorted(run_dir.glob(f"{_WORKERS}-*.json")) for row in _read(path)]
     return sources, {row["name"]: row for row in workers}
@@ -152,4 +152,4 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     try:
         replace_file(path, json.dumps(rows).encode(), synced=False)
     except OSError as err:
-        logger.warning("%s cannot be written: %s; the page shows old states", path, err.strerror)
+        logger.warning("cannot write %s: %s; the page shows old states", path, err.strerror)

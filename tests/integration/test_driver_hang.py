@@ -64,7 +64,7 @@ def test_sampling_goes_on_without_a_driver_that_hangs_and_with_it_once_it_is_bac
             hung_s = clock.monotonic_s()
             node.until(lambda: output(node, "exited with status 7"), what="the process gives the driver up")
             node.until(
-                lambda: "driver does not answer" in state_of(node, "gpu_fast"),
+                lambda: "driver does not respond" in state_of(node, "gpu_fast"),
                 what="another does without it",
             )
             without_s = clock.monotonic_s() - hung_s

@@ -128,7 +128,7 @@ def test_a_driver_that_hangs_at_opening_does_not_hold_the_actuator_which_has_it_
             client = ActuatorClient(context.actuator_socket, timeout_s=60.0)
             (action,) = client.apply(request)
             assert action.state is ActionState.FAILED
-            assert "does not open within 0.3 s" in action.reason
+            assert "did not open within 0.3 s" in action.reason
             client.close()
             plant.state.set_faults([])
             assert hung.wait(60.0) == 8, "it did not make room once the driver answered"

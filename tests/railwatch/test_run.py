@@ -16,7 +16,7 @@ from config.sources import SourceUse
 from railwatch import run as run_module
 from railwatch.run import NodeRun, RunRequest, choose_source
 from railwatch.run_context import JOURNALS, DriverKind, RunContext, run_dir_of
-from railwatch.wiring.gpu_probe import ProbeAnswer, has_driver, probe_nvml
+from railwatch.wiring.gpu_probe import ProbeResult, has_driver, probe_nvml
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
@@ -56,11 +56,11 @@ def test_the_probe_states_in_words_why_there_are_no_gpus_and_stops_after_its_tim
     answer = probe_nvml()
     assert answer.gpus or answer.why
     late = probe_nvml(timeout_s=0.001)
-    assert (late.gpus, late.why, late.hung) == (0, "NVML did not answer within 0.001 s", True)
+    assert (late.gpus, late.why, late.hung) == (0, "NVML did not respond within 0.001 s", True)
 
 
-NO_LIBRARY = ProbeAnswer(gpus=0, driver_version=None, why="NVML 12: no library")
-HUNG = ProbeAnswer(gpus=0, driver_version=None, why="NVML did not answer within 60 s", hung=True)
+NO_LIBRARY = ProbeResult(gpus=0, driver_version=None, why="NVML 12: no library")
+HUNG = ProbeResult(gpus=0, driver_version=None, why="NVML did not answer within 60 s", hung=True)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ HUNG = ProbeAnswer(gpus=0, driver_version=None, why="NVML did not answer within 
         (NO_LIBRARY, True, DriverKind.NVML, "no GPU read: NVML 12: no library"),
         (HUNG, True, DriverKind.HUNG, "no GPU read: NVML did not answer within 60 s"),
         (
-            ProbeAnswer(gpus=8, driver_version="580.1", why=""),
+            ProbeResult(gpus=8, driver_version="580.1", why=""),
             True,
             DriverKind.NVML,
             "8 GPUs through NVML, driver 580.1",
@@ -78,7 +78,7 @@ HUNG = ProbeAnswer(gpus=0, driver_version=None, why="NVML did not answer within 
     ],
 )
 def test_a_node_with_a_driver_is_never_simulated(
-    answer: ProbeAnswer,
+    answer: ProbeResult,
     driver: bool,  # noqa: FBT001 -- a column of the table
     kind: DriverKind,
     sentence: str,

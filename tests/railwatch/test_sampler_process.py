@@ -186,7 +186,7 @@ def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
     assert CLOCK.monotonic_s() - begun_s < 60.0  # the thread is stuck for almost two minutes
 
 
-def test_word_that_a_gpu_was_split_ends_the_process_and_leaves_the_mark_of_a_count(
+def test_a_request_to_count_the_gpus_ends_the_process_and_leaves_the_mark_of_a_count(
     context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(source("works")),))

@@ -92,7 +92,7 @@ def test_a_driver_that_does_not_open_is_not_waited_for_and_the_gpus_of_before_st
     assert away.events is None
     values = np.zeros((2, 6))
     for read in (away.reader.read_fast, away.reader.read_slow, away.reader.read_rare):
-        with pytest.raises(TransientError, match=r"does not open within 0\.3 s"):
+        with pytest.raises(TransientError, match=r"did not open within 0\.3 s"):
             read(values)
     (event,) = told(watching)
     assert (event.kind, event.severity) == (EventKind.COLLECTOR, Severity.WARNING)
@@ -104,13 +104,13 @@ def test_a_driver_that_does_not_open_is_not_waited_for_and_the_gpus_of_before_st
 
 
 def test_after_a_hang_the_next_process_does_not_even_try_to_open(plant: PlantFile, context: RunContext) -> None:
-    watch(context).give_up("the GPU driver does not answer: gpu_fast hangs for 20 s")
+    watch(context).mark_away("the GPU driver does not respond: gpu_fast has hung for 20 s")
     plant.state.set_faults([HANG])
     started_s = CLOCK.monotonic_s()
     away = watch(context).open()
     assert CLOCK.monotonic_s() - started_s < HANG_US / 1e6
     assert away.reader is None  # no process before knew any GPU
-    assert "gpu_fast hangs" in away.why
+    assert "gpu_fast has hung" in away.why
 
 
 def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_reported_once(
@@ -119,12 +119,12 @@ def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_reported_on
     monkeypatch.setattr(driver_watch, "HANGS", Pauses(first_s=0.1, next_s=0.5, longest_s=0.5))
     monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 2.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(context)))
-    watch(context).give_up("it hung")
+    watch(context).mark_away("it hung")
     plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
     watching = watch(context)
     watching.open()
     answered = threading.Event()
-    asking = threading.Thread(target=watching.ask, args=(answered,), daemon=True)
+    asking = threading.Thread(target=watching.probe_until_back, args=(answered,), daemon=True)
     asking.start()
     assert not answered.wait(1.0)
     monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 60.0)
@@ -166,7 +166,7 @@ def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_co
     assert watching.open().reader is None
     assert (watching.away, told(watching)) == (None, [])
     answered = threading.Event()
-    asking = threading.Thread(target=watching.ask, args=(answered,), daemon=True)
+    asking = threading.Thread(target=watching.probe_until_back, args=(answered,), daemon=True)
     asking.start()
     assert not answered.wait(1.5), "a driver that is not loaded was taken for one that reads"
     plant.state.set_faults([])
@@ -188,7 +188,7 @@ def test_a_simulated_node_without_a_driver_looks_for_none(plant: PlantFile, cont
     watching = watch(context)
     assert watching.open().reader is None
     answered = threading.Event()
-    watching.ask(answered)  # returns at once
+    watching.probe_until_back(answered)  # returns at once
     assert not answered.is_set()
 
 
@@ -203,7 +203,7 @@ def test_a_driver_that_hung_when_the_run_began_is_not_opened_but_asked_from_outs
     assert first.away is not None
     assert "did not answer within 60 s" in first.away.why
     answered = threading.Event()
-    first.ask(answered)
+    first.probe_until_back(answered)
     assert answered.is_set()
     for messages in (1, 0):  # and it is not taken for hung once more
         watching = watch(begun)
@@ -239,7 +239,7 @@ def test_the_rows_of_before_survive_in_the_ring_while_the_driver_is_away(plant: 
     opened.nvml.close()
 
     after = watch(context)
-    after.give_up("it hung")
+    after.mark_away("it hung")
     after.open()
     # Even the tables that no reader of known GPUs can stand for are kept, in their order.
     kept = after.keep_tables([SelfMetrics("node0", Accounts(), CLOCK)])
@@ -264,7 +264,7 @@ def test_a_table_that_came_while_the_driver_was_away_is_kept_by_the_process_afte
     first = before.keep_tables([GpuFast(opened.reader)])
     make_ring(context.ring_path, first, settings, node="node0", topology=nothing, simulated=True).close()
     opened.nvml.close()
-    before.give_up("it hung")
+    before.mark_away("it hung")
     for _ in range(2):
         away = watch(context)
         away.open()
@@ -285,7 +285,7 @@ def test_a_run_folder_that_takes_no_file_ends_nothing(
     assert opened.reader is not None
     assert len(watching.keep_tables(collectors(opened.reader))) == 2
     opened.nvml.close()
-    assert "cannot be written" in caplog.text
+    assert "cannot write" in caplog.text
 
 
 def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
@@ -330,12 +330,12 @@ def test_a_driver_counts_as_dead_after_ten_deadlines_of_one_hang_and_other_colle
     made = collectors(opened.reader)
     opened.nvml.close()
 
-    def see(gpu: WorkerState, own: WorkerState) -> str:
+    def check_hung(gpu: WorkerState, own: WorkerState) -> str:
         clock.advance(1.0)
-        return watching.see(made, [status("gpu_fast", gpu), status("agent", own)])
+        return watching.check_hung(made, [status("gpu_fast", gpu), status("agent", own)])
 
-    assert [see(WorkerState.WORKING, WorkerState.HUNG) for _ in range(40)] == [""] * 40
-    assert [see(WorkerState.HUNG, WorkerState.WORKING) for _ in range(19)] == [""] * 19
-    assert see(WorkerState.WORKING, WorkerState.WORKING) == ""
-    assert [see(WorkerState.HUNG, WorkerState.WORKING) for _ in range(20)] == [""] * 20
-    assert see(WorkerState.HUNG, WorkerState.WORKING) == "the GPU driver does not answer: gpu_fast hangs for 20 s"
+    assert [check_hung(WorkerState.WORKING, WorkerState.HUNG) for _ in range(40)] == [""] * 40
+    assert [check_hung(WorkerState.HUNG, WorkerState.WORKING) for _ in range(19)] == [""] * 19
+    assert check_hung(WorkerState.WORKING, WorkerState.WORKING) == ""
+    assert [check_hung(WorkerState.HUNG, WorkerState.WORKING) for _ in range(20)] == [""] * 20
+    assert check_hung(WorkerState.HUNG, WorkerState.WORKING) == "the GPU driver does not respond: gpu_fast has hung for 20 s"

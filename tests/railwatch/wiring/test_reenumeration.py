@@ -1,4 +1,4 @@
-"""When the GPUs are counted anew."""
+"""Re-enumeration of the GPUs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -119,10 +119,10 @@ def test_who_reads_the_gpus_too_receives_that_they_were_counted_again_since_it_b
     assert not Recount(tmp_path).was_done
 
 
-def test_word_that_cannot_be_left_is_stated_and_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_that_cannot_be_written_is_logged_and_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ring, recount = _rare(tmp_path), Recount(tmp_path / "no")
     for mode in (1.0, 0.0):
         _show(ring, mode, 0.0)
         recount.look_at(ring.tables.values())
-    assert "is whole again, and the GPUs cannot be counted for it" in caplog.text
+    assert "is whole again, but cannot request a count of the GPUs" in caplog.text
     ring.close()
