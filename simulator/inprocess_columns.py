@@ -25,7 +25,7 @@ _MEMORY = "nvmlDeviceGetMemoryInfo"
 
 
 class Moment:
-    """What a column may draw on: the readings of one moment, what stays, and what was asked for."""
+    """Inputs of a column: the readings of one moment, constants, and requested settings."""
 
     def __init__(self, state: StateFile) -> None:
         count = state.gpu_count
@@ -44,7 +44,7 @@ def _counted(now: Moment, errors: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One signal: the NVML call that gives it to the agent, and what that call says of every GPU."""
+    """Signal: the NVML call that gives it to the agent, and the values of that call for every GPU."""
 
     call: str
     give: Callable[[Moment], Any]

@@ -22,7 +22,7 @@ _NAMES |= {pipe: f"{pipe}_active_ratio" for pipe in ("fp64", "fp32", "fp16")}
 
 
 class PlantPipes:
-    """How busy the pipes were since the last read, of the GPUs of a plant that have performance metrics.
+    """Activity of the pipes since the last read, for plants with performance metrics.
 
     Attributes
     ----------
@@ -65,10 +65,10 @@ class PlantPipes:
         values[:] = self._values
 
     def close(self) -> None:
-        """Nothing was lent."""
+        """Release nothing: no resource is held."""
 
     def _follow_driver(self) -> None:
-        """Begin anew with each driver that is loaded: it counts from zero. TransientError where there is none."""
+        """Start again with each driver that is loaded: it counts from zero. TransientError where there is none."""
         if not self._state.record["driver_loaded"]:
             raise TransientError("no driver is loaded for the simulated GPUs")
         generation = int(self._state.record["driver_generation"])

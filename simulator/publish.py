@@ -33,7 +33,7 @@ _COUNTERS = ("power_violation", "thermal_violation", "sw_thermal", "hw_thermal",
 
 
 class PlantPublisher:
-    """Keeps a state file in step with a plant: counts and clocks are those of the plant, measurements the sensors'.
+    """Updates a state file from a plant: counters and clocks from the plant, measurements from the sensors.
 
     `start_us` is the UTC time, in microseconds, at which the plant's time is zero; it may be moved when the plant
     falls behind the wall clock.

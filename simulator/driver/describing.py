@@ -1,4 +1,4 @@
-"""What a driver says of the GPUs of a node that never changes, and the settings that it begins with."""
+"""Constant properties of the GPUs of a node as the driver reports them, and its initial settings."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ ARCHITECTURES = {"volta": 5, "ampere": 7, "hopper": 9, "blackwell": 10}  # NVML_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """What programs print of a board and nobody judges by. Numbers as on parts that were seen; assumption: on this."""
+    """Board properties that programs print and no detector uses. Numbers of real parts; assumption: on this."""
 
     vbios: str
     part_number: str

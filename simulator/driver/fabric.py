@@ -1,4 +1,4 @@
-"""Where the NVLinks of each GPU lead: to other GPUs, to switches, or nowhere."""
+"""NVLink topology: to other GPUs, to switches, or unconnected."""
 
 from dataclasses import dataclass
 

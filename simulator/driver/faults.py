@@ -1,4 +1,4 @@
-"""What a scenario makes driver calls answer, brought into the state file when its time has come."""
+"""Injected results of driver calls, written into the state file when due."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _US_PER_S = 1_000_000
 
 
 class FaultTable:
-    """Keeps the table of the state file in step with time."""
+    """Updates the fault table of the state file over time."""
 
     def __init__(self, file: StateFile, faults: Sequence[DriverFault]) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""What the fault table makes calls answer, for a driver that is no library; the library has the same in faults.c."""
+"""Injected results of driver calls for the in-process driver; the library has the same in faults.c."""
 
 import re
 

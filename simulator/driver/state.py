@@ -136,7 +136,7 @@ class StateFile:
         raise TransientError("the plant writes faster than its state can be read")
 
     def unload_driver(self) -> None:
-        """Take the driver away: whoever started it has to start anew, and hears of it."""
+        """Unload the driver: users of it must reopen it, and are notified."""
         if self.record["driver_loaded"]:
             self.record["driver_loaded"] = 0
             self._add_system_events(UNBIND_EVENT)

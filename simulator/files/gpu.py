@@ -10,7 +10,7 @@ from simulator.files.precision import Architecture
 
 
 class PowerLimits(FilePart):
-    """What the power limit may be set to."""
+    """Range of the power limit."""
 
     min: Positive
     default: Positive
@@ -24,7 +24,7 @@ class PowerLimits(FilePart):
 
 
 class Temperatures(FilePart):
-    """Where the part slows down and where it switches off."""
+    """Slowdown and shutdown temperatures."""
 
     shutdown: int
     slowdown: int
@@ -58,7 +58,7 @@ class Clocks(FilePart):
 
 
 class PowerCurve(FilePart):
-    """How power follows clock, load and temperature; see `simulator.plant.power`."""
+    """Power curve over clock, load and temperature; see `simulator.plant.power`."""
 
     idle_w: Positive
     base_w: Positive
@@ -85,7 +85,7 @@ class HeatPath(FilePart):
 
 
 class BoardPowerSensor(FilePart):
-    """How the board measures its power: a mean over `window_ms`, renewed every `period_ms`."""
+    """Power sensor of the board: a mean over `window_ms`, renewed every `period_ms`."""
 
     period_ms: Annotated[int, Field(ge=10, multiple_of=10)]
     window_ms: Annotated[int, Field(ge=1)]
@@ -101,7 +101,7 @@ class BoardPowerSensor(FilePart):
 
 
 class BusHazard(FilePart):
-    """When a module falls off its bus: ``rate_per_s * exp((threshold_v + offset - V) / scale_v)`` at its pins.
+    """Hazard of a bus drop: ``rate_per_s * exp((threshold_v + offset - V) / scale_v)`` at the module's pins.
 
     `V` is the rail less the current through `internal_mohm`; `offset_sd_v` is what parts differ by.
     """
@@ -116,7 +116,7 @@ class BusHazard(FilePart):
 
 
 class GpuPart(FilePart):
-    """One GPU part."""
+    """GPU part."""
 
     # 96 bytes with the end: NVML_DEVICE_NAME_V2_BUFFER_SIZE, nvml.h
     name: Annotated[str, written_as("[ -~]{1,95}", "1 to 95 characters of ASCII")]

@@ -1,4 +1,4 @@
-"""Which kind of file somebody has written, told by its keys, so that a mix-up is named and not taken key by key."""
+"""Kind of a file, recognised by its keys, so that a mix-up is named."""
 
 from pathlib import Path
 from typing import Any

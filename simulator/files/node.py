@@ -28,7 +28,7 @@ SupplyName = Annotated[str, written_as("[a-z]+[0-9]+", "small letters and a numb
 
 
 class DriverVersions(FilePart):
-    """What the driver says of itself; the branch decides where its counters stand."""
+    """Driver version; the branch decides where its counters are."""
 
     version: Annotated[str, written_as(r"\d+\.\d+(\.\d+)?", "a driver version such as 580.95.05")]
     # 80 bytes with the end: NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE, nvml.h
@@ -37,7 +37,7 @@ class DriverVersions(FilePart):
 
 
 class Slot(FilePart):
-    """One place on the board: its address, and how much warmer the air is when it arrives there."""
+    """Place on the board: its address, and how much warmer the air is when it arrives there."""
 
     pci: PciAddress
     preheat_k: Finite
@@ -52,7 +52,7 @@ def _own_addresses(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
 
 
 class SupplyUnit(FilePart):
-    """One supply and its way to the bus: four resistances in a row."""
+    """Supply and its way to the bus: four resistances in a row."""
 
     name: SupplyName
     rated_w: Positive
@@ -131,7 +131,7 @@ class Cooling(FilePart):
 
 
 class Sensors(FilePart):
-    """Which sensors the node has, by the name of a kind in `simulator/sensors`; None where there is none."""
+    """Sensors of the node, by the name of a kind in `simulator/sensors`; None where there is none."""
 
     rail: str | None
     bmc: str | None
@@ -139,7 +139,7 @@ class Sensors(FilePart):
 
 
 class NodeFile(FilePart):
-    """One node."""
+    """Node."""
 
     name: Name
     description: str

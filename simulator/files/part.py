@@ -1,4 +1,4 @@
-"""What all files share: a strict model, text with its form, and numbers with their bounds."""
+"""Shared parts of all files: a strict model, text with its form, and numbers with their bounds."""
 
 import re
 from typing import Annotated

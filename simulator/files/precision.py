@@ -9,7 +9,7 @@ Architecture = Literal["volta", "ampere", "hopper", "blackwell"]
 
 
 class JobPrecision(StrEnum):
-    """What a job's numbers are; `fp64_tensor` is dense algebra, `fp64` work outside the tensor units."""
+    """Precision of a job; `fp64_tensor` is dense algebra, `fp64` work outside the tensor units."""
 
     FP64 = "fp64"
     FP64_TENSOR = "fp64_tensor"

@@ -50,7 +50,7 @@ class RackFeed(FilePart):
 
 
 class RackFile(FilePart):
-    """One rack: `nodes` names node files, the same one several times where the nodes are alike."""
+    """Rack: `nodes` names node files, the same one several times where the nodes are alike."""
 
     name: Name
     description: str

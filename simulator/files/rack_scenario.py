@@ -22,7 +22,7 @@ RACK_SCENARIOS = RACKS / "scenarios"
 
 
 class RackQuantity(StrEnum):
-    """What a rack's scenario can change for all nodes at once, and in which unit."""
+    """Quantities that a rack's scenario can change for all nodes at once, with units."""
 
     INPUT_RATIO = "input_ratio"  # mains voltage at the PDU against its nominal, before swing and load
     BREAKER = "breaker"  # 0: opened, 1: closed again by a person
@@ -30,7 +30,7 @@ class RackQuantity(StrEnum):
 
 
 class RackChange(FilePart):
-    """One change: at a time after the start, `what` goes to a value, at once or along a ramp."""
+    """Change: at a time after the start, `what` goes to a value, at once or along a ramp."""
 
     at: DurationS
     what: RackQuantity
@@ -51,14 +51,14 @@ class RackJobStart(FilePart):
 
 
 class NodeScenario(FilePart):
-    """What happens to one node, by the name or the path of a node's scenario."""
+    """Scenario of one node of the rack, by name or path."""
 
     node: NodeNumber
     scenario: str
 
 
 class RackScenarioFile(FilePart):
-    """One scenario of a rack; entities of its truth are ``pdu``, ``rack``, ``node2`` or ``node2.psu0``.
+    """Scenario of a rack; entities of its truth are ``pdu``, ``rack``, ``node2`` or ``node2.psu0``.
 
     `rack` is the one it was written for, by name or path; it may run on others that have all nodes it names.
     """

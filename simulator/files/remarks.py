@@ -1,4 +1,4 @@
-"""Where the numbers of a file come from: the remark that stands behind each, in whatever file it stands."""
+"""Remarks of numbers in files: the source behind each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedNumber:
-    """One number as a file writes it; `remark` is None where there is none."""
+    """Number as a file writes it; `remark` is None where there is none."""
 
     key: str
     value: str

@@ -42,7 +42,7 @@ _NESTING_MAX = 8
 
 
 class TrueCause(StrEnum):
-    """What is really wrong; detectors are scored against it."""
+    """True faults; detectors are scored against them."""
 
     JOINT_AGEING = "joint_ageing"
     SUPPLY_LOST = "supply_lost"
@@ -59,7 +59,7 @@ class TrueCause(StrEnum):
 
 
 class Change(FilePart):
-    """One change: at a time after the start, `what` goes to a value, at once or along a ramp.
+    """Change: at a time after the start, `what` goes to a value, at once or along a ramp.
 
     `times` says the same as a multiple of what the node file gives, so that a scenario fits nodes of any size;
     `load_scenario` turns it into `to`.
@@ -79,7 +79,7 @@ class Change(FilePart):
 
 
 class SensorFault(FilePart):
-    """One sensor goes wrong at a time, for a while or for good.
+    """Sensor fault that starts at a time, for a while or for good.
 
     `sensor` is an entity and a signal (``psu0.voltage_v``, ``gpu2.power_w``), all of a kind (``gpus.power_w``), or
     ``exporter``: what reads the driver, so that the metrics of all GPUs vanish at once.
@@ -118,7 +118,7 @@ class JobStart(FilePart):
 
 
 class Truth(FilePart):
-    """What is wrong, so that a detector's answer can be judged."""
+    """True fault, against which a detector's answer is judged."""
 
     cause: TrueCause
     entities: tuple[str, ...]  # by name: psu0, gpu2, node; gpus and supplies are all of them
@@ -140,7 +140,7 @@ class Included(FilePart):
 
 
 class ScenarioFile(FilePart):
-    """One scenario.
+    """Scenario.
 
     `kind` says whether something must be found (``fault``) or nothing may alarm (``quiet``); `duration` is what
     ``railwatch simulate run`` takes where none is asked for, and decides the tier.

@@ -1,4 +1,4 @@
-"""Which sensors a node has, by name: ``gpu2.power_w``, ``psu0.voltage_v``, ``node.inlet_temp_c``."""
+"""Sensors of a node by name: ``gpu2.power_w``, ``psu0.voltage_v``, ``node.inlet_temp_c``."""
 
 import math
 import re
@@ -13,7 +13,7 @@ GPU_SIGNALS = ("power_w", "gpu_temp_c", "hbm_temp_c", "gpu_util_ratio", "mem_uti
 
 
 class SensorFaultKind(StrEnum):
-    """What can be wrong with a sensor."""
+    """Kinds of sensor fault."""
 
     STUCK = "stuck"  # repeats the last value as if it were new
     STALE = "stale"  # repeats the last value with its old time

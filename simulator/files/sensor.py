@@ -23,7 +23,7 @@ Period = Annotated[DurationS, AfterValidator(_whole_steps)]
 
 
 class Channel(FilePart):
-    """One quantity that a sensor shows.
+    """Quantity that a sensor shows.
 
     A board's own gain is ``1 + N(0, gain_error)`` and its offset ``N(0, offset_error)``, neither beyond twice that;
     `noise` is new with every value. Without a `window` the value is a sample of one moment.
@@ -42,7 +42,7 @@ class Channel(FilePart):
 
 
 class SensorKind(FilePart):
-    """One kind of sensor.
+    """Kind of sensor.
 
     `place` says where a rail is measured; `phase` whether each unit runs by its own clock or one controller asks all
     of them in turn. A share of the updates goes missing, another repeats the value before; stamps are off by

@@ -1,4 +1,4 @@
-"""What a scenario asks of a node that the node does not have, told before it is known whether the rest is right."""
+"""Names in a scenario that the node does not have, reported before the rest is checked."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a change in a scenario may act on, by name: a quantity of a supply, a GPU, the node or its load."""
+"""Targets of changes by name: a quantity of a supply, a GPU, the node or its load."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ NAMED = "an entity and a quantity, such as psu0.joint_mohm"
 
 
 class Quantity(StrEnum):
-    """What a scenario can change, and in which unit."""
+    """Quantities that a scenario can change, with units."""
 
     # of a supply
     OPEN_CIRCUIT_V = "open_circuit_v"
@@ -78,7 +78,7 @@ _GIVEN = (*_OF_UNITS, Quantity.INTERFACE_K_PER_W, Quantity.OTHER_POWER_W)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What one change acts on: a quantity of some entities of the node, by index."""
+    """Target of one change: a quantity of some entities of the node, by index."""
 
     quantity: Quantity
     indices: tuple[int, ...]

@@ -27,7 +27,7 @@ Interval = Annotated[DurationS, Field(gt=0)]
 
 
 class _Job(FilePart):
-    """What every workload says.
+    """Keys of every workload.
 
     `input_factor` scales the switching power: the same kernel on other data takes 0.7 to 1.1 times as much.
     `precision` moves the activity of the pipes alone, not power or pace; without it `precision_on` chooses.
@@ -84,13 +84,13 @@ class Hpc(_Job):
 
 
 class Idle(_Job):
-    """Nothing runs."""
+    """Idle node."""
 
     kind: Literal["idle"]
 
 
-class Steady(_Job):
-    """One load all the time and no steps, such as a power virus."""
+class SteadyResistance(_Job):
+    """Load all the time and no steps, such as a power virus."""
 
     kind: Literal["steady"]
     level: Share
@@ -107,7 +107,7 @@ class Trace(_Job):
     unit: Literal["level", "watt"]
 
 
-Workload = Annotated[Training | Inference | Hpc | Idle | Steady | Trace, Field(discriminator="kind")]
+Workload = Annotated[Training | Inference | Hpc | Idle | SteadyResistance | Trace, Field(discriminator="kind")]
 
 
 class _WorkloadFile(RootModel[Workload]):

@@ -1,4 +1,4 @@
-"""What surrounds the nodes of a fleet: air that swings over the day and wanders, and mains that do the same."""
+"""Surroundings of the nodes of a fleet: air and mains that swing over the day and wander."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from telemetry.frames import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Climate:
-    """How much air and mains vary; all zero: as the node file and the scenario say.
+    """Variation of air and mains; all zero: the values of node file and scenario.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _LEAST = 0.1  # a part whose leakage ran away would be switched off long before
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Coolers:
-    """What does not change: of each node ``(n_nodes,)``, and of the part."""
+    """Constants of each node ``(n_nodes,)``, and of the part."""
 
     target_c: FloatArray
     min_ratio: FloatArray
@@ -53,7 +53,7 @@ def resistance_k_per_w(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Warmth:
-    """What a node settles at: dies ``(n_nodes, n_gpus)``, memory half-way to the heat sink, fan duty ``(n_nodes,)``."""
+    """Steady state of a node: dies ``(n_nodes, n_gpus)``, memory half-way to the heat sink, fan duty ``(n_nodes,)``."""
 
     die_c: FloatArray
     memory_c: FloatArray

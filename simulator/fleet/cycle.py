@@ -27,7 +27,7 @@ _CYCLE_MS_MAX = 2000.0  # longer phases are run shorter, in proportion: the loop
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cycle:
-    """What the run saw; one column per clock cap, ascending.
+    """Results of the run; one column per clock cap, ascending.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def run_cycles(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) ->
 
 
 class _Pacing:
-    """How long the phases last; the slowest of all GPUs ends the busy phase of a job that keeps together.
+    """Durations of the phases; the slowest of all GPUs ends the busy phase of a synchronous job.
 
     Attributes
     ----------

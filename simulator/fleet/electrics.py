@@ -28,7 +28,7 @@ _EDGES = 3  # right after a rise, right before it, and before the one that ends 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Loads:
-    """What a group of nodes asks for in a step.
+    """Load of a group of nodes in a step.
 
     `level_w` is ``(n_nodes, n_gpus, n_levels)``, `start_w` and `there` ``(n_nodes, n_gpus)``, `sample_w`
     ``(SAMPLES, n_nodes, n_gpus)``, `other_w` ``(n_nodes,)``.
@@ -44,7 +44,7 @@ class Loads:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
-    """What the rail made of it; see `FleetTruth`. Samples are ``(SAMPLES, n_nodes[, n_units])``."""
+    """Response of the rail; see `FleetTruth`. Samples are ``(SAMPLES, n_nodes[, n_units])``."""
 
     v_min_v: FloatArray
     busy_v: FloatArray

@@ -98,7 +98,7 @@ class Fleet:
     def obey(
         self, *, power_limit_w: FloatArray | float | None = None, clock_cap_mhz: FloatArray | float | None = None
     ) -> None:
-        """Take settings that act from the next step on; None leaves them as they are.
+        """Apply settings from the next step on; None leaves them unchanged.
 
         Arrays broadcast to ``(n_nodes, n_gpus)``. Inf stands for the part's default limit and its highest clock. Each
         power limit that was not there before costs a tenth of a second per job.

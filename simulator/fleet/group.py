@@ -37,7 +37,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupStep:
-    """One step of a group: rows of `FleetTruth` and `FleetSamples` by field, and who was lost."""
+    """Step of a group: rows of `FleetTruth` and `FleetSamples` by field, and who was lost."""
 
     truth: dict[str, FloatArray | MaskArray | IndexArray]
     samples: dict[str, FloatArray]

@@ -1,4 +1,4 @@
-"""What happened to one node of a fleet, as the events that a plant tells of."""
+"""Events of one node of a fleet, in the form of a plant's events."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How likely a module falls off its bus in a step: the plateau of each level, and the dip after each rise."""
+"""Probability of a bus drop in a step: the plateau of each level, and the dip after each rise."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a run in closed form would leave out of a scenario, so that nobody takes its silence for an answer."""
+"""Parts of a scenario that a run in closed form would leave out."""
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from simulator.files.workload import Hpc, Idle, Inference, Steady, Trace, Training, Workload
+from simulator.files.workload import Hpc, Idle, Inference, SteadyResistance, Trace, Training, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Rhythm:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs."""
+        """True if nothing runs."""
         return self.busy_level <= 0.0 and self.quiet_level <= 0.0
 
     @property
@@ -65,7 +65,7 @@ def rhythm_of(workload: Workload) -> Rhythm:
             return _hpc(workload, factor)
         case Idle():
             return _flat(0.0, factor)
-        case Steady():
+        case SteadyResistance():
             return _flat(workload.level, factor)
         case Trace():
             raise ValueError(f"{workload.name}: {refusal(workload)}")

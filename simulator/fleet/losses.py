@@ -1,4 +1,4 @@
-"""Which GPUs a node has: those that fell off its bus are gone until somebody starts the node cold."""
+"""GPUs of a node: those that dropped off the bus are gone until a cold start."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SAME_DIP_S = 0.02  # GPUs that fall off this close to each other fell in the sam
 
 
 class DropCause(StrEnum):
-    """Why a GPU fell off."""
+    """Reasons for a bus drop."""
 
     VOLTAGE = "voltage"
     SIBLING = "sibling"  # the dip that took the first one took another
@@ -24,7 +24,7 @@ class DropCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """One loss; `node` is its index in the fleet."""
+    """Loss; `node` is its index in the fleet."""
 
     time_s: float
     node: int
@@ -84,7 +84,7 @@ class Losses:
         return self.lose(time_s, ~wanted & powered[:, None], DropCause.SCENARIO)
 
     def lose(self, time_s: float, who: MaskArray, cause: DropCause) -> tuple[Drop, ...]:
-        """Take GPUs off the bus at a time, unless they are gone already."""
+        """Remove GPUs from the bus at a time, unless they are gone already."""
         gone = self.present & who
         if not gone.any():
             return ()
@@ -93,7 +93,7 @@ class Losses:
         return tuple(self._drop(time_s, node, gpu, cause) for node, gpu in np.argwhere(gone))
 
     def advance(self, time_s: float, step_s: float, rate_per_s: FloatArray) -> tuple[Drop, ...]:
-        """Take the rates of a step and give who fell off in it."""
+        """Apply the rates of a step; return the GPUs that dropped in it."""
         rate = np.where(self.present & self._powered[:, None], rate_per_s, 0.0)
         dose = self._dose + rate * step_s
         over = dose >= self._limit

@@ -20,7 +20,7 @@ N_LEVELS = len(BUSY_SHARES) + 1  # the last one is the quiet phase
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Points:
-    """One job under one power limit; the first axis is the clock cap, ascending as the part's clocks.
+    """Job under one power limit; the first axis is the clock cap, ascending as the part's clocks.
 
     Powers hold at 50 degC and grow by `leak_w_per_k`. Level arrays are ``(n_clocks, N_LEVELS)``, others
     ``(n_clocks,)``.
@@ -99,7 +99,7 @@ def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: i
 
 
 def _idle(part: GpuPart) -> Points:
-    """Nothing runs: the clock rests at the lowest, whatever the cap."""
+    """Return the idle state: the clock is at the lowest, whatever the cap."""
     curve = part_power(part)
     count = len(part.clocks.supported_mhz)
     none = np.zeros(count)

@@ -15,7 +15,7 @@ _SLOPE_MIN = 0.1  # where the slope is zero the rail collapses anyway
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sources:
-    """What feeds each node; ``(n_nodes, n_units)``, and ``(n_nodes,)`` for the bus."""
+    """Sources of each node; ``(n_nodes, n_units)``, and ``(n_nodes,)`` for the bus."""
 
     open_circuit_v: FloatArray
     branch_ohm: FloatArray

@@ -1,4 +1,4 @@
-"""Which job each node runs in a step: what its scenario says, else a mix by chance, else the node's own workload."""
+"""Job of each node in a step: from its scenario, else a random mix, else the node's own workload."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

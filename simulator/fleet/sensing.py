@@ -1,4 +1,4 @@
-"""What the sensors of many nodes show: each board's own gain and offset, noise, steps, and what goes missing."""
+"""Sensors of many nodes: each board's own gain and offset, noise, steps, and gaps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _DRIVER = ("gpu_power_w", "gpu_temp_c", "hbm_temp_c")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moment:
-    """What is true when the sensors are read, ``(SAMPLES, n_nodes, n_things)``; one thing where it is the node's."""
+    """True values when the sensors are read, ``(SAMPLES, n_nodes, n_things)``; one thing where it is the node's."""
 
     gpu_power_w: FloatArray
     gpu_temp_c: FloatArray
@@ -124,7 +124,7 @@ def _spoiled(fault: ColumnFault, values: FloatArray, held: FloatArray, luck: Flo
 
 
 class _Column:
-    """One signal of all nodes; each board with its own errors, drawn once."""
+    """Signal of all nodes; each board with its own errors, drawn once."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Where a node settles within a step: clocks, power and temperatures that agree with each other."""
+"""Steady state of a node within a step: consistent clocks, power and temperatures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Values = dict[Quantity, FloatArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Settled:
-    """What holds within a step; `rows` and `clock` are the operating point of each GPU, ``(n_nodes, n_gpus)``."""
+    """Steady state within a step; `rows` and `clock` are the operating point of each GPU, ``(n_nodes, n_gpus)``."""
 
     rows: IndexArray
     clock: IndexArray

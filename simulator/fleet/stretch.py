@@ -1,4 +1,4 @@
-"""What a fleet gives: the truth of each step, what sensors showed in it, and which GPUs were lost.
+"""Output of a fleet: the truth of each step, the sensor values in it, and the lost GPUs.
 
 Every step carries `SAMPLES` moments at which all sensors of a node are read at once: the first while the job is busy,
 the second while it is quiet, where the job keeps its GPUs together; else by chance. So voltages and currents belong
@@ -73,7 +73,7 @@ class FleetTruth:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FleetSamples:
-    """What the sensors showed, ``(n_steps, SAMPLES, n_nodes, ...)``; NaN where there is none or it gave nothing.
+    """Sensor values, ``(n_steps, SAMPLES, n_nodes, ...)``; NaN where there is no sensor or no value.
 
     GPU arrays end in ``n_gpus``, those of the rail monitors in ``n_units``; the others belong to a node. The names
     are those of the signals that the sensor kinds in `simulator/sensors` measure.

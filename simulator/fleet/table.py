@@ -18,7 +18,7 @@ _IDLE = Idle(kind="idle", name="idle", description="Nothing runs.", memory_share
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """What each GPU does in a step: `Points` at its clock cap.
+    """Operating points of each GPU in a step: `Points` at its clock cap.
 
     Arrays are ``(n_nodes, n_gpus)`` and ``(n_nodes, n_gpus, n_levels)``; what the slowest GPU decides is
     ``(n_nodes,)`` and ``(n_nodes, n_levels)``. A load that a scenario scales is scaled here.

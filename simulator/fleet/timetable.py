@@ -11,7 +11,7 @@ from telemetry.frames import FloatArray
 
 
 class Timetable:
-    """What the scenarios make of the nodes over time.
+    """State of the nodes over time, as their scenarios define it.
 
     All nodes have as many GPUs and supplies. A step sees the values at its beginning, so a change that comes and goes
     within one step is not seen.

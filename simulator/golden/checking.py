@@ -12,7 +12,7 @@ from telemetry.errors import ConfigError, Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenResult:
-    """What came out of a row; `got` is None where the run gave no number."""
+    """Result of a row; `got` is None where the run gave no number."""
 
     row: GoldenRow
     run: str  # how it was measured, in words

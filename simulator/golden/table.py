@@ -15,7 +15,7 @@ TABLE = Path(__file__).parent / "table.yaml"
 
 
 class Basis(StrEnum):
-    """What a row proves."""
+    """Kinds of proof of a row."""
 
     FIT = "fit"  # constants were tuned to this number: it shows that the fit holds
     VALIDATION = "validation"  # no constant was tuned to this number
@@ -23,7 +23,7 @@ class Basis(StrEnum):
 
 
 class MeasureName(StrEnum):
-    """What can be measured; the functions of these names in this folder say how."""
+    """Measurable quantities; the functions of these names in this folder define them."""
 
     STATIC_V = "static_v"
     BRANCH_A = "branch_a"
@@ -65,7 +65,7 @@ _NEEDS = {
 
 
 class GoldenRun(FilePart):
-    """One simulated run that rows look at; drops are switched off in it, so that its whole length counts."""
+    """Simulated run that rows look at; drops are switched off in it, so that its whole length counts."""
 
     node: str
     scenario: str | None = None
@@ -95,7 +95,7 @@ class GoldenRun(FilePart):
 
 
 class GoldenRow(FilePart):
-    """One row: what is measured, in which bounds it must lie, and why these bounds."""
+    """Row: what is measured, in which bounds it must lie, and why these bounds."""
 
     id: Name
     what: str

@@ -17,7 +17,7 @@ STATIC_MS = 500  # longer than any transient of the supplies
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trace:
-    """What a run showed after its warm-up, one row per millisecond, and the state at its end."""
+    """Traces of a run after its warm-up, one row per millisecond, and the state at its end."""
 
     node: NodeFile
     power_w: FloatArray  # (n, n_gpus)

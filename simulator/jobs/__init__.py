@@ -1,1 +1,1 @@
-"""What runs on the GPUs: each job says how hard it drives every GPU in each millisecond."""
+"""Jobs: the load of every GPU in each millisecond."""

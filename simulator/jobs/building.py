@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.files.gpu import GpuPart
 from simulator.files.precision import check_precision
-from simulator.files.workload import Hpc, Inference, Steady, Trace, Training, Workload
+from simulator.files.workload import Hpc, Inference, SteadyResistance, Trace, Training, Workload
 from simulator.jobs.hpc import SolverPhases
 from simulator.jobs.independent import Alone, IndependentJob
 from simulator.jobs.inference import Requests
@@ -51,4 +51,4 @@ def _alone(workload: Workload, *, n_gpus: int, part: GpuPart, chance: np.random.
     if isinstance(workload, Trace):
         inverse = None if workload.unit == "level" else level_of(part, input_factor=workload.input_factor)
         return Playback(read_series(workload, n_gpus=n_gpus), level_of=inverse)
-    return SteadyLoad(workload.level if isinstance(workload, Steady) else 0.0)
+    return SteadyLoad(workload.level if isinstance(workload, SteadyResistance) else 0.0)

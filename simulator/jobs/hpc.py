@@ -27,7 +27,7 @@ class SolverPhases:
         return self._phases.advance(n_ms, clock_ratio)
 
     def restart(self) -> None:
-        """Leave everything as it is: the phases go on where they stopped."""
+        """Do nothing: the phases continue where they stopped."""
 
     def _following(self, gpu: int, now_us: int) -> Phase:
         workload, chance = self._workload, self._chances[gpu]

@@ -7,7 +7,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 
 class Alone(Protocol):
-    """What each GPU does by itself."""
+    """Independent work of each GPU."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
         """Move on and give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""

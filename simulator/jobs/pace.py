@@ -1,4 +1,4 @@
-"""How fast work gets done at a clock, in whole numbers, so that no cut of time changes a single bit."""
+"""Pace of work at a clock, in whole numbers, so that splitting time changes no bit."""
 
 import numpy as np
 

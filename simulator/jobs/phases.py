@@ -12,7 +12,7 @@ from telemetry.frames import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One phase of one GPU; `clocked`: it takes longer at a lower clock. `length_us` is at least 1."""
+    """Phase of one GPU; `clocked`: it takes longer at a lower clock. `length_us` is at least 1."""
 
     level: float
     length_us: int

@@ -1,4 +1,4 @@
-"""Which job runs when."""
+"""Schedule of jobs."""
 
 from bisect import bisect_right
 

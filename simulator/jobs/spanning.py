@@ -13,7 +13,7 @@ from simulator.plant.chance import stream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanningJob:
-    """One job on all GPUs of some nodes, in the order of `nodes`, from a time up to another."""
+    """Job on all GPUs of some nodes, in the order of `nodes`, from a time up to another."""
 
     job: Job
     nodes: tuple[int, ...]

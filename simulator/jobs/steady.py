@@ -1,4 +1,4 @@
-"""One level all the time: nothing at all, or a program that does nothing but draw power."""
+"""Constant load: nothing at all, or a program that only draws power."""
 
 import numpy as np
 

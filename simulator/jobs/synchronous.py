@@ -12,7 +12,7 @@ TIMEOUT_MS = 600_000
 
 
 class Together(Protocol):
-    """What all GPUs do while none is missing."""
+    """Common phase of all GPUs while none is missing."""
 
     @property
     def steps(self) -> int:
@@ -22,7 +22,7 @@ class Together(Protocol):
         """Move on and give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
 
     def restart(self) -> None:
-        """Take up the work again after all GPUs were held."""
+        """Resume the work after all GPUs were held."""
 
 
 class SynchronousJob:

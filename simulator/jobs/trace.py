@@ -9,7 +9,7 @@ from telemetry.frames import FloatArray
 
 
 class LevelOf(Protocol):
-    """What turns power into the load that draws it."""
+    """Conversion of power into the load that draws it."""
 
     def __call__(self, power_w: FloatArray, clock_ratio: FloatArray) -> FloatArray:
         """Return the level, 0 to 1, at each GPU's clock over the part's highest; the arguments broadcast."""

@@ -42,7 +42,7 @@ class TrainingSteps:
         self.steps = 0
 
     def restart(self) -> None:
-        """Begin the step anew."""
+        """Restart the step."""
         self._begin(together=False)
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
@@ -107,7 +107,7 @@ class TrainingSteps:
         return until_us
 
     def _end_rest(self) -> None:
-        """Go on after an exchange or a checkpoint that has just ended."""
+        """Continue after an exchange or a checkpoint that has just ended."""
         if self._saving:
             self._next_checkpoint_us = self._run_us + self._checkpoint_every_us
             self._begin(together=True)

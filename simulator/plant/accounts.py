@@ -1,4 +1,4 @@
-"""What the driver counts for each GPU: energy, time under limits, utilisation, pipes, memory, bytes on its links."""
+"""Counters of the driver for each GPU: energy, time under limits, utilisation, pipes, memory, link bytes."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 
 class Accounts:
-    """Keeps the counts in `GpuState`, in place; a lost GPU keeps its last ones."""
+    """Updates the counters in `GpuState`, in place; a lost GPU keeps its last ones."""
 
     def __init__(self, node: NodeFile) -> None:
         gpu = node.gpu

@@ -109,7 +109,7 @@ class Joints:
         return self.joint_mohm
 
     def warm(self, current_a: FloatArray) -> None:
-        """Take the currents of a block, ``(n_ms, n_supplies)``, into the temperatures."""
+        """Update the joint temperatures from the currents of a block, ``(n_ms, n_supplies)``."""
         share = min(len(current_a) / SETTLING_MS, 1.0)
         mean_square_a2 = np.einsum("ij,ij->j", current_a, current_a) / len(current_a)
         self._mean_square_a2 = self._mean_square_a2 + share * (mean_square_a2 - self._mean_square_a2)

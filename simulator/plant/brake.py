@@ -24,7 +24,7 @@ class PowerBrake:
         return engaged
 
     def watch(self, *, voltage_v: FloatArray, power_w: FloatArray, contact_mohm: FloatArray) -> None:
-        """Take a block of milliseconds: the rail, ``(n,)``, and the modules, ``(n, n_gpus)``."""
+        """Process a block of milliseconds: the rail, ``(n,)``, and the modules, ``(n, n_gpus)``."""
         self._held_ms = np.maximum(self._held_ms - len(voltage_v), 0.0)
         lowest_v, ohm = float(voltage_v.min()), (self._internal_mohm + float(contact_mohm.max())) / 1000.0
         if lowest_v - ohm * float(power_w.max()) / max(lowest_v, 1e-9) >= self._below_v:

@@ -45,7 +45,7 @@ def drop_offsets_v(hazard: BusHazard, n_gpus: int, seed: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Coming:
-    """What will happen; `alone` is a drop that takes no second GPU with it."""
+    """Pending drop; `alone` takes no second GPU with it."""
 
     event: PlantEvent
     alone: bool = True
@@ -117,7 +117,7 @@ class BusFailures:
         return self._due(start_ms + len(voltage_v)) if self._coming else ()
 
     def lose(self, time_ms: int, gpus: MaskArray) -> None:
-        """Take GPUs off the bus for a reason of its own: a scenario, heat, a rail that collapsed.
+        """Remove GPUs from the bus for a given reason: a scenario, heat, a rail that collapsed.
 
         The next `advance` gives their GPU_LOST, and what follows comes as after any drop, without a second GPU: that
         one comes of a dip that both saw. GPUs that are lost already stay as they are.

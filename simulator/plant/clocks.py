@@ -1,4 +1,4 @@
-"""What sets the clock of each GPU: settings, power cap, heat and power brake."""
+"""Clock of each GPU: settings, power cap, heat and power brake."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ HYSTERESIS_K = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockLimits:
-    """What a part can do and where it protects itself."""
+    """Capabilities and protections of a part."""
 
     supported_mhz: FloatArray  # ascending
     software_slowdown_c: float
@@ -40,7 +40,7 @@ class ClockLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Settings:
-    """What a user asked for, per GPU; infinite where there is no cap.
+    """Settings per GPU; infinite where there is no cap.
 
     `app_clock_mhz` and `locked_mhz` both limit the clock; only the first is told as a clock event reason.
     """
@@ -74,7 +74,7 @@ class ClockGovernor:
         self.reasons: npt.NDArray[np.uint64] = np.zeros(n_gpus, dtype=np.uint64)
 
     def observe(self, n_ms: int, power_w: FloatArray, limit_w: FloatArray) -> None:
-        """Take the mean power of the last `n_ms` into the power-cap loop, which acts every 20 ms.
+        """Feed the mean power of the last `n_ms` to the power-cap loop, which acts every 20 ms.
 
         The loop sees filtered power, so it lets the clock recover while gradients are exchanged, and every
         computing phase begins at full height: a power cap bounds the average and not the peak.

@@ -60,7 +60,7 @@ class Fans:
         self._excess_k = excess_k
 
     def start(self) -> None:
-        """Begin anew, as after power came back."""
+        """Start again, as after power came back."""
         self._left_ms = self._cooling.period * 1000.0
         self._excess_k = None
         self.ratio = self._cooling.start_ratio

@@ -1,11 +1,11 @@
-"""What happens on a node at a moment: the truth that logs, driver events and scores are made of."""
+"""Events of a node: the truth behind logs, driver events and scores."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class PlantEventKind(StrEnum):
-    """What happened."""
+    """Kinds of event."""
 
     GPU_LOST = "gpu_lost"  # the GPU no longer answers on its bus; the Xid follows later
     XID = "xid"  # the driver reports `code`
@@ -28,7 +28,7 @@ class PlantEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantEvent:
-    """One event; `gpu` and `supply` are indices where it concerns one."""
+    """Event; `gpu` and `supply` are indices where it concerns one."""
 
     time_ms: int
     kind: PlantEventKind

@@ -1,4 +1,4 @@
-"""What goes wrong on a node, and what follows: GPUs that fall off, links that err, collectives that hang."""
+"""Failures of a node and their consequences: bus drops, link errors, hung collectives."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Failing:
         return bool(values[Quantity.HANG][0] > 0.0) or self._links.hanging
 
     def take_out(self, now_ms: int, gpus: GpuState, *, wanted: MaskArray) -> None:
-        """Take out the GPUs that a scenario no longer wants; only a cold start brings them back."""
+        """Remove the GPUs that a scenario no longer wants; only a cold start brings them back."""
         gone = gpus.present & ~wanted
         if gone.any():
             gpus.present = gpus.present & wanted
@@ -70,7 +70,7 @@ class Failing:
         return [event for event in events if _is_reported(event, state)] + self._job_events(start_ms, state, job)
 
     def collapse(self, now_ms: int, gpus: GpuState) -> None:
-        """Take out all GPUs: the rail was below what any of them survives."""
+        """Remove all GPUs: the rail was below what any of them survives."""
         self._bus.lose(now_ms, gpus.present)
 
     def _too_hot(self, state: NodeState) -> list[PlantEvent]:

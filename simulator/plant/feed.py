@@ -59,7 +59,7 @@ class Feed:
         return self._units.on
 
     def follow(self, now_ms: int, values: Values, *, feed_ratio: float, changed: bool) -> list[PlantEvent]:
-        """Take over what the scenario asks for, if it `changed`; `feed_ratio` multiplies the mains of all units."""
+        """Apply the scenario's requests if they `changed`; `feed_ratio` multiplies the mains of all units."""
         settled = self._units.settled and self._joints.settled and feed_ratio == self._feed_ratio
         if settled and not changed:
             return []
@@ -95,7 +95,7 @@ class Feed:
         return block, events
 
     def power_on(self) -> None:
-        """Forget what was before the node was off: how low the rail was, and what tripped."""
+        """Reset the state from before the node was off: lowest rail, trips."""
         self._low_ms, self.collapsed = 0, False
 
     def show(self, state: NodeState) -> None:

@@ -1,4 +1,4 @@
-"""What a hung collective looks like from the host: the driver's kernel threads spin on a processor."""
+"""Hung collective as the host sees it: the driver's kernel threads spin on a processor."""
 
 from simulator.plant.chance import stream
 

@@ -1,4 +1,4 @@
-"""What links show before and beside a failure: PCIe replays, NVLink errors and the hang that a loose module brings.
+"""Link errors before and during a failure: PCIe replays, NVLink errors and the hang of a loose module.
 
 All of it stays as weak as on real nodes: a bus drop has almost no numeric precursor, arXiv 2603.28781. Where no other
 source stands beside a rate, it is an assumption.
@@ -94,7 +94,7 @@ class Links:
         return tuple(events)
 
     def end_hang(self) -> None:
-        """Forget the hang: its job ended, or the module was screwed down."""
+        """Reset the hang: its job ended, or the module was screwed down."""
         self.hanging = False
 
     def cold_start(self, gpus: GpuState) -> None:

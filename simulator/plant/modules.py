@@ -81,7 +81,7 @@ class Modules:
     def finish(
         self, state: NodeState, values: Values, *, power_w: FloatArray, level: FloatArray, voltage_v: FloatArray
     ) -> FloatArray:
-        """Take a block as it really was, ending at `state.now_ms`; give the mean power of each GPU, ``(n_gpus,)``."""
+        """Process a block of true values ending at `state.now_ms`; return the mean power of each GPU, ``(n_gpus,)``."""
         mean_w: FloatArray = power_w.sum(axis=0) / len(power_w)
         self.power_w = power_w[-1]
         self._governor.observe(self._block_ms, mean_w, self._limit_w)

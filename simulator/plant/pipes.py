@@ -1,4 +1,4 @@
-"""How busy a job keeps the arithmetic pipes of a GPU, by the precision that it calculates in."""
+"""Activity of the arithmetic pipes of a GPU, by the precision of its job."""
 
 from types import MappingProxyType
 

@@ -28,7 +28,7 @@ _UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", 
 
 @dataclass(slots=True, kw_only=True)
 class Surroundings:
-    """What a rack adds to what the scenario says; whoever couples nodes sets it before each block."""
+    """Inputs that a rack adds to the scenario; the coupling of nodes sets it before each block."""
 
     inlet_offset_k: float = 0.0
     input_ratio: float = 1.0
@@ -80,11 +80,11 @@ class Plant:
         self._show()
 
     def obey(self, settings: Settings) -> None:
-        """Take settings that act from the next block on."""
+        """Apply settings from the next block on."""
         self.settings = settings
 
     def settle(self) -> None:
-        """Begin as if the job had run for some seconds under the settings in force, and as a step of it begins.
+        """Start as if the job had run for some seconds under the settings in force, and as a step of it begins.
 
         Without it the loop of a power limit begins at rest, and the first step of a job is none of its usual ones.
         Nothing that the scenario does has happened yet, and nothing fails meanwhile.

@@ -20,7 +20,7 @@ _NOISE_MS = 1000  # the air's noise moves once a second; its memory is minutes
 
 @dataclass(slots=True, kw_only=True)
 class RackState:
-    """What the nodes of a rack share, at `now_ms` of simulated time."""
+    """State shared by the nodes of a rack, at `now_ms` of simulated time."""
 
     now_ms: int
     power_w: float  # what the nodes take from the PDU
@@ -82,7 +82,7 @@ class Rack:
         self._share()
 
     def settle(self) -> None:
-        """Begin as if every node had been at its own work for some seconds; see `Plant.settle`."""
+        """Start as if every node had been at its own work for some seconds; see `Plant.settle`."""
         for plant in self.plants:
             plant.settle()
 

@@ -1,4 +1,4 @@
-"""What the nodes of a rack share: inlet air, the voltage of a PDU, and the breaker before it."""
+"""Site of a rack: inlet air, the voltage of a PDU, and the breaker before it."""
 
 import math
 from typing import TypeVar
@@ -71,7 +71,7 @@ class Breaker:
         self.closed = True
 
     def advance(self, after_s: float, power_w: float) -> None:
-        """Take the load of a while; it opens or stays as it is."""
+        """Apply a load for a while; the breaker opens or keeps its state."""
         self._above_s = self._above_s + after_s if power_w > self._feed.breaker_w else 0.0
         if self._above_s > self._feed.breaker_after:
             self.turn(closed=False)

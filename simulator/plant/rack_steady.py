@@ -1,4 +1,4 @@
-"""What a rack gives its nodes under loads that stand still: the figures that its planner would ask for."""
+"""Rack under steady loads: the figures that its planner needs."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a scenario makes of what a rack's nodes share, over time."""
+"""State that the nodes of a rack share over time, as the scenario defines it."""
 
 from collections.abc import Sequence
 

@@ -54,7 +54,7 @@ class SupplyState:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class NodeState:
-    """One node at `now_ms` of simulated time."""
+    """Node at `now_ms` of simulated time."""
 
     now_ms: int
     powered: bool

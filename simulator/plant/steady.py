@@ -1,4 +1,4 @@
-"""What a node's supply gives under a load that stands still: the figures that a data sheet would print."""
+"""Supply of a node under a steady load: the figures that a data sheet would print."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ TEMP_C = 60.0  # assumption: a warm die, for the leakage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyLoad:
-    """One load and what becomes of the rail.
+    """Load and what becomes of the rail.
 
     `voltage_v` is at the modules; `branch_a` has one current for each supply, `rated_share` the largest of them
     against what its supply is rated for.

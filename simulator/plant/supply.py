@@ -10,7 +10,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyModel:
-    """What does not change: the bus and how the supplies answer a step."""
+    """Constants of the bus, and how the supplies respond to a step."""
 
     bus_ohm: float
     transient_ohm: float  # per unit

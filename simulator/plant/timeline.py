@@ -1,4 +1,4 @@
-"""What a scenario makes of the node over time."""
+"""State of the node over time, as the scenario defines it."""
 
 from dataclasses import dataclass
 
@@ -85,7 +85,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Ramp:
-    """One change; a step where it takes no time."""
+    """Change; a step where it takes no time."""
 
     quantity: Quantity
     index: npt.NDArray[np.intp]

@@ -1,4 +1,4 @@
-"""Which supplies deliver: switched off or on, without mains, or tripped."""
+"""Delivering supplies: switched on or off, without mains, or tripped."""
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,7 @@ class SupplyUnits:
         return events
 
     def watch(self, now_ms: int, current_a: FloatArray) -> list[PlantEvent]:
-        """Take the currents of a block, ``(n_ms, n_supplies)``; a unit above its limit for too long trips after it."""
+        """Process the currents of a block, ``(n_ms, n_supplies)``; a unit above its limit for too long trips."""
         above = current_a > self._trip_a
         if not above.any():
             self._above_ms[:] = 0

@@ -1,4 +1,4 @@
-"""Whether a node can carry its own load at all: possible to simulate either way, but seldom what somebody meant."""
+"""Check of whether a node can carry its own load; a run is possible either way."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What files say about a run: its settings, what was true of it, when it began."""
+"""Description of a run in its files: its settings, its truth, its start."""
 
 import json
 from collections.abc import Sequence

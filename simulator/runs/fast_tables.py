@@ -1,4 +1,4 @@
-"""What is recorded with every update of a sensor: the boards' power and what belongs to it, the rails."""
+"""Tables with a row per sensor update: the boards' power and its companions, the rails."""
 
 import numpy as np
 
@@ -110,7 +110,7 @@ class _Ticks:
         self._last_ms: int | None = None
 
     def look(self, start_ms: int, now_ns: int, *, rows: int) -> None:
-        """Take how many rows a block brought; a table that never had one has no ticks."""
+        """Count the rows of a block; a table that never had one has no ticks."""
         if rows:
             self._last_ms = start_ms
         elif self._last_ms is not None and start_ms - self._last_ms >= self._every_ms:

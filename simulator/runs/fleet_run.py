@@ -1,4 +1,4 @@
-"""One node in closed form, over hours to months, into a recording."""
+"""Node in closed form, over hours to months, into a recording."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What happens, as the agent would tell of it: driver events, lines of the kernel log and what they mean."""
+"""Events as the agent would record them: driver events, kernel log lines and their meaning."""
 
 from analytics import catalogue
 from analytics.kernel_log import KernelLogParser, to_event

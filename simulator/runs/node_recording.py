@@ -1,4 +1,4 @@
-"""What the sensors of one node show, into a recording: the part that runs of a node and of a rack share."""
+"""Sensor values of one node, into a recording; shared by runs of a node and of a rack."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -46,7 +46,7 @@ class NodeRecording:
         self._tally = Tally()
 
     def take(self, stretch: Stretch) -> None:
-        """Take the block that the plant has just moved on by."""
+        """Process the block that the plant just simulated."""
         plant = self._plant
         self._bank.advance(stretch, plant.state)
         events = plant.take_events()
@@ -55,7 +55,7 @@ class NodeRecording:
         self._tally.take(self._bank)
 
     def end(self, known: dict[str, Any]) -> RecordingMeta:
-        """End the file with what is `known` of the run; give what the recording says about itself."""
+        """Finish the file with what is `known` of the run; return the description of the recording."""
         meta = meta_of(self.order, known)
         self._file.end(self._recorder.specs, topology=self.entities.topology, meta=meta)
         return meta

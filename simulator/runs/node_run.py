@@ -1,4 +1,4 @@
-"""One node, millisecond by millisecond, into a recording."""
+"""Node, millisecond by millisecond, into a recording."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run is asked to do, checked before anything is simulated."""
+"""Request for a run, checked before the simulation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _MS_PER_S = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
-    """One run; `power_limit_w` and `clock_mhz` are settings of all GPUs, None where the driver's own hold."""
+    """Run; `power_limit_w` and `clock_mhz` are settings of all GPUs, None where the driver's own hold."""
 
     node: NodeFile
     scenario: ScenarioFile

@@ -46,7 +46,7 @@ class Draft:
         self._draft.replace(self.path)
 
     def drop(self) -> None:
-        """Take everything back."""
+        """Undo everything."""
         if self._open and self.writer is not None:
             self._open = False
             with contextlib.suppress(OSError, ValueError):  # a full disk stays full; the file goes anyway

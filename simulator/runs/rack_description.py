@@ -1,4 +1,4 @@
-"""What files say about a run of a rack: its settings, and what was true of it and of each node."""
+"""Description of a run of a rack in its files: its settings, and the truth of rack and nodes."""
 
 import json
 from collections.abc import Sequence

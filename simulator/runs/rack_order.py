@@ -1,4 +1,4 @@
-"""What a run of a rack is asked to do, checked before anything is simulated."""
+"""Request for a run of a rack, checked before the simulation."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _MS_PER_S = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackOrder:
-    """One run of a rack.
+    """Run of a rack.
 
     `workload` is what runs on nodes of which the scenario asks nothing else, None: what each node's file names.
     `power_limit_w` and `clock_mhz` are settings of all GPUs, None where the driver's own hold.

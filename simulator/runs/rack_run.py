@@ -1,4 +1,4 @@
-"""One rack, millisecond by millisecond, into a recording of each node."""
+"""Rack, millisecond by millisecond, into a recording of each node."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,7 +61,7 @@ def _recordings(nodes: Sequence[RunOrder], rack: Rack, files: Sequence[Recording
 def _end(
     order: RackOrder, rack: Rack, recordings: Sequence[NodeRecording], tally: RackTally, truth_file: TruthFile
 ) -> RackSummary:
-    """End the files."""
+    """Finish the files."""
     rest, summaries = [], []
     for number, recording in enumerate(recordings):
         known = node_description(order, number, node=recording.order, happened=recording.happened)

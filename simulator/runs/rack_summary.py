@@ -1,4 +1,4 @@
-"""What the nodes of a rack share, in a few numbers."""
+"""Summary of what the nodes of a rack share."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from simulator.runs.summary import RunSummary, Spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What was true of PDU and air; `input_ratio_min` counts only while the breaker is closed, None: it never was."""
+    """True state of PDU and air; `input_ratio_min` counts only while the breaker is closed, else None."""
 
     power_mean_w: float | None
     power_peak_w: float | None
@@ -30,7 +30,7 @@ class BreakerTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackSummary:
-    """What came of a run of a rack: its nodes as their sensors show them, and what was true of what they share."""
+    """Result of a run of a rack: its nodes as their sensors show them, and the true shared state."""
 
     tier: str
     simulated_s: float
@@ -56,7 +56,7 @@ class RackTally:
         self.turns: list[BreakerTurn] = []
 
     def take(self, state: RackState) -> None:
-        """Take what held in the last block."""
+        """Process the state of the last block."""
         self._power.take(np.array([state.power_w]))
         self._inlet.take(np.array([state.inlet_c]))
         if state.breaker_closed:

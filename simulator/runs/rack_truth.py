@@ -1,4 +1,4 @@
-"""What was true in a rack, as series: the state of all nodes, and of what they share."""
+"""Truth of a rack, as series: the state of all nodes, and of what they share."""
 
 from collections.abc import Sequence
 

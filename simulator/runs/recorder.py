@@ -42,7 +42,7 @@ class Recorder:
         self.specs: tuple[TableSpec, ...] = (*self._fast.specs, *self._slow.specs)
 
     def take(self, start_ms: int, state: NodeState, settings: Settings, events: Iterable[PlantEvent]) -> None:
-        """Take in the block that began at `start_ms`, after the sensors did."""
+        """Process the block that began at `start_ms`, after the sensors did."""
         self._fast.take(start_ms, state)
         if start_ms >= self._next_slow_ms:
             self._next_slow_ms += SLOW_MS

@@ -1,4 +1,4 @@
-"""What the agent reads once a second: counters, limits, temperatures, the node, its fans, links and jobs."""
+"""Tables with a row per second: counters, limits, temperatures, the node, its fans, links and jobs."""
 
 from collections.abc import Callable, Iterator
 

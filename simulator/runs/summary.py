@@ -12,7 +12,7 @@ _PARTS = 1000  # counted in together: a few values at a time cost more to add up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What came of a run; volts and watts are those of the sensors, None where there are none."""
+    """Result of a run; volts and watts are those of the sensors, None where there are none."""
 
     tier: str
     simulated_s: float
@@ -34,7 +34,7 @@ class Spread:
         self._lowest, self._highest = np.inf, -np.inf
 
     def take(self, values: FloatArray) -> None:
-        """Take some values of any shape, which stay as they are."""
+        """Add values of any shape, which are not modified."""
         self._parts.append(values.ravel())
         if len(self._parts) >= _PARTS:
             self._count_in()
@@ -72,7 +72,7 @@ class Tally:
         self._power, self._rail = Spread(), Spread()
 
     def take(self, bank: SensorBank) -> None:
-        """Take what the last block renewed."""
+        """Process the updates of the last block."""
         power, rail = bank.driver.power, bank.rail
         new = power.renewed
         if len(new):

@@ -1,4 +1,4 @@
-"""What was true in a run, for scoring what somebody made of its recording."""
+"""Truth of a run, for scoring judgements of its recording."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a run writes: recordings, and what was true."""
+"""Files that a run writes: recordings, and the truth."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class RecordingFile:
 
 
 class TruthFile:
-    """What was true, on its way into a file: a document, or series in the form of a recording; nothing without a draft.
+    """Truth on its way into a file: a document, or series in the form of a recording; nothing without a draft.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What a detector may see of a plant: sensors with their periods, windows, errors and faults."""
+"""Sensors of a plant with their periods, windows, errors and faults: all that a detector may see."""

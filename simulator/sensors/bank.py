@@ -49,7 +49,7 @@ class SensorBank:
         self.gpu_answers: MaskArray = np.zeros(node.gpu_count, dtype=np.bool_)
 
     def advance(self, stretch: Stretch, state: NodeState) -> None:
-        """Take what was true over the last block, and the state at its end; several blocks share that state."""
+        """Process the true values of the last block, and the state at its end; several blocks share that state."""
         for first in range(0, len(stretch.time_ms), BLOCK_MS):
             block = stretch if len(stretch.time_ms) == BLOCK_MS else _cut(stretch, first)
             self._advance(int(block.time_ms[0]), block, state)
@@ -61,7 +61,7 @@ class SensorBank:
 
     @property
     def gpu_power_at_ms(self) -> CountArray:
-        """When each board's window ended, shape ``(n_gpus,)``."""
+        """End of each board's window, shape ``(n_gpus,)``."""
         return self.driver.power.at_ms
 
     @property

@@ -13,7 +13,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BmcReadings:
-    """What the controller shows since `at_ms`; NaN where a sensor gives nothing."""
+    """Readings of the controller since `at_ms`; NaN where a sensor gives nothing."""
 
     at_ms: int
     rail_v: float
@@ -51,7 +51,7 @@ class Bmc:
         self.readings = self._read(start_ms, state)
 
     def advance(self, start_ms: int, stretch: Stretch, state: NodeState) -> None:
-        """Take the block that begins at `start_ms`."""
+        """Process the block that begins at `start_ms`."""
         if not self._instrument.awaits(start_ms):
             return
         self._instrument.advance(start_ms, _true(stretch, state))

@@ -17,7 +17,7 @@ from simulator.sensors.instrument import Instrument, Losses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Building:
-    """What every instrument of a node is made from."""
+    """Inputs of every instrument of a node."""
 
     node: NodeFile
     scenario: ScenarioFile

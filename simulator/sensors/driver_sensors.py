@@ -1,4 +1,4 @@
-"""What the driver measures of the GPUs: power, temperatures and utilisation."""
+"""Driver measurements of the GPUs: power, temperatures and utilisation."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ class DriverSensors:
             instrument.begin(_true(signals, state.gpus))
 
     def advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
-        """Take a block; a GPU that is not there keeps what it showed."""
+        """Process a block; an absent GPU keeps its last values."""
         present = state.gpus.present
         answering = None if present.all() else present
         self.power.advance(start_ms, block.power_w, answering=answering)

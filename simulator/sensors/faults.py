@@ -1,4 +1,4 @@
-"""Which sensors a scenario spoils, and when."""
+"""Sensor faults of a scenario, and their times."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from simulator.sensors.windows import IndexArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ColumnFault:
-    """One fault of some columns of an instrument, from `start_ms` until before `end_ms`."""
+    """Fault of some columns of an instrument, from `start_ms` until before `end_ms`."""
 
     start_ms: float
     end_ms: float

@@ -1,4 +1,4 @@
-"""One instrument: sensors that are renewed in the same period, each at its own moment in it."""
+"""Instrument: sensors that are renewed in the same period, each at its own moment in it."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ _NOBODY: IndexArray = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """Which share of the updates never comes, and which repeats the value before."""
+    """Shares of updates that are lost or repeated."""
 
     missing_share: float
     stale_share: float
 
 
 class Instrument:
-    """What some sensors show.
+    """Values of some sensors.
 
     Where any column has a window, the true values come as a block ``(10, n_sources)``, else as one row
     ``(n_sources,)``. Everything that is shown before the first block is NaN.
@@ -96,7 +96,7 @@ class Instrument:
         self.renewed = _NOBODY
 
     def advance(self, start_ms: int, true: FloatArray, *, answering: MaskArray | None = None) -> None:
-        """Take the block that begins at `start_ms`; sensors that do not answer keep what they showed."""
+        """Process the block that begins at `start_ms`; sensors that do not answer keep what they showed."""
         if self._windows is not None:
             self._windows.push(true)
         elif self._past.maxlen != 1:

@@ -14,7 +14,7 @@ _FAST = REQUIRED[Role.RAIL]
 
 
 class RailMonitors:
-    """One monitor per branch, or the supplies' own over PMBus; none where `kind` is None.
+    """Monitor per branch, or the supplies' own over PMBus; none where `kind` is None.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class RailMonitors:
             instrument.begin(_slow_truth(instrument, state))
 
     def advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
-        """Take a block; nobody reads the monitors of a node that is off."""
+        """Process a block; nobody reads the monitors of a node that is off."""
         if self.fast is None:
             return
         answering = None if state.powered else np.zeros(2 * self._count, dtype=np.bool_)
@@ -82,7 +82,7 @@ class InletProbe:
         self.instrument.begin(np.array([state.inlet_c]))
 
     def advance(self, start_ms: int, state: NodeState) -> None:
-        """Take a block; nobody reads the probe of a node that is off."""
+        """Process a block; nobody reads the probe of a node that is off."""
         if state.powered and self.instrument.awaits(start_ms):
             self.instrument.advance(start_ms, np.array([state.inlet_c]))
         else:

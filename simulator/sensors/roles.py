@@ -1,4 +1,4 @@
-"""What a kind of sensor is for in a node, and what it must measure for that."""
+"""Roles of sensors in a node, and the quantities that each must measure."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from telemetry.errors import ConfigError, Problem
 
 
 class Role(StrEnum):
-    """What a kind of sensor is for."""
+    """Role of a kind of sensor."""
 
     DRIVER = "driver"
     RAIL = "rail"

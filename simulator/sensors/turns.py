@@ -1,4 +1,4 @@
-"""Which columns of an instrument are due in which block of its period, and what their values are made of."""
+"""Columns of an instrument that are due in each block of its period, and the sources of their values."""
 
 from dataclasses import dataclass
 

@@ -31,12 +31,12 @@ class WindowSums:
         self._end = self._start = self._reach
 
     def begin(self, values: FloatArray) -> None:
-        """Take one row ``(n_sources,)`` for all time so far."""
+        """Process one row ``(n_sources,)`` for all time so far."""
         self._sums[: self._reach] = np.arange(1, self._reach + 1)[:, None] * values
         self._end = self._start = self._reach
 
     def push(self, block: FloatArray) -> None:
-        """Take the next milliseconds, shape ``(n_ms, n_sources)``."""
+        """Process the next milliseconds, shape ``(n_ms, n_sources)``."""
         n_ms = len(block)
         if self._end + n_ms > len(self._sums):
             kept = self._sums[self._end - self._reach : self._end]

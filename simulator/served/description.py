@@ -1,4 +1,4 @@
-"""Where a served node is found, and what a program has to know to read it."""
+"""Address of a served node, and how a program reads it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from telemetry.errors import EnvironmentLacksError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """Where a served plant is found.
+    """Address of a served plant.
 
     `library_dir` is None where no driver library was built; then only the in-process driver can read the plant.
     """

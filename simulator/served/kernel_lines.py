@@ -1,4 +1,4 @@
-"""What the kernel and the driver say of what happens, word for word.
+"""Messages of kernel and driver about events, verbatim.
 
 The driver's wording is that of NVIDIA/open-gpu-kernel-modules (kernel_rc.c, osinit.c, nvlink_linux.c); that of PCIe
 errors drivers/pci/pcie/aer.c and err.c of Linux 5.15. Of a power brake, a thermal slowdown or a lost supply real
@@ -19,7 +19,7 @@ _NVLINK_MAJOR = 237  # assumption: the first free character device from 254 down
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line and its level."""
+    """Line and its level."""
 
     text: str
     level: int = ERROR

@@ -19,7 +19,7 @@ from telemetry.errors import EnvironmentLacksError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardWish:
-    """How the management controller is offered.
+    """Ports and login of the management controller.
 
     `ipmi_needed` makes a missing ``ipmi_sim`` an error; else it is only noted. Ports of 0 are free ones.
     """

@@ -111,7 +111,7 @@ class PciTree:
         self._put(folder, gpu, identity=(PORT_VENDOR, PORT_DEVICE, _BRIDGE), attributes=attributes)
 
     def _put(self, folder: Path, gpu: int, *, identity: tuple[int, int, int], attributes: Mapping[str, str]) -> None:
-        """Put a device on the bus, in one step for whoever looks at ``bus/pci/devices``."""
+        """Add a device to the bus, atomically for readers of ``bus/pci/devices``."""
         vendor, device, kind = identity
         folder.mkdir(parents=True)
         every = {
@@ -129,7 +129,7 @@ class PciTree:
         link.symlink_to(os.path.relpath(folder, link.parent))
 
     def _remove(self, gpu: int) -> None:
-        """Take a GPU off the bus, in one step for whoever looks."""
+        """Remove a GPU from the bus, atomically for readers."""
         device = self._device(gpu)
         (self._root / "bus/pci/devices" / device.name).unlink()
         gone = self._root / f"removed-{device.name}"

@@ -31,7 +31,7 @@ _NO_GROUP = "0::/"
 
 @dataclass(slots=True, kw_only=True)
 class _Task:
-    """One process; a kernel thread has no command and holds no memory."""
+    """Process; a kernel thread has no command and holds no memory."""
 
     pid: int
     comm: str
@@ -61,7 +61,7 @@ class _Task:
         return 4 * self.rss_kb
 
     def work(self, *, user_s: float, system_s: float) -> None:
-        """Take processor time."""
+        """Account processor time."""
         self.user_s += user_s
         self.system_s += system_s
         self.runs = user_s + system_s > 0.0

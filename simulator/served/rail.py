@@ -1,4 +1,4 @@
-"""What a node's rail is called: by the voltage it is meant to have."""
+"""Name of a node's rail: its nominal voltage."""
 
 from simulator.files.node import Supply
 

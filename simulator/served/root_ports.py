@@ -1,4 +1,4 @@
-"""Which PCIe root port each GPU sits below: a bus of its own for every NUMA node, and no GPU's."""
+"""PCIe root port of each GPU: a bus for every NUMA node, without a GPU on it."""
 
 from simulator.files.node import NodeFile
 

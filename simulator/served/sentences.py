@@ -1,4 +1,4 @@
-"""What happens on a node, in one sentence each, for whoever watches."""
+"""Events of a node, in one sentence each."""
 
 from simulator.files.node import NodeFile
 from simulator.plant.events import PlantEvent, PlantEventKind

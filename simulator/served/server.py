@@ -35,10 +35,10 @@ MAX_LAG_MS = 1000  # what lies further behind is skipped and counted
 
 
 class Face(Protocol):
-    """One more way in which others see the node; called after every block, events first."""
+    """Additional interface to the node; called after every block, events first."""
 
     def receive_event(self, event: PlantEvent, *, time_ns: int) -> None:
-        """Take an event; `time_ns` is now, in UTC."""
+        """Process an event; `time_ns` is now, in UTC."""
 
     def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
         """Show the node as it is now."""

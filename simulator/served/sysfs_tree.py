@@ -18,7 +18,7 @@ _WIDTH = 12  # every value is written in as many bytes, so one write replaces it
 
 
 class Attribute:
-    """One number in a file that stays open; a reader sees the old value or the new one.
+    """Number in a file that stays open; a reader sees the old value or the new one.
 
     Without a value the file is gone: a sensor that fails gives an error on a real node.
     """

@@ -79,7 +79,7 @@ class BoardFace:
             self.controller.switch(on=state.powered)
 
     def close(self) -> None:
-        """End the IPMI side."""
+        """Stop the IPMI side."""
         if self.controller is not None:
             self.controller.close()
             self.controller = None

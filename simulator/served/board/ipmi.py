@@ -34,7 +34,7 @@ _CHASSIS_SCRIPT = 'test "$1 $2" = "get power" && cat power\n'
 
 
 class IpmiController:
-    """One running ``ipmi_sim``.
+    """Running ``ipmi_sim``.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class IpmiController:
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """True if it still runs."""
         return self._process.poll() is None
 
     def show(self, raw: Mapping[int, int | None]) -> None:
@@ -124,7 +124,7 @@ class IpmiController:
             self._write(self._interrupt, BUS_FATAL if on else 0)
 
     def close(self) -> None:
-        """End the program and wait for it."""
+        """Stop the program and wait for it."""
         self._process.terminate()
         try:
             self._process.wait(_END_S)

@@ -10,7 +10,7 @@ _M_MAX, _EXPONENT_MIN = 511, -8  # ten and four signed bits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How a byte becomes a value; `m` fits ten signed bits, `exponent` four."""
+    """Scale from a byte to a value; `m` fits ten signed bits, `exponent` four."""
 
     m: int
     exponent: int

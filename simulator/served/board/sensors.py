@@ -1,4 +1,4 @@
-"""Which sensors a node's management controller has, made from the node file; IPMI and Redfish both show these."""
+"""Sensors of a node's management controller, from the node file; IPMI and Redfish both show these."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ Channels = Mapping[str, Channel]
 
 
 class Kind(StrEnum):
-    """What a sensor measures."""
+    """Quantity of a sensor."""
 
     VOLTAGE = "voltage"
     CURRENT = "current"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Place(StrEnum):
-    """Where it sits."""
+    """Location of a sensor."""
 
     BOARD = "board"
     INTAKE = "intake"
@@ -44,7 +44,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where a reading is a warning and where it is critical; None where it never is."""
+    """Warning and critical limits of a reading; None where there is none."""
 
     lower_caution: float | None = None
     lower_critical: float | None = None
@@ -54,7 +54,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSensor:
-    """One sensor: an analog one has a `scale`, a discrete one has bits.
+    """Sensor: an analog one has a `scale`, a discrete one has bits.
 
     `read` takes the readings and gives the value, NaN for none; of a discrete sensor its bits. `instance` counts the
     parts of one place from 1. `number` is 0 until the whole list is known.

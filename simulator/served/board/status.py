@@ -1,4 +1,4 @@
-"""What the controller knows now, and what it wrote into its log: the one source of IPMI and Redfish."""
+"""Present readings and log of the controller: the one source of IPMI and Redfish."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ LOG_MAX = 1000
 
 
 class Health(StrEnum):
-    """How a part is, in Redfish's words."""
+    """Health of a part, in Redfish's terms."""
 
     OK = "OK"
     WARNING = "Warning"
@@ -23,7 +23,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One line of the controller's log; `sensor` is None where it is about the whole board."""
+    """Line of the controller's log; `sensor` is None where it is about the whole board."""
 
     number: int
     time_ns: int
@@ -71,7 +71,7 @@ class Board:
         self.status = BoardStatus(time_ns=0, powered=True, raw=raw, log=())
 
     def show(self, readings: BmcReadings, *, time_ns: int, powered: bool) -> None:
-        """Take new readings; a sensor that got worse or better writes into the log."""
+        """Process new readings; a sensor that got worse or better writes into the log."""
         raw = {sensor.number: sensor.raw(readings) for sensor in self.sensors}
         for sensor in self.sensors:
             health = health_of(sensor, raw[sensor.number])

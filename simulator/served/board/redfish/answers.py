@@ -1,4 +1,4 @@
-"""What is answered to each HTTP request. Nothing but a session can be made or ended."""
+"""Responses to HTTP requests. Only sessions can be created or deleted."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Which schemas the resources follow, as OData clients ask for it."""
+"""Schemas of the resources, as OData clients request them."""
 
 from xml.sax.saxutils import quoteattr
 

@@ -1,4 +1,4 @@
-"""What every Redfish resource has in common, and where each is found."""
+"""Common parts of every Redfish resource, and their paths."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -58,7 +58,7 @@ class RedfishService:
         return f"http://127.0.0.1:{self.port}{ROOT}/"
 
     def close(self) -> None:
-        """End the thread and let the port go."""
+        """Stop the thread and close the port."""
         self._server.should_exit = True
         self._thread.join(_END_S)
         self._socket.close()

@@ -1,4 +1,4 @@
-"""Who may read: HTTP basic authentication, and sessions with a token (DSP0266, authentication)."""
+"""Authentication: HTTP basic, and sessions with a token (DSP0266, authentication)."""
 
 import base64
 import secrets
@@ -14,7 +14,7 @@ SESSIONS_MAX = 16  # assumption; beyond it the one that was idle longest ends
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """One client that logged in; `used_s` is when it was last heard of."""
+    """Client session; `used_s` is the time of its last request."""
 
     identity: str
     token: str
@@ -51,11 +51,11 @@ class Sessions:
         return session
 
     def end(self, path: str) -> bool:
-        """End the session at a path; False where there is none."""
+        """Stop the session at a path; False where there is none."""
         return self.resource(path) is not None and self._open.pop(path.rpartition("/")[2], None) is not None
 
     def admits(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request shows a token or the user and password."""
+        """Return True if a request shows a token or the user and password."""
         self._forget_idle()
         token = headers.get("x-auth-token", "").encode()
         for session in self._open.values():
