@@ -1,4 +1,4 @@
-"""Who may ask the actuator: told by the kernel at each connection, not by what anybody says of himself."""
+"""Access to the actuator: the kernel reports the peer of each connection; nothing that a peer sends counts."""
 
 import contextlib
 import os
@@ -11,34 +11,34 @@ from telemetry.errors import EnvironmentLacksError
 
 # struct ucred, unix(7): pid, uid, gid.
 _CREDENTIALS = struct.Struct("3i")
-# asm-generic/socket.h, since Linux 4.13; Python has no name for it. Gives the supplementary groups.
+# asm-generic/socket.h, since Linux 4.13; Python has no name for it. Returns the supplementary groups.
 _SO_PEERGROUPS = 59
-# Room for 1024 groups; nobody has more who may ask.
+# Room for 1024 groups.
 _GROUPS_BYTES = 4096
-# How many may knock while a driver call is under way.
+# Connections that may wait while a driver call is under way.
 BACKLOG = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The process at the other end of a socket, as it was when it connected."""
+    """Process at the other end of a socket, at the time of the connection."""
 
     pid: int
     uid: int
     gids: frozenset[int]
 
     @property
-    def words(self) -> str:
-        """What a log calls it."""
+    def label(self) -> str:
+        """Process and user, for the log."""
         return f"process {self.pid} of uid {self.uid}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may ask: the actuator's own user and root always, besides these users and members of these groups.
+    """Users and groups that may send requests, besides root and the actuator's own user.
 
-    `gid` owns the socket, which its members may then open. Users that are named may be in any group: then everybody
-    may open it, and who it is decides, which the kernel tells.
+    `gid` owns the socket, so that its members may open it. Users that are named may be in any group: then every user
+    may open the socket, and the kernel's report of the peer decides.
     """
 
     gid: int | None = None
@@ -47,18 +47,18 @@ class Access:
 
     @property
     def socket_mode(self) -> int:
-        """The permissions of the socket."""
+        """Permissions of the socket."""
         if self.uids:
             return 0o666
         return 0o600 if self.gid is None else 0o660
 
     @property
     def folder_mode(self) -> int:
-        """The permissions of the folder of the socket, where it has to be made."""
+        """Permissions of the folder of the socket, if it has to be created."""
         return {0o600: 0o700, 0o660: 0o750, 0o666: 0o755}[self.socket_mode]
 
     def allows(self, peer: Peer) -> bool:
-        """Return whether a peer may ask."""
+        """Return True if a peer may send requests."""
         groups = self.gids if self.gid is None else self.gids | {self.gid}
         return peer.uid in (0, os.geteuid()) or peer.uid in self.uids or bool(peer.gids & groups)
 
@@ -67,12 +67,12 @@ OWN_USER = Access()
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Return who is at the other end.
+    """Return the peer of a connection.
 
     Raises
     ------
     OSError
-        The kernel does not say.
+        The kernel does not report it.
     """
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
@@ -85,27 +85,27 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 def listen(path: Path, access: Access) -> socket.socket:
-    """Return a socket that listens at a path and that only those with access may open.
+    """Return a listening socket at a path that only those with access may open.
 
     Raises
     ------
     EnvironmentLacksError
-        It cannot be made there.
+        It cannot be created there.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True, mode=access.folder_mode)
-            _give(path.parent, access)
+            _set_group(path.parent, access)
         with contextlib.suppress(FileNotFoundError):
-            if path.is_socket():  # what a killed run left; the journal's lock says that nobody listens there
+            if path.is_socket():  # left by a killed run; the lock of the journal proves that no process listens there
                 path.unlink()
         earlier = os.umask(0o177)
         try:
             listener.bind(str(path))
         finally:
             os.umask(earlier)
-        _give(path, access)
+        _set_group(path, access)
         path.chmod(access.socket_mode)
         listener.listen(BACKLOG)
     except OSError as err:
@@ -117,7 +117,7 @@ def listen(path: Path, access: Access) -> socket.socket:
     return listener
 
 
-def _give(path: Path, access: Access) -> None:
-    """Let the group own it, where there is one."""
+def _set_group(path: Path, access: Access) -> None:
+    """Set the group that owns it, if there is one."""
     if access.gid is not None:
         os.chown(path, -1, access.gid)

@@ -1,7 +1,7 @@
-"""The actuator of a node's GPUs: clocks, power limits and fans, and everything it does can be taken back.
+"""Actuator of a node's GPUs: clocks, power limits and fans, every change reversible.
 
-Each change reads the knob, journals what is there and what will be, writes only a difference, reads back and reports
-one `Action`. Claims of several incidents rest on one knob (`claims`); what somebody else set is left alone.
+Each change reads the knob, journals the setting found and the one wanted, writes only a difference, reads back and
+reports one `Action`. Several incidents may claim one knob (`claims`); a setting by someone else is left alone.
 One thread owns an actuator.
 """
 
@@ -17,7 +17,7 @@ from agent.actuation.held_knob import GpuTarget, HeldKnob, KnobKey
 from agent.actuation.knob_log import KnobLog
 from agent.actuation.knobs import Knobs
 from agent.actuation.limits import ActuatorSettings, bounded_claim
-from agent.actuation.report import ActionsInForce, action_of, tell
+from agent.actuation.report import ActionsInForce, action_of, log_action
 from agent.actuation.request import CapRequest
 from agent.driver.port import Knob
 from telemetry.clock import Clock
@@ -30,22 +30,22 @@ logger = logging.getLogger(__name__)
 CHANGED_BY_OTHERS = "changed by someone else; left as is"
 LEFT_BEHIND = "left by a run that ended without releasing it"
 
-# A change to be made, or what came of it where it ended before that.
+# A change to make, or its actions if it ended before that.
 _Planned = Change | tuple[Action, ...]
 
 
 class KnobActuator:
-    """Turns the knobs of GPUs for incidents and undoes it.
+    """Sets the knobs of GPUs for incidents, and restores them.
 
     Parameters
     ----------
     knobs
-        The settings that can be moved, at most one of a kind. One without a name stands for a driver that does not
-        answer yet: what an earlier run left stays owed.
+        The settings that can be changed, at most one of a kind. One without a name is that of a driver that does not
+        answer yet: what an earlier run left stays pending.
     journal
-        Where found settings are kept before a write; the actuator's own.
+        Write-ahead log of found settings; the actuator's own.
     sink
-        Gets every `Action`, also those that nobody asked for: an expiry, a GPU that came back.
+        Receives every `Action`, also those without a request: an expiry, a GPU that came back.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class KnobActuator:
         self._sink = sink
         self._settings = settings or ActuatorSettings()
         self._holds: dict[KnobKey, HeldKnob] = {}
-        self._told = ActionsInForce()
+        self._in_force = ActionsInForce()
 
     def recover(self, *, run_id: str) -> tuple[Action, ...]:
-        """Deal with what the journal says is still held: once, before anything else.
+        """Take over or release what the journal still holds: once, before anything else.
 
-        The claims of this same run (the process died and was started again) are taken over with what is left of
-        their leases, where that may still be done. Those of an earlier run are released: the knobs go back to what
-        that run found. One GPU that fails stays owed and does not keep the others.
+        Claims of this same run (the process died and was restarted) are taken over with the rest of their leases, if
+        the limits still allow it. Those of an earlier run are released: the knobs are restored to what that run found.
+        A GPU that fails stays pending and does not block the others.
         """
         actions: list[Action] = []
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
         for left_by, hold in self._journal.leftovers(now_s=now_s, now_ns=now_ns):
             if not self._knobs.has(hold.kind, hold.knob):
                 found = hold.kind.text(hold.found)
-                reason = f"set through {hold.knob}, which this run does not use; found was {found}"
+                reason = f"cannot restore {found}: it was set through {hold.knob}, which this run does not use"
                 actions += self._carry_out([(self._report(hold, hold.subject, ActionState.FAILED, reason),)])
                 continue
             self._holds[hold.key] = hold
@@ -90,19 +90,19 @@ class KnobActuator:
         return tuple(actions)
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Turn the knobs of a request; gives one action per GPU, in order.
+        """Set the knobs of a request; return one action per GPU, in order.
 
-        An incident that already has a claim changes it, to a stricter or a looser setting.
+        If the incident already has a claim, the request changes it, to a stricter or a looser setting.
         """
         for gpu in request.gpus:
             other_mode = self._holds.get((request.kind, gpu.uuid, request.mode is not Mode.ENFORCE))
             claim = claim_of(other_mode.claims, request.incident_id) if other_mode else None
             if other_mode and claim:
-                self._carry_out([self._plan_release(other_mode, claim, f"goes on in mode {request.mode}")])
+                self._carry_out([self._plan_release(other_mode, claim, f"continues in mode {request.mode}")])
         return self._carry_out(self._plan_cap(request, gpu) for gpu in request.gpus)
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
-        """Begin the leases of an incident anew and check that its caps are in force; nothing where it has none."""
+        """Renew the leases of an incident and check that its caps are in force; do nothing if it has none."""
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
         lease_s = min(lease_s, self._settings.longest_lease_s)
         planned = []
@@ -113,7 +113,7 @@ class KnobActuator:
             fresh = claim.leased(lease_s, now_s=now_s, now_ns=now_ns)
             state = ActionState.RELAXED if claim.is_stricter_than(fresh) else ActionState.RENEWED
             plan = self._plan(hold, with_claim(hold.claims, fresh), fresh, state, claim.reason)
-            if isinstance(plan, Change):  # what cannot be read cannot be checked: it is written again instead
+            if isinstance(plan, Change):  # a knob that cannot be read is written again instead
                 plan = replace(plan, again=not self._knobs.of(hold.kind).readable)
             planned.append(plan)
         return self._carry_out(planned)
@@ -121,7 +121,7 @@ class KnobActuator:
     def release(
         self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
     ) -> tuple[Action, ...]:
-        """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
+        """Release an incident's claims on one GPU, or on one of its knobs if a kind is given."""
 
         def chosen(hold: HeldKnob, claim: KnobClaim) -> bool:
             is_it = hold.target.entity_id == entity_id and claim.incident_id == incident_id
@@ -130,14 +130,14 @@ class KnobActuator:
         return self._release_where(chosen, reason=reason)
 
     def release_incident(self, incident_id: str, *, reason: str, bar: bool = False) -> tuple[Action, ...]:
-        """Give up every claim of an incident; with `bar` it may not turn those knobs again: a person said so."""
+        """Release every claim of an incident; `bar` blocks it from those knobs: an operator released it."""
         if bar:
             held = (hold for hold in self._holds.values() if claim_of(hold.claims, incident_id))
-            self._write_down((), [block_of(hold, incident_id, reason) for hold in held])
+            self._write_journal((), [block_of(hold, incident_id, reason) for hold in held])
         return self._release_where(lambda _, claim: claim.incident_id == incident_id, reason=reason)
 
     def release_all(self, *, reason: str) -> tuple[Action, ...]:
-        """Give up every claim, so that every GPU is back where it was found; one that fails keeps no other."""
+        """Release every claim, so that every GPU is restored; a failure does not block the others."""
         done = [
             self._supervised(key, lambda held: self._release_held(held, reason=reason)) for key in list(self._holds)
         ]
@@ -145,11 +145,11 @@ class KnobActuator:
 
     @property
     def holds_hardware(self) -> bool:
-        """Whether a knob is still not as it was found."""
+        """Whether a knob is still not restored."""
         return any(hold.enforcing for hold in self._holds.values())
 
     def tick(self) -> tuple[Action, ...]:
-        """End the leases that have run out and try again what is owed; cheap where nothing is due."""
+        """End leases that ran out and retry pending writes; cheap if nothing is due."""
         now_s = self._clock.monotonic_s()
         actions: list[Action] = []
         for key in list(self._holds):
@@ -162,24 +162,26 @@ class KnobActuator:
         return tuple(actions)
 
     def next_wake_s(self) -> float | None:
-        """Return the monotonic time at which `tick` has something to do, None where it has nothing."""
+        """Return the monotonic time at which `tick` has work, None if there is none."""
         return min((at_s for hold in self._holds.values() if (at_s := hold.due_at_s) is not None), default=None)
 
     @property
     def journal(self) -> KnobLog:
-        """Its journal, which counts what became of it."""
+        """Write-ahead log of the actuator, with its counts."""
         return self._journal
 
     def in_force(self) -> tuple[Action, ...]:
-        """Return the newest action of every claim that is in force, or that could not be taken back yet."""
-        return self._told.of((claim, hold) for hold in self._holds.values() for claim in hold.claims or (hold.subject,))
+        """Return the newest action of every claim that is in force, or that could not be released yet."""
+        return self._in_force.of(
+            (claim, hold) for hold in self._holds.values() for claim in hold.claims or (hold.subject,)
+        )
 
     def verify(self) -> tuple[Check, ...]:
-        """Read back every knob that the journal holds, and compare; nothing is written."""
+        """Read back every knob that the journal holds, and compare; write nothing."""
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
         return checked((hold for _, hold in self._journal.leftovers(now_s=now_s, now_ns=now_ns)), self._knobs)
 
-    # What a change would be: reads the knob, writes nothing.
+    # Planning: reads the knob, writes nothing.
 
     def _plan_cap(self, request: CapRequest, gpu: GpuTarget) -> _Planned:
         enforcing = request.mode is Mode.ENFORCE
@@ -219,18 +221,18 @@ class KnobActuator:
 
     def _plan_expiry(self, hold: HeldKnob, claim: KnobClaim) -> _Planned:
         ended = claim.expired()
-        reason = f"the lease of {claim.lease_s:g} s ran out and the cause is unresolved: safe {claim.kind.label}"
+        reason = f"lease of {claim.lease_s:g} s expired and the cause is unresolved: safe {claim.kind.label}"
         return self._plan(hold, with_claim(hold.claims, ended), ended, ActionState.EXPIRED, reason)
 
     def _plan(
         self, hold: HeldKnob, claims: KnobClaims, subject: KnobClaim, state: ActionState, reason: str
     ) -> _Planned:
-        """Read the knob and say what the change would be; the end of the hold where somebody else has set it."""
+        """Read the knob and return the change; the end of the hold if someone else has set the knob."""
         changed = replace(hold, claims=claims, subject=subject)
         try:
             in_force = self._knobs.of(hold.kind).read(hold.target.uuid)
             ours = hold.is_ours(in_force) or (claims and self._knobs.was_reset(hold, in_force))
-        except ActionRefusedError:  # what is in force is no one setting: a person's work, or ours cut short
+        except ActionRefusedError:  # no single setting is in force: someone else set it, or our write was interrupted
             if hold.settled and hold.enforcing:
                 return self._abandon(hold, None)
             return Change(hold=changed, earlier=hold, in_force=None, state=state, reason=reason, again=True)
@@ -240,10 +242,10 @@ class KnobActuator:
             return self._abandon(hold, in_force)
         return Change(hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason)
 
-    # What happens.
+    # Execution.
 
     def _carry_out(self, planned: Iterable[_Planned], *, quiet: bool = False) -> tuple[Action, ...]:
-        """Journal all changes, write all knobs, then read each back; `quiet` keeps failures in."""
+        """Journal all changes, write all knobs, then read each back; `quiet` does not publish failures."""
         plans = list(planned)
         changes = [plan for plan in plans if isinstance(plan, Change)]
         trouble = self._journal_ahead([change for change in changes if change.writes])
@@ -254,15 +256,15 @@ class KnobActuator:
             if not isinstance(plan, Change):
                 actions += plan
             elif id(plan) in held_back:
-                actions.append(self._owe(plan.hold, f"the journal cannot be written: {trouble}", lost=False))
+                actions.append(self._owe(plan.hold, f"cannot write the journal: {trouble}", lost=False))
             else:
                 actions.append(self._land(plan, errors[id(plan)]))
-        told = tuple(action for action in actions if not (quiet and action.state is ActionState.FAILED))
-        self._publish(told)
-        return told
+        published = tuple(action for action in actions if not (quiet and action.state is ActionState.FAILED))
+        self._publish(published)
+        return published
 
     def _journal_ahead(self, changes: Sequence[Change]) -> str | None:
-        """Journal what is about to be written; gives why not, where that failed. What protects waits for no disk."""
+        """Journal the changes before the write; return the error, if any. Caps do not wait for the disk."""
         try:
             self._journal.append([change.hold.aiming(change.in_force) for change in changes])
         except OSError as err:
@@ -272,7 +274,7 @@ class KnobActuator:
         return None
 
     def _touch(self, change: Change) -> RailwatchError | None:
-        """Move the knob where it has to be moved; gives what the driver said against it."""
+        """Write the knob if it has to be written; return the error of the driver, if any."""
         if change.writes:
             try:
                 self._knobs.of(change.hold.kind).write(change.hold.target.uuid, change.hold.setting)
@@ -281,7 +283,7 @@ class KnobActuator:
         return None
 
     def _land(self, change: Change, error: RailwatchError | None) -> Action:
-        """Read back what was written and report it."""
+        """Read back what was written, and return the action."""
         hold, subject = change.hold.aiming(change.in_force), change.hold.subject
         if not change.writes:
             self._keep(hold.landed(change.in_force))
@@ -306,7 +308,7 @@ class KnobActuator:
         return self._owe(replace(hold.landed(read_back), tries=hold.tries), reason, lost=False, read_back=read_back)
 
     def _read_back(self, hold: HeldKnob) -> float | None:
-        """Read what was written; write it a second time where it did not take."""
+        """Read back a write; write a second time if it had no effect."""
         knob, uuid = self._knobs.of(hold.kind), hold.target.uuid
         read_back = knob.read(uuid)
         if not hold.confirms(read_back, readable=knob.readable):
@@ -315,9 +317,9 @@ class KnobActuator:
         return read_back
 
     def _retry(self, hold: HeldKnob, *, quiet: bool = True) -> tuple[Action, ...]:
-        """Try an owed write again; says something when it is done, or when somebody else has set the knob."""
+        """Retry a pending write; report when it is done, or when someone else has set the knob."""
         state = ActionState.APPLIED if claim_of(hold.claims, hold.subject.incident_id) else ActionState.RELEASED
-        plan = self._plan(hold, hold.claims, hold.subject, state, f"done late: {hold.subject.reason}")
+        plan = self._plan(hold, hold.claims, hold.subject, state, f"retried: {hold.subject.reason}")
         return self._carry_out([plan], quiet=quiet)
 
     def _adopt(self, key: KnobKey, claims: KnobClaims) -> tuple[Action, ...]:
@@ -330,17 +332,17 @@ class KnobActuator:
         return tuple(actions)
 
     def _release_held(self, held: HeldKnob, *, reason: str, quiet: bool = True) -> tuple[Action, ...]:
-        """Release the claims of one GPU, or try again where only its restore is owed."""
+        """Release the claims of one GPU, or retry if only its restore is pending."""
         if not held.claims:
             return self._retry(held, quiet=quiet)
         return self._release_where(lambda hold, _: hold.key == held.key, reason=reason)
 
     def _supervised(self, key: KnobKey, follow: Callable[[HeldKnob], tuple[Action, ...]]) -> tuple[Action, ...]:
-        """Deal with one hold; what goes wrong there is logged and owed, and raises nothing."""
+        """Process one held knob; an error is logged and retried, never raised."""
         try:
             return follow(self._holds[key])
-        except Exception:  # supervisor of actions: a defect in one may not keep the others
-            logger.exception("an action could not be taken back", extra={"knob": key[0], "gpu": key[1]})
+        except Exception:  # supervisor of actions: a defect in one must not block the others
+            logger.exception("cannot restore a GPU setting, will retry", extra={"knob": key[0], "gpu": key[1]})
         hold = self._holds.get(key)
         if hold is not None:
             retry_at_s = self._clock.monotonic_s() + self._settings.pause_s(hold.tries)
@@ -348,7 +350,7 @@ class KnobActuator:
         return ()
 
     def _release_where(self, chosen: Callable[[HeldKnob, KnobClaim], bool], *, reason: str) -> tuple[Action, ...]:
-        """Release the claims that were chosen, one of each GPU at a time."""
+        """Release the chosen claims, one of each GPU at a time."""
         actions: list[Action] = []
         while True:
             pairs = [
@@ -361,7 +363,7 @@ class KnobActuator:
             actions += self._carry_out([self._plan_release(hold, claim, reason) for hold, claim in pairs])
 
     def _abandon(self, hold: HeldKnob, in_force: float | None) -> tuple[Action, ...]:
-        """End a hold whose knob somebody else has set; its incidents may not turn it again."""
+        """End a hold whose knob someone else has set; its incidents may not set it again."""
         ended = replace(hold, claims=()).landed(in_force)
         self._keep(ended, [block_of(hold, claim.incident_id, CHANGED_BY_OTHERS) for claim in hold.claims])
         return tuple(
@@ -370,35 +372,35 @@ class KnobActuator:
         )
 
     def _owe(self, hold: HeldKnob, reason: str, *, lost: bool, read_back: float | None = None) -> Action:
-        """Keep a hold whose write could not be done, to be tried again."""
+        """Keep a hold whose write failed, for a retry."""
         retry_at_s = self._clock.monotonic_s() + self._settings.pause_s(hold.tries)
         self._keep(hold.owing(retry_at_s=retry_at_s, lost=lost))
         return self._report(hold, hold.subject, ActionState.FAILED, reason, read_back)
 
     def _keep(self, hold: HeldKnob, bars: Sequence[Block] = ()) -> None:
-        """Remember a hold, or forget it where nothing rests on it any more."""
+        """Keep a hold, or drop it if no claim and no pending write is left."""
         if hold.is_over:
             self._holds.pop(hold.key, None)
-            self._told.forget(hold)
+            self._in_force.forget(hold)
         else:
             self._holds[hold.key] = hold
-        self._write_down([hold] if hold.enforcing else (), bars)
+        self._write_journal([hold] if hold.enforcing else (), bars)
 
-    def _write_down(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
+    def _write_journal(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
         try:
             self._journal.append(holds, bars)
         except OSError as err:
-            # The entry before the write is there or the write did not happen: a restart can still undo it.
-            logger.error("journal of the actuator cannot be written: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
+            # The entry before the write exists, or there was no write: a restart can still undo it.
+            logger.error("cannot write the journal of the actuator, caps stay in force: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
 
     def _report(
         self, hold: HeldKnob, claim: KnobClaim, state: ActionState, reason: str, read_back: float | None = None
     ) -> Action:
         action = action_of(hold, claim, state, reason=reason, read_back=read_back, time_ns=self._clock.utc_ns())
-        self._told.note(action, held=hold.key in self._holds)
+        self._in_force.note(action, held=hold.key in self._holds)
         return action
 
     def _publish(self, actions: Iterable[Action]) -> None:
         for action in actions:
-            tell(action)
+            log_action(action)
             self._sink(action)

@@ -1,4 +1,4 @@
-"""One change of a knob, planned and not yet made."""
+"""Planned change of a knob."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from telemetry.records import ActionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A hold with its claims as they should become, and how to report it when the knob has followed.
+    """Held knob with its new claims, and the action to report after the write.
 
-    `again` asks for a write also where nothing seems to differ.
+    `again` requests a write even if the knob seems to have the setting.
     """
 
     hold: HeldKnob
@@ -22,11 +22,11 @@ class Change:
 
     @property
     def writes(self) -> bool:
-        """Whether the hardware has to be touched."""
+        """Whether the hardware has to be written."""
         return self.hold.must_write(self.in_force) or (self.again and self.hold.enforcing)
 
     @property
     def protects(self) -> bool:
-        """Whether the knob is to stand stricter than it does; one that reads as unset stands at its loosest."""
+        """Whether the change makes the knob stricter; one that reads as unset is at its loosest."""
         aim, now = self.hold.setting, self.in_force
         return aim is not None and (now is None or (aim != now and self.hold.kind.strictest(aim, now) == aim))

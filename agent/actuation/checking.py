@@ -1,4 +1,4 @@
-"""Reads knobs back and says whether they stand where the journal says."""
+"""Comparison of knobs with the journal."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from telemetry.errors import RailwatchError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One knob of one GPU: where the journal says that it was left, and where it stands now.
+    """One knob of one GPU: its setting in the journal, and its setting now.
 
-    `agrees` is None where nobody can tell; `words` then says why.
+    `agrees` is None if it cannot be read; `summary` then has the reason.
     """
 
     entity_id: str
@@ -22,11 +22,11 @@ class Check:
     expected: float | None
     in_force: float | None
     agrees: bool | None
-    words: str
+    summary: str
 
 
 def checked(holds: Iterable[HeldKnob], knobs: Knobs) -> tuple[Check, ...]:
-    """Read every knob that the journal holds; nothing is written."""
+    """Read every knob that the journal holds; write nothing."""
     return tuple(_check(hold, knobs) for hold in holds)
 
 
@@ -36,15 +36,15 @@ def _check(hold: HeldKnob, knobs: Knobs) -> Check:
         knob = knobs.of(hold.kind)
         in_force = knob.read(hold.target.uuid)
     except RailwatchError as err:
-        agrees, words = None, str(err)
+        agrees, summary = None, str(err)
     else:
         expected = hold.kind.text(hold.expected)
         if not knob.readable:
-            agrees, words = None, f"left at {expected}; the driver does not show this setting"
+            agrees, summary = None, f"set to {expected}; the driver cannot read this setting back"
         elif hold.is_ours(in_force):
-            agrees, words = True, f"stands at {hold.kind.text(in_force)}, as the journal says"
+            agrees, summary = True, f"{hold.kind.text(in_force)}, as in the journal"
         else:
-            agrees, words = False, f"stands at {hold.kind.text(in_force)}, left at {expected}"
+            agrees, summary = False, f"{hold.kind.text(in_force)}, expected {expected}"
     return Check(
         entity_id=hold.target.entity_id,
         knob=hold.knob,
@@ -53,5 +53,5 @@ def _check(hold: HeldKnob, knobs: Knobs) -> Check:
         expected=hold.expected,
         in_force=in_force,
         agrees=agrees,
-        words=words + ("; a write is owed" if hold.owed else ""),
+        summary=summary + ("; a write is pending" if hold.owed else ""),
     )

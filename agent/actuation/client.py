@@ -1,4 +1,4 @@
-"""Asks the actuator process, from a process that may not touch the hardware itself."""
+"""Client of the actuator process, for processes without access to the hardware."""
 
 import contextlib
 import socket
@@ -19,17 +19,17 @@ RECEIVE_BYTES = 64 << 10
 
 
 class ActuatorClient:
-    """The actuator at the other end of a socket, with the same verbs; any thread may use it.
+    """Actuator at the other end of a socket, with the same methods; any thread may use it.
 
-    Connects when it is first used and again after a failure. A verb that timed out may have been carried out: all
-    of them can be said again.
+    Connects at first use and again after a failure. A request that timed out may have been carried out: every request
+    can be repeated.
 
     Raises
     ------
     TransientError
-        From every verb, where the actuator is away or did not answer within `timeout_s`.
+        From every method, if the actuator is away or does not answer within `timeout_s`.
     ActionRefusedError
-        From every verb, where the request was not understood; nothing was changed.
+        From every method, if the request is invalid; nothing was changed.
     """
 
     def __init__(self, socket_path: Path, *, timeout_s: float = 1.0) -> None:
@@ -39,41 +39,41 @@ class ActuatorClient:
         self._connection: socket.socket | None = None
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Turn the knobs of a request."""
-        return self._ask(do="apply", **asdict(request))
+        """Set the knobs of a request."""
+        return self._request(do="apply", **asdict(request))
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
-        """Begin the leases of an incident anew."""
-        return self._ask(do="renew", incident_id=incident_id, lease_s=lease_s)
+        """Renew the leases of an incident."""
+        return self._request(do="renew", incident_id=incident_id, lease_s=lease_s)
 
     def release(
         self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
     ) -> tuple[Action, ...]:
-        """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
-        return self._ask(do="release", incident_id=incident_id, entity_id=entity_id, reason=reason, kind=kind)
+        """Release an incident's claims on one GPU, or on one of its knobs if a kind is given."""
+        return self._request(do="release", incident_id=incident_id, entity_id=entity_id, reason=reason, kind=kind)
 
     def release_incident(self, incident_id: str, *, reason: str, bar: bool = False) -> tuple[Action, ...]:
-        """Give up every claim of an incident; with `bar` it may not turn those knobs again."""
-        return self._ask(do="release_incident", incident_id=incident_id, reason=reason, bar=bar)
+        """Release every claim of an incident; `bar` blocks it from those knobs."""
+        return self._request(do="release_incident", incident_id=incident_id, reason=reason, bar=bar)
 
     def release_all(self, *, reason: str) -> tuple[Action, ...]:
-        """Give up every claim."""
-        return self._ask(do="release_all", reason=reason)
+        """Release every claim."""
+        return self._request(do="release_all", reason=reason)
 
     def in_force(self) -> tuple[Action, ...]:
         """Return the newest action of every claim that is in force."""
-        return self._ask(do="list")
+        return self._request(do="list")
 
-    def news(self, after: int | None) -> RecentBatch:
-        """Return what was done since a number; None asks for the number alone."""
+    def actions_since(self, after: int | None) -> RecentBatch:
+        """Return the actions since a number; None requests the number alone."""
         return read_recent(self._answer(do="follow", after=after))
 
     def verify(self) -> tuple[Check, ...]:
-        """Have every knob that is held read back and compared with the journal."""
+        """Compare every held knob with the journal."""
         return read_checks(self._answer(do="verify"))
 
     def status(self) -> dict[str, Any]:
-        """Return what the actuator holds and what it refused."""
+        """Return what the actuator holds and how many requests it refused."""
         return read_status(self._answer(do="status"))
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class ActuatorClient:
         with self._lock:
             self._disconnect()
 
-    def _ask(self, **fields: object) -> tuple[Action, ...]:
+    def _request(self, **fields: object) -> tuple[Action, ...]:
         answer = read_answer(self._answer(**fields))
         if isinstance(answer, str):
             raise ActionRefusedError(answer)
@@ -97,23 +97,23 @@ class ActuatorClient:
                 return self._exchange(request_line(request))
             except OSError as err:
                 self._disconnect()
-                reason = "no answer in time" if isinstance(err, TimeoutError) else str(err)
+                reason = "no reply in time" if isinstance(err, TimeoutError) else str(err)
                 raise TransientError(f"actuator at {self._socket_path}: {reason}") from err
 
     def _exchange(self, line: bytes) -> bytes:
         connection = self._connected()
         try:
             connection.sendall(line)
-        except (BrokenPipeError, ConnectionResetError):  # it was started again since: nothing of this was read
+        except (BrokenPipeError, ConnectionResetError):  # it was restarted: it read nothing of this
             self._disconnect()
             connection = self._connected()
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have said why before it hung up
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a reason may have come
                 connection.sendall(line)
         received = bytearray()
         while not received.endswith(b"\n"):
             part = connection.recv(RECEIVE_BYTES)
             if not part:
-                raise ConnectionResetError("it closed the connection")
+                raise ConnectionResetError("connection closed by the actuator")
             received += part
         return bytes(received)
 

@@ -1,8 +1,8 @@
-"""Forces the actuator's journal to the disk from a thread of its own, so that no cap waits for a disk.
+"""Syncs the actuator's journal to disk from a thread of its own, so that no cap waits for a disk.
 
-A line is with the kernel when its write returns; what it is not safe from yet is a power cut. That takes a disk from
-tenths of a millisecond to seconds. It is asked for here once no more lines come, and waited for by changes that protect
-nothing (docs/decisions/0013).
+A line is in the kernel when its write returns, but not yet safe from a power cut. A sync takes from tenths of a
+millisecond to seconds. It is started here once no more lines come; only changes that do not protect wait for it
+(docs/decisions/0013).
 """
 
 import logging
@@ -16,31 +16,30 @@ from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# An append may wait for the sync before it: on an ext4 that others kept busy 99 of 100 took 0.1 ms, or 2.6 ms while the
-# file was being forced. The caps of one sag come within less than this after each other, also on a busy machine.
-# Heuristic.
+# heuristic: an append may wait for the sync before it: on a busy ext4 99 of 100 took 0.1 ms, or 2.6 ms during a sync.
+# The caps of one sag follow each other within less than this, also on a busy machine.
 SETTLE_S = 0.05
-# However many lines come, those of half a second are forced. Heuristic.
+# heuristic: lines of half a second are synced, however many come.
 SETTLES_MAX = 10
 # How long the changes of one turn that protect nothing wait in all, and with them a cap that comes in that moment. Own
 # choice: forcing took 12 ms at the 99th percentile on that disk.
 PATIENCE_S = 0.02
-# Heuristic: what a spinning disk takes that others keep busy; beyond it something is wrong with this one.
+# heuristic: a busy spinning disk takes this long; a longer sync is a fault.
 SLOW_S = 0.1
-# The last lines at the end of the process; a disk that hangs keeps nobody. Heuristic.
+# heuristic: time limit of the last sync at the end of the process.
 END_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncCounts:
-    """How forcing went so far.
+    """Counts of syncs.
 
     Attributes
     ----------
     slow
         Those of `done` that took longer than a tenth of a second.
     failed
-        What was written before them may be lost by a power cut.
+        Lines before them may be lost by a power cut.
     """
 
     done: int = 0
@@ -53,28 +52,28 @@ class SyncCounts:
 
 
 class DiskSync:
-    """Forces one file at a time, everything that was asked for meanwhile in one go.
+    """Syncs one file at a time; requests that come meanwhile share the next sync.
 
     Parameters
     ----------
-    told
-        Gets the counts when a sync was slow or failed, and when it begins; called from the thread.
+    on_counts
+        Receives the counts after a slow or failed sync, and at the start; called from the thread.
     patience_s
-        The longest that `wait` waits, however often it is called between two calls of `end_turn`.
+        Longest total of `wait` between two calls of `end_turn`.
     force
-        What does it.
+        Sync function.
     """
 
     def __init__(
         self,
         clock: Clock,
         *,
-        told: Callable[[SyncCounts], None] = lambda _: None,
+        on_counts: Callable[[SyncCounts], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
         force: Callable[[int], None] = os.fdatasync,
     ) -> None:
         self._clock = clock
-        self._told = told
+        self._on_counts = on_counts
         self._patience_s = patience_s
         self._force = force
         self._changed = threading.Condition()
@@ -89,16 +88,16 @@ class DiskSync:
 
     @property
     def syncs(self) -> SyncCounts:
-        """How it went so far."""
+        """Counts so far."""
         return self._syncs
 
     @property
     def is_done(self) -> bool:
-        """Whether everything that was asked for has been forced, or has failed to be."""
+        """Whether every request is done, or has failed."""
         return self._ended >= self._asked
 
-    def ask(self, descriptor: int) -> None:
-        """Have what was written to a file forced soon; waits for nothing. The file stays open until the next one."""
+    def request(self, descriptor: int) -> None:
+        """Request a sync of a file, without waiting. The file stays open until the next request."""
         with self._changed:
             self._descriptor = descriptor
             self._asked += 1
@@ -106,9 +105,9 @@ class DiskSync:
                 self._changed.notify_all()
 
     def wait(self) -> bool:
-        """Wait until what was asked for is on the disk; False where that fails, or takes too long.
+        """Wait until the requested sync is done; return False if it fails or takes too long.
 
-        A disk that was late is not waited for again before it has answered.
+        After a sync that was late, no call waits until that sync is done.
         """
         with self._changed:
             asked = self._asked
@@ -121,11 +120,11 @@ class DiskSync:
             return self._ended >= asked and not self._trouble
 
     def end_turn(self) -> None:
-        """Let `wait` be as patient as at first: whoever was kept waiting has had its turn."""
+        """Reset the time that `wait` may use: the callers of this turn are done."""
         self._waited_s = 0.0
 
     def close(self) -> None:
-        """Force what is left, where the disk takes it in time, and end the thread."""
+        """Sync the rest, within the time limit, and end the thread."""
         with self._changed:
             self._stops = True
             self._changed.notify_all()
@@ -134,14 +133,14 @@ class DiskSync:
             self._ended = self._asked  # the file is about to be closed
 
     def _run(self) -> None:
-        # It works for microseconds at a time, and while it does the others wait for the interpreter.
+        # It runs for microseconds at a time, while other threads wait for the interpreter.
         use_realtime_priority()
-        self._told(self._syncs)
+        self._on_counts(self._syncs)
         while (asked := self._next()) is not None:
             self._force_one(asked)
 
     def _next(self) -> int | None:
-        """Wait until something is asked for and nothing more comes; gives up to which request it is done then."""
+        """Wait for a request and until no more come; return the number of the last request."""
         with self._changed:
             self._idle = True
             self._changed.wait_for(lambda: self._asked > self._ended or self._stops)
@@ -159,7 +158,7 @@ class DiskSync:
         begun_s, trouble = self._clock.monotonic_s(), ""
         try:
             with self._changed:
-                descriptor = os.dup(self._descriptor)  # whoever asked may replace and close it meanwhile
+                descriptor = os.dup(self._descriptor)  # the caller may replace and close the file meanwhile
             try:
                 self._force(descriptor)
             finally:
@@ -178,9 +177,9 @@ class DiskSync:
             before, done=before.done + (not trouble), slow=before.slow + slow, failed=before.failed + bool(trouble)
         )
         if trouble and not self._trouble:
-            logger.error("the journal cannot be forced to the disk: %s; a power cut may lose its last lines", trouble)
+            logger.error("cannot sync the journal to disk, a power cut may lose its last lines: %s", trouble)
         elif slow:
-            logger.warning("forcing the journal took %.1f s; caps do not wait for it", took_s)
+            logger.warning("sync of the journal took %.1f s; caps did not wait for it", took_s)
         self._trouble = trouble
         if slow or trouble:
-            self._told(self._syncs)
+            self._on_counts(self._syncs)

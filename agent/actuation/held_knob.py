@@ -1,4 +1,4 @@
-"""What railwatch holds of one knob of one GPU: what it found, what it set, and for whom."""
+"""Knob of one GPU that railwatch holds: the setting found, the setting written, and the claims."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ KnobKey = tuple[KnobKind, str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuTarget:
-    """One GPU as the decision names it and as the driver does."""
+    """GPU by the id in the decision and by its UUID in the driver."""
 
     entity_id: str
     uuid: str
@@ -18,34 +18,34 @@ class GpuTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldKnob:
-    """The state of one knob of one GPU while claims rest on it; settings are None where the knob is unset.
+    """State of one knob of one GPU while incidents claim it; settings are None if the knob is unset.
 
     Attributes
     ----------
     knob
-        Which setting of the driver it is.
+        Name of the setting in the driver.
     found
-        The setting before our first write; what the last claim out restores.
+        Setting before our first write; the last release restores it.
     before
-        The setting before our latest write.
+        Setting before our latest write.
     wanted
-        The setting that our latest write asked for.
+        Setting of our latest write.
     read_back
-        The setting read after it; means something only when `settled`.
+        Setting read after it; valid only if `settled`.
     settled
-        False between the journal entry and the read-back: either setting may then be in force.
+        False between the journal entry and the read-back: either setting may be in force then.
     claims
-        Whose hold it is; empty while a restore is still owed.
+        Claims on the knob; empty while a restore is still pending.
     subject
-        The claim that was changed last, in whose name a late write is reported.
+        Claim that was changed last; a late write is reported for it.
     owed
-        A write is owed because the GPU or the driver did not take it.
+        A write is pending because the GPU or the driver did not accept it.
     lost
         The GPU was away since our latest write, so its settings may have been reset.
     tries
-        How often the owed write was tried.
+        Failed attempts of the pending write.
     retry_at_s
-        Monotonic time of the next try.
+        Monotonic time of the next attempt.
     """
 
     target: GpuTarget
@@ -67,7 +67,7 @@ class HeldKnob:
     def begin(
         cls, target: GpuTarget, *, knob: str, found: float | None, claim: KnobClaim, enforcing: bool
     ) -> "HeldKnob":
-        """Return a hold that has read the knob and not yet touched it."""
+        """Return the state after the knob was read and before the first write."""
         return cls(
             target=target,
             knob=knob,
@@ -83,39 +83,39 @@ class HeldKnob:
 
     @property
     def key(self) -> KnobKey:
-        """Which knob it is, and whether it is moved or only talked about."""
+        """Kind of knob, GPU, and whether it is written or only a dry run."""
         return self.kind, self.target.uuid, self.enforcing
 
     @property
     def kind(self) -> KnobKind:
-        """What kind of knob it is."""
+        """Kind of knob."""
         return self.subject.kind
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing rests on it any more."""
+        """Whether no claim and no pending write is left."""
         return self.settled and not self.claims and not self.owed
 
     @property
     def setting(self) -> float | None:
-        """What the knob should stand at."""
+        """Wanted setting."""
         return setting_of(self.claims, self.found)
 
     @property
     def expected(self) -> float | None:
-        """Where the knob was left: as it was read back, or as it was asked for where that is not known."""
+        """Expected setting: as read back, or as written if there was no read-back."""
         return self.read_back if self.settled else self.wanted
 
     @property
     def due_at_s(self) -> float | None:
-        """When something is to be done about it: a lease ends, or an owed write is tried again; None for never."""
+        """Time of the next work: a lease ends or a pending write is retried; None for never."""
         deadline_s = next_deadline_s(self.claims)
         if not self.owed:
             return deadline_s
         return self.retry_at_s if deadline_s is None else min(deadline_s, self.retry_at_s)
 
     def is_ours(self, in_force: float | None) -> bool:
-        """Return whether what is in force is what we left there; if not, somebody else has set it since."""
+        """Return True if the setting in force is ours; if not, someone else has set it since."""
         if not self.enforcing:
             return True
         if self.settled:
@@ -123,10 +123,10 @@ class HeldKnob:
         return in_force in (self.before, self.wanted)
 
     def must_write(self, in_force: float | None) -> bool:
-        """Return whether the knob has to be moved to where the claims want it.
+        """Return True if the knob has to be written.
 
-        Where it was found as None and reads as None, nobody may be able to tell what is in force; then what counts
-        is what was written last, and a write that is in doubt is done again.
+        If it was found as None and reads as None, the setting in force may be unreadable: then the latest write counts,
+        and an uncertain write is repeated.
         """
         if not self.enforcing:
             return False
@@ -135,20 +135,20 @@ class HeldKnob:
         return self.setting != in_force
 
     def confirms(self, read_back: float | None, *, readable: bool) -> bool:
-        """Return whether a read-back shows the wanted setting.
+        """Return True if a read-back shows the wanted setting.
 
-        Where no getter shows the setting (NVML has none for locked clocks), a reading proves nothing.
+        Without a getter (NVML has none for locked clocks) a reading proves nothing.
         """
         return read_back == self.wanted or not readable
 
     def aiming(self, in_force: float | None) -> "HeldKnob":
-        """Return the hold as it stands when its setting is about to be written over `in_force`."""
+        """Return the state before its setting is written over `in_force`."""
         return replace(self, before=in_force, wanted=self.setting, settled=False)
 
     def landed(self, read_back: float | None) -> "HeldKnob":
-        """Return the hold after its setting was read back."""
+        """Return the state after its setting was read back."""
         return replace(self, read_back=read_back, settled=True, lost=False, owed=False, tries=0)
 
     def owing(self, *, retry_at_s: float, lost: bool) -> "HeldKnob":
-        """Return the hold with a write still owed."""
+        """Return the state with a write pending."""
         return replace(self, owed=True, lost=self.lost or lost, tries=self.tries + 1, retry_at_s=retry_at_s)

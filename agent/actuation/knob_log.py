@@ -1,11 +1,11 @@
-"""The write-ahead journal of the actuator: what was found and set on each knob, noted before the hardware is touched.
+"""Write-ahead log of the actuator: settings found and written on each knob, logged before the hardware is written.
 
-One JSON line holds the whole state of one knob of one GPU; the newest line of it counts. A line torn by a crash is
-dropped: it was never followed by a write. Others say which incident a person keeps from turning a knob. The file is
-rewritten with what counts when it is opened and when it grows long.
+One JSON line is the whole state of one knob of one GPU; its newest line counts. A line torn by a crash is dropped: it
+was never followed by a write. Other lines block an incident from a knob. The file is rewritten with the newest lines
+when it is opened and when it grows long.
 
-A line is with the kernel before the hardware is written, so a kill loses nothing. It is forced to the disk right after
-(`forcing`), against a power cut; only changes that protect nothing wait for that (docs/decisions/0013).
+A line is in the kernel before the hardware is written, so a kill loses nothing. It is synced to disk right after
+(`disk_sync`), against a power cut; only changes that do not protect wait for that (docs/decisions/0013).
 """
 
 import contextlib
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "actuator.journal"
 LOCK_NAME = "actuator.lock"
-# Where the journal lay when there was no knob but the clock; read once, and then gone.
+# Earlier name, when the clock was the only knob; read once, then removed.
 EARLIER_NAME = "clock_cap.journal"
 # About 500 changes of state; a replay of it takes some ms.
 COMPACT_BYTES = 256 << 10
@@ -38,27 +38,27 @@ _Key = tuple[KnobKind, str]
 
 
 class KnobLog:
-    """The journal of one state folder, which one process at a time may hold.
+    """Write-ahead log of one state folder, used by one process at a time.
 
-    Opening reads what an earlier run left (`leftovers`, by knob, with the id of that run) and takes the lock that makes
-    this process the only one that turns knobs from this folder.
+    Opening reads what an earlier run left (`leftovers`, by knob, with the id of that run) and takes the lock of the
+    folder.
 
     Parameters
     ----------
     forcer
-        Forces the lines to the disk, and ends with this; without one only a rewritten file is.
+        Syncs the lines to disk, and is closed with the log; None syncs only a rewritten file.
     note_bars
-        Gets how many words of people were forgotten, each time that this grows.
+        Receives the number of dropped blocks, each time it grows.
 
     Attributes
     ----------
     barred
-        Whom a person keeps from turning what, also before this run.
+        Blocked incidents, also from before this run.
 
     Raises
     ------
     EnvironmentLacksError
-        The folder cannot be written, or another process holds its lock.
+        The folder cannot be written, or another process has its lock.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class KnobLog:
             state_dir.mkdir(parents=True, exist_ok=True, mode=0o750)
             self._lock = _lock(state_dir / LOCK_NAME)
             self._lines, bars = self._replay()
-            self.barred = Blocklist(bars, told=note_bars)
+            self.barred = Blocklist(bars, on_dropped=note_bars)
             self._file = self._rewrite()
             self._path.with_name(EARLIER_NAME).unlink(missing_ok=True)
         except (OSError, EnvironmentLacksError) as err:
@@ -88,22 +88,20 @@ class KnobLog:
                 forcer.close()
             if isinstance(err, EnvironmentLacksError):
                 raise
-            raise EnvironmentLacksError(
-                f"{self._path}: {err.strerror}; expected a journal that can be written"
-            ) from err
+            raise EnvironmentLacksError(f"{self._path}: {err.strerror}; expected a writable file") from err
 
     def leftovers(self, *, now_s: float, now_ns: int) -> tuple[tuple[str, HeldKnob], ...]:
-        """Return ``(run id, hold)`` of every knob whose last line still holds something."""
+        """Return ``(run id, held knob)`` of every knob that is still held."""
         lines = (HeldKnobLine.model_validate_json(text) for text in self._lines.values())
         return tuple((line.run_id, line.hold(now_s=now_s, now_ns=now_ns)) for line in lines)
 
     def append(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
-        """Write the state of some knobs, and whom a person keeps from them, in one go.
+        """Append the state of some knobs, and blocks, in one write.
 
         Raises
         ------
         OSError
-            It could not be written; nothing of it counts but the bars, as long as this process lives.
+            It could not be written; only the blocks count, as long as this process lives.
         """
         for bar in bars:
             self.barred.add(bar)
@@ -125,32 +123,32 @@ class KnobLog:
                 self._lines[_key(hold)] = texts[_key(hold)]
         self._size = size + len(data)
         if self._forcer is not None:
-            self._forcer.ask(self._file)
+            self._forcer.request(self._file)
 
     def settle(self) -> bool:
-        """Wait a little until every line is on the disk, some ms a turn; False where it is not there yet."""
+        """Wait until every line is on disk, some ms per turn; return False if it is not there yet."""
         return self._forcer is None or self._forcer.wait()
 
     def end_turn(self) -> None:
-        """Rewrite the file where it has grown long, and let `settle` wait again."""
+        """Rewrite the file if it has grown long, and reset the time that `settle` may use."""
         if self._forcer is not None:
             self._forcer.end_turn()
         self._compact()
 
     @property
     def syncs(self) -> SyncCounts:
-        """How forcing it to the disk went so far."""
+        """Counts of syncs so far."""
         return SyncCounts() if self._forcer is None else self._forcer.syncs
 
     def close(self) -> None:
-        """Close the file and give the lock back; first what is left is forced, where the disk takes it in time."""
+        """Close the file and release the lock, after a last sync within its time limit."""
         if self._forcer is not None:
             self._forcer.close()
         os.close(self._file)
         os.close(self._lock)
 
     def _compact(self) -> None:
-        """Rewrite the file with what counts where it has grown long; waits for the disk, so not while caps come."""
+        """Rewrite the file with the newest lines if it has grown long; waits for the disk, so not while caps come."""
         if self._size <= max(self._compact_bytes, 2 * self._least_size):
             return
         if self._forcer is not None and not self._forcer.is_done:
@@ -158,16 +156,16 @@ class KnobLog:
         try:
             fresh = self._rewrite()
         except OSError as err:
-            logger.warning("journal cannot be rewritten and grows: %s: %s", self._path, err.strerror)
+            logger.warning("cannot rewrite the journal, it keeps growing: %s: %s", self._path, err.strerror)
             self._compact_bytes *= 2
             return
         earlier, self._file = self._file, fresh
         if self._forcer is not None:
-            self._forcer.ask(fresh)  # it has let the one before go
+            self._forcer.request(fresh)  # it no longer uses the previous file
         os.close(earlier)
 
     def _rewrite(self) -> int:
-        """Replace the file by what counts; gives its descriptor."""
+        """Replace the file by the newest lines; return its descriptor."""
         data = b"".join((*(block_text(bar) for bar in self.barred), *self._lines.values()))
         descriptor = open_replaced(self._path, data)
         self._size = self._least_size = len(data)
@@ -193,7 +191,7 @@ class KnobLog:
             else:
                 lines[line.subject.kind, line.uuid] = text if text.endswith(b"\n") else text + b"\n"
         if self.unreadable:
-            logger.warning("journal had lines that cannot be read", extra={"lines": self.unreadable})
+            logger.warning("%s: %d lines cannot be read, skipped", self._path, self.unreadable)
         return lines, bars
 
 
@@ -208,6 +206,6 @@ def _lock(path: Path) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise EnvironmentLacksError(
-            f"{path}: another process turns GPU knobs from this folder; expected it to be the only one"
+            f"{path}: locked by another actuator; expected no other one on this folder"
         ) from None
     return descriptor

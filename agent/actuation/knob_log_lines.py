@@ -1,4 +1,4 @@
-"""The lines of the actuator's journal: the whole state of one knob of one GPU, or whom a person keeps from it."""
+"""Lines of the actuator's write-ahead log: the state of one knob of one GPU, or a blocked incident."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from telemetry.records import Mode
 
 
 class ClaimLine(BaseModel):
-    """One incident's claim."""
+    """Claim of one incident."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,7 +31,7 @@ class ClaimLine(BaseModel):
     reason: str
 
     def claim(self, *, now_s: float, now_ns: int) -> KnobClaim:
-        """Return the claim with what is left of its lease; a wall clock that was set back adds nothing to it."""
+        """Return the claim with the rest of its lease; a wall clock that was set back does not extend it."""
         deadline_s = None
         if self.lease_until_ns is not None:
             deadline_s = now_s + min(self.lease_s, (self.lease_until_ns - now_ns) / NS_PER_S)
@@ -39,7 +39,7 @@ class ClaimLine(BaseModel):
 
 
 class HeldKnobLine(BaseModel):
-    """One knob of one GPU while something rests on it, and as it was left."""
+    """State of one knob of one GPU."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,11 +59,11 @@ class HeldKnobLine(BaseModel):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing rests on the knob any more."""
+        """Whether no claim and no pending write is left."""
         return self.settled and not self.claims and not self.owed
 
     def hold(self, *, now_s: float, now_ns: int) -> HeldKnob:
-        """Return the hold that the line tells of."""
+        """Return the held knob."""
         fields = self.model_dump(exclude={"run_id", "entity_id", "uuid", "claims", "subject"})
         return HeldKnob(
             **fields,
@@ -75,7 +75,7 @@ class HeldKnobLine(BaseModel):
 
 
 class BlockLine(BaseModel):
-    """One incident that may not turn one knob of one GPU any more."""
+    """Incident that may no longer set one knob of one GPU."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -85,7 +85,7 @@ class BlockLine(BaseModel):
     reason: str
 
     def bar(self) -> Block:
-        """Return the bar that the line tells of."""
+        """Return the block."""
         return Block(kind=self.barred, uuid=self.uuid, incident_id=self.incident_id, reason=self.reason)
 
 
@@ -93,12 +93,12 @@ _LINES: TypeAdapter[HeldKnobLine | BlockLine] = TypeAdapter(HeldKnobLine | Block
 
 
 def read_line(text: bytes) -> HeldKnobLine | BlockLine:
-    """Read one line; ValidationError where it is none."""
+    """Parse one line; ValidationError if it is none."""
     return _LINES.validate_json(text)
 
 
 def held_knob_text(hold: HeldKnob, run_id: str) -> bytes:
-    """Write the state of one knob."""
+    """Return the line of one held knob."""
     fields = {
         "run_id": run_id,
         "entity_id": hold.target.entity_id,
@@ -118,7 +118,7 @@ def held_knob_text(hold: HeldKnob, run_id: str) -> bytes:
 
 
 def block_text(bar: Block) -> bytes:
-    """Write that an incident may not turn a knob."""
+    """Return the line of a blocked incident."""
     return _line({"barred": bar.kind, "uuid": bar.uuid, "incident_id": bar.incident_id, "reason": bar.reason})
 
 

@@ -9,7 +9,7 @@ from telemetry.knobs import KnobKind
 
 
 class Knobs:
-    """Finds the knob of a kind, and what each GPU supports of it, which is asked once."""
+    """Knobs by kind, and the settings that each GPU supports, read once."""
 
     def __init__(self, knobs: Iterable[Knob]) -> None:
         self._knobs = {knob.kind: knob for knob in knobs}
@@ -29,34 +29,34 @@ class Knobs:
             raise NotSupportedError(f"no GPU here has a {kind.label} that can be set") from None
 
     def name(self, kind: KnobKind) -> str:
-        """Return the name of the setting behind a kind, that of the kind where there is no such knob."""
+        """Return the name of the setting of a kind; the name of the kind if there is no such knob."""
         knob = self._knobs.get(kind)
         return kind.value if knob is None else knob.name
 
     def has(self, kind: KnobKind, name: str) -> bool:
-        """Return whether what was set under this name can be taken back; a driver still away may turn out to do so."""
+        """Return True if a setting of this name can be restored, or possibly can once the driver answers."""
         knob = self._knobs.get(kind)
         return knob is not None and knob.name in ("", name)
 
     def supported(self, kind: KnobKind, uuid: str) -> tuple[float, ...]:
-        """Return the settings that a GPU supports, ascending; raises what the driver says against it."""
+        """Return the settings that a GPU supports, ascending; raise the error of the driver."""
         key = kind, uuid
         if key not in self._supported:
             self._supported[key] = self.of(kind).supported(uuid)
         return self._supported[key]
 
     def stands_at(self, hold: HeldKnob, setting: float | None) -> bool:
-        """Return whether the knob of a hold reads as given; False where nobody can tell."""
+        """Return True if the knob of a hold reads as given; False if it cannot be read."""
         try:
             return self.of(hold.kind).read(hold.target.uuid) == setting
         except RailwatchError:
             return False
 
     def was_reset(self, hold: HeldKnob, in_force: float | None) -> bool:
-        """Return whether a GPU that was lost came back with this setting by itself, rather than by somebody's hand.
+        """Return True if a GPU that was lost came back with this setting by itself, not by someone else.
 
-        Clocks and fans come back unset and the power limit at the board's default, which is the highest to be asked
-        for; whatever runs at the start of the machine may have set again what was found.
+        Clocks and fans come back unset and the power limit at the default of the board, the highest supported one;
+        a start-up script may have set the setting that was found again.
         """
         if not hold.lost:
             return False

@@ -1,7 +1,7 @@
-"""Lines made beforehand that go to the actuator the moment they are wanted, on a connection of their own.
+"""Client that sends prepared requests to the actuator without waiting, on a connection of its own.
 
-The ordinary client waits for each answer and holds its connection meanwhile. Here a line is handed to the kernel and
-nothing is waited for; answers are fetched later, by whoever keeps the connection.
+The ordinary client waits for each reply. This one writes a line to the socket and returns; replies are read later, by
+the thread that owns the connection.
 """
 
 import socket
@@ -16,15 +16,15 @@ from telemetry.errors import TransientError
 from telemetry.records import Action
 
 _RECEIVE_BYTES = 64 << 10
-# A unix socket takes a connection at once or its queue is full. Heuristic: rare, and never on the way of a cap.
+# heuristic: a unix socket accepts a connection at once unless its queue is full; never on the path of a cap.
 _CONNECT_S = 0.2
 
-# What became of a line: its name, and the actions; None where the actuator refused it or failed.
+# Name of a request and its actions; None if the actuator refused it or failed.
 Reply = tuple[str, tuple[Action, ...] | None]
 
 
 class NonBlockingClient:
-    """A connection on which `send` never waits. One thread keeps it (`connect`, `answers`), any thread may send."""
+    """Connection on which `send` never waits. One thread owns it (`connect`, `replies`), any thread may send."""
 
     def __init__(self, socket_path: Path) -> None:
         self._socket_path = socket_path
@@ -34,7 +34,7 @@ class NonBlockingClient:
         self._received = bytearray()
 
     def connect(self) -> bool:
-        """Connect where there is no connection; True where a new one was made, so that nothing is under way on it."""
+        """Connect if there is no connection; return True for a new one, on which no request is under way."""
         if self._connection is not None:
             return False
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -52,8 +52,8 @@ class NonBlockingClient:
         return True
 
     def send(self, name: str, line: bytes) -> bool:
-        """Hand a line to the kernel; False where it did not go out, and then nothing of it counts."""
-        with self._lock:  # held for microseconds: nobody waits under it
+        """Write a line to the socket; return False if it was not sent as a whole, and then it does not count."""
+        with self._lock:  # held for microseconds, no call blocks under it
             connection = self._connection
             if connection is None:
                 return False
@@ -67,15 +67,15 @@ class NonBlockingClient:
             self._asked.append(name)
             return True
 
-    def answers(self) -> tuple[Reply, ...]:
-        """Return what has been answered since the last call, in the order in which it was asked; waits for nothing."""
+    def replies(self) -> tuple[Reply, ...]:
+        """Return the replies since the last call, in the order of the requests, without waiting."""
         found: list[tuple[str, bytes]] = []
         with self._lock:
             self._receive()
             while self._asked and (end := self._received.find(b"\n")) >= 0:
                 found.append((self._asked.popleft(), bytes(self._received[:end])))
                 del self._received[: end + 1]
-        return tuple((name, _actions(line)) for name, line in found)  # reading them takes longer than a sender may wait
+        return tuple((name, _actions(line)) for name, line in found)  # parsing takes longer than a sender may wait
 
     def close(self) -> None:
         """Close the connection; closing twice is harmless."""
@@ -102,17 +102,17 @@ class NonBlockingClient:
 
 
 def apply_line(request: CapRequest) -> bytes:
-    """Return the line that asks for a cap; ValueError where it may not be asked for."""
+    """Return the line that requests a cap; ValueError if the request is invalid."""
     return request_line(make_request(do="apply", **asdict(request)))
 
 
 def release_line(incident_id: str, *, reason: str) -> bytes:
-    """Return the line that gives up every claim of an incident."""
+    """Return the line that releases every claim of an incident."""
     return request_line(make_request(do="release_incident", incident_id=incident_id, reason=reason))
 
 
 def list_line() -> bytes:
-    """Return the line that asks what is in force."""
+    """Return the line that requests the actions in force."""
     return request_line(make_request(do="list"))
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of the actuator process, as JSON lines: an allow-list, and nothing else is understood."""
+"""Requests and replies of the actuator process, as JSON lines: an allow-list; any other request is refused."""
 
 import json
 from collections.abc import Mapping
@@ -18,12 +18,14 @@ from telemetry.records import Action, Mode, from_json, to_json
 # A cap of 64 GPUs takes 8 KiB.
 REQUEST_BYTES_MAX = 64 << 10
 GPUS_MAX = 64
+# Names of fields that have another key on the wire.
+_CHECK_KEYS = {"summary": "words"}
 LEASE_MAX_S = 86_400.0
 
 
 def _one_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("a name of printable characters")
+        raise ValueError("expected printable characters")
     return text
 
 
@@ -43,14 +45,14 @@ class _Request(BaseModel):
 
 
 class Gpu(_Request):
-    """One GPU, as the decision names it and as the driver does."""
+    """GPU by the id in the decision and by its UUID in the driver."""
 
     entity_id: Name
     uuid: Name
 
 
 class Apply(_Request):
-    """Hold one knob of some GPUs for one incident."""
+    """Request to set one knob of some GPUs for one incident."""
 
     do: Literal["apply"] = "apply"
     incident_id: Name
@@ -65,14 +67,14 @@ class Apply(_Request):
     reason: Reason
 
     def request(self) -> CapRequest:
-        """Return it in the words of the core; ValueError where a GPU stands twice."""
+        """Return the request as the actuator uses it; ValueError if a GPU is named twice."""
         gpus = tuple(GpuTarget(entity_id=gpu.entity_id, uuid=gpu.uuid) for gpu in self.gpus)
         fields = self.model_dump(exclude={"do", "gpus"})
         return CapRequest(gpus=gpus, **fields)
 
 
 class Renew(_Request):
-    """Begin an incident's leases anew."""
+    """Request to renew the leases of an incident."""
 
     do: Literal["renew"] = "renew"
     incident_id: Name
@@ -80,7 +82,7 @@ class Renew(_Request):
 
 
 class Release(_Request):
-    """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
+    """Request to release an incident's claims on one GPU, or on one of its knobs if a kind is given."""
 
     do: Literal["release"] = "release"
     incident_id: Name
@@ -90,7 +92,7 @@ class Release(_Request):
 
 
 class ReleaseIncident(_Request):
-    """Give up all claims of an incident; `bar` keeps it from turning those knobs again."""
+    """Request to release all claims of an incident; `bar` blocks it from those knobs."""
 
     do: Literal["release_incident"] = "release_incident"
     incident_id: Name
@@ -99,33 +101,33 @@ class ReleaseIncident(_Request):
 
 
 class ReleaseAll(_Request):
-    """Give up every claim."""
+    """Request to release every claim."""
 
     do: Literal["release_all"] = "release_all"
     reason: Reason
 
 
 class ListInForce(_Request):
-    """Ask what is in force."""
+    """Query of the actions in force."""
 
     do: Literal["list"] = "list"
 
 
 class Follow(_Request):
-    """Ask what was done since a number; without one, ask for the number."""
+    """Query of the actions since a number; without one, of the number."""
 
     do: Literal["follow"] = "follow"
     after: Annotated[int, Field(ge=0)] | None = None
 
 
 class Status(_Request):
-    """Ask how the actuator is: what it holds and what it refused."""
+    """Query of the state of the actuator: held knobs and refused requests."""
 
     do: Literal["status"] = "status"
 
 
 class Verify(_Request):
-    """Ask whether every knob stands where the journal says."""
+    """Query that compares every held knob with the journal."""
 
     do: Literal["verify"] = "verify"
 
@@ -151,7 +153,7 @@ def read_request(line: bytes) -> Request:
 
 
 def make_request(**fields: object) -> Request:
-    """Make one request; ValueError as for `read_request`."""
+    """Return a request; ValueError as for `read_request`."""
     try:
         return _REQUESTS.validate_python(fields)
     except ValidationError as err:
@@ -165,76 +167,78 @@ def _first_problem(err: ValidationError) -> str:
 
 
 def request_line(request: Request) -> bytes:
-    """Write one request as a line."""
+    """Return a request as a line."""
     return request.model_dump_json().encode() + b"\n"
 
 
 def answer_line(actions: tuple[Action, ...]) -> bytes:
-    """Write what came of a request."""
+    """Return the actions of a request as a line."""
     return json.dumps({"actions": [to_json(action) for action in actions]}, separators=(",", ":")).encode() + b"\n"
 
 
 def recent_line(news: RecentBatch) -> bytes:
-    """Write what was done since a number."""
+    """Return the actions since a number as a line."""
     actions = [to_json(action) for action in news.actions]
     return json.dumps({"number": news.number, "actions": actions}, separators=(",", ":")).encode() + b"\n"
 
 
 def checks_line(checks: tuple[Check, ...]) -> bytes:
-    """Write where the knobs stand."""
-    return json.dumps({"checks": [asdict(check) for check in checks]}, separators=(",", ":")).encode() + b"\n"
+    """Return the checks of the knobs as a line; the key of a summary is `words`."""
+    rows = [{_CHECK_KEYS.get(key, key): value for key, value in asdict(check).items()} for check in checks]
+    return json.dumps({"checks": rows}, separators=(",", ":")).encode() + b"\n"
 
 
 def status_line(status: Mapping[str, object]) -> bytes:
-    """Write how the actuator is."""
+    """Return the state of the actuator as a line."""
     return json.dumps({"status": status}, separators=(",", ":")).encode() + b"\n"
 
 
 def refusal_line(message: str) -> bytes:
-    """Write that a request was not understood and that nothing was changed."""
+    """Return the reply to an invalid request; nothing was changed."""
     return json.dumps({"refused": message}).encode() + b"\n"
 
 
 def failure_line(message: str) -> bytes:
-    """Write that a request was understood and that nobody knows how far it came."""
+    """Return the reply to a request that failed; how far it came is unknown."""
     return json.dumps({"failed": message}).encode() + b"\n"
 
 
 def read_answer(line: bytes) -> tuple[Action, ...] | str:
-    """Read an answer: the actions, or why the request was refused.
+    """Parse a reply: the actions, or why the request was refused.
 
     Raises
     ------
     TransientError
-        The actuator failed, or the line is no answer.
+        The actuator failed, or the line is no reply.
     """
     fields = _answer_fields(line)
     return str(fields["refused"]) if "refused" in fields else _actions(fields)
 
 
 def read_recent(line: bytes) -> RecentBatch:
-    """Read what was done since a number; TransientError as for `read_answer`, and where it was refused."""
+    """Parse the actions since a number; TransientError as for `read_answer`, and if it was refused."""
     fields = _answer_fields(line)
     number = fields.get("number")
     if not isinstance(number, int):
-        raise TransientError(str(fields.get("refused", "the answer cannot be read")))
+        raise TransientError(str(fields.get("refused", "the reply cannot be read")))
     return RecentBatch(number=number, actions=_actions(fields))
 
 
 def read_checks(line: bytes) -> tuple[Check, ...]:
-    """Read where the knobs stand; TransientError as for `read_recent`."""
+    """Parse the checks of the knobs; TransientError as for `read_recent`."""
     fields = _answer_fields(line)
     if "checks" not in fields:
-        raise TransientError(str(fields.get("refused", "the answer cannot be read")))
-    return tuple(Check(**check) for check in fields["checks"])
+        raise TransientError(str(fields.get("refused", "the reply cannot be read")))
+    names = {key: name for name, key in _CHECK_KEYS.items()}
+    return tuple(Check(**{names.get(key, key): value for key, value in row.items()}) for row in fields["checks"])
 
 
 def read_status(line: bytes) -> dict[str, Any]:
-    """Read how the actuator is; TransientError as for `read_recent`."""
+    """Parse the state of the actuator; TransientError as for `read_recent`."""
     fields = _answer_fields(line)
     status = fields.get("status")
     if not isinstance(status, dict):
-        raise TransientError(str(fields.get("refused", "the answer cannot be read")))
+        raise TransientError(str(fields.get("refused", "the reply cannot be read")))
     return status
 
 
@@ -242,9 +246,9 @@ def _answer_fields(line: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except ValueError as err:
-        raise TransientError("the answer cannot be read") from err
+        raise TransientError("the reply cannot be read") from err
     if not isinstance(fields, dict):
-        raise TransientError("the answer cannot be read")
+        raise TransientError("the reply cannot be read")
     if "failed" in fields:
         raise TransientError(str(fields["failed"]))
     return fields

@@ -1,4 +1,4 @@
-"""The newest actions of an actuator, numbered, for those who follow it through its socket."""
+"""Newest actions of an actuator, numbered, for clients that follow it through its socket."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 
 from telemetry.records import Action
 
-# Heuristic: 64 GPUs that are capped, loosened in steps and released within the seconds between two questions.
+# heuristic: 64 GPUs that are capped, relaxed in steps and released within the seconds between two queries.
 KEPT = 1024
-# In one answer, which so stays below what the server keeps for somebody who reads slowly. Heuristic.
+# heuristic: actions in one reply, so that it stays below the server's limit for a client that reads slowly.
 BATCH_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentBatch:
-    """The actions since a number, and the number to ask from next."""
+    """Actions since a number, and the number for the next query."""
 
     number: int
     actions: tuple[Action, ...]
 
 
 class RecentActions:
-    """Hands every action on and keeps the newest.
+    """Buffer of the newest actions; every action is passed on to a sink.
 
-    Numbers begin at `first_number`: taken from the clock, they go on rising when the process is started again, so that
-    whoever followed the one before misses nothing of this one.
+    Numbers begin at `first_number`, taken from the clock: they keep rising over a restart of the process, so that a
+    client misses nothing.
     """
 
     def __init__(self, sink: Callable[[Action], None], *, first_number: int) -> None:
@@ -33,13 +33,13 @@ class RecentActions:
         self._recent: deque[tuple[int, Action]] = deque(maxlen=KEPT)
 
     def append(self, action: Action) -> None:
-        """Take one."""
+        """Append one action."""
         self._number += 1
         self._recent.append((self._number, action))
         self._sink(action)
 
     def since(self, number: int | None) -> RecentBatch:
-        """Return the first that came after a number; None asks for the number, one from the future for all."""
+        """Return the first actions after a number; None queries the number, a number from the future all actions."""
         if number is None:
             return RecentBatch(number=self._number, actions=())
         after = number if number <= self._number else 0

@@ -1,4 +1,4 @@
-"""What is told of a change to a knob."""
+"""Actions and log lines about changes of knobs."""
 
 import logging
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ def action_id(claim: KnobClaim, hold: HeldKnob) -> str:
 def action_of(
     hold: HeldKnob, claim: KnobClaim, state: ActionState, *, reason: str, read_back: float | None, time_ns: int
 ) -> Action:
-    """Return the action that tells where a claim stands now."""
+    """Return the action with the present state of a claim."""
     return Action(
         id=action_id(claim, hold),
         time_ns=time_ns,
@@ -39,28 +39,28 @@ def action_of(
     )
 
 
-def tell(action: Action) -> None:
-    """Log what became of an action."""
+def log_action(action: Action) -> None:
+    """Log the state of an action."""
     level = logging.WARNING if action.state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
     extra = {"state": action.state, "entity": action.entity_id, "wanted": action.wanted}
     logger.log(level, "%s of %s %s: %s", action.knob, action.entity_id, action.state, action.reason, extra=extra)
 
 
 class ActionsInForce:
-    """The newest action of every claim that is in force."""
+    """Newest action of every claim that is in force."""
 
     def __init__(self) -> None:
         self._newest: dict[str, Action] = {}
 
     def note(self, action: Action, *, held: bool) -> None:
-        """Learn of an action; `held` says whether anything is still held of its knob."""
+        """Keep an action; `held` is False if its knob is no longer held."""
         if action.state is ActionState.RELEASED or not held:
             self._newest.pop(action.id, None)
         elif action.state is not ActionState.REFUSED:
             self._newest[action.id] = action
 
     def forget(self, hold: HeldKnob) -> None:
-        """Forget the actions of a hold that is over."""
+        """Drop the actions of a hold that is over."""
         for claim in (*hold.claims, hold.subject):
             self._newest.pop(action_id(claim, hold), None)
 

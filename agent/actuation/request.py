@@ -1,4 +1,4 @@
-"""What a decision asks of the actuator."""
+"""Request to the actuator."""
 
 import math
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from telemetry.records import Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapRequest:
-    """Hold one knob of some GPUs for one incident; all of them alike, in one go.
+    """Request to set one knob of some GPUs for one incident, all to the same setting.
 
     Parameters
     ----------
     kind
-        Which knob, and so the unit of the settings.
+        Kind of knob, which defines the unit of the settings.
     setting
-        The least strict setting wanted; the nearest supported one that is no looser is set.
+        Wanted setting; the nearest supported one that is no looser is used.
     safe_setting
-        What it falls to when nobody renews the lease; None takes the actuator's own share of the highest setting.
+        Setting after the lease ran out; None uses the actuator's own share of the highest setting.
     lease_s
-        How long the claim lasts without being renewed.
+        Length of the lease.
     owner
-        Who asks: the rule, or a person.
+        Sender: the rules, or a person.
     mode
         Anything but `enforce` does everything except the write.
     """
@@ -41,7 +41,7 @@ class CapRequest:
     safe_setting: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that mean nothing."""
+        """Refuse numbers that are not positive, and a GPU that is named twice."""
         for name, value in (
             ("setting", self.setting),
             ("safe_setting", self.safe_setting),
@@ -50,10 +50,10 @@ class CapRequest:
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} is {value}, expected a positive number")
         if len({gpu.uuid for gpu in self.gpus}) != len(self.gpus) or not self.gpus:
-            raise ValueError("gpus, expected at least one and each once")
+            raise ValueError("gpus: expected at least one GPU, each once")
 
     def claim(self, *, setting: float, safe_setting: float, reason: str) -> KnobClaim:
-        """Return the claim that it makes at the settings given, its lease not begun."""
+        """Return its claim at the given settings; the lease has not begun."""
         return KnobClaim(
             incident_id=self.incident_id,
             decision_id=self.decision_id,

@@ -1,7 +1,7 @@
-"""The process that alone may turn knobs: a small allow-list behind a unix socket, and leases of its own.
+"""Server of the actuator: the only process that sets knobs, with an allow-list of requests on a unix socket.
 
-It needs nobody: when whoever asked for a cap dies, the lease runs out here; when it is told to stop, every cap is
-released first; when it is killed, the next start reads the journal. One thread owns all of it.
+It depends on no other process: if a client dies, its leases run out here; on a request to stop, every cap is released
+first; after a kill, the next start reads the journal. One thread owns all of it.
 """
 
 import contextlib
@@ -48,15 +48,15 @@ from telemetry.records import Action, ActionState
 
 logger = logging.getLogger(__name__)
 
-# The reason of a release that nobody asked for but the end of this process.
+# Reason of a release at the end of this process.
 ACTUATOR_STOPS = "the actuator stops"
-# The count of people's words that were forgotten, in the status and in what is noted.
+# Name of the count of dropped blocks, in the status and the metrics.
 BARS_DROPPED = "bars_dropped"
-# The guard, its prompt line, the service, the fleet's door, a person's command; the rest is margin. Heuristic.
+# heuristic: the guard (two), the service, the control endpoint, a command of an operator; the rest is margin.
 CONNECTIONS_MAX = 32
-# So that one user who opens all he can leaves room for another. Heuristic.
+# heuristic: one user cannot use up all connections.
 CONNECTIONS_PER_USER_MAX = 16
-# How soon a request to stop is seen.
+# Interval of checks for a request to stop.
 STOP_CHECK_S = 0.1
 # As far as the sampler and the guard go; takes permission, and goes without.
 NICENESS = -10
@@ -82,19 +82,19 @@ class _Connection:
 
 
 class ActuatorServer:
-    """Answers requests on a unix socket, and lets leases run out in between.
+    """Serves requests on a unix socket, and ends leases that run out.
 
     Attributes
     ----------
     failures
-        Counts what went wrong for a reason that nobody foresaw; the log has the tracebacks.
+        Number of unexpected errors; the log has the tracebacks.
     refusals
-        Counts what was refused, by reason.
+        Counts of refused requests, by reason.
 
     Raises
     ------
     EnvironmentLacksError
-        The socket cannot be made there.
+        The socket cannot be created there.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class ActuatorServer:
         self._selector.register(self._listener, selectors.EVENT_READ)
 
     def run(self, stop: threading.Event) -> None:
-        """Serve until told to stop."""
+        """Serve until a stop is requested."""
         while not stop.is_set():
             self.step()
 
     def step(self) -> None:
-        """Wait for requests up to the next lease, at most 0.1 s; answer them, then do what is due."""
+        """Wait for requests until the next lease ends, at most 0.1 s; serve them, then do what is due."""
         wake_s = self._actuator.next_wake_s()
         due_s = STOP_CHECK_S if wake_s is None else wake_s - self._clock.monotonic_s()
         waiting = [one for one in self._connections.values() if b"\n" in one.received and not one.ends]
@@ -135,22 +135,22 @@ class ActuatorServer:
                 continue
             connection = self._connections.get(key.fd)
             if connection is None or connection.socket is not key.fileobj:
-                continue  # it made room for another one in this same turn
+                continue  # closed in this same turn to make room for another
             if events & selectors.EVENT_READ:
                 self._receive(connection)
             self._send(connection)
-        for connection in waiting:  # what was over its share of an earlier turn
+        for connection in waiting:  # requests beyond the share of an earlier turn
             if connection.socket.fileno() in self._connections:
                 self._answer_some(connection)
                 self._send(connection)
         try:
             self._actuator.tick()
-        except Exception:  # supervisor of actions: a defect in one may not end the leases of the others
-            logger.exception("a lease could not be ended")
+        except Exception:  # supervisor of actions: a defect in one must not stop the leases of the others
+            logger.exception("cannot end a lease, will retry")
             self._pause()
 
     def close(self) -> None:
-        """Hang up and remove the socket."""
+        """Close all connections and remove the socket."""
         for connection in list(self._connections.values()):
             self._hang_up(connection)
         self._selector.close()
@@ -162,7 +162,7 @@ class ActuatorServer:
         try:
             accepted, _ = self._listener.accept()
         except OSError:
-            return  # it hung up before it was let in
+            return  # closed by the peer before it was accepted
         accepted.setblocking(False)  # noqa: FBT003 -- the library's own flag
         try:
             peer = peer_of(accepted)
@@ -170,34 +170,34 @@ class ActuatorServer:
             accepted.close()
             return
         if not self._access.allows(peer):
-            self._reject(accepted, Refusal.PEER, f"{peer.words} may not ask here")
+            self._reject(accepted, Refusal.PEER, f"{peer.label} is not permitted to send requests")
         elif not self._has_room(peer):
-            self._reject(accepted, Refusal.CROWD, f"{peer.words}: too many connections at a time")
+            self._reject(accepted, Refusal.CROWD, f"{peer.label}: too many connections at a time")
         else:
             self._connections[accepted.fileno()] = _Connection(accepted, peer)
             self._selector.register(accepted, selectors.EVENT_READ)
 
-    def _reject(self, accepted: socket.socket, refusal: Refusal, words: str) -> None:
-        self.refusals.note(refusal, words)
+    def _reject(self, accepted: socket.socket, refusal: Refusal, text: str) -> None:
+        self.refusals.note(refusal, text)
         with contextlib.suppress(OSError):
-            accepted.send(failure_line(words))
+            accepted.send(failure_line(text))
         accepted.close()
 
     def _has_room(self, peer: Peer) -> bool:
-        """Make room where one user has his share, by hanging up on one who never asked anything; False for none."""
+        """Return True if there is room; close a connection of this user without any request to make room."""
         same = [one for one in self._connections.values() if one.peer.uid == peer.uid]
         full = len(self._connections) >= CONNECTIONS_MAX
         if len(same) < CONNECTIONS_PER_USER_MAX and not full:
             return True
         silent = next((one for one in same if not one.asked), None)
         if silent is not None:
-            self.refusals.note(Refusal.CROWD, f"{silent.peer.words} asked nothing")
+            self.refusals.note(Refusal.CROWD, f"{silent.peer.label}: closed a connection without requests")
             self._hang_up(silent)
         return silent is not None
 
     def _receive(self, connection: _Connection) -> None:
         if b"\n" in connection.received:
-            return  # what it asked before has its turn first
+            return  # earlier requests come first
         try:
             part = connection.socket.recv(REQUEST_BYTES_MAX)
         except BlockingIOError:
@@ -220,27 +220,27 @@ class ActuatorServer:
             connection.asked = True
             connection.unsent += self._answer(line, connection.peer)
         if len(connection.received) > REQUEST_BYTES_MAX and b"\n" not in connection.received:
-            words = f"request: longer than {REQUEST_BYTES_MAX} bytes"
-            self.refusals.note(Refusal.TOO_LONG, f"{connection.peer.words}: {words}")
-            connection.unsent += refusal_line(words)
+            text = f"request: longer than {REQUEST_BYTES_MAX} bytes"
+            self.refusals.note(Refusal.TOO_LONG, f"{connection.peer.label}: {text}")
+            connection.unsent += refusal_line(text)
             connection.received.clear()
             connection.ends = True
 
     def _answer(self, line: bytes, peer: Peer) -> bytes:
         try:
             request = read_request(line)
-            told = self._tell(request)
-            return self._act(request, peer) if told is None else told
+            reply = self._reply_to_query(request)
+            return self._act(request, peer) if reply is None else reply
         except ValueError as err:
-            self.refusals.note(Refusal.NOT_UNDERSTOOD, f"{peer.words}: {err}")
+            self.refusals.note(Refusal.NOT_UNDERSTOOD, f"{peer.label}: {err}")
             return refusal_line(str(err))
         except Exception:  # supervisor of actions: see above
-            logger.exception("a request failed")
+            logger.exception("request failed")
             self._pause()
-            return failure_line("the actuator failed; its log says where")
+            return failure_line("the actuator failed: see its log")
 
-    def _tell(self, request: Request) -> bytes | None:
-        """Answer a question; None for what is none."""
+    def _reply_to_query(self, request: Request) -> bytes | None:
+        """Return the reply to a query; None for a request that is no query."""
         match request:
             case Follow(after=after):
                 return recent_line(self._history.since(after))
@@ -255,7 +255,7 @@ class ActuatorServer:
         actions = self._carry_out(request)
         for action in actions:
             if action.state is ActionState.REFUSED:
-                self.refusals.note(Refusal.NOT_ALLOWED, f"{peer.words}: {action.entity_id}: {action.reason}")
+                self.refusals.note(Refusal.NOT_ALLOWED, f"{peer.label}: {action.entity_id}: {action.reason}")
         return answer_line(actions)
 
     def _pause(self) -> None:
@@ -289,7 +289,7 @@ class ActuatorServer:
             case ListInForce():
                 return actuator.in_force()
             case _:
-                raise ValueError("do: a question, not an act")
+                raise ValueError("do: expected an action, not a query")
 
     def _send(self, connection: _Connection) -> None:
         if connection.unsent:
@@ -329,39 +329,39 @@ def serve_actuator(
     ready: Callable[[], None] = lambda: None,
     note: Callable[[Mapping[str, int]], None] = lambda _: None,
 ) -> None:
-    """Run the actuator of a node until `stop` is set; then every cap is released.
+    """Run the actuator of a node until `stop` is set; then release every cap.
 
     Parameters
     ----------
     open_knobs
         Opens the driver; called in this process.
     state_dir
-        Where the journal lies; one actuator at a time.
+        Folder of the journal; one actuator at a time.
     sink
-        Gets every action.
+        Receives every action.
     run_id
-        Tells this run of railwatch from an earlier one: claims of the same run are taken over, others are released.
+        Id of this run of railwatch: claims of the same run are taken over, others are released.
     access
-        Who may ask.
+        Who may send requests.
     ready
-        Called when the journal is dealt with and requests are answered.
+        Called when the journal is processed and requests are served.
     note
-        Gets counts by name, at the start and when they are news: how forcing the journal to the disk goes, and how many
-        words of people were forgotten. Any thread calls.
+        Receives counts by name, at the start and when they change: syncs of the journal and dropped blocks. Called from
+        any thread.
 
     Raises
     ------
     EnvironmentLacksError
         The state folder or the socket cannot be used, or another actuator has them.
     """
-    # Beside busy processes a request waits for its turn on a core; a cap should not.
+    # Next to busy processes a request waits for a core; a cap should not.
     if not use_realtime_priority():
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     journal = KnobLog(
         state_dir,
         run_id=run_id,
-        forcer=DiskSync(clock, told=lambda syncs: note(syncs.to_json())),
+        forcer=DiskSync(clock, on_counts=lambda syncs: note(syncs.to_json())),
         note_bars=lambda dropped: note({BARS_DROPPED: dropped}),
     )
     try:
@@ -374,7 +374,7 @@ def serve_actuator(
             ready()
             server.run(stop)
         finally:
-            try:  # before the socket goes: whoever still finds it open is told when all is done
+            try:  # before the socket is closed: a client that is connected gets the last actions
                 _release_all(actuator, clock)
             finally:
                 server.close()
@@ -383,11 +383,11 @@ def serve_actuator(
 
 
 def _release_all(actuator: KnobActuator, clock: Clock) -> None:
-    """Release every cap; what the driver does not take is tried again for a while and then left to the journal."""
+    """Release every cap; retry what the driver does not accept for a while, then leave it to the journal."""
     end_s = clock.monotonic_s() + RELEASE_WITHIN_S
     actuator.release_all(reason=ACTUATOR_STOPS)
     while actuator.holds_hardware and clock.monotonic_s() < end_s:
         clock.sleep_until(clock.monotonic_s() + RELEASE_PAUSE_S)
         actuator.release_all(reason=ACTUATOR_STOPS)
     if actuator.holds_hardware:
-        logger.error("caps could not be released and stay in force; the next start tries again")
+        logger.error("cannot release all caps, they stay in force; the next start retries")

@@ -1,4 +1,4 @@
-"""Only one process of a machine turns the knobs of its GPUs."""
+"""Lock that makes one process of a machine the only one that sets the knobs of its GPUs."""
 
 import contextlib
 import fcntl
@@ -13,11 +13,11 @@ LOCK_PATH = Path("/run/railwatch/writer.lock")
 
 
 class WriterLock:
-    """The right to turn GPU knobs on this machine, held until it is closed or the process ends.
+    """Exclusive right to set GPU knobs on this machine, held until it is closed or the process ends.
 
-    An abstract unix socket (unix(7)): no file that a kill leaves behind, and no folder that another user may lack. It
-    covers one network namespace, so a file is locked beside it where that can be made: it also keeps apart a service
-    whose network systemd made private. Two containers with file systems of their own do not see each other.
+    An abstract unix socket (unix(7)): a kill leaves no file behind, and no folder has to be writable. It covers one
+    network namespace, so a file is locked as well if it can be created: that also excludes a service whose network
+    systemd made private. Two containers with file systems of their own do not see each other.
 
     Raises
     ------
@@ -41,10 +41,10 @@ class WriterLock:
             self.close()
             raise _taken(str(path)) from err
         except OSError:
-            pass  # not root: then the socket alone has to do
+            pass  # not root: the socket alone is the lock
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         self._socket.close()
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -54,5 +54,5 @@ class WriterLock:
 
 def _taken(what: str) -> EnvironmentLacksError:
     return EnvironmentLacksError(
-        f"{what}: another process on this machine turns GPU knobs; expected it to be the only one"
+        f"{what}: another process on this machine sets GPU clocks; stop it first, expected only one"
     )

@@ -145,14 +145,14 @@ class Reflex:
             self._due_s = now_s + PREPARE_AGAIN_S
             return
         supplies = [supply_id for supply_id in self._supplies if self._trusted(supply_id, now_s)]
-        answers = [_answer(supply_id, claim, now_ns) for supply_id, claim in foresee(supplies).items()]
+        replies = [_answer(supply_id, claim, now_ns) for supply_id, claim in foresee(supplies).items()]
         self._asked_s = now_s
         # One may have gone out while the rules were asked.
-        self._ready = {} if self._out else {answer.supply_id: answer for answer in answers}
+        self._ready = {} if self._out else {answer.supply_id: answer for answer in replies}
 
     def settle(self, actions: Sequence[Action]) -> None:
         """Let go where the rules' own caps, just carried out, stand on the same GPUs, or where they do not come."""
-        for name, answered in self._line.answers():
+        for name, answered in self._line.replies():
             self._hear(name, answered)
         if self.unsent > self._unsent_told:
             self._unsent_told = self.unsent

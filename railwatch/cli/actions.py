@@ -17,7 +17,7 @@ from railwatch.cli.baselines import Who, current_user
 from railwatch.cli.printing import print_json, record_fields
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, Verbose, data_dir_of, names_of_run, open_records
 from railwatch.operator.entity_names import EntityNames
-from railwatch.operator.leftovers import left_in, state_dir_of, take_back
+from railwatch.operator.leftovers import has_leftovers, state_dir_of, release_leftovers
 from railwatch.operator.release import held_outside, release_outside
 from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock
@@ -137,10 +137,10 @@ def verify(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Js
     names = names_of_run(folder)
     for check in checks:
         if as_json:
-            print_json(asdict(check))
+            print_json({**asdict(check), "words": check.summary})  # the earlier name of `summary`
         else:
             mark = {True: "ok", False: "DIFFERS", None: "unknown"}[check.agrees]
-            typer.echo(f"{mark:8} {names.name(check.entity_id)}  {check.knob}  {check.words}")
+            typer.echo(f"{mark:8} {names.name(check.entity_id)}  {check.knob}  {check.summary}")
     if not checks and not as_json:
         typer.echo("nothing is in force")
     if any(check.agrees is False for check in checks):
@@ -159,9 +159,9 @@ def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json
         client, context = _actuator(config_file, folder)
     except EnvironmentLacksError:
         state = state_dir_of(folder)
-        if configured_actuator_socket(config_file) or not left_in(state):
+        if configured_actuator_socket(config_file) or not has_leftovers(state):
             raise
-        done = list(take_back(state, reason=release_reason("", "")))
+        done = list(release_leftovers(state, reason=release_reason("", "")))
         _finish(done, {action.id: False for action in done}, names_of_run(folder), rest=0, as_json=as_json)
         return
     who, _ = _operator(None, "")

@@ -81,7 +81,7 @@ class Follower:
 
     def _copy_actions(self) -> bool:
         try:
-            news = self._client.news(self._number)
+            news = self._client.actions_since(self._number)
         except TransientError as err:
             if not self._away:
                 logger.error("privileged actuator not reachable, GPU settings cannot change: %s", err)  # noqa: TRY400 -- the message is complete without a traceback

@@ -77,7 +77,7 @@ def test_verify_states_where_a_knob_stands_elsewhere_with_status_1(
     knob.settings[UUID] = 1380.0
     status, rows = run_json("verify", "--config", str(config))
     assert (status, [row["agrees"] for row in rows]) == (1, [False, True])
-    assert rows[0]["words"] == "stands at 1380 MHz, left at 1057 MHz"
+    assert rows[0]["words"] == "1380 MHz, expected 1057 MHz"
 
 
 def test_revert_all_returns_everything_back_and_states_what_it_could_not(

@@ -148,7 +148,7 @@ def forked(work: Callable[[], None]) -> int:
     return 0
 
 
-def serve(box: Box, run_id: str, doom: Doom | None, told: Callable[[Action], None] = lambda _: None) -> None:
+def serve(box: Box, run_id: str, doom: Doom | None, reported: Callable[[Action], None] = lambda _: None) -> None:
     """Be the actuator."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -162,7 +162,7 @@ def serve(box: Box, run_id: str, doom: Doom | None, told: Callable[[Action], Non
         open_knobs,
         box.socket,
         box.folder / "state",
-        told,
+        reported,
         CLOCK,
         settings=ActuatorSettings(),
         run_id=run_id,

@@ -53,7 +53,7 @@ class Rig:
     settings: ActuatorSettings = field(default_factory=ActuatorSettings)
     others: tuple[FakeKnob, ...] = ()
     forcer: DiskSync | None = None
-    told: list[Action] = field(default_factory=list)
+    reported: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.start()
@@ -61,7 +61,7 @@ class Rig:
     def start(self) -> None:
         self.journal = KnobLog(self.state_dir, run_id=self.run_id, forcer=self.forcer)
         self.actuator = KnobActuator(
-            (self.knob, *self.others), self.journal, self.clock, sink=self.told.append, settings=self.settings
+            (self.knob, *self.others), self.journal, self.clock, sink=self.reported.append, settings=self.settings
         )
         self.recovered = self.actuator.recover(run_id=self.run_id)
 

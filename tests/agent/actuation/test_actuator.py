@@ -33,7 +33,7 @@ def test_a_cap_reports_what_was_found_set_and_read_back(rig: Rig) -> None:
     )
     assert (action.entity_id, action.unit, action.knob) == (GPUS[0].entity_id, "MHz", "application_clock")
     assert action.lease_until_ns == rig.clock.utc_ns() + 120 * 10**9
-    assert rig.told == [action]
+    assert rig.reported == [action]
     assert rig.actuator.in_force() == (action,)
 
 
@@ -179,7 +179,11 @@ def test_a_new_incident_begins_from_what_a_person_set(rig: Rig) -> None:
     rig.knob.settings[UUID] = 1380.0
     action = only(rig.actuator.apply(cap(1200.0, incident="new")))
     assert (action.state, action.found, rig.in_force) == (ActionState.APPLIED, 1380.0, 1200.0)
-    assert [told.state for told in rig.told] == [ActionState.APPLIED, ActionState.RELEASED, ActionState.APPLIED]
+    assert [one.state for one in rig.reported] == [
+        ActionState.APPLIED,
+        ActionState.RELEASED,
+        ActionState.APPLIED,
+    ]
     rig.actuator.release_all(reason="end")
     assert rig.in_force == 1380.0
 
@@ -310,10 +314,10 @@ def test_on_a_full_disk_no_clock_is_capped_and_whoever_follows_the_records_is_re
         rig.actuator.apply(cap(1057.0))
     records.close()
     assert rig.in_force == 1530.0
-    (told,) = RecordJournalReader(path, spill_dir=tmp_path).read()
-    assert isinstance(told, Action)
-    assert told.state is ActionState.FAILED
-    assert told.reason == "the journal cannot be written: No space left on device"
+    (reported,) = RecordJournalReader(path, spill_dir=tmp_path).read()
+    assert isinstance(reported, Action)
+    assert reported.state is ActionState.FAILED
+    assert reported.reason == "cannot write the journal: No space left on device"
 
 
 def test_claims_of_a_dead_run_are_released_by_the_next(rig: Rig) -> None:
@@ -353,7 +357,7 @@ def test_a_cap_set_through_another_knob_is_reported_and_not_touched(rig: Rig) ->
     rig.restart(run_id="run-2")
     action = only(rig.recovered)
     assert action.state is ActionState.FAILED
-    assert "found was 1530 MHz" in action.reason
+    assert "cannot restore 1530 MHz" in action.reason
     assert rig.in_force == 1057.0
 
 
@@ -396,7 +400,7 @@ def test_what_a_person_sets_on_a_gpu_that_came_back_stays(tmp_path: Path) -> Non
     rig.knob.settings[UUID] = 1005.0
     rig.clock.advance(30.0)
     rig.actuator.tick()
-    assert (rig.in_force, rig.told[-1].reason) == (1005.0, "changed by someone else; left as is")
+    assert (rig.in_force, rig.reported[-1].reason) == (1005.0, "changed by someone else; left as is")
 
 
 @pytest.mark.parametrize(

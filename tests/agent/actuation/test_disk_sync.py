@@ -56,7 +56,7 @@ def test_what_was_written_before_a_wait_is_on_the_disk_after_it(disk: Disk, file
     forcer = patient(disk)
     for _ in range(3):
         os.write(file, b"line\n")
-        forcer.ask(file)
+        forcer.request(file)
     assert forcer.wait()
     assert disk.forced[-1] == 15
     forcer.close()
@@ -65,11 +65,11 @@ def test_what_was_written_before_a_wait_is_on_the_disk_after_it(disk: Disk, file
 def test_what_is_asked_for_while_the_disk_is_busy_is_done_in_one_go_afterwards(disk: Disk, file: int) -> None:
     disk.answers.clear()
     forcer = patient(disk)
-    forcer.ask(file)
+    forcer.request(file)
     assert disk.asked.wait(LIMIT_S)
     for _ in range(20):
         os.write(file, b"line\n")
-        forcer.ask(file)
+        forcer.request(file)
     disk.answers.set()
     assert forcer.wait()
     assert disk.forced == [0, 100]
@@ -88,12 +88,12 @@ def test_no_sync_begins_while_lines_come_but_for_those_that_never_end(
             return wait(self, predicate, timeout)
         if left and not disk.forced:
             os.write(file, left.pop())
-            forcer.ask(file)
+            forcer.request(file)
         return predicate()
 
     monkeypatch.setattr(threading.Condition, "wait_for", busy)
     os.write(file, left.pop())
-    forcer.ask(file)
+    forcer.request(file)
     wait_for(lambda: disk.forced, "the first sync")
     assert disk.forced[0] == 5 * in_first
     forcer.close()
@@ -108,9 +108,9 @@ def test_a_process_without_a_descriptor_left_counts_it_and_goes_on(
     forcer = patient(disk)
     with monkeypatch.context() as full:
         full.setattr(os, "dup", none_left)
-        forcer.ask(file)
+        forcer.request(file)
         assert not forcer.wait()
-    forcer.ask(file)
+    forcer.request(file)
     assert forcer.wait()
     assert forcer.syncs == SyncCounts(done=1, failed=1)
     forcer.close()
@@ -119,13 +119,13 @@ def test_a_process_without_a_descriptor_left_counts_it_and_goes_on(
 def test_a_disk_that_was_late_is_not_waited_for_again_before_it_has_answered(disk: Disk, file: int) -> None:
     disk.answers.clear()
     forcer = DiskSync(SystemClock(), force=disk.force, patience_s=0.01)
-    forcer.ask(file)
+    forcer.request(file)
     assert not forcer.wait()
     forcer._patience_s = LIMIT_S  # which a second wait would take, and the test its time
     assert not forcer.wait()
     disk.answers.set()
     wait_for(lambda: not forcer._late, "the disk has answered")
-    forcer.ask(file)
+    forcer.request(file)
     assert forcer.wait()
     forcer.close()
 
@@ -133,29 +133,29 @@ def test_a_disk_that_was_late_is_not_waited_for_again_before_it_has_answered(dis
 def test_a_sync_that_fails_or_is_slow_is_counted_reported_and_stated(
     disk: Disk, file: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, told = FakeClock(), list[SyncCounts]()
+    clock, counts = FakeClock(), list[SyncCounts]()
 
     def slow(descriptor: int) -> None:
         clock.advance(0.2)
         disk.force(descriptor)
 
-    forcer = DiskSync(clock, told=told.append, force=slow, patience_s=LIMIT_S)
-    forcer.ask(file)
+    forcer = DiskSync(clock, on_counts=counts.append, force=slow, patience_s=LIMIT_S)
+    forcer.request(file)
     assert forcer.wait()
     disk.error = OSError(5, "Input/output error")
-    forcer.ask(file)
+    forcer.request(file)
     assert not forcer.wait()
     disk.error = None
-    forcer.ask(file)
+    forcer.request(file)
     assert forcer.wait(), "it goes on after a failure"
-    assert told == [
+    assert counts == [
         SyncCounts(),
         SyncCounts(done=1, slow=1),
         SyncCounts(done=1, slow=1, failed=1),
         SyncCounts(done=2, slow=2, failed=1),
     ]
     assert "took 0.2 s" in caplog.text
-    assert "cannot be forced to the disk: Input/output error" in caplog.text
+    assert "cannot sync the journal to disk, a power cut may lose its last lines: Input/output error" in caplog.text
     forcer.close()
 
 

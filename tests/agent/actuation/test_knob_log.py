@@ -98,7 +98,7 @@ def test_the_journal_stays_short_however_long_it_runs(tmp_path: Path) -> None:
 
 def test_a_second_writer_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     journal = KnobLog(tmp_path, run_id="a")
-    with pytest.raises(EnvironmentLacksError, match="another process"):
+    with pytest.raises(EnvironmentLacksError, match="locked by another actuator"):
         KnobLog(tmp_path, run_id="b")
     journal.close()
     KnobLog(tmp_path, run_id="b").close()
@@ -127,7 +127,7 @@ def test_whom_a_person_overruled_stays_so_after_a_kill_also_where_nothing_is_hel
     assert [one.state for one in rig.actuator.apply(cap(incident="changed", gpus=GPUS[1:2]))] == [ActionState.APPLIED]
 
 
-def test_a_persons_word_stands_in_the_journal_before_the_hold_that_it_ends_is_over(tmp_path: Path) -> None:
+def test_the_block_of_an_operator_is_in_the_journal_before_the_hold_that_it_ends_is_over(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.actuator.apply(cap())
     whole = (tmp_path / FILE_NAME).read_bytes()
@@ -156,23 +156,23 @@ def test_a_journal_full_of_bars_is_not_rewritten_at_every_turn(tmp_path: Path, m
     assert len(list(rig.journal.barred)) == BLOCKED_MAX
 
 
-def test_words_of_people_that_find_no_room_are_counted_and_stated_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    told: list[int] = []
+def test_blocks_that_find_no_room_are_counted_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reported: list[int] = []
     bars = [
         Block(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="by hand") for n in range(BLOCKED_MAX + 2)
     ]
-    journal = KnobLog(tmp_path, run_id="1", note_bars=told.append)
+    journal = KnobLog(tmp_path, run_id="1", note_bars=reported.append)
     journal.append((), bars[:BLOCKED_MAX])
     journal.append((), bars[:1])
-    assert (journal.barred.dropped, told, caplog.records) == (0, [], []), "said again of the same one, it takes no room"
+    assert (journal.barred.dropped, reported, caplog.records) == (0, [], []), (
+        "said again of the same one, it takes no room"
+    )
     journal.append((), bars[BLOCKED_MAX:])
-    assert (journal.barred.dropped, told) == (2, [1, 2])
+    assert (journal.barred.dropped, reported) == (2, [1, 2])
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert f"more than {BLOCKED_MAX}" in caplog.text
     assert [journal.barred.reason(KnobKind.CLOCK, UUID, f"i-{n}") for n in (0, 1, 2)] == [None, None, "by hand"]
     journal.close()
-    again = KnobLog(tmp_path, run_id="2", note_bars=told.append)
-    assert (again.barred.dropped, len(list(again.barred)), told) == (0, BLOCKED_MAX, [1, 2]), "counted once"
+    again = KnobLog(tmp_path, run_id="2", note_bars=reported.append)
+    assert (again.barred.dropped, len(list(again.barred)), reported) == (0, BLOCKED_MAX, [1, 2]), "counted once"
     again.close()

@@ -170,5 +170,5 @@ def test_a_look_back_reports_a_knob_that_stands_elsewhere_and_writes_nothing(tmp
     assert [(check.entity_id, check.in_force, check.expected) for check in differs] == [
         (GPUS[0].entity_id, 1380.0, 1057.0)
     ]
-    assert differs[0].words == "stands at 1380 MHz, left at 1057 MHz"
+    assert differs[0].summary == "1380 MHz, expected 1057 MHz"
     assert len(rig.knob.writes) == writes

@@ -185,7 +185,7 @@ class Lives(RuleBasedStateMachine):
 
     def set_by_hand(self, kind: KnobKind, place: int, setting: float | None) -> None:
         knob, uuid = self.knobs[kind], UUIDS[place]
-        if knob.errors or setting in self.told_from_nobody(kind, uuid):
+        if knob.errors or setting in self.set_by_no_claim(kind, uuid):
             return
         knob.settings[uuid] = self.human[kind, uuid] = setting
         self.overruled.add((kind, uuid))
@@ -194,7 +194,7 @@ class Lives(RuleBasedStateMachine):
     def bound_to(self, incident: str) -> set[Key]:
         return {key for key, incidents in self.bound.items() if incident in incidents}
 
-    def told_from_nobody(self, kind: KnobKind, uuid: str) -> set[float | None]:
+    def set_by_no_claim(self, kind: KnobKind, uuid: str) -> set[float | None]:
         """What a person may set there without anybody being able to tell that it was not railwatch, or a reset."""
         same = {self.knobs[kind].settings[uuid]}
         for _, hold in self.journalled():

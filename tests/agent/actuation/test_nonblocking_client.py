@@ -12,11 +12,11 @@ from agent.actuation.protocol import ReleaseIncident, read_request, refusal_line
 from tests.waiting import wait_for
 
 
-def hear(line: NonBlockingClient, found: list[Reply], count: int) -> None:
+def receive(line: NonBlockingClient, found: list[Reply], count: int) -> None:
     """Take answers until there are so many."""
 
     def enough() -> bool:
-        found.extend(line.answers())
+        found.extend(line.replies())
         return len(found) >= count
 
     wait_for(enough)
@@ -78,14 +78,14 @@ def test_nobody_who_sends_waits_for_an_answer_to_be_read(
         return "no"
 
     monkeypatch.setattr("agent.actuation.nonblocking_client.read_answer", read)
-    hear(line, [], 1)
+    receive(line, [], 1)
     assert sent == [True]
 
 
 def test_nothing_goes_out_and_nothing_is_waited_for_without_an_actuator(line: NonBlockingClient) -> None:
     assert not line.connect()
     assert not line.send("a", b"x\n")
-    assert line.answers() == ()
+    assert line.replies() == ()
 
 
 def test_answers_come_under_the_names_in_whose_order_was_asked(line: NonBlockingClient, server: Deaf) -> None:
@@ -93,14 +93,14 @@ def test_answers_come_under_the_names_in_whose_order_was_asked(line: NonBlocking
     assert not line.connect(), "there is a connection already"
     assert line.send("first", list_line())
     assert line.send("second", release_line("reflex:x", reason="over"))
-    assert line.answers() == ()
+    assert line.replies() == ()
     wait_for(lambda: server.peers)
     server.peers[0].sendall(b'{"actions":[]}\n' + refusal_line("no")[:5])
     found: list[Reply] = []
-    hear(line, found, 1)
+    receive(line, found, 1)
     assert found == [("first", ())]
     server.peers[0].sendall(refusal_line("no")[5:])
-    hear(line, found, 2)
+    receive(line, found, 2)
     assert found[1] == ("second", None)
 
 
@@ -113,7 +113,7 @@ def test_an_actuator_that_hangs_up_is_connected_to_again_and_owes_no_reply(
     server.peers[0].close()
 
     def again() -> bool:
-        line.answers()
+        line.replies()
         return line.connect()
 
     wait_for(again)
@@ -121,7 +121,7 @@ def test_an_actuator_that_hangs_up_is_connected_to_again_and_owes_no_reply(
     wait_for(lambda: len(server.peers) == 2)
     server.peers[1].sendall(b'{"actions":[]}\n')
     found: list[Reply] = []
-    hear(line, found, 1)
+    receive(line, found, 1)
     assert found == [("second", ())]
 
 

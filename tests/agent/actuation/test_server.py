@@ -32,19 +32,19 @@ ROOT = Path(__file__).resolve().parents[3]
 @contextlib.contextmanager
 def served(folder: Path, knob: Knob) -> Iterator[tuple[ActuatorClient, list[Action]]]:
     """An actuator in a thread of this process, and a client of it."""
-    told: list[Action] = []
+    reported: list[Action] = []
     stop, ready = threading.Event(), threading.Event()
     path = folder / "run" / "actuator.sock"
     thread = threading.Thread(
         target=serve_actuator,
-        args=(lambda: (knob,), path, folder / "state", told.append, SystemClock()),
+        args=(lambda: (knob,), path, folder / "state", reported.append, SystemClock()),
         kwargs={"settings": ActuatorSettings(), "run_id": "run", "stop": stop, "ready": ready.set},
     )
     thread.start()
     assert ready.wait(60.0)
     client = ActuatorClient(path, timeout_s=LIMIT_S)
     try:
-        yield client, told
+        yield client, reported
     finally:
         client.close()
         stop.set()
@@ -88,7 +88,7 @@ def settings_of(folder: Path) -> set[float | None]:
 
 def test_every_verb_does_over_the_socket_what_it_does_here(tmp_path: Path) -> None:
     knob = FakeKnob()
-    with served(tmp_path, knob) as (client, told):
+    with served(tmp_path, knob) as (client, reported):
         applied = client.apply(cap(gpus=GPUS))
         assert [action.state for action in applied] == [ActionState.APPLIED] * 4
         assert client.in_force() == applied
@@ -99,7 +99,7 @@ def test_every_verb_does_over_the_socket_what_it_does_here(tmp_path: Path) -> No
         assert client.apply(cap(1005.0, incident="i-2"))[0].state is ActionState.REFUSED
         assert len(client.release_all(reason="end")) == 3
         assert client.in_force() == ()
-        assert told[:4] == list(applied)
+        assert reported[:4] == list(applied)
     assert set(knob.settings.values()) == {1530.0}
 
 
@@ -182,7 +182,7 @@ def test_a_defect_in_one_action_is_counted_and_ends_nothing_else(
         knob.errors[GPUS[1].uuid] = ZeroDivisionError("a defect")
         with pytest.raises(TransientError, match="the actuator failed"):
             client.apply(cap(gpus=GPUS[1:2], incident="i-2"))
-        assert "a request failed" in caplog.text
+        assert "request failed" in caplog.text
         assert len(client.in_force()) == 1
 
 
@@ -198,7 +198,7 @@ def test_an_actuator_that_is_away_or_silent_is_transient(tmp_path: Path) -> None
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "nobody.sock"))
         silent.listen()
-        with pytest.raises(TransientError, match="no answer in time"):
+        with pytest.raises(TransientError, match="no reply in time"):
             client.in_force()
     client.close()
 
@@ -217,9 +217,9 @@ def test_a_client_finds_an_actuator_that_was_started_again(tmp_path: Path) -> No
 
 def test_a_lease_runs_out_by_the_actuators_own_clock(tmp_path: Path) -> None:
     knob = FakeKnob()
-    with served(tmp_path, knob) as (client, told):
+    with served(tmp_path, knob) as (client, reported):
         client.apply(cap(1200.0, lease_s=0.05))
-        wait_for(lambda: told[-1].state is ActionState.EXPIRED)
+        wait_for(lambda: reported[-1].state is ActionState.EXPIRED)
         assert knob.settings[UUID] == 1005.0
 
 
@@ -291,7 +291,7 @@ def test_a_release_that_fails_at_the_end_is_tried_again_before_the_socket_goes(t
     socket_there: list[bool] = []
 
     class Stubborn:
-        """Gives way at the third try."""
+        """Writes succeed at the third attempt."""
 
         kind, name, readable = knob.kind, knob.name, True
         supported, read = knob.supported, knob.read
@@ -318,7 +318,7 @@ def test_a_release_that_never_succeeds_ends_in_time_and_stays_in_the_journal(
     with served(tmp_path, knob) as (client, _):
         client.apply(cap())
         knob.write_error = TransientError("busy")
-    assert "could not be released" in caplog.text
+    assert "cannot release all caps" in caplog.text
     knob.write_error = None
     with served(tmp_path, knob):
         assert knob.settings[UUID] == 1530.0
@@ -385,12 +385,12 @@ def test_no_file_but_a_socket_makes_room_for_the_socket(tmp_path: Path) -> None:
 
 
 def test_no_name_breaks_a_line_of_the_log_and_a_reason_is_reported_in_one(tmp_path: Path) -> None:
-    with served(tmp_path, FakeKnob()) as (client, told):
+    with served(tmp_path, FakeKnob()) as (client, reported):
         with pytest.raises(ActionRefusedError, match="printable"):
             client.apply(cap(incident="i\nCRITICAL root: all is well"))
         client.apply(cap())
         client.release_incident("i-1", reason="over\n\x1b[2Jroot: all is well")
-    assert told[-1].reason == "over  [2Jroot: all is well"
+    assert reported[-1].reason == "over  [2Jroot: all is well"
 
 
 def test_whoever_was_away_is_reported_everything_in_parts_that_are_not_too_long(tmp_path: Path) -> None:

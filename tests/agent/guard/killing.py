@@ -112,7 +112,7 @@ def judge_left(box: killing.Box, client: ActuatorClient) -> dict[str, int]:
     now_ns = CLOCK.utc_ns()
     held = {(action.unit, action.entity_id): action for action in client.in_force()}
     assert all(check.agrees for check in client.verify()), "a knob does not stand where the journal says"
-    told = {record.id for record in told_by_actuator(box) if record.state is ActionState.APPLIED}
+    reported = {record.id for record in told_by_actuator(box) if record.state is ActionState.APPLIED}
     counts = {"as_found": 0, "held": 0}
     for (kind, uuid), stands in box.stands().items():
         action = held.get((kind.unit, f"gpu:{uuid}"))
@@ -120,7 +120,7 @@ def judge_left(box: killing.Box, client: ActuatorClient) -> dict[str, int]:
             assert stands == FOUND[kind], f"{kind} stands at {stands} and nobody holds it"
             counts["as_found"] += 1
             continue
-        assert action.id in told, f"{kind} is held and no record tells of it"
+        assert action.id in reported, f"{kind} is held and no record tells of it"
         assert action.reason, "held without a reason"
         assert action.owner == "railwatch"
         until_ns = action.lease_until_ns
