@@ -1,7 +1,7 @@
 """Two-sided CUSUM over many series: how long a value has been off by more than an allowance.
 
 Page, "Continuous inspection schemes", Biometrika 41, 1954. The sums count in sigmas of white noise. On series whose
-neighbours resemble each other the false alarms come ten times as often and more: take whitened errors
+neighbours are correlated the false alarms come ten times as often and more: take whitened errors
 (`analytics.change.whitening`) or means over hours.
 """
 
@@ -16,7 +16,7 @@ from telemetry.frames import FloatArray, MaskArray
 # Biometrika 59, 1972, agree); the tests compute both. Two-sided halves it.
 ALLOWANCE_SIGMAS = 0.5
 LIMIT_SIGMAS = 8.0
-# One wild value must not do what ten unusual ones do. Heuristic.
+# heuristic: one wild value must not do what ten unusual ones do.
 MAX_SIGMAS = 4.0
 
 

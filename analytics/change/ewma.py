@@ -1,4 +1,4 @@
-"""Exponentially weighted mean of many series against a frozen mean: small shifts, with the size of the shift at hand.
+"""Exponentially weighted mean of many series against a frozen mean, for small shifts.
 
 Roberts, "Control chart tests based on geometric moving averages", Technometrics 1(3), 1959; the limits that widen with
 the first values are those of Lucas and Saccucci, Technometrics 32(1), 1990.

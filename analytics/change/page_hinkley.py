@@ -1,4 +1,4 @@
-"""Page-Hinkley over many series: a change of the mean where nobody knows the mean beforehand.
+"""Page-Hinkley over many series: a change of a mean that is not known beforehand.
 
 Hinkley, "Inference about the change-point from cumulative sum tests", Biometrika 58, 1971. Unlike CUSUM it learns the
 mean from the series itself, so it takes a change that comes slowly for the mean: for slow faults use CUSUM against a

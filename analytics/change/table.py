@@ -1,7 +1,7 @@
 """The change detectors over a table: one score for each row, by the column that changed the most.
 
-What is learnt, and from healthy rows alone, is each column's mean and how its neighbours resemble each other; what the
-methods see is errors of that, which are nearly white (`analytics.change.whitening`). Page-Hinkley learns the mean from
+Each column's mean and autocorrelation are learnt from healthy rows; the methods see the errors of that model, which are
+nearly white (`analytics.change.whitening`). Page-Hinkley learns the mean from
 what it is given, and sees the values themselves in their healthy spreads.
 """
 
@@ -23,7 +23,7 @@ SMALLEST_SPREAD = 1e-9  # of a column that never moved in the healthy rows
 
 
 class ChangeMethod(StrEnum):
-    """What looks for the change."""
+    """Methods of change detection."""
 
     CUSUM = "cusum"
     EWMA = "ewma"

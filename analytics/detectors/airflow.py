@@ -1,8 +1,8 @@
-"""Airflow: the air of a node carries its GPUs' heat away worse than at a like load and inlet before.
+"""Airflow: a node's air removes GPU heat worse than before at a similar load and inlet temperature.
 
-Rises above the inlet are brought to one fan duty where it is known, by the fan law: fans that run faster for the same
-heat, and GPUs no cooler for it, are a rise. The hottest GPU is left out because one bad interface makes it hot and the
-fans fast; the others are then cooler than before, and here nothing is told.
+Rises above the inlet are normalised to one fan duty by the fan law where the duty is known: faster fans for the same
+heat without cooler GPUs count as a rise. The hottest GPU is left out: one bad interface makes it hot and the fans fast,
+so the others are cooler than before.
 """
 
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# It gets worse by this share before it is told again. Heuristic.
+# heuristic: an update is reported when it gets worse by this share.
 _WORSE_BY = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AirNumbers:
-    """The newest window that was judged, each array of shape ``(n_nodes,)``; rises at half fan duty where known."""
+    """Readings of the newest judged window, shape ``(n_nodes,)``; rises are at half fan duty where it is known."""
 
     rise_c: FloatArray
     normal_c: FloatArray
@@ -98,7 +98,7 @@ class Airflow:
         )
 
     def accept(self, state: AirflowState, accepted: MaskArray) -> AirflowState:
-        """Learn the past anew where a person accepted that the air of the node is as it should be now."""
+        """Reset the past of the accepted nodes."""
         return replace(
             state,
             rise=own_past.accept(state.rise, accepted),
@@ -107,7 +107,7 @@ class Airflow:
         )
 
     def step(self, state: AirflowState, frame: Frame, topology: Topology) -> tuple[AirflowState, tuple[Finding, ...]]:
-        """Judge the windows that end within a frame; rows in between are only added up."""
+        """Judge the windows that end within a frame; other rows are only added up."""
         if not len(frame):
             return state, ()
         state = replace(state, counts=state.counts.under(topology, frame.spec.entities))
@@ -218,7 +218,7 @@ def _fans(duty: float, normal_duty: float) -> str:
 
 
 def _with_fans(state: AirflowState, window: HeatWindow) -> AirflowState:
-    """Take note of fans that became known: what was learned without them cannot be compared any more."""
+    """Return the state with newly known fans; what was learned without their duty is dropped."""
     new = ~np.isnan(window.fan_ratio) & ~state.by_fan
     if not new.any():
         return state

@@ -1,4 +1,4 @@
-"""Airflow lost: all GPUs of a node rise further above the inlet within minutes, the load being the same.
+"""Airflow lost: all GPUs of a node warm further above the inlet within minutes at the same load.
 
 Fans that stop or a duct that comes off. The hottest GPU is left out of it: a bad interface makes one GPU hot, and the
 fans faster, so that the others cool. Where the fan duty is known, resistances are brought to one duty by the fan law.
@@ -19,7 +19,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# It gets worse by this share before it is told again. Heuristic.
+# heuristic: an update is reported when it gets worse by this share.
 _WORSE_BY = 0.1
 
 

@@ -1,4 +1,4 @@
-"""What was learnt of some entities begins anew, because a person accepted that they are others now."""
+"""Reset of learnt state for entities that an operator accepted as they are now."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -12,7 +12,7 @@ _State = TypeVar("_State")
 
 
 def reset_where(state: _State, fresh: _State, where: MaskArray) -> _State:
-    """Return a dataclass of arrays with what `fresh` holds on the entities marked ``(n_entities,)``.
+    """Return a dataclass of arrays with the values of `fresh` for the marked entities ``(n_entities,)``.
 
     The first axis of every array is the entity; dataclasses within are taken in the same way.
     """

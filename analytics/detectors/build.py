@@ -1,4 +1,4 @@
-"""The detectors there are, and how they are built."""
+"""List of all detectors, and their factories."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ from analytics.detectors.thermal_resistance import ThermalResistance
 from analytics.detectors.warm_inlet import WarmInlet
 from telemetry.entities import EntityKind
 
-# Each detector has a state type of its own that only it looks into.
+# Each detector has a state type of its own.
 AnyDetector = Detector[Any]
 AnyEventDetector = EventDetector[Any]
 
@@ -55,7 +55,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: SensorLost(
         limits=limits.sensor_lost, name="supply_sensor_lost", kind=EntityKind.SUPPLY, watched=SUPPLY_SIGNALS
     ),
-    # Last, so that it has heard what the others say of the same rows.
+    # Last: it uses the findings of the others on the same rows.
     lambda limits: Novelty(limits=limits.novelty),
 )
 
@@ -65,10 +65,10 @@ EVENT_DETECTORS: tuple[Callable[[DetectorLimits], AnyEventDetector], ...] = (
 
 
 def build_detectors(limits: DetectorLimits) -> tuple[AnyDetector, ...]:
-    """Build every detector of frames."""
+    """Return every frame detector."""
     return tuple(build(limits) for build in DETECTORS)
 
 
 def build_event_detectors(limits: DetectorLimits) -> tuple[AnyEventDetector, ...]:
-    """Build every detector of events."""
+    """Return every event detector."""
     return tuple(build(limits) for build in EVENT_DETECTORS)

@@ -1,4 +1,4 @@
-"""Limits of the detectors of links, hangs and lagging ranks; part of `limits`, with the source of each default."""
+"""Limits of the detectors of links, hangs and stragglers, with the source of each default."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangLimits:
-    """When a job counts as hung: it spins, and its steps stopped or the driver's threads spin with it.
+    """Limits of a hang: GPUs spin, and steps stopped or the driver's threads spin too.
 
     A field report of a four-V100 node names the signs: nv_queue takes a whole processor, then irq/57-nvidia, memory
-    stays in use, nothing moves (blbadger.github.io/gpu-server). Frameworks give up after minutes: NCCL collectives of
+    stays in use, nothing moves (blbadger.github.io/gpu-server). Frameworks time out after minutes: NCCL collectives of
     PyTorch time out after 10 (torch.distributed, ``init_process_group``).
 
     Parameters
@@ -34,9 +34,9 @@ class HangLimits:
     thread_ratio
         Share of a processor from which nv_queue or a GPU's interrupt thread counts as spinning.
     alone_s
-        Time without a step from which neither thread nor link error is asked for. heuristic: three times `stall_s`.
+        Time without a step from which neither thread nor link error is required. heuristic: three times `stall_s`.
     silent_spin_s
-        Time to spin where no job tells its steps. heuristic: twice `spin_s`, as one witness less is there.
+        Time to spin where no job reports its steps. heuristic: twice `spin_s`, as one source less is available.
     clear_after_s
         Time with steps or with other load before it counts as over.
     """
@@ -58,7 +58,7 @@ class HangLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StragglerLimits:
-    """When a rank of a synchronous job holds up the others.
+    """Limits of a rank that holds up the others of a synchronous job.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class StragglerLimits:
     settle_s
         Data needed before the first judgement.
     hold_s
-        Time that it must last before it is told.
+        Time that it must last before it is reported.
     clear_after_s
         Quiet time before it counts as over.
     """
@@ -102,7 +102,7 @@ class StragglerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkHealthLimits:
-    """When errors and speed of a GPU's links count: a weak sign of a loose module, never a forecast of a drop.
+    """Limits of link errors and speed: a weak sign of a loose module, no forecast of a drop.
 
     Parameters
     ----------
@@ -110,18 +110,18 @@ class LinkHealthLimits:
         Memory of the counts: errors are weighed by exp(-age / memory).
     nvlink_errors
         Damaged NVLink flits in that memory, corrected ones included. heuristic: DCGM fails a link at 100 a second
-        only, and warns of any (dcgm_gpu_hardware_limits.h, DcgmHealthWatch.cpp); ten among quiet siblings tell a
+        only, and warns of any (dcgm_gpu_hardware_limits.h, DcgmHealthWatch.cpp); ten among quiet siblings reveal a
         module whose contacts move long before.
     nvlink_replays
         Repeated transmissions and retrainings in that memory; DCGM fails a link at one. heuristic: two, so that a
-        lone one at a change of clocks is not told.
+        lone one at a change of clocks is not reported.
     pcie_errors
         PCIe replays or correctable errors in that memory: 8 replays a minute are the most that NVIDIA's resource
         manager recommends (dcgm_gpu_hardware_limits.h); the same for ten minutes is 80. heuristic: a quarter.
     ratio
         How many times the siblings' median it must be: a rail that sags makes all links replay.
     hold_s
-        Time that a link must be narrow or slow under load before it is told.
+        Time that a link must be narrow or slow under load before it is reported.
     load_ratio
         Utilisation from which the link should run at its full speed; idle links slow down to save power.
     clear_after_s

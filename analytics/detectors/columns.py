@@ -1,4 +1,4 @@
-"""Columns of a frame as a detector reads them."""
+"""Optional columns and bit masks of a frame."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def optional(frame: Frame, name: str) -> FloatArray:
 
 
 def bits_set(flags: FloatArray, mask: int) -> MaskArray:
-    """Return where any bit of `mask` is set; False where the flags are NaN."""
+    """Return a mask of values with any bit of `mask` set; False where the flags are NaN."""
     known = ~np.isnan(flags)
     set_there: MaskArray = (np.where(known, flags, 0.0).astype(np.int64) & mask) != 0
     return set_there

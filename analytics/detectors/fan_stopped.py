@@ -1,4 +1,4 @@
-"""Fan stopped: a fan stands still while the others of its node turn, or while it is told to turn."""
+"""Fan stopped: a fan does not turn while others of its node do, or while its duty demands it."""
 
 from dataclasses import dataclass, replace
 
@@ -27,7 +27,7 @@ class FanStoppedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanStopped:
-    """Raises `Cause.AIRFLOW` on fans; one that was never seen turning is an empty place, and not judged."""
+    """Raises `Cause.AIRFLOW` on fans; a fan that never turned is an empty slot and not judged."""
 
     limits: FanStoppedLimits
     name: str = "fan_stopped"

@@ -1,8 +1,8 @@
-"""Errors told as events: Xid, SXid, bus drops and what the Fabric Manager cannot mend become findings while they recur.
+"""GPU errors reported as events: Xid, SXid, bus drops and fabric errors are findings while they recur.
 
-Events are expected fused (`analytics.fusion`): one that comes again under its `id` knows more and is not counted again.
-Events of severity info (an application's own fault) stay events: they ask nobody to act. A device that was let go of
-by its driver before the kernel took it off the bus was taken away, not lost, unless something tells of trouble.
+Events must be fused (`analytics.fusion`): a repeated `id` is an update and not counted again. Events of severity info
+(an application's own fault) raise no finding. A device that its driver unbound before the kernel removed it from the
+bus was removed in order, not lost, unless an error was reported.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _MAX_IDS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streak:
-    """One error on one entity, from its first telling until it was quiet long enough."""
+    """One recurring error on one entity, from its first report until it was quiet long enough."""
 
     key: tuple[str, Cause, int | None]
     since_ns: int
@@ -41,7 +41,7 @@ class Streak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuErrorsState:
-    """Errors that are not over, in the order in which they began."""
+    """Errors that are still active, in order of their begin."""
 
     streaks: tuple[Streak, ...] = ()
     orderly: OrderlyRemovals = field(default_factory=OrderlyRemovals)
@@ -51,7 +51,7 @@ class GpuErrorsState:
 class GpuErrors:
     """Raises `Cause.GPU_LOST` for a bus drop, Xid 79 or a GPU that is missing at start.
 
-    For SXid, Xid 74 and critical words of the Fabric Manager it raises `FABRIC_ERROR`, else `GPU_ERROR`.
+    For SXid, Xid 74 and critical messages of the Fabric Manager it raises `FABRIC_ERROR`, else `GPU_ERROR`.
     """
 
     limits: GpuErrorLimits
@@ -64,7 +64,7 @@ class GpuErrors:
     def step(
         self, state: GpuErrorsState, events: Sequence[Event], now_ns: int, topology: Topology
     ) -> tuple[GpuErrorsState, tuple[Finding, ...]]:
-        """Judge events, and clear what was quiet for long enough up to `now_ns`."""
+        """Judge events, and clear errors that were quiet long enough."""
         streaks = {streak.key: streak for streak in state.streaks}
         findings: list[Finding] = []
         orderly = state.orderly
@@ -128,7 +128,7 @@ def _is_judged(event: Event) -> bool:
 
 
 def _is_missing(event: Event) -> bool:
-    """Return whether a collector tells that GPUs are missing; that one of them fails is a warning and no more."""
+    """Return True if a collector reports missing GPUs; a failing collector alone is a warning."""
     return event.kind is EventKind.COLLECTOR and event.severity is Severity.CRITICAL
 
 

@@ -1,8 +1,8 @@
-"""Lost GPU, told by structure: its values vanished, a sibling's did not.
+"""GPU lost: its values vanished while a sibling's did not.
 
 A detached GPU shows hardly any drift beforehand; the collapse of its metrics is the signal (GWDG study, arXiv
-2603.28781). Where all GPUs fall silent together it is the driver or the collector, and `sensor_lost` says unknown. A
-GPU that the topology no longer has, or that its driver let go of in order, was taken away and is not lost.
+2603.28781). Where all GPUs fall silent together it is the driver or the collector, and `sensor_lost` reports unknown
+health. A GPU that left the topology, or that its driver unbound in order, was removed and is not lost.
 """
 
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ class GpuLostState:
 class GpuLost:
     """Raises `Cause.GPU_LOST`.
 
-    Set at once where the PCI device is gone too, else after the hold. A GPU that is alone in its node needs the PCI
-    device's word (or an Xid, see `gpu_errors`): without siblings nothing tells a lost GPU from a dead driver.
+    Set at once where the PCI device is gone too, else after the hold. A GPU without siblings needs the missing PCI
+    device (or an Xid, see `gpu_errors`): otherwise it looks the same as a dead driver.
     """
 
     limits: GpuLostLimits
@@ -60,7 +60,7 @@ class GpuLost:
         )
 
     def take_events(self, state: GpuLostState, events: Sequence[Event]) -> GpuLostState:
-        """Learn from events which GPUs are taken away in order."""
+        """Note orderly removals of GPUs from events."""
         return replace(state, orderly=state.orderly.after(events))
 
     def step(self, state: GpuLostState, frame: Frame, topology: Topology) -> tuple[GpuLostState, tuple[Finding, ...]]:
@@ -71,7 +71,7 @@ class GpuLost:
         if state.siblings.topology is not topology:
             known = _known(frame.spec.entities, topology)
             state = replace(state, known=known, siblings=state.siblings.under(topology, frame.spec.entities))
-        # Those that should be there: in the topology, and not taken away in order.
+        # GPUs that should be present: in the topology, and not removed in order.
         expected = state.known & ~state.orderly.mask(frame.spec.entities) if state.orderly.released else state.known
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
@@ -86,7 +86,7 @@ class GpuLost:
                 under=~presence.silent,
                 seen=lost | ~presence.silent,
                 holds=Holds.of_seconds(set_s=self.limits.hold_s, clear_s=self.limits.clear_after_s),
-                # A temperature that still stands comes from the slow table and may be older than the loss: wait for it.
+                # A temperature of the slow table may be older than the loss: wait until it is absent too.
                 permit=np.isnan(temps_c[row]) | off_bus,
                 at_once=off_bus,
             )

@@ -2,10 +2,10 @@
 
 They show full utilisation at a fraction of the power that they compute with, all of it standing still, and no step
 ends. A field report of a four-V100 node with loose module screws adds what the host shows: the driver's thread nv_queue
-takes a processor, then the interrupt thread does (blbadger.github.io/gpu-server). Where the job tells its steps, their
-absence is the first witness; where none does, the driver's threads must be, and for longer. The same holds where steps
-end on the node while a GPU spins beside siblings that work: they are the steps of another job. GPUs that spin because a
-sibling fell silent wait for it, and `gpu_lost` says so.
+takes a processor, then the interrupt thread does (blbadger.github.io/gpu-server). Where the job reports its steps,
+their absence is the first evidence; where none does, the driver's threads must spin, and for longer. The same holds
+where steps end on the node while a GPU spins next to working siblings: these are the steps of another job. GPUs that
+spin because a sibling fell silent wait for it, which `gpu_lost` reports.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _OTHER_LOAD_RATIO = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenSecond:
-    """What the running second gave so far, arrays of shape ``(n_gpus,)``."""
+    """Sums of the running second, arrays of shape ``(n_gpus,)``."""
 
     power: Tally
     util: Tally
@@ -47,7 +47,7 @@ class OpenSecond:
 
     @staticmethod
     def empty(n_gpus: int) -> "OpenSecond":
-        """Return what holds before its first row."""
+        """Return the sums before the first row."""
         unknown, tally = np.full(n_gpus, np.nan), Tally.empty(n_gpus)
         return OpenSecond(
             power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown
@@ -58,8 +58,8 @@ class OpenSecond:
 class HangState:
     """State between rows.
 
-    `threads_s` says for how long a thread of the driver spins, `quiet_links_s` for how long the links made no error,
-    `others` where the steps that ended since a GPU began to spin were another job's.
+    `threads_s` is how long a driver thread spins, `quiet_links_s` how long the links had no error. `others` marks GPUs
+    where the steps since the spin began belong to another job.
     """
 
     second: int | None
@@ -81,7 +81,7 @@ class HangState:
 class Hang:
     """Raises `Cause.HANG` on each GPU that spins; several of one node point to the node.
 
-    Critical where a spinning thread or a link error stands beside it, a warning where only the steps are missing.
+    Critical with a spinning thread or a link error, a warning if only the steps are missing.
     """
 
     limits: HangLimits
@@ -177,7 +177,7 @@ class Hang:
         spins = spin.lasted_s >= limits.spin_s
         stalled = beat.stalled(spins, at_least_s=limits.stall_s, steps=limits.stall_steps)
         reported_stall = stalled & (witness | (beat.stalled_s >= limits.alone_s))
-        # Without a word of the job, errors of a link beside a small steady load would be too weak a sign.
+        # Without steps of the job, link errors with a small steady load are too weak a sign.
         silent_spin = (
             (~beat.known | state.others) & (spin.lasted_s >= limits.silent_spin_s) & (state.threads_s >= limits.spin_s)
         )

@@ -1,4 +1,4 @@
-"""The heartbeat of a job: how long a step takes, and how long ago the last one ended."""
+"""Heartbeat of a job: duration of a step, and time since the last one."""
 
 from dataclasses import dataclass, replace
 
@@ -13,9 +13,9 @@ _MIN_BEATS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Heartbeat:
-    """Steps as each entity's job tells them; arrays whose first axis is the entity.
+    """Steps reported by each entity's job; the first axis of each array is the entity.
 
-    `intervals_s` holds the last steps' lengths, NaN where there were fewer; `moved` says that a step ended just now.
+    `intervals_s` holds the last steps' lengths, NaN where there were fewer; `moved` marks a step that just ended.
     """
 
     steps: FloatArray
@@ -27,7 +27,7 @@ class Heartbeat:
 
     @staticmethod
     def silent(n_entities: int) -> "Heartbeat":
-        """Return what holds before a job told anything."""
+        """Return the state before a job told anything."""
         unknown, no = np.full(n_entities, np.nan), np.zeros(n_entities, dtype=np.bool_)
         return Heartbeat(
             steps=unknown,
@@ -40,16 +40,16 @@ class Heartbeat:
 
     @property
     def known(self) -> MaskArray:
-        """Where a job tells its steps now, and told enough of them to know how long one takes."""
+        """Mask of entities whose job reports steps, and enough of them to know their duration."""
         return self.answered & (self.beats >= _MIN_BEATS)
 
     def median_s(self, index: int) -> float:
-        """Return how long one entity's last steps took, NaN where none is known."""
+        """Return the median duration of one entity's last steps, NaN if unknown."""
         known_s = self.intervals_s[index][~np.isnan(self.intervals_s[index])]
         return float(np.median(known_s)) if len(known_s) else float("nan")
 
     def stalled(self, where: MaskArray, *, at_least_s: float, steps: float) -> MaskArray:
-        """Return where no step ended for so long and for so many steps' time; looks closely only `where` asked."""
+        """Return a mask of entities without a step for so long and for so many median steps, among `where`."""
         stalled: MaskArray = where & self.known & (self.stalled_s > at_least_s)
         for index in np.flatnonzero(stalled).tolist():
             stalled[index] = not self.stalled_s[index] <= steps * self.median_s(index)
@@ -57,9 +57,9 @@ class Heartbeat:
 
 
 def after_steps(before: Heartbeat, steps: FloatArray, passed_s: float) -> Heartbeat:
-    """Return what holds a while later, the counter then standing at `steps`; NaN where no job tells any.
+    """Return the state a while later, the counter then standing at `steps`; NaN where no job reports any.
 
-    A counter that goes back is another job: what was known of steps is forgotten.
+    A counter that goes back belongs to another job: known step durations are dropped.
     """
     answered = ~np.isnan(steps)
     if not answered.any() and not before.answered.any():
@@ -68,7 +68,7 @@ def after_steps(before: Heartbeat, steps: FloatArray, passed_s: float) -> Heartb
     waited_s = before.stalled_s + passed_s
     moved, other = grew > 0, grew < 0
     beats = np.where(other | ~answered, 0.0, before.beats + moved)
-    # The first interval began before anybody looked.
+    # The first interval began before the first row.
     timed = moved & (before.beats > 0) & (waited_s > 0)
     intervals_s = before.intervals_s
     if timed.any():

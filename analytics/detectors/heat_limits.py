@@ -11,25 +11,25 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThermalResistanceLimits:
-    """When heat leaves a GPU worse than it leaves its siblings, beyond what its slot always adds.
+    """Limits of thermal resistance: excess over the siblings beyond the normal offset of the slot.
 
     Ratios are excess over the rise above the inlet that is normal for the GPU at its power.
 
     Parameters
     ----------
     ratio, clear_ratio
-        Excess ratio, smoothed, from which it is told. Heuristic: simulated healthy GPUs stay within 0.05, a
+        Excess ratio, smoothed, from which it is reported. heuristic: simulated healthy GPUs stay within 0.05, a
         mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W, assumption) gives 0.48.
     warn_ratio
-        From here on it is a warning. Heuristic: somebody should look at it while there is time.
+        From here on it is a warning. heuristic: an operator should look at it while there is time.
     severe_ratio
         Three tenths: half of what is left between a healthy V100 at 300 W and its slowdown temperature. Heuristic.
     slow_ratio, clear_slow_ratio
-        The same over hours, for an interface that dries out: told as information. Heuristic.
+        The same over hours, for an interface that dries out: reported as information. Heuristic.
     alone_ratio
         Over its own past at a like power and inlet, where there are not two siblings; fans may differ. Heuristic.
     floor_c, slow_floor_c
-        Kelvin below which no ratio counts. Heuristic: two GPUs whose temperatures are rounded to whole kelvin can
+        Kelvin below which no ratio counts. heuristic: two GPUs whose temperatures are rounded to whole kelvin can
         differ by one for as long as the load stays; over hours that averages out.
     fresh_ratio, fresh_excess_c
         What it takes, both, while a slot is not learned yet. Assumption, from 1,200 simulated healthy GPUs whose slots
@@ -37,19 +37,19 @@ class ThermalResistanceLimits:
         0.15 or 5 K.
     min_power_ratio, min_power_w
         Power above which a GPU works: a fifth of the limit in force, or 60 W (a fifth of a V100's 300 W) where the
-        limit is unknown. Heuristic: idle parts take 10 to 16 %. Below it, it tells of the air.
+        limit is unknown. heuristic: idle parts take 10 to 16 %. Below it, it shows the air temperature.
     inlet_c
-        Assumed air temperature where neither a sensor nor an idle GPU tells it; 25 °C lies in the range that ASHRAE TC
+        Assumed air temperature where neither a sensor nor an idle GPU shows it; 25 °C lies in the range that ASHRAE TC
         9.9 recommends (18 to 27 °C).
     window_s
-        Length of a window. Heuristic: two minutes hold a hundred training steps, and seven fit into a quarter of an
+        Length of a window. heuristic: two minutes hold a hundred training steps, and seven fit into a quarter of an
         hour. Where rows are rare it is as long as sixteen of them take.
     smoothing, slow_smoothing
         Share that a new window has in the smoothed excess; the slow one remembers fifty windows.
     learn_windows
         Windows under load after which a slot is frozen: an hour.
     windows
-        Windows of a slot that must have been seen before anything is told.
+        Windows of a slot that must have been seen before anything is reported.
     slow_windows
         The same for the slow excess.
     """
@@ -91,7 +91,7 @@ class ThermalResistanceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmInletLimits:
-    """When the air that a node takes in is too warm.
+    """Limits of the inlet temperature of a node.
 
     Parameters
     ----------
@@ -121,17 +121,17 @@ class WarmInletLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowLimits:
-    """When the air of a node carries less heat away than at a like load and inlet before.
+    """Limits of airflow: heat removal compared with the past at a similar load and inlet.
 
     Parameters
     ----------
     ratio, clear_ratio
-        Rise of the GPUs over their past, brought to one fan duty where it is known, smoothed. Heuristic: a fifth; half
+        Rise of the GPUs over their past, brought to one fan duty where it is known, smoothed. heuristic: a fifth; half
         of the fans lost gives two fifths on a simulated V100 node.
     floor_c
-        Kelvin below which no ratio counts. Heuristic: four steps of the sensor.
+        Kelvin below which no ratio counts. heuristic: four steps of the sensor.
     min_rise_c
-        Rise of the GPUs above the inlet from which it tells of the air. Heuristic.
+        Rise of the GPUs above the inlet from which it shows the air temperature. Heuristic.
     window_s
         As for the thermal resistance.
     smoothing, windows
@@ -161,21 +161,21 @@ class AirflowLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowLostLimits:
-    """When the air of a node carries less heat away than minutes before, the load being the same.
+    """Limits of a sudden loss of airflow within minutes at the same load.
 
     Parameters
     ----------
     ratio, clear_ratio
-        Thermal resistance now over what it was under this load. Heuristic: a fifth; half of the fans lost gives two
+        Thermal resistance now over what it was under this load. heuristic: a fifth; half of the fans lost gives two
         fifths within a minute on a simulated V100 node, sensor steps of 1 K a twentieth.
     floor_c
-        Kelvin below which no ratio counts. Heuristic: five steps of the sensor.
+        Kelvin below which no ratio counts. heuristic: five steps of the sensor.
     blind_floor_c, blind_s
         Where the fan duty is not known: kelvin above the highest that the GPUs had before, and time under load for
-        which that must have been watched, so that a controller that lets its fans go is not taken for a fault. Own
-        choice: half an hour, and twice the overshoot of a simulated controller.
+        which that must have been watched, so that a controller that slows its fans is not taken for a fault.
+        heuristic: half an hour, and twice the overshoot of a simulated controller.
     min_rise_c
-        Rise of the GPUs above the inlet from which it tells of the air. Heuristic.
+        Rise of the GPUs above the inlet from which it shows the air temperature. Heuristic.
     hold_s
         Time that it must last: more than ten training steps.
     clear_after_s
@@ -201,12 +201,12 @@ class AirflowLostLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanStoppedLimits:
-    """When a fan counts as standing still.
+    """Limits of a stopped fan.
 
     Parameters
     ----------
     turning_rpm
-        Speed below which a fan stands still: one turn a second, no controller asks for so little. Heuristic.
+        Speed below which a fan stands still: one turn a second, no controller sets less. Heuristic.
     min_duty_ratio
         Duty from which a fan must turn although no other of its node does. Heuristic.
     hold_s

@@ -1,9 +1,9 @@
-"""Hotter than its siblings: a GPU whose heat leaves it worse than theirs does.
+"""Hotter than its siblings: a GPU with a higher thermal resistance than the others of its node.
 
 Compared is the thermal resistance theta = (T - T_inlet) / P, each GPU's against the median of the others of its node,
 so that load, inlet air and fan speed cancel out: they move all siblings alike, a bad thermal interface moves one. `P`
-is the power that the temperature tells of, part of it delayed by the heat sink; the excess in kelvin at that power is
-given beside the ratio. It needs at least two comparable siblings: GPUs that are seen, and whose load changed lately as
+is the power that the temperature reflects, part of it delayed by the heat sink; the excess in kelvin at that power is
+reported with the ratio. It needs at least two comparable siblings: GPUs that are seen, and whose load changed lately as
 its own did, because what a sink still carries is known only as well as its time constant.
 """
 
@@ -26,9 +26,9 @@ from telemetry.quantities import multiple
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _MIN_SIBLINGS = 2
-# Temperatures come once a second and in whole kelvin; judging oftener tells nothing new.
+# Temperatures come once a second in whole kelvin; judging more often adds nothing.
 _JUDGE_EVERY_NS = NS_PER_S
-# Siblings that hardly warm above the inlet say nothing about how well heat leaves them.
+# Siblings that hardly warm above the inlet show no thermal resistance.
 _MIN_RISE_C = 5.0
 # heuristic: five readings at 1 Hz that fail to come in a row.
 _SEEN_WITHIN_S = 5.0
@@ -44,9 +44,9 @@ _WORST_RATIO = 1.30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
-    """Every GPU beside its siblings, each array of shape ``(n_gpus,)``; NaN where it cannot be compared.
+    """Comparison of each GPU with its siblings, shape ``(n_gpus,)``; NaN where it is not possible.
 
-    `sibling_c` is what the GPU would have at its own power if heat left it as it leaves its siblings.
+    `sibling_c` is the temperature the GPU would have at its power with its siblings' thermal resistance.
     """
 
     ratio: FloatArray

@@ -1,8 +1,8 @@
 """Hardware slowdown that neither a power brake nor heat explains.
 
-Bit 0x8 of the clock event reasons says that the hardware cut the clocks to a half or less: for heat, for an external
+Bit 0x8 of the clock event reasons: the hardware cut the clocks to a half or less: for heat, for an external
 power brake, or because the power draw itself was too high and the fast trigger engaged (nvml.h). The first two have
-bits and findings of their own; what is left is said here.
+bits and findings of their own; the rest is reported here.
 """
 
 from dataclasses import dataclass

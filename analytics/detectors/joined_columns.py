@@ -74,7 +74,7 @@ class JoinPairs:
 def _pairs(
     topology: Same[Topology], how: Relation, own: Same[tuple[Entity, ...]], others: Same[tuple[Entity, ...]]
 ) -> tuple[GroupArray, GroupArray]:
-    """Return the pairs in ascending order of the first."""
+    """Return the pairs sorted by the first position."""
     kinship = Kinship.of(topology.it)
     places = {entity.id: place for place, entity in enumerate(others.it)}
     pairs: list[tuple[int, int]] = []
@@ -99,7 +99,7 @@ class ColumnJoin:
 
     @staticmethod
     def of(terms: JoinedColumn, source_spec: TableSpec | None) -> "ColumnJoin":
-        """Return state before the first row; `source_spec` is the table of that kind, None if there is none."""
+        """Return the state before the first row; `source_spec` is the table of that kind, None if there is none."""
         knows = source_spec is not None and terms.signal in source_spec.signals
         values = np.full(len(source_spec.entities), np.nan) if source_spec is not None and knows else np.empty(0)
         return ColumnJoin(
@@ -107,7 +107,7 @@ class ColumnJoin:
         )
 
     def extend(self, frame: Frame, new: Frame | None, topology: Topology) -> tuple["ColumnJoin", FloatArray, MaskArray]:
-        """Return the column for the rows of a frame, each with what was known at its time, and where it is new."""
+        """Return the column for the rows of a frame, with the value known at each time, and a mask of new values."""
         shape = frame.values.shape[:2]
         if self.source_spec is None:
             return self, np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_)
@@ -157,7 +157,7 @@ def held(column_joins: Sequence[ColumnJoin], new: Mapping[EntityKind, Frame]) ->
 
 
 def _gathered(rows: FloatArray, reach: JoinPairs, how: Relation, n_own: int) -> FloatArray:
-    """Return ``(n_rows, n_own)`` of what each gets from ``(n_rows, n_others)``."""
+    """Return the values ``(n_rows, n_own)`` aggregated from ``(n_rows, n_others)``."""
     given = rows[:, reach.other]
     found = np.full((len(rows), n_own), np.nan)
     if how is Relation.ANCESTOR:

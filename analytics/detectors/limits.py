@@ -1,4 +1,4 @@
-"""Every limit of the detectors, with the source of its default.
+"""Limits of all detectors, with the source of each default.
 
 The classes are plain frozen dataclasses for the detectors; as fields of a configuration model pydantic reads them with
 durations such as ``10s`` and refuses unknown keys.
@@ -25,7 +25,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RailSagLimits:
-    """When a 12 V rail counts as sagging.
+    """Limits of a 12 V rail sag.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class RailSagLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerBrakeLimits:
-    """When a power brake is over: it is raised at once, and stays until no brake was seen for this long.
+    """Limit of a power brake: raised at once, cleared after this long without one.
 
     Ten seconds are ten training steps of about a second: a brake that comes back every step stays one finding.
 
@@ -80,7 +80,7 @@ class PowerBrakeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HwSlowdownLimits:
-    """When hardware slowdown without brake or heat counts.
+    """Limits of a hardware slowdown without power brake or heat.
 
     `hold_s` spans several sensor periods, because the bits that explain it (0x40, 0x80) may follow one update later:
     sensors update every 20 ms on V100 and every 100 ms on A100 (Yang et al., SC'24, arXiv 2312.02741).
@@ -88,7 +88,7 @@ class HwSlowdownLimits:
     Parameters
     ----------
     hold_s
-        Time that it must last before it is told.
+        Time that it must last before it is reported.
     clear_after_s
         Quiet time before it counts as over.
     """
@@ -101,7 +101,7 @@ class HwSlowdownLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThermalMarginLimits:
-    """How near the slowdown temperature a GPU may come.
+    """Limits of the margin to the slowdown temperature.
 
     V100 SXM2 reports 83 °C as its highest operating and 87 °C as its slowdown temperature (``nvidia-smi -q``): 4 K.
     `set_below_c` warns one sensor step (1 K) before that, `clear_above_c` lies another 4 K off.
@@ -109,11 +109,11 @@ class ThermalMarginLimits:
     Parameters
     ----------
     set_below_c, critical_below_c
-        Kelvin left to the slowdown temperature at which it is told, and at which it is critical.
+        Kelvin left to the slowdown temperature at which it is reported, and at which it is critical.
     clear_above_c
         Kelvin left at which it may clear.
     hold_s
-        Time that it must last before it is told.
+        Time that it must last before it is reported.
     clear_after_s
         Quiet time before it counts as over.
     """
@@ -134,7 +134,7 @@ class ThermalMarginLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotterThanSiblingsLimits:
-    """When a GPU is hotter than its siblings for the power it draws.
+    """Limits of a GPU hotter than its siblings at the same power.
 
     Parameters
     ----------
@@ -142,13 +142,13 @@ class HotterThanSiblingsLimits:
         Thermal resistance over the median of the siblings. Assumption, tuned on simulated thermal interfaces: a
         mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W) gives 1.48; one in a thousand healthy ones is above 1.15.
     excess_c, clear_excess_c
-        Floor in kelvin to be told, and what a ratio at its limit must make at the load of the moment for a lower one to
-        clear it: an excess falls with the power, so that it alone would come and go with the load. The floor is so
-        high that 1 K steps of the sensor, slots that breathe their neighbours' warm air (up to 2.5 K) and boards that
-        tell their power wrong (within 5 %) do not count: one healthy GPU in a thousand is above 5 K (assumption,
+        Floor in kelvin to be reported, and what a ratio at its limit must make at the load of the moment for a lower
+        one to clear it: an excess falls with the power, so that it alone would come and go with the load. The floor is
+        so high that 1 K steps of the sensor, slots that breathe their neighbours' warm air (up to 2.5 K) and boards
+        that report their power wrong (within 5 %) do not count: one healthy GPU in a thousand is above 5 K (assumption,
         simulated).
     min_power_ratio, min_power_w
-        Power from which heat tells of the interface and not of the slot: 40 % of the limit in force, or 120 W (40 %
+        Power from which heat depends on the interface and not on the slot: 40 % of the limit in force, or 120 W (40 %
         of a V100's 300 W) where the limit is unknown.
     inlet_c
         Assumed air temperature; 25 °C lies in the range that ASHRAE TC 9.9 recommends (18 to 27 °C). An error of 10 K
@@ -156,7 +156,7 @@ class HotterThanSiblingsLimits:
     smoothing_s, settle_s
         Time constant of the means, about ten training steps, and the data needed before the first judgement.
     hold_s
-        Time that it must last before it is told.
+        Time that it must last before it is reported.
     clear_after_s
         Quiet time before it counts as over.
     """
@@ -183,14 +183,14 @@ class HotterThanSiblingsLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLostLimits:
-    """How long a GPU may be silent while a sibling answers: 1 s of a promise of 2 s from loss to incident.
+    """Limits of a lost GPU: silence while a sibling answers, 1 s of the 2 s promised from loss to incident.
 
     Structural collapse is the signal of a detached GPU, not drift (GWDG study, arXiv 2603.28781).
 
     Parameters
     ----------
     hold_s
-        Silence before it is told.
+        Silence before it is reported.
     clear_after_s
         Time that the GPU must answer again before it counts as back.
     """
@@ -203,14 +203,14 @@ class GpuLostLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorLostLimits:
-    """How long one signal may be absent in a stretch before its entity counts as unknown: five periods at 1 Hz.
+    """Limits of an absent signal before the health of its entity is unknown: five periods at 1 Hz.
 
     At least three samples in any case, because lone ones go missing in healthy telemetry (0.1 to 1 % assumed).
 
     Parameters
     ----------
     hold_s
-        Absence before it is told.
+        Absence before it is reported.
     clear_after_s
         Time that the signal must be there again before it counts as back.
     rest_s
@@ -231,7 +231,7 @@ class SensorLostLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuErrorLimits:
-    """How long after its last telling an error counts as over.
+    """Limit of GPU errors: time without a report until an error clears.
 
     Ten minutes: the span before a failure in which Meta's cluster study attributes a cause (arXiv 2410.21680).
 
@@ -248,7 +248,7 @@ class GpuErrorLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectorLimits:
-    """The limits of all detectors."""
+    """Limits of all detectors."""
 
     rail_sag: RailSagLimits = field(default_factory=RailSagLimits)
     power_brake: PowerBrakeLimits = field(default_factory=PowerBrakeLimits)

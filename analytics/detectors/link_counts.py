@@ -1,4 +1,4 @@
-"""Counts of link errors that fade, beside those of the siblings."""
+"""Fading counts of link errors, compared with those of the siblings."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _IMPLAUSIBLE = 2.0**31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkErrorKind:
-    """One kind of error, and the counters that tell of it; the largest of them is taken where several do."""
+    """One kind of link error and its counters; the largest counter counts."""
 
     name: str
     label: str
@@ -47,7 +47,7 @@ LINK_ERROR_KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ErrorCounts:
-    """The counters as last known, and what they grew by of late; shape ``(n_gpus, n_counters)``."""
+    """Last known counters and their recent growth, shape ``(n_gpus, n_counters)``."""
 
     last: FloatArray
     recent: FloatArray
@@ -63,7 +63,7 @@ class ErrorCounts:
         )
 
     def after(self, counters: FloatArray, *, fade: float) -> "ErrorCounts":
-        """Return the counts when the counters stand here; one that goes back was reset and grew by nothing."""
+        """Return the counts after new counter values; a counter that goes back was reset and adds nothing."""
         grown = counters - self.last
         grown = np.where((grown > 0) & (grown < _IMPLAUSIBLE), grown, 0.0)
         grew: MaskArray = np.any(grown > 0, axis=1)
@@ -72,7 +72,7 @@ class ErrorCounts:
         )
 
     def by_kind(self) -> FloatArray:
-        """Return what each channel grew by of late, shape ``(n_gpus, n_channels)``."""
+        """Return the recent growth of each kind of error, shape ``(n_gpus, n_kinds)``."""
         columns, start = [], 0
         for kind in LINK_ERROR_KINDS:
             stop = start + len(kind.signals)
@@ -81,13 +81,13 @@ class ErrorCounts:
         return np.stack(columns, axis=1)
 
     def of_siblings(self, groups: GroupArray) -> FloatArray:
-        """Return the siblings' median of each channel, 0 where a GPU has none."""
+        """Return the siblings' median of each kind of error, 0 for a GPU without siblings."""
         recent = self.by_kind()
         columns = [sibling_median(recent[:, place], groups, min_siblings=1) for place in range(len(LINK_ERROR_KINDS))]
         return np.nan_to_num(np.stack(columns, axis=1), nan=0.0)
 
     def excess(self, groups: GroupArray, limits: LinkHealthLimits) -> FloatArray:
-        """Return each channel over its limit, 0 where the siblings' errors are near as many."""
+        """Return each kind of error over its limit, 0 where the siblings have nearly as many."""
         thresholds = np.array([limits.nvlink_errors, limits.nvlink_replays, limits.pcie_errors, limits.nvlink_replays])
         recent = self.by_kind()
         if not (recent >= thresholds).any():

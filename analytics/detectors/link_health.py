@@ -55,7 +55,7 @@ class LinkHealthState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkHealth:
-    """Raises `Cause.LOOSE_MODULE`: a warning, as all that it sees still works."""
+    """Raises `Cause.LOOSE_MODULE` as a warning: the links still work."""
 
     limits: LinkHealthLimits
     name: str = "link_health"

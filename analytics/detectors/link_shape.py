@@ -1,4 +1,4 @@
-"""How wide and how fast a GPU's links run, against what they can do or did before."""
+"""Width and speed of a GPU's links, compared with their maximum or their best so far."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ _TEXTS = (
 class LinkShape:
     """Width, PCIe generation and share of NVLinks that are up: now, at best, and for how long below it; ``(n, 3)``.
 
-    The best is what the link can do, where the driver tells, else the most that was seen of it.
+    The best is the maximum that the driver reports, else the highest value seen.
     """
 
     now: FloatArray
@@ -36,20 +36,20 @@ class LinkShape:
         )
 
     def after(self, columns: FloatArray, *, passed_s: float, limits: LinkHealthLimits) -> "LinkShape":
-        """Return what holds a second later.
+        """Return the state a second later.
 
         Parameters
         ----------
         columns
-            Width, generation, share of NVLinks up, the highest width and generation that the driver tells, and
-            utilisation, shape ``(n_gpus, 6)``; 0 lanes or generation 0 is what a link that is not read says.
+            Width, generation, share of NVLinks up, the highest width and generation that the driver reports, and
+            utilisation, shape ``(n_gpus, 6)``; 0 lanes or generation 0 means not read.
         """
         now = np.where(columns[:, :3] > 0, columns[:, :3], np.nan)
         now[:, _UP] = columns[:, _UP]
         reported_best = np.full_like(now, np.nan)
         reported_best[:, :2] = np.where(columns[:, 3:5] > 0, columns[:, 3:5], np.nan)
         seen = np.fmax(self.best, now)
-        # What the driver tells settles it; a part that runs above what it was told to do is taken at its word.
+        # The driver's maximum counts; a link that runs above it sets the best.
         best = np.where(np.isnan(reported_best), seen, np.fmax(reported_best, now))
         low = now < best
         # An idle link slows down to save power, and its width may shrink: only work makes it count.

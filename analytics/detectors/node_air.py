@@ -1,4 +1,4 @@
-"""What the detectors of airflow borrow from a node's GPUs and fans, and make of it."""
+"""Air and heat of a node, from columns joined from its GPUs and fans."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ JOINED_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GpuCounts:
-    """How many GPUs each node has, ``(n_nodes,)``, worked out again only when the topology is another one."""
+    """Number of GPUs per node, ``(n_nodes,)``, computed again only when the topology changes."""
 
     topology: Topology | None
     counts: FloatArray
@@ -41,7 +41,7 @@ class GpuCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeAir:
-    """Rows of a node's air and heat, each of shape ``(n_times, n_nodes)``; NaN where it is not known.
+    """Rows of a node's air and heat, each of shape ``(n_times, n_nodes)``; NaN where unknown.
 
     `gpu_c` is the mean temperature of its GPUs but the hottest, `power_w` the mean power of all of them.
     """
@@ -53,7 +53,7 @@ class NodeAir:
 
 
 def node_air(frame: Frame, counts: GpuCounts) -> NodeAir:
-    """Read the rows. The hottest GPU is left out, so that a bad interface alone does not look like bad air."""
+    """Return the rows without the hottest GPU, so that one bad interface does not look like bad air."""
     mean_c, highest_c, n_gpus = optional(frame, "mean_gpu_temp_c"), optional(frame, "max_gpu_temp_c"), counts.counts
     others_c = (n_gpus * mean_c - highest_c) / np.maximum(n_gpus - 1.0, 1.0)
     return NodeAir(

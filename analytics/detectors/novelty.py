@@ -1,9 +1,9 @@
-"""Novelty: a GPU behaves as it never did while it was learnt, its siblings do not, and nothing else says why.
+"""Novelty: a GPU behaves unlike its learnt past, its siblings do not, and no other finding explains it.
 
-A backstop with a low voice for what nobody foresaw. Each half minute gives the means of its own signals, less those of
-its siblings under a like load; learnt and frozen are how these lie for its power (`analytics.novelty.streams`). What is
-said is that something is new, never what: the finding is a note, and whatever else is found about the GPU, its node,
-its supplies or its links silences it, as do jobs that begin or end, drivers that come or go, and clocks cut for heat.
+A low-priority backstop for unforeseen faults. Every half minute it takes the means of a GPU's signals, less those of
+its siblings at a similar load, and compares them with the learnt and frozen distribution for its power
+(`analytics.novelty.streams`). The finding is a note that something is new, not what. Any other finding on the GPU, its
+node, supplies or links silences it, as do jobs that begin or end, drivers that come or go, and clocks cut for heat.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Event, Finding, FindingStatus
 
-# Windows that lie further apart leave a hole; the smoothed distance begins anew behind it. Heuristic.
+# heuristic: windows that lie further apart leave a hole; the smoothed distance begins anew behind it.
 _MAX_GAP_WINDOWS = 4
 
 
@@ -63,7 +63,7 @@ class Novelty:
 
     @property
     def plan(self) -> StreamPlan:
-        """How long is learnt, and what is asked of the threshold."""
+        """Plan of the learning time and of the threshold."""
         limits = self.limits
         blocks_a_month = MONTH_S / (limits.window_s * limits.block_windows)
         return StreamPlan(
@@ -91,15 +91,15 @@ class Novelty:
         )
 
     def take_events(self, state: NoveltyState, events: Sequence[Event]) -> NoveltyState:
-        """Learn from events what explains a change."""
+        """Note events that explain a change."""
         return replace(state, explained=state.explained.take_events(events))
 
     def take_findings(self, state: NoveltyState, findings: Sequence[Finding]) -> NoveltyState:
-        """Learn what the other detectors say."""
+        """Note the findings of the other detectors."""
         return replace(state, explained=state.explained.take_findings(findings, but=self.name))
 
     def accept(self, state: NoveltyState, accepted: MaskArray) -> NoveltyState:
-        """Learn anew where a person accepted that the GPU is as it should be now."""
+        """Reset the models of the accepted GPUs."""
         return replace(
             state,
             models=forget(state.models, accepted, self.plan),
@@ -165,7 +165,7 @@ class Novelty:
         return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, masked=masked)
 
     def threshold(self, state: NoveltyState) -> FloatArray:
-        """Return the distance at which each GPU is told of, NaN while it is learnt."""
+        """Return the threshold distance of each GPU, NaN while it is learnt."""
         own = state.models.threshold
         found: FloatArray = np.where(np.isnan(own), np.nan, np.fmax(own, self.limits.distance))
         return found
@@ -191,7 +191,7 @@ class Novelty:
         dropped = masked & conditions.engaged
         if not dropped.any():
             return conditions, changes
-        # Something else accounts for it now; what only began goes without a word.
+        # Another finding explains it now; a hold that only began is dropped silently.
         ended = np.flatnonzero(dropped & conditions.active)
         conditions = clear_where(conditions, masked)
         return conditions, replace(changes, cleared=np.union1d(changes.cleared, ended))

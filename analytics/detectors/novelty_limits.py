@@ -11,35 +11,35 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoveltyLimits:
-    """When a GPU behaves as it never did while it was learnt, and nothing else says why.
+    """Limits of novelty: distance from the learnt behaviour, and how often a healthy GPU may exceed it.
 
     Parameters
     ----------
     distance
         How far a window must lie from what was learnt, in deviations, smoothed. The own healthy windows of a GPU may
-        set it higher, never lower. Heuristic: the smallest deviation of a signal is a step of its sensor (1 K, 2 % of
+        set it higher, never lower. heuristic: the smallest deviation of a signal is a step of its sensor (1 K, 2 % of
         the power, 1 % of the clock), so that five are 5 K, or 10 % of the power.
     clear_ratio
         Share of that distance below which it may clear. Heuristic.
     notes_per_gpu_month
-        How often a healthy GPU may be told of for nothing: what its own windows are asked for. These are notes, no
-        pages. Heuristic.
+        Rate of notes allowed for a healthy GPU, from which its threshold is computed. These are notes, no pages.
+        Heuristic.
     window_s
-        Length of a window. Heuristic: half a minute holds some tens of training steps.
+        Length of a window. heuristic: half a minute holds some tens of training steps.
     learn_windows
-        Windows from which it is learnt what is usual. Heuristic: an hour, ten for each feature and more.
+        Windows from which it is learnt what is usual. heuristic: an hour, ten for each feature and more.
     blocks, block_windows
-        Blocks of windows behind them, whose largest distances set the own threshold. Heuristic: an hour in blocks of
+        Blocks of windows behind them, whose largest distances set the own threshold. heuristic: an hour in blocks of
         five minutes.
     smoothing
-        Share of the newest window in the smoothed distance. Heuristic: half.
+        Share of the newest window in the smoothed distance. heuristic: half.
     hold_s
-        Time that it must last before it is told.
+        Time that it must last before it is reported.
     clear_after_s
         Time that all must be usual again before it clears.
     settle_s
         Time left out after whatever explains a change: a job that begins or ends, a driver that is bound, another
-        finding that ended. Heuristic: five minutes, more than twice the slowest time constant of a heat sink here.
+        finding that ended. heuristic: five minutes, more than twice the slowest time constant of a heat sink here.
     """
 
     distance: float = 5.0

@@ -1,7 +1,7 @@
-"""Power brake: the platform told the GPU to cut its clocks because the supply is in trouble.
+"""Power brake: the platform made the GPU cut its clocks because the supply is overloaded.
 
-Two witnesses: bit 0x80 of the clock event reasons, which polling can miss, and the driver's counter of braked time,
-which cannot be missed but comes at the slow rate and not from every part.
+Two sources: bit 0x80 of the clock event reasons, which polling can miss, and the driver's counter of braked time, which
+misses nothing but comes at the slow rate and not from every GPU.
 """
 
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 class PowerBrakeState:
     """State between rows; arrays of shape ``(n_gpus,)``.
 
-    `counter_s` is the counter's last known value, NaN before the first. `polled_s` and `counted_s` are the braked time
-    that each witness saw since the condition began, `times` how often the bit came on or the counter moved anew.
+    `counter_s` is the last known counter, NaN before the first. `polled_s` and `counted_s` are the braked time by each
+    source since the condition began, `times` how often the bit was set or the counter began to grow.
     """
 
     last_ns: int | None

@@ -1,8 +1,8 @@
 """Rail sag: the voltage at the load's end falls below what the load is specified for.
 
 A training job draws its plateau once per step, so a weak path dips about once a second. The finding stays raised while
-dips recur and clears after a quiet time. Beside the dips it carries whether the load stepped up with the deepest one,
-and what the supply path is made of, as far as voltage and current tell.
+dips recur and clears after a quiet time. It also reports whether the load stepped up at the deepest dip, and the
+source resistance if voltage and current identify it.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 _IMPLAUSIBLE_BELOW_V = 6.0
 # -10 %, which ATX12V allows its second rail at peak load: the far end of the score.
 _WORST_V = 10.80
-# A minimum this much deeper is worth telling again; about the noise of one sample (9.7 mV, see RailSagLimits).
+# A minimum this much deeper is reported as an update; about the noise of one sample (9.7 mV, see RailSagLimits).
 _DEEPER_V = 0.01
 # heuristic: a tenth of the current, and at least 1 A, over the mean of the two seconds before the dip is a load step.
 _STEP_RATIO, _STEP_A = 0.1, 1.0
@@ -35,7 +35,7 @@ _STEP_RATIO, _STEP_A = 0.1, 1.0
 class Dips:
     """The dips since the condition began, each array of shape ``(n_supplies,)``.
 
-    `recent_v` is the minimum since the finding was last told, `quiet_v` the minimum since the last dip. `before_a` is
+    `recent_v` is the minimum since the last report, `quiet_v` the minimum since the last dip. `before_a` is
     the mean current before the newest dip, `lowest_a` the current at the bottom of the deepest one and `step_a` by how
     much it had risen there; NaN where no current is known.
     """
@@ -53,7 +53,7 @@ class Dips:
 
     @staticmethod
     def none(n_supplies: int) -> "Dips":
-        """Return what holds before the first dip."""
+        """Return the state before the first dip."""
         zero, high, unknown = np.zeros(n_supplies), np.full(n_supplies, np.inf), np.full(n_supplies, np.nan)
         return Dips(
             below=np.zeros(n_supplies, dtype=np.bool_),

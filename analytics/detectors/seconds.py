@@ -1,4 +1,4 @@
-"""Rows in whole seconds: what a detector counts up row by row and judges once a second.
+"""Rows grouped in whole seconds, for detectors that judge once a second.
 
 Boards of different phase give many rows a second; one set of array operations a second serves them all. Sums run row
 by row from what stood before, so that a frame in two parts gives the very numbers of one.
@@ -38,7 +38,7 @@ def passed_s(before: int, after: int, *, every_s: int = 1) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tally:
-    """What a second gave of one signal, arrays of shape ``(n_entities,)``; NaN rows do not count.
+    """Statistics of one signal within a second, arrays of shape ``(n_entities,)``; NaN rows do not count.
 
     `low` and `high` are infinite the wrong way round where nothing was seen.
     """
@@ -81,7 +81,7 @@ class Tally:
 
 
 def running_sum(before: FloatArray, rows: FloatArray) -> FloatArray:
-    """Add rows one after the other to what stood before: the same number however the rows are cut."""
+    """Return `before` plus all rows, added one by one: the same result however the rows are split."""
     if len(rows) == 1:
         added: FloatArray = before + rows[0]
         return added
@@ -90,7 +90,7 @@ def running_sum(before: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def newest(before: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the last known value of each entity, what stood before where the rows have none."""
+    """Return the last known value of each entity; `before` where the rows have none."""
     known = np.isfinite(rows)
     last = known[-1]
     if last.all():

@@ -1,8 +1,8 @@
-"""Lost sensor: signals that were there are absent, so the health of their entity is unknown, never healthy.
+"""Sensor lost: signals are absent that were present, so the health of their entity is unknown, never healthy.
 
-One finding per entity, however many of its signals are gone. A GPU that vanished alone is `gpu_lost`'s and not said
-twice. Where all GPUs of a node fall silent at once and none of them worked, as when somebody changes the driver, no job
-is at stake: that is noted, and becomes a warning if they stay away.
+One finding per entity, however many of its signals are gone. A GPU that vanished alone is reported by `gpu_lost`
+only. Where all GPUs of a node fall silent at once and none of them worked, as when somebody changes the driver, no job
+is at stake: it is information, and becomes a warning if they stay away.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# What the other detectors live on. The rest may come and go with the part and the driver.
+# Signals that the other detectors need. The rest depends on the GPU model and the driver.
 GPU_SIGNALS = ("power_w", "sm_clock_mhz", "throttle_reasons", "gpu_temp_c")
 SUPPLY_SIGNALS = ("voltage_v", "current_a")
 # A GPU that gives none of these is silent altogether, see `gpu_lost`.
@@ -43,11 +43,11 @@ class Rest:
 
     @staticmethod
     def unknown(n_entities: int) -> "Rest":
-        """Return what holds before the first row; nothing rests that was never heard."""
+        """Return the state before the first row; nothing rests that was never heard."""
         return Rest(worked_ns=np.zeros(n_entities, dtype=np.int64), before_silence=np.zeros(n_entities, dtype=np.bool_))
 
     def after(self, util_ratio: FloatArray, now_ns: int, silent: MaskArray, *, rest_ns: int) -> "Rest":
-        """Return what holds after a row; what is not read neither works nor rests."""
+        """Return the state after a row; what is not read neither works nor rests."""
         measured = ~np.isnan(util_ratio)
         if not measured.any():
             return self
@@ -73,12 +73,12 @@ class Absence:
 
     @staticmethod
     def never_seen(n_entities: int, n_watched: int) -> "Absence":
-        """Return what holds before the first row; a signal that was never heard is not absent."""
+        """Return the state before the first row; a signal that was never heard is not absent."""
         zero = np.zeros((n_entities, n_watched), dtype=np.int64)
         return Absence(answered=zero > 0, rows=zero, lasted_ns=zero, whole=False)
 
     def after(self, missing: MaskArray, passed_ns: int) -> "Absence":
-        """Return what holds after a row in which these were missing."""
+        """Return the state after a row in which these were missing."""
         none_missing = not missing.any()
         if self.whole and none_missing:
             return self

@@ -1,4 +1,4 @@
-"""Source resistance: a path that ages, a supply that went off, mains that sag, told apart by E and R of each path.
+"""Source resistance: ageing joint, lost supply or input sag, distinguished by E and R of each path.
 
 - Ageing: R up. In minutes against the path's own reference (a screw that works loose), over weeks by CUSUM and effect
   on hourly medians against a frozen first week (corrosion). R is taken at 25 °C where the inlet temperature is known.
@@ -6,7 +6,7 @@
   N/(N-1) from one window to the next and stays there.
 - Input sag: E down on all supplies of a node, R as it was.
 
-What would disprove ageing: R back at its reference while the load swings as before.
+Ageing is disproved if R returns to its reference at the same load swing.
 """
 
 from dataclasses import dataclass, replace
@@ -44,13 +44,13 @@ _STEADY_WITHIN = 0.08
 _AT_ONCE = Holds(set_ns=0, clear_ns=0)
 # heuristic: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing is told at all.
 _SURELY_DEAD_NS = NS_PER_S // 10
-# heuristic: of a longer silence nobody knows whether the branch was back all the time.
+# heuristic: of a longer silence it is unknown whether the branch was back all the time.
 _LONGEST_STEP_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Streaks:
-    """Windows in a row that say so, shape ``(n_supplies,)``; `since_ns` is when the streak began."""
+    """Consecutive windows of evidence, shape ``(n_supplies,)``; `since_ns` is when the streak began."""
 
     count: FloatArray
     against: FloatArray
@@ -132,7 +132,7 @@ class SourceResistance:
         )
 
     def accept(self, state: SourceResistanceState, accepted: MaskArray) -> SourceResistanceState:
-        """Learn reference and baseline anew where a person accepted that the path is another one now."""
+        """Reset reference and baseline of the accepted paths."""
         return replace(
             state,
             reference=forget(state.reference, accepted),
@@ -356,7 +356,7 @@ def _settled(
     rising: Streaks,
     badness: FloatArray,
 ) -> tuple[Conditions, Changes]:
-    """Move a condition by one block whose streaks are the hold already."""
+    """Advance a condition by one block; the streaks replace the hold time."""
     after, changes = judge(
         conditions,
         now_ns=now_ns,
@@ -371,7 +371,7 @@ def _settled(
 
 
 def _begun(conditions: Conditions, changes: Changes, since_ns: TimeArray) -> Conditions:
-    """Let what was just raised have begun when its evidence did."""
+    """Return the conditions with newly raised ones dated back to the begin of their evidence."""
     if not changes.raised.size:
         return conditions
     begun_ns = conditions.since_ns.copy()

@@ -1,4 +1,4 @@
-"""Spinning: full utilisation at a fraction of the power that the same GPU computes with, all of it standing still."""
+"""Spinning: full utilisation at a constant fraction of the power that the same GPU computes with."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from telemetry.frames import FloatArray, MaskArray
 # heuristic: seconds of work until the power of the compute phases counts as known, and how long it is remembered.
 _LEARN_S = 20.0
 _MEMORY_S = 120.0
-# Below this utilisation a GPU does not compute, and its power says nothing of its compute phases.
+# Below this utilisation a GPU does not compute, and its power does not show its compute phases.
 _WORKING_RATIO = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spin:
-    """How each GPU spins, arrays of shape ``(n_gpus,)``.
+    """Spin state of each GPU, arrays of shape ``(n_gpus,)``.
 
     `high_w` is the power of its compute phases after `worked_s` of work; it is learnt from work alone, never from what
     looks like spinning. The sums run over the seconds of this spin.
@@ -71,7 +71,7 @@ def after_second(
     progress: MaskArray,
     limits: HangLimits,
 ) -> Spin:
-    """Return what holds a second later.
+    """Return the state a second later.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
-"""Straggler: a rank of a synchronous job that still computes while its siblings wait for it.
+"""Straggler: a rank of a synchronous job that computes while its siblings wait for it.
 
 In a synchronous step all ranks begin together and the fast ones wait, so power falls last on the slow one. Compared are
 the phases of power, above or below each GPU's own middle, with those of most siblings: time in which it is high and
 they are low makes it late, time in which it is low and they are high speaks against. A sensor that shows everything
-later gives both alike, an independent load has many of both. Time under heat or brake is left out: those are told.
+later gives both alike, an independent load has many of both. Time under heat or power brake is left out: other
+detectors report it.
 """
 
 from dataclasses import dataclass, replace

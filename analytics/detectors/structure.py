@@ -1,4 +1,4 @@
-"""Which entities fell silent, and whether alone or all together."""
+"""Silent entities, and whether they fell silent alone or together."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Presence:
-    """Who was ever heard, and who is silent now; arrays of shape ``(n_entities,)``."""
+    """Masks of entities that ever answered, and that are silent now, shape ``(n_entities,)``."""
 
     answered: MaskArray
     silent: MaskArray
@@ -21,20 +21,20 @@ class Presence:
         return Presence(answered=np.zeros(n_entities, dtype=np.bool_), silent=np.ones(n_entities, dtype=np.bool_))
 
     def after(self, silent: MaskArray) -> "Presence":
-        """Return what holds after a row in which these were silent."""
+        """Return the state after a row in which these were silent."""
         return Presence(answered=self.answered | ~silent, silent=silent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Loss:
-    """Who is lost by structure, and whose PCI device is gone."""
+    """Masks of entities that are lost, and whose PCI device is gone."""
 
     lost: MaskArray
     off_bus: MaskArray
 
 
 def structural_loss(presence: Presence, groups: GroupArray, pci_present: FloatArray) -> Loss:
-    """Return who vanished while a sibling answers, or whose PCI device is gone too; NaN there says nothing."""
+    """Return entities that vanished while a sibling answers, or whose PCI device is gone; NaN is no evidence."""
     gone = presence.answered & presence.silent
     if not gone.any():
         return Loss(lost=gone, off_bus=gone)

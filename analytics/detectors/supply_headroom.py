@@ -1,10 +1,10 @@
-"""Supply headroom: supplies that are well and yet asked for more than they were chosen for.
+"""Supply headroom: sound supplies that carry more than their size.
 
 The path is as it was (R and E at their reference), so it is the load: steps that all GPUs take together, or a plateau
 that one supply was left with. Two kinds of evidence: the rail falls below its limit, or a supply's power passes the
-size that supplies are chosen for. With both the worst dip to come is told, at the cautious ends of the estimates.
+size that supplies are chosen for. The finding predicts the worst dip, at the cautious ends of the estimates.
 
-What would disprove it: a source resistance over its reference, which makes it the path.
+It is disproved by a source resistance above its reference: then it is the path.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # heuristic: two rows in a row over the trip level, as a trip takes some milliseconds and one row may be a glitch.
 _TRIP_ROWS = 2
-# heuristic: a mean this far over the size is no matter of steps any more.
+# heuristic: a mean this far over the size is no effect of steps any more.
 _FAR_OVER = 1.15
 # heuristic: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
 _MORE_THAN_EVER = 1.1

@@ -1,4 +1,4 @@
-"""Limits of the detectors that judge supplies beyond a sag, with the source of each default."""
+"""Limits of the supply detectors other than rail sag, with the source of each default."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceResistanceLimits:
-    """When a supply path counts as aged, a supply as lost, the input as sagging.
+    """Limits of an aged supply path, a lost supply and an input sag.
 
     The gates of the slow path (8 %, or 20 % with coarse sensors, and CUSUM) stand in `analytics.supply.slow_change`.
 
@@ -21,9 +21,9 @@ class SourceResistanceLimits:
         Resistance over that of the first windows from which a change within minutes counts, and below which it may
         clear. heuristic: healthy simulated windows of two seconds stay within 1.08 over changes of job.
     windows
-        Windows in a row that must say so. heuristic: three, so that one in which the path changed does not count.
+        Consecutive windows of evidence. heuristic: three, so that one in which the path changed does not count.
     clear_windows
-        Windows in a row that must say the contrary. heuristic: a loose contact is good for seconds now and then.
+        Consecutive windows against it. heuristic: a loose contact is good for seconds now and then.
     dead_s
         Time without current before a supply counts as lost. heuristic: a training step of a second is ridden out.
     sag_v, clear_sag_v
@@ -59,14 +59,14 @@ class SourceResistanceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyHeadroomLimits:
-    """When supplies that are well carry more than they were chosen for.
+    """Limits of sound supplies that carry more than their size.
 
     Parameters
     ----------
     minimum_v, clear_above_v
         Voltage at the load's end, as for a sag (`RailSagLimits`).
     sized_ratio
-        What supplies are taken to be chosen for where nobody says, over the sum of the GPUs' power limits. heuristic:
+        Assumed size of supplies where it is not configured, over the sum of the GPUs' power limits. heuristic:
         1.7, from processors and fans at half the GPUs' power and peaks of 1.2 times their limits; the field report's
         box (blbadger.github.io/gpu-server) has 2 x 1100 W for 4 x 300 W, 1.83.
     rated_w
@@ -78,7 +78,7 @@ class SupplyHeadroomLimits:
     swing_ratio
         Least fall of the current between steps for them to count as steps. heuristic.
     windows
-        Blocks in a row that must say so.
+        Consecutive blocks of evidence.
     flat_ratio
         How far the resistance may lie over its reference for the path to count as sound.
     clear_after_s
@@ -101,7 +101,7 @@ class SupplyHeadroomLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyPlausibilityLimits:
-    """When readings of one supply cannot be true together.
+    """Limits of readings of one supply that contradict each other.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Supply plausibility: readings of one supply that cannot be true together, so that nobody repairs a sound supply.
+"""Supply plausibility: readings of one supply that contradict each other, so that a sound supply is not replaced.
 
 - A value stands still to the last bit while its partner moves as before.
 - Voltage and current no longer belong together: the pair fitted, now it fits better one sample away, and the load of
   the siblings moves as it did. A source resistance from such a pair may even have the wrong sign.
 - The supply's own power and voltage times current differ by more than two meters may.
 
-What would disprove it: the siblings' voltage standing still too, or their resistance changing at the same moment.
+Disproved if the siblings' voltage repeats too, or their resistance changes at the same time.
 """
 
 import math
@@ -40,7 +40,7 @@ _FADES = 0.9977
 
 
 class Fault(StrEnum):
-    """What is wrong with the readings; the first of these that holds is told."""
+    """Faults of the readings; the first that holds is reported."""
 
     VOLTAGE_STUCK = "voltage stuck"
     CURRENT_STUCK = "current stuck"
@@ -146,7 +146,7 @@ class SupplyPlausibility:
         blocks, means, windows = close(state.blocks, now_ns)
         passed_ns = 0 if state.judged_ns is None else now_ns - state.judged_ns
         passed_ns = min(max(passed_ns, 0), _LONGEST_STEP_NS)
-        # Over the same rows as voltage and current: on a load that steps, one row of power says nothing of a mean.
+        # Over the same rows as voltage and current: on a load that steps, one row of power does not show a mean.
         power_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
         off = power_mismatch(power_w, means.mean_v, means.mean_a, least_w=MIN_AGREED_W)
         agreed = state.agreed + (np.abs(off) < _AGREED_RATIO)
@@ -258,7 +258,7 @@ def _counted(
     seen = means.samples >= _MIN_SAMPLES
     volts = seen & is_stuck(means.spread_v, means.spread_a, state.usual_v, means.samples)
     amps = seen & is_stuck(means.spread_a, means.spread_v, state.usual_a, means.samples)
-    # The partner must move as much as when both moved: half of it, heuristic.
+    # heuristic: the partner must move as much as when both moved: half of it,
     volts &= means.spread_a > 0.5 * state.usual_a
     amps &= means.spread_v > 0.5 * state.usual_v
     skewed = windows.complete & windows.skewed & state.fitted

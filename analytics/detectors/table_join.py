@@ -112,7 +112,7 @@ def _no_rows(spec: TableSpec) -> Frame:
 
 
 def _is_whole(frame: Frame, state: JoinState) -> bool:
-    """Return whether a frame is the joined table already: the only one of its kind, its rows in order and new."""
+    """Return True if a frame is the joined table already: the only one of its kind, its rows in order and new."""
     columns = (frame.spec.entities, frame.spec.signals) == (state.spec.entities, state.spec.signals)
     times_ns = frame.time_ns
     return (

@@ -1,7 +1,7 @@
-"""Thermal margin: how far a GPU is from the temperature at which its hardware slows it down, and when it will be there.
+"""Thermal margin: distance of a GPU from its slowdown temperature, and the time until it is reached.
 
-The time is told where the temperature still climbs: a heat sink nears its end exponentially, so slope and time constant
-say where it ends (`analytics.heat.climb`).
+The time is reported while the temperature climbs: a heat sink approaches its final temperature exponentially, so slope
+and time constant give it (`analytics.heat.climb`).
 """
 
 from dataclasses import dataclass, replace

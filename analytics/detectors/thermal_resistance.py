@@ -1,4 +1,4 @@
-"""Thermal resistance: heat leaves a GPU worse than it leaves its siblings, beyond what its slot always adds.
+"""Thermal resistance: a GPU is hotter than its siblings and the normal offset of its slot explain.
 
 Each window of two minutes gives ``theta = (T - T_inlet) / P`` for every GPU, `P` being the power that its temperature
 tells of while the load changes. What it rises above the rise that its siblings would show at its power, and above what
@@ -44,12 +44,12 @@ from telemetry.records import Cause, Finding, FindingStatus
 
 # A room changes by a kelvin an hour; an idle GPU tells of it for as long. Assumption.
 _IDLE_HOLDS_NS = 3600 * NS_PER_S
-# An excess of which less than this share grows with power is warm air at the slot, not an interface. Heuristic.
+# heuristic: an excess of which less than this share grows with power is warm air at the slot, not an interface.
 _CONSTANT_BELOW = 0.3
-# The finding gets worse by a twentieth of the siblings' rise before it is told again. Heuristic.
+# heuristic: the finding gets worse by a twentieth of the siblings' rise before it is told again.
 _WORSE_BY = 0.05
-# What is not known of a slot is wrong in every window alike: it counts as if four windows were needed to see through
-# it, as many as the smoothing remembers. Heuristic.
+# heuristic: what is not known of a slot is wrong in every window alike: it counts as if four windows were needed to see
+# through it, as many as the smoothing remembers.
 _SLOT_DOUBT = 4.0
 
 
@@ -104,7 +104,7 @@ class ThermalResistance:
         )
 
     def accept(self, state: ThermalResistanceState, accepted: MaskArray) -> ThermalResistanceState:
-        """Learn slot and past anew where a person accepted that the GPU's heat is as it should be now."""
+        """Reset slot and past of the accepted GPUs."""
         return replace(
             state,
             offsets=slots.accept(state.offsets, accepted),
@@ -115,7 +115,7 @@ class ThermalResistance:
     def step(
         self, state: ThermalResistanceState, frame: Frame, topology: Topology
     ) -> tuple[ThermalResistanceState, tuple[Finding, ...]]:
-        """Judge the windows that end within a frame; rows in between are only added up."""
+        """Judge the windows that end within a frame; other rows are only added up."""
         if not len(frame):
             return state, ()
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
@@ -168,7 +168,7 @@ class ThermalResistance:
         return state, self._findings(state, changes, window.ended_ns, entities, alone=alone)
 
     def _air_c(self, state: ThermalResistanceState, window: HeatWindow) -> FloatArray:
-        """Return what tells of the inlet: its sensor, else the coolest idle GPU of the node; NaN where nothing does."""
+        """Return the inlet temperature: its sensor, else the coolest idle GPU of the node, else NaN."""
         age_ns = window.ended_ns - state.idle_ns
         fresh_c = np.where((age_ns >= 0) & (age_ns <= _IDLE_HOLDS_NS), state.idle_c, np.nan)
         return np.where(np.isnan(window.air_c), coolest(fresh_c, state.siblings.groups), window.air_c)
@@ -192,7 +192,7 @@ class ThermalResistance:
     def _with_slots(
         self, state: ThermalResistanceState, compared: Comparison, *, learned: MaskArray, alone: MaskArray
     ) -> ThermalResistanceState:
-        """Learn what slots add, where that is not frozen yet and nothing speaks of a fault."""
+        """Learn slot offsets that are not frozen yet, where there is no sign of a fault."""
         limits, offsets, levels = self.limits, state.offsets, state.levels
         rise_c, excess_c = compared.sibling_rise_c, compared.excess_c
         suspect = (excess_c > limits.fresh_ratio * rise_c) & (excess_c > limits.fresh_excess_c)
@@ -209,7 +209,7 @@ class ThermalResistance:
     def _with_past(
         self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
     ) -> tuple[ThermalResistanceState, FloatArray]:
-        """Return what a GPU without siblings rose by under like conditions, and learn that."""
+        """Return the normal rise of a GPU without siblings under similar conditions, and learn from the window."""
         limits, past = self.limits, state.past
         likeness = past.like(compared.felt_w, np.where(np.isnan(known_air_c), np.nan, compared.air_c))
         learns = alone & ~state.conditions.active & ~(state.levels.quick > limits.clear_ratio)
@@ -219,7 +219,7 @@ class ThermalResistance:
     def _with_shape(
         self, state: ThermalResistanceState, window: HeatWindow, *, air_c: FloatArray, level: MaskArray
     ) -> ThermalResistanceState:
-        """Gather how the excess goes with power, idle windows included, from when there is one."""
+        """Add the excess over power, idle windows included, while there is an excess."""
         kept = (state.levels.quick > self.limits.clear_ratio) | state.conditions.active
         if not kept.any():
             return state if not state.shape.weight.any() else replace(state, shape=ExcessSums.empty(len(kept)))
@@ -246,7 +246,7 @@ class ThermalResistance:
             seen=seen | other,
             holds=Holds(set_ns=0, clear_ns=0),
         )
-        # A finding that becomes a warning, and then critical, is told again whatever it was before.
+        # A finding that becomes a warning or critical is always reported.
         badness = quick / _WORSE_BY + (quick > limits.warn_ratio) + (quick > limits.severe_ratio)
         conditions, changes = report_worse(conditions, changes, now_ns=window.ended_ns, over=over, badness=badness)
         constant_now, gone = state.constant.copy(), np.zeros(len(quick), dtype=np.bool_)
@@ -255,7 +255,7 @@ class ThermalResistance:
         return replace(state, conditions=conditions, constant=constant_now, levels=forget(state.levels, gone)), changes
 
     def _evidence(self, state: ThermalResistanceState, *, alone: MaskArray) -> tuple[MaskArray, MaskArray]:
-        """Return where the levels speak of a fault, and where of none."""
+        """Return masks of evidence for a fault and against one."""
         limits, levels, normal_c = self.limits, state.levels, state.judged.normal_c
         learned = state.offsets.learned(limits.learn_windows) & ~alone
         chance = doubt(levels, levels.quick_weight)

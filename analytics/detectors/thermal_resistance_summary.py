@@ -11,7 +11,7 @@ from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray
 from telemetry.records import FindingStatus, Severity
 
-# Share of an excess that must grow with power to be called an interface. Heuristic.
+# heuristic: share of an excess that must grow with power to be called an interface.
 _GROWS_ABOVE = 0.7
 
 

@@ -1,4 +1,4 @@
-"""Warm inlet: the air that a node takes in is warmer than its class allows."""
+"""Warm inlet: inlet air warmer than the ASHRAE class allows."""
 
 from dataclasses import dataclass, replace
 
@@ -12,8 +12,8 @@ from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# Air that enters a node beyond this is a broken probe, or degrees Fahrenheit: nothing would run in it. ASHRAE's widest
-# class ends at 45 °C; heuristic.
+# heuristic: air that enters a node beyond this is a broken probe, or degrees Fahrenheit: nothing would run in it.
+# ASHRAE's widest class ends at 45 °C;
 _IMPLAUSIBLE_ABOVE_C = 60.0
 
 

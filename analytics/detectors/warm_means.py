@@ -16,8 +16,8 @@ class WarmMeans:
     """Means with exponential memory, each array of shape ``(n_gpus,)``; NaN before the first value.
 
     `sink_w` is the mean power over the time in which a heat sink follows, `observed_s` the time for which both values
-    were known, `seen_ns` when they last were. `cooled_ns` says when clocks were last cut, and `was_cooled` whether they
-    ever were.
+    were known, `seen_ns` when they last were. `cooled_ns` is when clocks were last cut, `was_cooled` marks GPUs where
+    they ever were.
     """
 
     last_ns: int | None
@@ -45,7 +45,7 @@ class WarmMeans:
 
     @property
     def felt_w(self) -> FloatArray:
-        """Return the power that the temperature tells of; see `physics.heat_sink`."""
+        """Return the power that the temperature reflects; see `physics.heat_sink`."""
         return felt_w(self.power_w, self.sink_w)
 
     def cooled_within(self, now_ns: int, seconds: float) -> MaskArray:
@@ -54,7 +54,7 @@ class WarmMeans:
         return recent
 
     def seen_within(self, now_ns: int, seconds: float) -> MaskArray:
-        """Return where both values came within the last seconds; the means of a GPU that is gone stand still."""
+        """Return where both values came within the last seconds; the means of a lost GPU do not change."""
         recent: MaskArray = (self.observed_s > 0) & (now_ns - self.seen_ns <= seconds * NS_PER_S)
         return recent
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from telemetry.frames import FloatArray
 
-# Time constants: short against a heat sink's (48 s), and so far apart that a sensor's step of 1 K is a slope of 0.1 K/s
-# at most. Heuristic.
+# heuristic: time constants: short against a heat sink's (48 s), and so far apart that a sensor's step of 1 K is a slope
+# of 0.1 K/s at most.
 _NEW_S, _OLD_S = 4.0, 14.0
 
 
@@ -24,7 +24,7 @@ class Climb:
 
     @staticmethod
     def unknown(n_entities: int) -> "Climb":
-        """Return what is known before the first row."""
+        """Return the state before the first row."""
         nan = np.full(n_entities, np.nan)
         return Climb(new_c=nan, old_c=nan)
 

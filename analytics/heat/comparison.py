@@ -1,4 +1,4 @@
-"""A window's GPUs beside their siblings: thermal resistance, and the excess over what the siblings would show."""
+"""Comparison of GPUs with their siblings in one window: thermal resistance and excess."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from telemetry.frames import FloatArray, MaskArray
 
 # Fewer siblings leave no majority: of two that differ, either may be the odd one.
 MIN_SIBLINGS = 2
-# Siblings that hardly warm above the inlet say nothing about how well heat leaves them. Heuristic.
+# heuristic: siblings that hardly warm above the inlet do not show how well heat leaves them.
 MIN_RISE_C = 5.0
 # What a mean over a window scatters; temperatures are whole kelvin. Assumption.
 SCATTER_C = 0.5
 # Warm air at a slot adds to the rise whatever the power is, so siblings at another power let expect too much or too
 # little by as much of it as their power differs. Assumption: up to 2.5 K at the rear slots of a chassis.
 SLOT_AIR_C = 2.5
-# How wrong the lag of the heat sink may be for one GPU beside its siblings: a tenth of what it makes out. Heuristic.
+# heuristic: how wrong the lag of the heat sink may be for one GPU beside its siblings: a tenth of what it makes out.
 LAG_ERROR = 0.1
-# A heat sink that carries within this of what comes in is in balance. Heuristic: half a kelvin on a V100 at 250 W.
+# A heat sink that carries within this of what comes in is in balance. heuristic: half a kelvin on a V100 at 250 W.
 _BALANCE_RATIO = 0.03
 
 
@@ -28,8 +28,8 @@ _BALANCE_RATIO = 0.03
 class Comparison:
     """Every GPU in one window, each array of shape ``(n_gpus,)``; NaN where it is not known.
 
-    `felt_w` is the power that the temperature tells of, `rise_c` how far the GPU is above the inlet, `sibling_rise_c`
-    what it would be if heat left it as it leaves its siblings, `excess_c` the difference, `variance_c2` its variance.
+    `felt_w` is the power that the temperature reflects, `rise_c` how far the GPU is above the inlet, `sibling_rise_c`
+    what it would be with the siblings' thermal resistance, `excess_c` the difference, `variance_c2` its variance.
     `unlike_c` is what the difference may be off by in every window alike, since the siblings draw another power.
     """
 
@@ -45,7 +45,7 @@ class Comparison:
 
 
 def balanced(window: HeatWindow) -> MaskArray:
-    """Return where the heat sink carried about what came in; False where too little was seen."""
+    """Return a mask of GPUs whose heat sink is in balance; False with too few samples."""
     level: MaskArray = np.abs(window.power_w - window.sink_w) <= _BALANCE_RATIO * window.power_w
     return level
 
@@ -53,7 +53,7 @@ def balanced(window: HeatWindow) -> MaskArray:
 def compare(
     window: HeatWindow, groups: GroupArray, *, air_c: FloatArray, usable: MaskArray, min_rise_c: float = MIN_RISE_C
 ) -> Comparison:
-    """Compare the GPUs of a window where it is `usable` and they are warm enough to tell.
+    """Compare the GPUs of a window where it is `usable` and they are warm enough.
 
     A GPU whose clocks were cut is no reference: it may be near its limit while its siblings are not. `air_c` has no
     NaN where it is `usable`.
@@ -81,20 +81,20 @@ def compare(
 
 
 def unlikeness(felt_w: FloatArray, groups: GroupArray) -> FloatArray:
-    """Return by what share a GPU's power lies above or below its siblings'; 0 where there are none to compare with."""
+    """Return the relative difference of a GPU's power from its siblings'; 0 without siblings."""
     others_w = sibling_median(felt_w, groups, min_siblings=MIN_SIBLINGS)
     share: FloatArray = np.abs(felt_w / np.where(others_w > 0, others_w, np.nan) - 1.0)
     return np.where(np.isnan(share), 0.0, share)
 
 
 def beyond(excess_c: FloatArray, unlike_c: FloatArray) -> FloatArray:
-    """Return what is left of an excess, above or below, of which that much is explained; NaN stays NaN."""
+    """Return the excess less the explained part, of either sign; NaN stays NaN."""
     left: FloatArray = np.sign(excess_c) * np.maximum(np.abs(excess_c) - unlike_c, 0.0)
     return left
 
 
 def group_size(groups: GroupArray) -> GroupArray:
-    """Return for each entity how many there are in its group, itself included."""
+    """Return the size of each entity's group, itself included."""
     return np.bincount(groups, minlength=1)[groups]
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# Share of a new window in the unrest. Heuristic: as quick as the level that it guards.
+# Share of a new window in the unrest. heuristic: as quick as the level that it guards.
 _UNREST_SHARE = 0.3
-# A single step counts as three standard deviations at most: a fault that begins must not hide itself. Heuristic.
+# heuristic: a single step counts as three standard deviations at most: a fault that begins must not hide itself.
 _LARGEST_STEP = 9.0
-# How many standard deviations of its own a level must be away from zero. Heuristic: once in 30,000 windows of the
+# How many standard deviations of its own a level must be away from zero. heuristic: once in 30,000 windows of the
 # normal distribution, a month and a half under load.
 _SIGMAS = 4.0
 
@@ -83,14 +83,14 @@ def add_ratio(
 
 
 def doubt(levels: Levels, weight: FloatArray) -> FloatArray:
-    """Return what chance alone does to a level of this weight, at most; infinite where nothing went in."""
+    """Return the largest level that chance alone produces at this weight; infinite without data."""
     variance = np.maximum(levels.unrest, 1.0) / np.where(weight > 0, weight, np.nan)
     reach: FloatArray = np.where(weight > 0, _SIGMAS * np.sqrt(variance), np.inf)
     return reach
 
 
 def forget(levels: Levels, where: MaskArray) -> Levels:
-    """Start the levels anew on the entities marked; the unrest stays."""
+    """Reset the levels of the marked entities; `unrest` stays."""
     kept = ~where
     return Levels(
         quick=levels.quick * kept,

@@ -1,7 +1,7 @@
-"""An entity against its own past under like conditions: as much heat, air as warm.
+"""Comparison of an entity with its own past at a similar power and inlet temperature.
 
-How warm a node is for its heat depends on its fans, and these on load and room by a law that nobody tells. So nothing
-is extrapolated: normal is what was seen at a like power and a like inlet temperature. Each such cell is learned over
+How warm a node is for its heat depends on its fans, and these on load and room by an unknown law. So nothing is
+extrapolated: normal is what was seen at a similar power and inlet temperature. Each such cell is learned over
 some windows and then frozen; where no cell is near, there is no judgement.
 """
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# How far conditions may lie from the middle of a cell. Heuristic: with fans that hold a temperature, resistance goes
+# How far conditions may lie from the middle of a cell. heuristic: with fans that hold a temperature, resistance goes
 # with ``(target - inlet) / power``, so a corner of a cell is 15 % off its middle at most and a window inside it 5 %.
 NEAR_POWER_RATIO = 0.08
 NEAR_AIR_C = 2.0
-# Cells of one entity. Heuristic: six loads in two rooms.
+# Cells of one entity. heuristic: six loads in two rooms.
 CELLS = 12
 
 
@@ -48,7 +48,7 @@ class LikePast:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Likeness:
-    """The conditions of each entity now, and its cell that is nearest; `near` where that one is like them."""
+    """Present conditions of each entity and its nearest cell; `near` where that cell matches."""
 
     known: MaskArray
     near: MaskArray
@@ -58,14 +58,14 @@ class Likeness:
 
 
 def expected(past: LikePast, likeness: Likeness, *, windows: int) -> FloatArray:
-    """Return what was normal under these conditions, NaN where no cell that has learned its windows is near."""
+    """Return the normal value under these conditions, NaN where no cell that has learned its windows is near."""
     rows = np.arange(len(likeness.cell))
     ready = likeness.near & (past.windows[rows, likeness.cell] >= windows)
     return np.where(ready, past.mean[rows, likeness.cell], np.nan)
 
 
 def learn(past: LikePast, likeness: Likeness, value: FloatArray, *, where: MaskArray, windows: int) -> LikePast:
-    """Take in one window of the entities marked: into the cell that is near, or into a free one.
+    """Add one window of the entities marked: into the cell that is near, or into a free one.
 
     A cell that has its windows is frozen; with all cells in use nothing more is learned. NaN changes nothing.
     """
@@ -88,5 +88,5 @@ def learn(past: LikePast, likeness: Likeness, value: FloatArray, *, where: MaskA
 
 
 def accept(past: LikePast, where: MaskArray) -> LikePast:
-    """Forget the past of the entities marked, so that they are learned as they are from now on."""
+    """Reset the past of the marked entities."""
     return replace(past, windows=np.where(where[:, np.newaxis], 0.0, past.windows))

@@ -1,4 +1,4 @@
-"""Whether an excess grows with the load: warm air adds the same at any power, a bad interface adds kelvin per watt."""
+"""Growth of an excess with load: warm air adds the same at any power, a bad interface adds kelvin per watt."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,10 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# What a window counts for after another one: the last fifty windows or so. Heuristic.
+# heuristic: what a window counts for after another one: the last fifty windows or so.
 _KEEP = 0.98
 # Load levels that differ less than this about their mean do not tell a line through the origin from a level one.
-# Heuristic: training against idle differs by three quarters.
+# heuristic: training against idle differs by three quarters.
 MIN_SPREAD_RATIO = 0.15
 MIN_WINDOWS = 4.0
 
@@ -34,7 +34,7 @@ class ExcessSums:
 
 
 def add_window(sums: ExcessSums, *, power_w: FloatArray, excess_c: FloatArray, kept: MaskArray) -> ExcessSums:
-    """Add one window where both values are known; where it is not `kept`, what was gathered is forgotten."""
+    """Add one window where both values are known; the sums are reset where it is not `kept`."""
     used = kept & np.isfinite(power_w) & np.isfinite(excess_c)
     power_w, excess_c = np.where(used, power_w, 0.0), np.where(used, excess_c, 0.0)
     keep = np.where(used, _KEEP, 1.0) * kept

@@ -1,9 +1,10 @@
-"""What a slot adds to its siblings' heat, learned once and then frozen.
+"""Normal offset of each slot from its siblings, learned once and then frozen.
 
-Slots differ: the air arrives warmer at the rear, boards tell their power a few per cent wrong. So a GPU's excess over
+Slots differ: the air arrives warmer at the rear, boards report their power a few per cent wrong. So a GPU's excess over
 its siblings, ``a + b x`` with `x` the rise that they would show at its power, is learned by Bayesian regression. The
 prior says how much slots may differ; where the load never changed while learning, it decides what belongs to `a` and
-what to `b`. A fault is never learned: after its windows a slot is frozen until somebody accepts it as it is now.
+what to `b`. After its windows a slot is frozen, so that a fault is never learned, until an operator accepts it as it is
+now.
 """
 
 from dataclasses import dataclass, replace
@@ -32,14 +33,14 @@ class SlotOffsets:
 
     @staticmethod
     def unknown(n_gpus: int) -> "SlotOffsets":
-        """Return what is known before the first window: nothing."""
+        """Return the state before the first window: nothing."""
         zero = np.zeros(n_gpus)
         return SlotOffsets(
             windows=zero.copy(), rise=zero.copy(), rise_rise=zero.copy(), excess=zero.copy(), rise_excess=zero.copy()
         )
 
     def learned(self, windows: int) -> MaskArray:
-        """Return where enough windows went in, so that the slot is frozen."""
+        """Return a mask of slots with enough windows, which are frozen."""
         enough: MaskArray = self.windows >= windows
         return enough
 
@@ -47,7 +48,7 @@ class SlotOffsets:
 def learn(
     offsets: SlotOffsets, *, rise_c: FloatArray, excess_c: FloatArray, variance_c2: FloatArray, where: MaskArray
 ) -> SlotOffsets:
-    """Take in one window of the slots marked, which are not frozen yet; NaN changes nothing."""
+    """Add one window of the slots marked, which are not frozen yet; NaN changes nothing."""
     used = where & np.isfinite(rise_c) & np.isfinite(excess_c)
     if not used.any():
         return offsets
@@ -63,14 +64,14 @@ def learn(
 
 
 def offset_c(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
-    """Return what a healthy slot adds at a rise, in kelvin; 0 where nothing was learned."""
+    """Return the offset of a healthy slot at a rise, in kelvin; 0 where nothing was learned."""
     constant_c, slope = line(offsets)
     added: FloatArray = constant_c + slope * rise_c
     return added
 
 
 def variance_c2(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
-    """Return how uncertain that is, as a variance: large at a rise that was never seen while learning."""
+    """Return the variance of the offset: large at a rise that was not seen while learning."""
     aa, bb, determinant = _precision(offsets)
     spread: FloatArray = bb - 2.0 * offsets.rise * rise_c + aa * rise_c * rise_c
     return SCATTER_C**2 * spread / determinant
@@ -93,7 +94,7 @@ def _precision(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray, FloatArray
 
 
 def accept(offsets: SlotOffsets, where: MaskArray) -> SlotOffsets:
-    """Forget what was learned of the slots marked, so that they are learned as they are from now on."""
+    """Reset the marked slots."""
     kept = ~where
     return replace(
         offsets,

@@ -1,7 +1,7 @@
-"""A sudden change of thermal resistance under a load that stays: fans that stop, a duct that comes off.
+"""Sudden change of thermal resistance at a constant load: stopped fans, a loose duct.
 
 It needs no learned past, only minutes: resistance now against resistance so far under this load. While the load
-changes, and for some time afterwards, fans still follow it, and nothing is said.
+changes, and for some time afterwards, fans still follow it and nothing is reported.
 """
 
 import math
@@ -12,17 +12,17 @@ import numpy as np
 from physics.heat_sink import SINK_S
 from telemetry.frames import FloatArray, MaskArray
 
-# A load counts as steady where power lies within this of its mean over the minutes before. Heuristic: training steps
+# A load counts as steady where power lies within this of its mean over the minutes before. heuristic: training steps
 # average out over a sink's time constant, jobs differ by more.
 STEADY_RATIO = 0.1
 _LOAD_S = 240.0
-# "Now", short against the rise of a heat sink and long against a training step. Heuristic.
+# heuristic: "Now", short against the rise of a heat sink and long against a training step.
 _NOW_S = 10.0
-# "So far": follows controllers and rooms, not what happens within minutes. Heuristic.
+# heuristic: "So far": follows controllers and rooms, not what happens within minutes.
 _SO_FAR_S = 600.0
-# Steady time before "so far" means anything. Heuristic: two dozen training steps.
+# Steady time before "so far" means anything. heuristic: two dozen training steps.
 SETTLE_S = 25.0
-# The highest temperature before is that of a mean over so long: it does not follow what is to be told. Heuristic.
+# heuristic: the highest temperature before is that of a mean over so long: it does not follow the change to be found.
 _PEAK_S = 300.0
 
 
@@ -45,7 +45,7 @@ class SuddenState:
 
     @staticmethod
     def nothing(n_entities: int) -> "SuddenState":
-        """Return what holds before the first row."""
+        """Return the state before the first row."""
         nan, zero = np.full(n_entities, np.nan), np.zeros(n_entities)
         return SuddenState(
             power_w=nan.copy(),
@@ -77,9 +77,9 @@ def add_row(
 ) -> SuddenState:
     """Add one row of rise above the inlet, brought to one fan duty, and power; a NaN changes nothing.
 
-    Where it is `frozen`, what was so far stays: a change that is being told is not learned.
+    Where it is `frozen`, what was so far stays: a reported change is not learned.
 
-    After a hole in time, `passed_s` being 0, the next rows go on where the last left off.
+    After a gap in time (`passed_s` 0) the next rows continue from the last ones.
     """
     known = np.isfinite(rise_c) & np.isfinite(power_w) & (power_w > 0)
 

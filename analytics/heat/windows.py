@@ -23,13 +23,13 @@ _STEPS = 1024.0
 _WEIGHT_STEPS = 256.0
 # Values beyond these are a broken conversion, not heat: the sums stay exact, and the window goes on without them.
 _LARGEST = 1e5
-# Fewer samples than this do not tell the mean power of a load that works in steps. Heuristic: one every eight seconds
+# Fewer samples than this do not tell the mean power of a load that works in steps. heuristic: one every eight seconds
 # in two minutes; a table with fewer rows is judged over a longer window.
 MIN_SAMPLES = 16
-# Share of the window that the samples must span, so that its mean stands for it. Heuristic.
+# heuristic: share of the window that the samples must span, so that its mean stands for it.
 MIN_SPAN_RATIO = 0.6
-# A window of few rows ends where the next one is later than this many times their spacing: it is another time. And it
-# takes no longer than a day, after which the room is another one. Own choices.
+# heuristic: a window of few rows ends where the next one is later than this many times their spacing: it is another
+# time. And it takes no longer than a day, after which the room is another one.
 _HOLE_SPACINGS = 4.0
 _LONGEST_NS = 24 * 3600 * NS_PER_S
 
@@ -40,7 +40,7 @@ class WindowSums:
 
     A sample counts where temperature and power are both known. `air_*` and `fan_*` count those of them at which the
     inlet temperature and the fan duty were known. `recent` weighs power by how much of it the heat sink still holds at
-    the end, `sink_w` is what it held at the beginning, NaN where nobody knows. `number` and `newest` are the first and
+    the end, `sink_w` is what it held at the beginning, NaN where it is unknown. `number` and `newest` are the first and
     the last place on the grid, -1 before the first; `rows`, `first_ns` and `last_ns` are the table's, and `spacing_ns`
     is how far apart its rows were before this window, 0 at first.
     """
@@ -100,9 +100,9 @@ class WindowSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeatColumns:
-    """Rows of what a window takes in, each of shape ``(n_times, n_entities)``; `cut` where clocks were cut.
+    """Input rows of a window, each of shape ``(n_times, n_entities)``; `cut` where clocks were cut.
 
-    `part` is power over the mean power of the siblings, or all NaN where nobody asks how far chance made it differ.
+    `part` is power over the mean power of the siblings, or all NaN where it is not used.
     """
 
     temp_c: FloatArray
@@ -135,7 +135,7 @@ class HeatWindow:
 def add_rows(
     sums: WindowSums, time_ns: TimeArray, columns: HeatColumns, *, window_ns: int
 ) -> Iterator[tuple[int, WindowSums, HeatWindow | None]]:
-    """Add rows and give, for each stretch of one window: its first row, the sums after it, the window that it ended.
+    """Add rows; yield for each stretch of one window its first row, the sums after it, and the window that it ended.
 
     A clock that is set back ends the window as well; no sample counts in two windows.
     """
@@ -152,7 +152,7 @@ def add_rows(
 
 
 def _at_boundary(sums: WindowSums, number: int, now_ns: int, *, window_ns: int) -> tuple[WindowSums, HeatWindow | None]:
-    """Return the sums to go on with in another place of the grid, and the window that ended there."""
+    """Return the sums to continue with at another grid position, and the window that ended."""
     if _goes_on(sums, now_ns):
         kept = math.exp(-(number - sums.newest) * window_ns / NS_PER_S / SINK_S)
         older = replace(
@@ -169,7 +169,7 @@ def _at_boundary(sums: WindowSums, number: int, now_ns: int, *, window_ns: int) 
 
 
 def _goes_on(sums: WindowSums, now_ns: int) -> bool:
-    """Return whether a window of a table with few rows takes in more of them."""
+    """Return True if a window of a table with few rows continues."""
     if not 0 < sums.rows < MIN_SAMPLES or not sums.last_ns < now_ns <= sums.first_ns + _LONGEST_NS:
         return False
     return now_ns - sums.last_ns <= _HOLE_SPACINGS * max(sums.spacing_ns, _own_spacing_ns(sums))
@@ -278,5 +278,5 @@ def _where_known(values: FloatArray, known: MaskArray) -> tuple[FloatArray, Floa
 
 
 def _is_absent(values: FloatArray) -> bool:
-    """Return whether this is a column that the table does not have: one NaN, broadcast."""
+    """Return True if the column is absent from the table: one NaN, broadcast."""
     return bool(values.size) and values.strides == (0, 0) and bool(np.isnan(values.flat[0]))

@@ -1,1 +1,1 @@
-"""How unlike its healthy past a table of series looks, row by row: one score for all columns, and a flag by budget."""
+"""Novelty of a table of series against its healthy past: one score per row, and a flag by a false-alarm budget."""

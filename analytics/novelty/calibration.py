@@ -1,8 +1,8 @@
-"""From scores of healthy rows to a flag: the threshold that a budget of false alarms buys, and conformal p-values.
+"""Thresholds and conformal p-values from scores of healthy rows, for a budget of false alarms.
 
 Cross-conformal (Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial Intelligence 74, 2015): the
 healthy stretch is cut into blocks, and each block is scored by a model that learnt from the others, so that the
-threshold is set by rows the model had not seen. Blocks, not single rows, because neighbours resemble each other.
+threshold is set by rows the model had not seen. Blocks, not single rows, because neighbours are correlated.
 What is counted is alarms, not rows: scores of neighbouring rows cross a threshold together.
 """
 
@@ -17,14 +17,14 @@ from telemetry.frames import FloatArray
 
 N_BLOCKS = 4  # heuristic: four fits, each on three quarters
 MIN_HEALTHY_ROWS = 2 * MIN_ROWS  # heuristic: every fit keeps 45 rows
-# With fewer alarms than this in the healthy stretch their number says little, and the tail of the highest scores is
-# continued as an exponential one (peaks over threshold: Davison and Smith, J. R. Stat. Soc. B 52(3), 1990). Heuristic.
+# heuristic: with fewer alarms than this in the healthy stretch their number says little, and the tail of the highest
+# scores is continued as an exponential one (peaks over threshold: Davison and Smith, J. R. Stat. Soc. B 52(3), 1990).
 MIN_COUNTED_ALARMS = 5.0
 SEARCH_STEPS = 40  # halvings; the threshold is then known to better than any score
 
 
 def unseen_scores(healthy: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the standing out of each block's rows by a model of the other blocks; ValueError for too few rows."""
+    """Return the flag score of each block's rows by a model of the other blocks; ValueError for too few rows."""
     if len(healthy) < MIN_HEALTHY_ROWS:
         raise ValueError(f"{len(healthy)} healthy rows; at least {MIN_HEALTHY_ROWS} are needed")
     cuts = np.linspace(0, len(healthy), N_BLOCKS + 1).astype(int)

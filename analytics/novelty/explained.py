@@ -1,4 +1,4 @@
-"""What explains that an entity behaves unusually: findings about it or its kin, and events around it.
+"""Explanations of unusual behaviour of an entity: findings and events on it or related entities.
 
 Findings and events come ahead of the rows that they go with, in any number at once; they take part from the moment that
 they are about, so that a frame in two parts gives what it gives in one.
@@ -39,7 +39,7 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One finding or event: about whom, when, and by which id where it lasts until it is cleared."""
+    """One finding or event with its time and entity; `finding` is the id of one that lasts until it clears."""
 
     time_ns: int
     entity_id: str | None
@@ -49,10 +49,10 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Explained:
-    """What is known; arrays of shape ``(n_entities,)``.
+    """Known explanations; arrays of shape ``(n_entities,)``.
 
-    `waiting` are tellings whose window has not ended, `lasting` the ids of findings that hold with their entities.
-    `held` marks the entities that those are about, `quiet_ns` is until when an entity is left alone.
+    `waiting` are explanations whose window has not ended, `lasting` the ids of active findings with their entities.
+    `held` marks the entities of those findings, `quiet_ns` is the time until which an entity is not judged.
     """
 
     held: MaskArray
@@ -63,18 +63,18 @@ class Explained:
 
     @staticmethod
     def nothing(n_entities: int) -> "Explained":
-        """Return what is known at first."""
+        """Return the state at first."""
         return Explained(held=np.zeros(n_entities, dtype=np.bool_), quiet_ns=np.zeros(n_entities, dtype=np.int64))
 
     def take_events(self, events: Sequence[Event]) -> "Explained":
-        """Take note of events."""
+        """Add events."""
         added = [
             Explanation(time_ns=one.time_ns, entity_id=one.entity_id) for one in events if one.kind in _EXPLAINING_KINDS
         ]
         return replace(self, waiting=(*self.waiting, *added)[-_MOST:]) if added else self
 
     def take_findings(self, findings: Sequence[Finding], *, but: str) -> "Explained":
-        """Take note of what detectors say, the one named `but` left out."""
+        """Add findings of the detectors other than `but`."""
         added = [
             Explanation(
                 time_ns=one.time_ns,
@@ -88,7 +88,7 @@ class Explained:
         return replace(self, waiting=(*self.waiting, *added)[-_MOST:]) if added else self
 
     def up_to(self, now_ns: int, entities: Sequence[Entity], topology: Topology, *, settle_s: float) -> "Explained":
-        """Let everything that was told of up to a moment take part."""
+        """Apply all explanations up to a time."""
         due = [one for one in self.waiting if one.time_ns <= now_ns]
         if not due:
             return self
@@ -113,13 +113,13 @@ class Explained:
         return Explained(held=held, quiet_ns=quiet_ns, waiting=waiting, lasting=kept, kinship=kinship)
 
     def mask(self, now_ns: int) -> MaskArray:
-        """Return whom something explains now."""
+        """Return a mask of the entities with an explanation now."""
         explained: MaskArray = self.held | (self.quiet_ns > now_ns)
         return explained
 
 
 def _concerned(entity_id: str | None, kinship: Kinship, places: dict[str, int]) -> list[int]:
-    """Return the places of those that it is about, that it feeds or holds, or that hold it; nobody named means all."""
+    """Return the positions of the entity and of those that it feeds or contains; all of them without an entity."""
     if entity_id is None:
         return list(places.values())
     if entity_id in places and not entity_id.startswith(f"{EntityKind.NODE}:"):

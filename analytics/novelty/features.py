@@ -1,4 +1,4 @@
-"""What is looked at of a GPU: its own signals in steps of what their sensors tell apart, less those of its siblings."""
+"""Features of a GPU: its signals in steps of sensor resolution, less those of its siblings."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from telemetry.frames import FloatArray, MaskArray
 
 # With fewer siblings under a like load there is nobody to compare with.
 MIN_SIBLINGS = 2
-# Siblings whose power lies within this factor of the group's median are under a like load: the others idle, or do
-# something else. Heuristic.
+# heuristic: siblings whose power lies within this factor of the group's median are under a like load: the others idle,
+# or do something else.
 LIKE_LOAD_RATIO = 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sense:
-    """One signal: what people call it, its unit, and one step, as a share of the value where `is_ratio`."""
+    """One signal with label, unit and step; the step is a share of the value where `is_ratio`."""
 
     signal: str
     label: str
@@ -35,7 +35,7 @@ class Sense:
         return found
 
     def value(self, steps: float) -> float:
-        """Return the value that lies so many steps high."""
+        """Return the value of a number of steps."""
         return math.exp(min(steps * self.step, 700.0)) if self.is_ratio else steps * self.step
 
 
@@ -55,7 +55,7 @@ SENSES: Mapping[str, Sense] = {
 
 
 def present(signals: Sequence[str]) -> tuple[str, ...]:
-    """Name the senses that a table has, the load first."""
+    """Return the names of the feature signals that a table has, the load first."""
     return tuple(name for name in SENSES if name in signals)
 
 
@@ -63,7 +63,7 @@ def features_of(means: FloatArray, senses: Sequence[str], groups: GroupArray) ->
     """Return features ``(n_gpus, n_senses + 1)`` and what siblings show ``(n_gpus, n_senses)``, in steps.
 
     The features are a GPU's own load, then each signal less the siblings' median. A GPU without two siblings in its
-    node stands for itself: its signals as they are, but for the load, which is there already. One whose siblings are
+    node is not compared: its signals as they are, but for the load, which is there already. One whose siblings are
     under another load has no features: NaN.
     """
     steps = np.stack([SENSES[name].steps(means[:, place]) for place, name in enumerate(senses)], axis=1)
@@ -82,7 +82,7 @@ def features_of(means: FloatArray, senses: Sequence[str], groups: GroupArray) ->
 
 
 def _like_load(load: FloatArray, groups: GroupArray) -> MaskArray:
-    """Return whose load is near the median of its group, its own among them."""
+    """Return a mask of GPUs with a load near the median of their group."""
     order = np.lexsort((load, groups))  # NaN goes last within a group
     known = np.bincount(groups, weights=~np.isnan(load), minlength=1).astype(np.intp)
     sizes = np.bincount(groups, minlength=1)

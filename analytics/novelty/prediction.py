@@ -27,7 +27,7 @@ class Prediction:
 
     @property
     def n_lags(self) -> int:
-        """How many rows before a row it needs."""
+        """Number of previous rows that a prediction needs."""
         return N_LAGS
 
     def errors(self, rows: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Columns brought to one scale: off what is usual, in their own spreads, within bounds."""
+"""Columns scaled to their usual value and spread, within bounds."""
 
 from dataclasses import dataclass
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from telemetry.frames import FloatArray
 
-# One value of a hundred spreads must not decide over all columns together; 20 and 40 score alike on SMD, ASD and NAB,
-# 5 and 10 lose. Heuristic.
+# heuristic: one value of a hundred spreads must not decide over all columns together; 20 and 40 score alike on SMD, ASD
+# and NAB, 5 and 10 lose.
 MAX_SPREADS = 20.0
 MIN_LEVEL_RATIO = 0.001  # heuristic: sensors of ten bits resolve a thousandth of their level
 SMALLEST = 1e-9  # a column of zeros; any value then counts as `MAX_SPREADS`
 MIN_DEVIATION_RATIO = 0.3  # heuristic: a column that rests in most rows has no median deviation
 MIN_RANGE_RATIO = 0.001  # heuristic, as above
-# Of the healthy range, for the distance of rows: a column that rests but for rare peaks has a tiny deviation, and each
-# further peak would count as much as a fault. 0.1 gains on SMD and changes nothing on ASD and NAB. Heuristic.
+# heuristic: of the healthy range, for the distance of rows: a column that rests but for rare peaks has a tiny
+# deviation, and each further peak would count as much as a fault. 0.1 gains on SMD and changes nothing on ASD and NAB.
 MIN_PEAK_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scaling:
-    """What is usual, and how far values usually lie from it: ``(n_columns,)`` each."""
+    """Usual value and usual spread of each column, ``(n_columns,)`` each."""
 
     centre: FloatArray
     spread: FloatArray
@@ -47,6 +47,6 @@ def fit_level(healthy: FloatArray) -> Scaling:
 
 
 def _finest(healthy: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return the smallest spread that is believed of each column."""
+    """Return the smallest credible spread of each column."""
     reach = np.maximum(np.abs(centre) * MIN_LEVEL_RATIO, np.ptp(healthy, axis=0) * MIN_RANGE_RATIO)
     return np.asarray(np.maximum(reach, SMALLEST), dtype=np.float64)

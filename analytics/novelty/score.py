@@ -11,8 +11,8 @@ Two readings of a row are added, each divided by what the healthy stretch stayed
 
 Their sum, the *level*, is smoothed over a few rows and set against the median of the 256 levels before: what has become
 unusual just now counts more than what has been so for hours. Nothing is learnt by that, the level stays what it is. The
-*score* smooths over as many rows as hold about a hundred values, and ranks rows; *standing out* smooths over two,
-weighs the rise in full, and tells when to raise a flag.
+*score* smooths over as many rows as hold about a hundred values, and ranks rows; the *flag score* smooths over
+two, weighs the rise in full, and raises the flag.
 A value that is absent is evidence neither for nor against: the distance is that of the values that are there. A row
 without any value has no score.
 """
@@ -34,8 +34,8 @@ NORMAL_SHARE = 0.99
 STAND_OUT_ROWS = 2.0
 SCORE_RISE_WEIGHT, STAND_OUT_RISE_WEIGHT = 0.5, 1.0
 REMEMBERED_ROWS = 256
-# A direction with less than a hundredth of a column's variance is taken to have that much: what did not move in the
-# healthy stretch is not known to hardly move. Heuristic.
+# heuristic: a direction with less than a hundredth of a column's variance is taken to have that much: what did not move
+# in the healthy stretch is not known to hardly move.
 MIN_VARIANCE = 0.01
 MIN_ROWS = 30  # heuristic: six values for each of the five coefficients of a prediction
 SMALLEST = 1e-9  # a distance of rows that never differed; stands where a division needs a number above zero
@@ -45,7 +45,7 @@ MEDIAN_BLOCK_ROWS = 2048  # 8 MiB of windows at once
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoveltyModel:
-    """What was learnt of ``n_columns`` series; nothing in it moves afterwards.
+    """Model learnt from ``n_columns`` series, frozen.
 
     `centre` ``(n,)`` and `precision` ``(n, n)`` belong to ``n = COURSE_ROWS * n_columns`` scaled values, the newest row
     first. `course_scale` and `surprise_scale` are what the two readings stayed below in `NORMAL_SHARE` of the rows,
@@ -63,21 +63,21 @@ class NoveltyModel:
 
     @property
     def n_columns(self) -> int:
-        """How many series a row holds."""
+        """Number of series in a row."""
         return int(self.usual.size)
 
     @property
     def smoothed_rows(self) -> float:
-        """Over how many rows the score is smoothed."""
+        """Number of rows over which the score is smoothed."""
         return float(np.clip(SMOOTHED_VALUES / self.n_columns, MIN_SMOOTHED_ROWS, MAX_SMOOTHED_ROWS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoveltyState:
-    """What the next row needs.
+    """State carried to the next row.
 
     `recent` ``(n_rows, n_columns)`` are the last raw rows, NaN where absent or before the first. `shares`
-    ``(2, n_columns)`` are the columns' parts of the level, smoothed for the score and for standing out, NaN before a
+    ``(2, n_columns)`` are the columns' parts of the level, smoothed for the score and for the flag score, NaN before a
     column's first value; `levels` ``(2, REMEMBERED_ROWS)`` the logarithms of the levels before, oldest first.
     """
 
@@ -88,7 +88,7 @@ class NoveltyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoveltyScores:
-    """Score and standing out of each row ``(n_rows,)``, NaN where a row held nothing; healthy rows stay near 1.
+    """Score and flag score of each row ``(n_rows,)``, NaN for an empty row; healthy rows stay near 1.
 
     `leading` ``(n_rows,)`` is the column that added most to the level, -1 where a row held nothing.
     """
@@ -182,7 +182,7 @@ def _smoothed(
 
 
 def _rises(before: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the levels to remember, and how far each level stands above the median of those before it."""
+    """Return the levels to remember, and the rise of each level above the median of those before it."""
     course = np.concatenate([before, level], axis=1)
     rise = np.empty_like(level)
     for begin_row in range(0, level.shape[1], MEDIAN_BLOCK_ROWS):
@@ -213,7 +213,7 @@ def _course_shares(model: NoveltyModel, course: FloatArray) -> FloatArray:
 
 
 def _completed(off: FloatArray, precision: FloatArray) -> FloatArray:
-    """Put where a value is absent what the others lead one to expect; the distance is then theirs alone."""
+    """Fill absent values with the expectation given the others, so that they add no distance."""
     absent = np.isnan(off)
     if not absent.any():
         return off

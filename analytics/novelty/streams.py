@@ -1,10 +1,10 @@
-"""The novelty score for very many entities at once: how far a window lies from what was learnt of its own entity.
+"""Novelty scores of many entities at once: distance of a window from the learnt behaviour of its entity.
 
 A window of one entity is a row of features: the first is its load, the others are what answers to it. The distance is
 that of the answers *given the load* (Mahalanobis; the load's own part of the quadratic form is left out), so that a
 load which is merely higher than usual is not new. Mean and scatter are learnt for a while and then frozen; the
 distances of the windows that follow, which the model has not seen, set the threshold of each entity. Nothing moves
-afterwards until somebody accepts the entity as it is.
+afterwards until an operator accepts the entity as it is.
 
 `analytics.novelty.score` keeps four rows of all columns together, ``(4 n)`` squared numbers an entity; for a hundred
 thousand entities that is gigabytes. Here it is ``n`` squared.
@@ -18,15 +18,15 @@ from analytics.calibration.tail import expected_threshold
 from analytics.detectors.baseline_reset import reset_where
 from telemetry.frames import FloatArray, MaskArray
 
-# A load beyond so many of its own learnt deviations was not learnt: what answers to it cannot be told. Heuristic.
+# heuristic: a load beyond so many of its own learnt deviations was not learnt: its effect is unknown.
 MOST_LOAD_DEVIATIONS = 4.0
-# One feature counts at most so many steps of its resolution: a wild reading is a sensor's matter. Heuristic.
+# heuristic: one feature counts at most so many steps of its resolution: a wild reading is a sensor fault.
 MAX_STEPS = 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamPlan:
-    """How long to learn, and from how many blocks of how many windows a threshold is made."""
+    """Plan of learning: windows to learn from, and blocks of windows for the threshold."""
 
     learn_windows: int
     blocks: int
@@ -36,7 +36,7 @@ class StreamPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamModels:
-    """What is known of each entity.
+    """Learnt models, one per entity.
 
     `windows` ``(n_entities,)`` counts what was taken in; `load_variance` ``(n_entities,)`` is that of the first
     feature, known once it is frozen, 1 before. `counts` and `centre` ``(n_entities, n_features)`` and `form`
@@ -55,7 +55,7 @@ class StreamModels:
 
     @staticmethod
     def unknown(n_entities: int, n_features: int, plan: StreamPlan) -> "StreamModels":
-        """Return the models of which nothing is known."""
+        """Return empty models."""
         return StreamModels(
             windows=np.zeros(n_entities),
             counts=np.zeros((n_entities, n_features)),
@@ -75,7 +75,7 @@ class StreamModels:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Distances:
-    """How far the windows lie ``(n_entities,)``, NaN where that cannot be told, and by which feature the most."""
+    """Distances of the windows ``(n_entities,)``, NaN where unknown, and the share of each feature."""
 
     far: FloatArray
     shares: FloatArray
@@ -102,7 +102,7 @@ def distances(models: StreamModels, features: FloatArray, plan: StreamPlan) -> D
 def take_in(
     models: StreamModels, features: FloatArray, far: FloatArray, *, where: MaskArray, plan: StreamPlan
 ) -> StreamModels:
-    """Learn from one window of the entities marked, as far as they still learn; `far` are smoothed distances."""
+    """Learn from one window of the marked entities that still learn; `far` are smoothed distances."""
     learning = where & (models.windows < plan.learn_windows) & np.isfinite(features[:, 0])
     trying = where & np.isnan(models.threshold) & (models.windows >= plan.learn_windows) & np.isfinite(far)
     if learning.any():
@@ -114,7 +114,7 @@ def take_in(
 
 
 def forget(models: StreamModels, where: MaskArray, plan: StreamPlan) -> StreamModels:
-    """Learn the entities marked anew, because somebody accepted that they are others now."""
+    """Reset the models of the marked entities."""
     size, n_features = models.centre.shape
     return reset_where(models, StreamModels.unknown(size, n_features, plan), where)
 

@@ -1,1 +1,1 @@
-"""What a supply path is made of, told from its own voltage and current."""
+"""Source resistance and open-circuit voltage of supply paths, from voltage and current."""

@@ -1,4 +1,4 @@
-"""Estimates of source resistance from a stream, window by window, over all supplies at once.
+"""Source resistance from a stream, window by window, for all supplies at once.
 
 Rows are summed into blocks of some seconds; blocks are pooled, each about its own means, until a window has enough
 independent samples. A row costs a handful of array operations, the judgement is made once a block. The gates are those
@@ -42,7 +42,7 @@ _COLUMNS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Blocks:
-    """What is carried from row to row; arrays have the supplies as first axis.
+    """State between rows; the first axis of each array is the supply.
 
     `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `sums` are those of the
     block that is open, `pooled` those of the closed blocks of a window about their own means, `pooled_a` and `pooled_v`
@@ -63,7 +63,7 @@ class Blocks:
 
     @staticmethod
     def empty(n_supplies: int) -> "Blocks":
-        """Return what holds before the first row."""
+        """Return the state before the first row."""
         unknown, zero = np.full(n_supplies, np.nan), np.zeros(n_supplies)
         return Blocks(
             start_ns=None,
@@ -82,7 +82,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockMeans:
-    """What one block shows of every supply, shape ``(n_supplies,)``; NaN where it had no sample."""
+    """Means of one block, shape ``(n_supplies,)``; NaN for a supply without a sample."""
 
     seconds: float
     samples: FloatArray
@@ -102,7 +102,7 @@ class BlockMeans:
 class Windows:
     """The windows that a block completes, shape ``(n_supplies,)``.
 
-    `complete` marks the supplies whose window is. `moved` says that their load moved enough to tell; `skewed` that the
+    `complete` marks supplies with a complete window, `moved` those with enough load change, `skewed` those whose
     voltage fits the current one row away better. Resistance and voltage are NaN where not identified.
     """
 
@@ -141,7 +141,7 @@ def add_row(blocks: Blocks, now_ns: int, *, voltage_v: FloatArray, current_a: Fl
 
 
 def is_full(blocks: Blocks, now_ns: int) -> bool:
-    """Return whether the open block is to be closed at this row."""
+    """Return True if the open block ends at this row."""
     if blocks.start_ns is None:
         return False
     passed_s = (now_ns - blocks.start_ns) / NS_PER_S
@@ -149,13 +149,13 @@ def is_full(blocks: Blocks, now_ns: int) -> bool:
 
 
 def restart(blocks: Blocks) -> Blocks:
-    """Give up the open block, as when the clock was set back; what was pooled stays."""
+    """Drop the open block, as when the clock was set back; pooled sums stay."""
     unknown = np.full(len(blocks.zero_a), np.nan)
     return replace(blocks, start_ns=None, rows=0, last_a=unknown, last_v=unknown, sums=np.zeros_like(blocks.sums))
 
 
 def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, Windows]:
-    """Close the open block: what it shows by itself, and the windows that it completes."""
+    """Close the open block; return its means and the windows that it completes."""
     start_ns = now_ns if blocks.start_ns is None else blocks.start_ns
     seconds = max((now_ns - start_ns) / NS_PER_S, 0.0)
     about = _about_means(blocks.sums)
@@ -201,7 +201,7 @@ def _about_means(sums: FloatArray) -> FloatArray:
 
 
 def _unless_rounding(spread: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return a spread as 0 where it is what summing left of a value that stands still."""
+    """Return a spread, 0 where it is only the rounding error of a constant value."""
     return np.where(spread > _ROUNDING * squares, spread, 0.0)
 
 

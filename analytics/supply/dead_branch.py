@@ -1,7 +1,7 @@
-"""A branch whose current goes to nothing while its siblings take over: a supply that is off, not a load that is.
+"""Dead branch: its current goes to zero while its siblings take over, so the supply is off and not the load.
 
-A load that ends takes all branches down together. A sensor that reads nothing leaves the siblings as they were. Where
-the load changes at the same moment, the bus tells: it lies below what the dead supply would hold without load.
+A load that ends takes all branches down together. A failed sensor leaves the siblings unchanged. Where the load changes
+at the same time, the bus voltage decides: it lies below the open-circuit voltage of the dead supply.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ MIN_ROWS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Branches:
-    """What each branch usually carries, and since when it carries nothing; shape ``(n_branches,)``.
+    """Usual current of each branch, and since when it carries none; shape ``(n_branches,)``.
 
     `since_ns` is 0 where it carries something. `rows`, `others_a`, `lowest_a` and `highest_a` are since then: rows
     seen, the siblings' current summed, and the own extremes. `usual_others_a` is what the siblings usually carry.
@@ -44,7 +44,7 @@ class Branches:
 
     @staticmethod
     def unknown(n_branches: int) -> "Branches":
-        """Return what holds before the first block."""
+        """Return the state before the first block."""
         nan, zero = np.full(n_branches, np.nan), np.zeros(n_branches)
         return Branches(
             usual_a=nan,
@@ -57,14 +57,14 @@ class Branches:
         )
 
     def mean_others_a(self) -> FloatArray:
-        """Return what the siblings carry since the branch is dead, NaN where it is not."""
+        """Return the siblings' mean current since the branch is dead, NaN where it is not."""
         return self.others_a / np.where(self.rows > 0, self.rows, np.nan)
 
 
 def watch_row(
     branches: Branches, now_ns: int, *, current_a: FloatArray, used: MaskArray, groups: GroupArray
 ) -> Branches:
-    """Take in one row, `used` where it is a new sample; what is held from before is neither dead nor alive."""
+    """Add one row, `used` where it is a new sample; a held value is neither dead nor alive."""
     dead = used & (current_a < DEAD_RATIO * branches.usual_a) & (branches.usual_a > MIN_USUAL_A)
     was = branches.since_ns > 0
     if not dead.any() and not was.any():
@@ -83,7 +83,7 @@ def watch_row(
 
 
 def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray) -> MaskArray:
-    """Return which branches are off by what their siblings and the bus show; `open_v` NaN where not known."""
+    """Return a mask of branches that are off, from their siblings and the bus; `open_v` is NaN where unknown."""
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
     taken_over = branches.mean_others_a() > TAKEN_OVER_RATIO * branches.usual_others_a
     carried = (branches.mean_others_a() > MIN_USUAL_A) & (voltage_v < open_v - BELOW_OPEN_V)
@@ -93,13 +93,13 @@ def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray) -> Ma
 
 
 def surely_gone(branches: Branches) -> MaskArray:
-    """Return where the siblings carry a third more, and the branch's own sensor shows that it measures."""
+    """Return a mask of branches whose siblings carry a third more, and whose own sensor works."""
     taken_over = branches.mean_others_a() > SURELY_TAKEN_OVER_RATIO * branches.usual_others_a
     return np.asarray(taken_over & (branches.highest_a > branches.lowest_a), dtype=np.bool_)
 
 
 def usual_after_block(branches: Branches, mean_a: FloatArray, groups: GroupArray) -> Branches:
-    """Learn what is usual from a block's means, not on a node one branch of which is dead."""
+    """Learn usual currents from a block's means, except on nodes with a dead branch."""
     hurt = others_sum(np.where(branches.since_ns > 0, 1.0, 0.0), groups) + (branches.since_ns > 0) > 0
     seen = np.isfinite(mean_a) & ~hurt
     others_a = others_sum(mean_a, groups)

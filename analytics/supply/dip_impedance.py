@@ -24,18 +24,18 @@ _LARGEST_OHM = 0.030
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DipImpedance:
-    """The newest blocks of each path that had steps, ``(n_paths, n_blocks)``; NaN where there were none yet."""
+    """Impedance of the newest blocks with steps, ``(n_paths, n_blocks)``; NaN before the first."""
 
     blocks_ohm: FloatArray
 
     @staticmethod
     def unknown(n_paths: int) -> "DipImpedance":
-        """Return what holds before the first block."""
+        """Return the state before the first block."""
         return DipImpedance(blocks_ohm=np.full((n_paths, _BLOCKS), np.nan))
 
     @property
     def ohm(self) -> FloatArray:
-        """The dynamic impedance of each path, ``(n_paths,)``; NaN before `LEAST_BLOCKS` blocks."""
+        """Dynamic impedance of each path, ``(n_paths,)``; NaN before `LEAST_BLOCKS` blocks."""
         known = np.isfinite(self.blocks_ohm)
         filled = np.where(known, self.blocks_ohm, np.inf)
         count = known.sum(axis=1)
@@ -45,7 +45,7 @@ class DipImpedance:
     def after(
         self, reference: Reference, *, stepped: MaskArray, high_a: FloatArray, low_a: FloatArray, lowest_v: FloatArray
     ) -> "DipImpedance":
-        """Take in one block of every path, ``(n_paths,)`` each; those that are not `stepped` show nothing.
+        """Add one block of every path, ``(n_paths,)`` each; those that are not `stepped` show nothing.
 
         A lowest voltage above what the resistance explains is no dip at all, an impedance of zero.
         """

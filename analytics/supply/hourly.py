@@ -1,4 +1,4 @@
-"""The median resistance of each hour with its own standard error, from one window a minute at most."""
+"""Median resistance of each hour with its standard error, from at most one window a minute."""
 
 from dataclasses import dataclass, replace
 
@@ -16,9 +16,9 @@ _MEDIAN_VARIANCE = np.pi / 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hour:
-    """The windows of the hour that runs; `number` is hours since 1970, None before the first.
+    """Windows of the running hour; `number` is hours since 1970, None before the first.
 
-    `variance` sums what the windows say of their own scatter, as a share squared.
+    `variance` sums the variances of the windows, as shares squared.
     """
 
     number: int | None
@@ -28,7 +28,7 @@ class Hour:
 
     @staticmethod
     def none(n_paths: int) -> "Hour":
-        """Return what holds before the first window."""
+        """Return the state before the first window."""
         return Hour(
             number=None,
             kept_ohm=np.full((n_paths, _MINUTES), np.nan),
@@ -39,7 +39,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hourly:
-    """What some hours came to, shape ``(n_paths,)``, NaN where nothing was identified; `hours` have passed.
+    """Result of one or more hours, shape ``(n_paths,)``, NaN where not identified; `hours` have passed.
 
     `sd_ratio` is the standard error as a share of the resistance.
     """
@@ -52,9 +52,9 @@ class Hourly:
 def take(
     hour: Hour, resistance_ohm: FloatArray, sd_ohm: FloatArray, now_ns: int, *, block_s: float
 ) -> tuple[Hour, Hourly | None]:
-    """Take in what a block of `block_s` completed; give what came of the hours that ended, None while one runs.
+    """Add the windows of a block of `block_s`; return the result of ended hours, None while one runs.
 
-    A block that lasts an hour and more is its own hour, so that a slow sensor is not answered a block late.
+    A block that lasts an hour and more is its own hour, so that a slow sensor is not evaluated a block late.
     """
     hour, ended = turn(hour, now_ns)
     if block_s * NS_PER_S < HOUR_NS:
@@ -64,7 +64,7 @@ def take(
 
 
 def keep(hour: Hour, resistance_ohm: FloatArray, sd_ohm: FloatArray, now_ns: int) -> Hour:
-    """Keep what was identified, one value a minute."""
+    """Keep the identified values, one a minute."""
     seen: MaskArray = np.isfinite(resistance_ohm) & (np.abs(now_ns - hour.kept_ns) >= _MINUTE_NS)
     if not seen.any():
         return hour
@@ -76,7 +76,7 @@ def keep(hour: Hour, resistance_ohm: FloatArray, sd_ohm: FloatArray, now_ns: int
 
 
 def turn(hour: Hour, now_ns: int) -> tuple[Hour, Hourly | None]:
-    """Return what came of the hours that ended, None while one runs.
+    """Return the result of the hours that ended, None while one runs.
 
     A clock that was set back ends nothing: the hour that runs takes the number that the clock shows.
     """

@@ -1,4 +1,4 @@
-"""Mains that dip: the voltage of every supply falls at once while the power that they give does not rise.
+"""Input sag: the voltage of all supplies falls at once while their power does not rise.
 
 A load that steps up takes the voltage down through the path's resistance, and the power rises with it. A dip of the
 mains leaves a regulated load its power, so the current rises only by as much as the voltage fell. One supply alone, or
@@ -17,7 +17,7 @@ from telemetry.frames import FloatArray, MaskArray
 # IEC 61000-4-30 and EN 50160: a dip begins where the voltage falls below 90 % of its reference, and ends 2 % above.
 DIP_RATIO = 0.90
 BACK_RATIO = 0.92
-# heuristic: below that no supply regulates any more: an interruption, or somebody who switched the node off.
+# heuristic: below that no supply regulates any more: an interruption, or an operator who switched the node off.
 LEAST_RATIO = 0.4
 # heuristic: what a load that goes on may lie over the highest power of the block before.
 MORE_POWER_RATIO = 1.1
@@ -29,11 +29,11 @@ MAINS_V = 90.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InputFall:
-    """What each supply showed in the last block without a dip, and rows since one began; shape ``(n_supplies,)``.
+    """Readings of the last block without a dip, and rows since a dip began; shape ``(n_supplies,)``.
 
     `usual_v` is the lowest voltage of that block, `usual_w` the highest power; `low_v` and `high_w` are those of the
-    block that is open. `now_v` is the newest voltage of a row in which some supply had fallen, `back` says which were
-    back in the newest of their rows.
+    block that is open. `now_v` is the newest voltage of a row in which some supply had fallen, `back` marks those that
+    recovered in their newest row.
     """
 
     usual_v: FloatArray
@@ -46,7 +46,7 @@ class InputFall:
 
     @staticmethod
     def unknown(n_supplies: int) -> "InputFall":
-        """Return what holds before the first block."""
+        """Return the state before the first block."""
         nan = np.full(n_supplies, np.nan)
         return InputFall(
             usual_v=nan,
@@ -60,14 +60,14 @@ class InputFall:
 
     @property
     def fallen(self) -> MaskArray:
-        """Return which supplies have been in a dip for long enough to tell."""
+        """Return a mask of supplies in a dip for long enough."""
         return self.rows >= MIN_ROWS
 
 
 def fall_row(
     fall: InputFall, *, voltage_v: FloatArray, current_a: FloatArray, used: MaskArray, groups: GroupArray
 ) -> InputFall:
-    """Take in one row, `used` where it is a new sample."""
+    """Add one row, `used` where it is a new sample."""
     power_w = voltage_v * current_a
     low = used & (voltage_v < DIP_RATIO * fall.usual_v) & (voltage_v > LEAST_RATIO * fall.usual_v)
     if not low.any() and not fall.rows.any():
@@ -89,12 +89,12 @@ def fall_row(
 
 
 def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
-    """Learn anew what is usual where a person accepted that the supply is another one now, as on other mains."""
+    """Reset the usual readings of the accepted supplies, as after a move to other mains."""
     return reset_where(fall, InputFall.unknown(len(accepted)), accepted)
 
 
 def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:
-    """Note rows for what is usual."""
+    """Add rows to the usual readings."""
     return replace(
         fall,
         low_v=np.where(usual, np.fmin(fall.low_v, voltage_v), fall.low_v),
@@ -103,7 +103,7 @@ def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: M
 
 
 def usual_after(fall: InputFall) -> InputFall:
-    """Learn from the block that ended what is usual, not while a dip lasts."""
+    """Learn usual readings from the ended block, not during a dip."""
     unknown = np.full_like(fall.low_v, np.nan)
     seen = np.isfinite(fall.low_v) & (fall.rows == 0)
     return replace(

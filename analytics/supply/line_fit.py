@@ -1,4 +1,4 @@
-"""One line through a logged pair, V = E - R I, with an open-circuit voltage of its own in each window.
+"""Fit of one line to a logged pair, V = E - R I, with one open-circuit voltage per window.
 
 Slopes are pooled within windows, so that a voltage that drifts over hours does not pass for resistance. Readings that
 lie absurdly far off the line (a failed conversion) are left out.
@@ -128,7 +128,7 @@ def _step_bias_v(quantum_v: float, noise_vv: float) -> float:
 
 
 def independent_samples(time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray) -> float:
-    """Count the samples with an error of their own: neither repeats of the one before, nor within 20 ms of it."""
+    """Return the number of independent samples: no repeats of the previous one, and 20 ms apart."""
     if len(time_s) == 0:
         return 0.0
     new = np.ones(len(time_s), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Whether readings of one supply can be true together, and whether they are in the units that they should be in."""
+"""Plausibility of the readings of one supply, and of their units."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def power_mismatch(
 
 
 def is_stuck(spread: FloatArray, other_spread: FloatArray, usual_spread: FloatArray, samples: FloatArray) -> MaskArray:
-    """Return whose value repeats to the last bit while its partner moves as it did when both moved.
+    """Return a mask of values that repeat exactly while the other value changes as usual.
 
     `usual_spread` is that of the value when it last moved: a coarse sensor that is often flat is not stuck.
     """
@@ -35,7 +35,7 @@ def is_stuck(spread: FloatArray, other_spread: FloatArray, usual_spread: FloatAr
 
 
 def unit_problem(voltage_v: FloatArray, current_a: FloatArray) -> tuple[str, str, str] | None:
-    """Return what is off (voltage or current), what was found and expected; None where the units can be right."""
+    """Return the wrong quantity (voltage or current), what was found and expected; None if the units are plausible."""
     volts, amps = voltage_v[np.isfinite(voltage_v)], np.abs(current_a[np.isfinite(current_a)])
     if volts.size:
         middle_v = float(np.median(np.abs(volts)))
@@ -48,7 +48,7 @@ def unit_problem(voltage_v: FloatArray, current_a: FloatArray) -> tuple[str, str
 
 
 def resistance_problem(resistance_ohm: float) -> tuple[str, str] | None:
-    """Return what was found and expected where a resistance cannot be that of a supply path; None where it can."""
+    """Return what was found and expected if a resistance is implausible for a supply path, else None."""
     if LOWEST_OHM <= resistance_ohm <= HIGHEST_OHM:
         return None
     return (

@@ -1,4 +1,4 @@
-"""The step of a sensor, read off its own values: 63 mV of an eight-bit rail, or nothing worth a name."""
+"""Step size of a sensor from its own values, such as 63 mV of an eight-bit rail."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""What a path was when it was first seen to work, for changes that take minutes and not months.
+"""Reference of each path from its first identified windows, for changes within minutes.
 
-The first windows that are identified are the reference; it is not learnt again, so that a fault never becomes normal.
+The reference is not learnt again, so that a fault never becomes normal.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ CAUTION_SD = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reference:
-    """The reference of every path and its newest window; arrays have the paths as first axis.
+    """Reference of every path and its newest window; the first axis of each array is the path.
 
     `ohm` and `open_v` are NaN until the reference is complete. `now_ohm`, `now_low_ohm` and the open-circuit
     voltage `now_v` are of the newest window that was identified, at `seen_ns`; `before_ohm` is the one before it.
@@ -37,7 +37,7 @@ class Reference:
 
     @staticmethod
     def unknown(n_paths: int) -> "Reference":
-        """Return what holds before the first window."""
+        """Return the state before the first window."""
         nan, table = np.full(n_paths, np.nan), np.full((n_paths, REFERENCE_WINDOWS), np.nan)
         return Reference(
             first_ohm=table,
@@ -52,19 +52,19 @@ class Reference:
         )
 
     def ratio(self) -> FloatArray:
-        """Return the resistance now over the reference, NaN where either is not known."""
+        """Return the present resistance over the reference, NaN where either is unknown."""
         return self.now_ohm / self.ohm
 
     def fallen_v(self) -> FloatArray:
         """Return how far the open-circuit voltage lies below the reference, brought to 12 V where it is higher.
 
-        What regulates 54 V, or 230 V, moves by as many times more as it gives.
+        A supply of 54 V or 230 V varies in proportion to its voltage.
         """
         return (self.open_v - self.now_v) / np.fmax(self.open_v / NOMINAL_V, 1.0)
 
 
 def look(reference: Reference, windows: Windows, now_ns: int, *, normal_ohm: FloatArray) -> Reference:
-    """Take in the windows of a block; `normal_ohm` are their resistances at 25 °C, NaN where not identified."""
+    """Add the windows of a block; `normal_ohm` are their resistances at 25 °C, NaN where not identified."""
     seen = np.isfinite(normal_ohm)
     if not seen.any():
         return reference
@@ -94,7 +94,7 @@ def _learnt(
 
 
 def forget(reference: Reference, accepted: MaskArray) -> Reference:
-    """Learn the reference anew where a person accepted that the path is another one now."""
+    """Reset the reference of the accepted paths."""
     table, fresh = accepted[:, np.newaxis], np.nan
     return replace(
         reference,

@@ -1,7 +1,7 @@
-"""Open-circuit voltage and source resistance from a whole logged pair, at any rate, or why not.
+"""Open-circuit voltage and source resistance from a whole logged pair, or the reason why they are not identified.
 
 The gates, in order: enough samples, a load that moves, a voltage that follows, taken together, and bounds that are
-narrow enough to be worth telling. What passes is told with its bounds and with the answer of each half.
+narrow enough to be useful. A result is reported with its bounds and with the result of each half.
 """
 
 import math
@@ -23,7 +23,7 @@ MIN_SAMPLES = 8
 # heuristic: a window is long against training steps and short against a room that warms; never under 60 samples.
 WINDOW_S = 300.0
 WINDOW_SAMPLES = 60
-# heuristic: a resistance known to worse than by half tells nothing about its path. An eight-bit voltage at the swing
+# heuristic: a resistance with bounds wider than half its value is useless. An eight-bit voltage at the swing
 # of one card lies about there.
 MAX_BOUND_RATIO = 0.5
 # heuristic: a voltage below half or above one and a half times the median is a failed conversion, not a dip.
@@ -32,7 +32,7 @@ _FAILED_BELOW, _FAILED_ABOVE = 0.5, 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesEstimate:
-    """What a logged pair tells of its supply path; numbers are None unless it is identified.
+    """Estimate of a supply path from a logged pair; numbers are None unless it is identified.
 
     `halves_ohm` are the answers of the first and the second half by themselves. `resistance_25_ohm` is the resistance
     at 25 °C where a temperature was given. `skew_s` is how much later the voltage is, where that was found.
@@ -60,12 +60,12 @@ class SeriesEstimate:
 
     @property
     def identified(self) -> bool:
-        """Whether there is an answer."""
+        """True if the path is identified."""
         return self.identifiability is Identifiability.IDENTIFIED
 
     @property
     def halves_differ_ratio(self) -> float | None:
-        """Return by how much the halves differ, as a share of the whole; None where one of them has no answer."""
+        """Return by how much the halves differ, as a share of the whole; None where one of them is not identified."""
         first, second = self.halves_ohm
         if first is None or second is None or self.source_resistance_ohm is None:
             return None
@@ -86,7 +86,7 @@ class _Pair:
         return float(np.median(np.diff(self.time_s))) if len(self.time_s) > 1 else 0.0
 
     def part(self, start: int, stop: int) -> "_Pair":
-        """Return some of the samples."""
+        """Return a range of the samples."""
         rows = slice(start, stop)
         return _Pair(time_s=self.time_s[rows], volts=self.volts[rows], amps=self.amps[rows], failed=0)
 

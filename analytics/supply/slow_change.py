@@ -1,7 +1,7 @@
 """Slow change of source resistance: CUSUM and effect size on its logarithm, against a baseline that is frozen.
 
 A joint ages over months, and a baseline that adapts follows it: a numeric detector on public detachment data fell from
-33 % to 2 % found when its baseline adapted. So the first week is the baseline until a person accepts a new one.
+33 % to 2 % found when its baseline adapted. So the first week is the baseline until an operator accepts a new one.
 
 One-sided CUSUM after Page, Biometrika 41, 1954. With slack 0.5 and threshold 12 standard deviations the mean time
 between false alarms is 10^6 hours of white noise (Markov chain after Brook and Evans, Biometrika 59, 1972), yet 650 at
@@ -22,7 +22,7 @@ CountArray = npt.NDArray[np.int64]
 
 # A week holds the daily swing of room and load seven times; an hour each.
 BASELINE_HOURS = 168
-# heuristic: fewer hours with an answer than this say nothing of their scatter; an idle node needs longer.
+# heuristic: fewer hours with an answer than this do not show their scatter; an idle node needs longer.
 MIN_BASELINE_VALUES = 8
 # Floor of the scatter: 1.5 % covers what ten kelvin of a room move and gain errors that drift (assumption).
 SCATTER_FLOOR = 0.015
@@ -32,7 +32,7 @@ THRESHOLD_SD = 12.0
 # heuristic: a resistance is taken to wander by two per cent a day, a fast joint, so that hours that scatter by as much
 # are followed within some of them, and hours that scatter by four times as much within a day.
 WANDER_PER_DAY = 0.02
-# heuristic: a rise by 8 % is told. A joint that ages has aged by some per cent in the week that is its baseline, so
+# heuristic: a rise by 8 % is reported. A joint that ages has aged by some per cent in the week that is its baseline, so
 # this is a rise by a tenth since it was first seen. A fifth where the voltage comes in steps of 20 mV and more
 # (eight-bit controllers), whose bias moves with the levels of the load.
 EFFECT_RATIO = 1.08
@@ -48,7 +48,7 @@ _MEDIAN_ERROR = float(np.sqrt(np.pi / 2.0))
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlowChange:
-    """Where the slow change of every path stands; arrays have the paths as first axis.
+    """State of the slow change of every path; the first axis of each array is the path.
 
     `learnt` holds the logarithms of the baseline hours, NaN where not yet; `hours` counts the hours since the first.
     `centre`, its standard error and `scatter` are NaN until the baseline is complete, and frozen then. `effect` is
@@ -66,7 +66,7 @@ class SlowChange:
 
     @staticmethod
     def new(n_paths: int) -> "SlowChange":
-        """Return what holds before the first hour."""
+        """Return the state before the first hour."""
         unknown = np.full(n_paths, np.nan)
         return SlowChange(
             learnt=np.full((n_paths, BASELINE_HOURS), np.nan),
@@ -81,7 +81,7 @@ class SlowChange:
 
     @property
     def known(self) -> MaskArray:
-        """Return where the baseline is complete."""
+        """Return a mask of paths with a complete baseline."""
         return ~np.isnan(self.centre)
 
     def rise_ratio(self) -> FloatArray:
@@ -89,12 +89,12 @@ class SlowChange:
         return np.where(self.known, np.exp(self.effect), np.nan)
 
     def rise_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Return the 95 % bounds of the rise, the baseline's own uncertainty taken in; NaN where there is none yet."""
+        """Return the 95 % bounds of the rise, with the baseline's own uncertainty; NaN where there is none yet."""
         reach = Z_95 * np.sqrt(self.variance + self.centre_sd**2)
         return np.exp(self.effect - reach), np.exp(self.effect + reach)
 
     def risen(self, coarse: MaskArray) -> MaskArray:
-        """Return where the rise is certain and large enough to tell; `coarse` marks sensors with large steps."""
+        """Return a mask of paths with a certain and large enough rise; `coarse` marks sensors with large steps."""
         least = np.log(np.where(coarse, COARSE_EFFECT_RATIO, EFFECT_RATIO))
         low, _ = self.rise_bounds()
         sure = self.known & (self.cusum.above > THRESHOLD_SD) & (np.log(low) > _SURE_PART * least)
@@ -128,7 +128,7 @@ def add_hour(
 
 
 def accept(state: SlowChange, accepted: MaskArray) -> SlowChange:
-    """Learn the baseline anew where a person accepted that the path is another one now."""
+    """Reset the baseline of the accepted paths."""
     return reset_where(state, SlowChange.new(len(accepted)), accepted)
 
 

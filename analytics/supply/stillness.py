@@ -1,4 +1,4 @@
-"""A value that repeats to the last bit although noise alone has always moved it: its sensor is stuck.
+"""Stuck sensor: a value repeats exactly although noise has always changed it before.
 
 A coarse sensor stands still by nature, so what counts is what the value did before: blocks in which it moved by more
 than its own step while the partner moved as little as now. Where some of these are known, a whole block of one value
@@ -23,7 +23,7 @@ _SAME_RATIO = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stillness:
-    """What voltage and current of every supply did before, shape ``(n_supplies, 2)`` each.
+    """History of voltage and current of every supply, shape ``(n_supplies, 2)`` each.
 
     `step` is the smallest change ever, inf before one; `lively` counts the blocks since the value last stood still in
     which it moved by more than that, `calm` is the smallest spread of the partner in these. `still` says that the last
@@ -38,7 +38,7 @@ class Stillness:
 
     @staticmethod
     def unknown(n_supplies: int) -> "Stillness":
-        """Return what holds before the first row."""
+        """Return the state before the first row."""
         shape = (n_supplies, 2)
         return Stillness(
             step=np.full(shape, np.inf),
@@ -49,7 +49,7 @@ class Stillness:
         )
 
     def after_row(self, pair: FloatArray, used: MaskArray) -> "Stillness":
-        """Take in one row of shape ``(n_supplies, 2)``, `used` of shape ``(n_supplies, 1)`` where it is new."""
+        """Add one row of shape ``(n_supplies, 2)``, `used` of shape ``(n_supplies, 1)`` where it is new."""
         change = np.abs(pair - self.last)
         moves = used & (change > _SAME_RATIO * np.abs(pair))
         return replace(
@@ -57,7 +57,7 @@ class Stillness:
         )
 
     def after_block(self, spreads: FloatArray, seen: MaskArray) -> "Stillness":
-        """Take in the spreads of a block, `seen` of shape ``(n_supplies, 1)`` where it has samples enough."""
+        """Add the spreads of a block, `seen` of shape ``(n_supplies, 1)`` where it has samples enough."""
         others = spreads[:, ::-1]
         lively = seen & (spreads >= _MIN_STEPS * self.step) & (others > 0.0)
         # A value that moves again after it stood still does so by nature: what it did before counts no more.
@@ -70,6 +70,6 @@ class Stillness:
         )
 
     def broken(self, spreads: FloatArray) -> MaskArray:
-        """Return where a block that stands still could not have by itself."""
+        """Return a mask of constant blocks that cannot be natural."""
         known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= _CALM_PART * self.calm)
         return np.asarray(known & (spreads == 0.0), dtype=np.bool_)

@@ -1,7 +1,7 @@
-"""Whether voltage and current were taken together: the fit at other lags than none.
+"""Time skew between voltage and current, from the fit at other lags.
 
 A skew of 50 ms on a square wave of 100 ms turns the sign of the slope (public 4.78 kHz recording of a GPU's 12 V feed,
-Oxford GPU_Power_Benchmark), so a pair that fits better at another lag says nothing about the path.
+Oxford GPU_Power_Benchmark), so a pair that fits better at another lag does not show the path.
 """
 
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ MIN_PAIRS = 30
 # sign: a supply that recovers after a step gives the sample before a share of the other one.
 MIN_SHARE = 0.05
 SURE_SD = 1.5
-# heuristic: neighbours that are one another's copy (a load that moves within minutes) say nothing of a skew.
+# heuristic: neighbours that are one another's copy (a load that moves within minutes) do not show a skew.
 _MOST_ALIKE = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagFit:
-    """How well voltage follows current at one lag; positive where the voltage comes later."""
+    """Fit of voltage to current at one lag, positive where the voltage comes later."""
 
     lag_samples: int
     correlation: float
@@ -53,7 +53,7 @@ def lag_fit(voltage_v: FloatArray, current_a: FloatArray, lag_samples: int) -> L
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSkew:
-    """A skew of less than a sample; `skew_samples` is positive where the voltage comes later.
+    """Skew of less than a sample; `skew_samples` is positive where the voltage comes later.
 
     `slope_ohm` is what the current of all three samples together makes of the voltage; `sure` says that it is a skew.
     """
@@ -64,7 +64,7 @@ class PartSkew:
 
 
 def part_skew(voltage_v: FloatArray, current_a: FloatArray) -> PartSkew | None:
-    """Return the skew of less than a sample, None where the pair does not tell; both ``(n,)``, even and without NaN."""
+    """Return the skew of less than a sample, None where the pair does not show it; both ``(n,)`` without NaN."""
     if len(voltage_v) < MIN_PAIRS:
         return None
     volts = voltage_v[1:-1] - voltage_v[1:-1].mean()
@@ -89,7 +89,7 @@ def part_skew(voltage_v: FloatArray, current_a: FloatArray) -> PartSkew | None:
 
 
 def lags_to_try(n_pairs: int, period_s: float) -> tuple[int, ...]:
-    """Return the lags worth trying: two samples either way, and up to a tenth of a second in growing steps."""
+    """Return the lags to try: two samples either way, and up to a tenth of a second in growing steps."""
     far = int(FAR_S / period_s) if period_s > 0.0 else 0
     far = min(far, n_pairs // 4)
     lags = [lag for lag in range(1, NEAR_SAMPLES + 1) if lag <= n_pairs // 4]
@@ -101,7 +101,7 @@ def lags_to_try(n_pairs: int, period_s: float) -> tuple[int, ...]:
 
 
 def better_lag(voltage_v: FloatArray, current_a: FloatArray, period_s: float) -> LagFit | None:
-    """Return the lag at which the pair fits clearly better than taken together, None where there is none.
+    """Return the lag at which the pair fits clearly better than at lag 0, None if there is none.
 
     Both of shape ``(n,)``, evenly sampled and without NaN. Costs one pass a lag, 30 lags at 5 kHz.
     """
