@@ -23,7 +23,7 @@ rouser reader priv
 
 @dataclass(slots=True)
 class Snmpd:
-    """The agent; `stop` and `go` pause and resume its process, `serve` restarts it with other values."""
+    """The agent; `serve` restarts it with other values."""
 
     port: int
     folder: Path

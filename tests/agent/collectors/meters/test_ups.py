@@ -187,9 +187,9 @@ def test_what_one_ups_reports_is_not_lost_when_the_server_fails_at_the_next() ->
 
 
 def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    messages = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
-    messages["ups.realpower"] = "-99999999"
-    lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in messages.items())
+    variables = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
+    variables["ups.realpower"] = "-99999999"
+    lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in variables.items())
     listed = f"BEGIN LIST VAR rack\n{lines}END LIST VAR rack\n".encode()
     with a_server_that_sends(b'BEGIN LIST UPS\nUPS rack "x"\nEND LIST UPS\n') as settings:
         (server,) = find_upss([settings])
