@@ -34,9 +34,7 @@ def open_replaced(path: Path, body: bytes, *, mode: int = 0o640, synced: bool = 
         try:
             sync_folder(path.parent)
         except OSError as err:  # the new file is in place: a caller that kept to the old one would write to no reader
-            logger.warning(
-                "cannot sync folder of %s, a power cut may restore the old file: %s", path, err.strerror
-            )
+            logger.warning("cannot sync folder of %s, a power cut may restore the old file: %s", path, err.strerror)
     return descriptor
 
 

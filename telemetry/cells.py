@@ -1,7 +1,7 @@
-"""The cells of an array without NumPy.
+"""Access to the cells of an array without NumPy.
 
-A thread that has just woken finds NumPy's code gone from the processor's caches: one assignment then costs 20 to 40 us,
-a copy between two views of memory 1 to 3.
+When a thread wakes, the code of NumPy is no longer in the caches of the processor: one assignment then costs 20 to
+40 us, a copy between two memory views 1 to 3 us.
 """
 
 from typing import TypeAlias
@@ -16,7 +16,7 @@ _EMPTY = np.empty(0)
 
 
 class Cells:
-    """Gives an array's cells as one flat view of float64, and remembers the view of the array that it gave last."""
+    """Flat float64 view of the cells of an array; caches the view of the last array."""
 
     def __init__(self) -> None:
         # One attribute, so that a thread that wakes from a hang cannot leave one array with the view of another.

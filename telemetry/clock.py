@@ -1,6 +1,6 @@
-"""The clock port: monotonic time for intervals, UTC for stamps.
+"""Port to the clock: monotonic time for intervals, UTC for timestamps.
 
-The core never reads a clock; it gets `now_s` or `now_ns` from the shell, which holds a `Clock`.
+Pure code never reads a clock; its callers pass `now_s` or `now_ns`.
 """
 
 import threading
@@ -13,14 +13,14 @@ NS_PER_MS = 1_000_000
 
 
 class Clock(Protocol):
-    """Time as the shell sees it."""
+    """Source of time."""
 
     def monotonic_s(self) -> float:
-        """Seconds since an arbitrary start; never goes back."""
+        """Return seconds since an arbitrary start; never goes back."""
         ...
 
     def utc_ns(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC; may step."""
+        """Return nanoseconds since 1970-01-01 UTC; may step."""
         ...
 
     def sleep_until(self, monotonic_s: float) -> None:
@@ -29,9 +29,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock.
+    """Clock of the machine.
 
-    The two readings are the interpreter's own functions, not methods around them: a tick asks dozens of times.
+    The two readings are the functions of the interpreter, without a method around them: a tick calls them dozens of
+    times.
     """
 
     monotonic_s = staticmethod(time.monotonic)  # noqa: TID251 -- the one real clock

@@ -1,4 +1,4 @@
-"""What has signals, and how those things hang together."""
+"""Entities that have signals, and the topology that connects them."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa)(\d+)")
 
 
 class EntityKind(StrEnum):
-    """A kind of thing that has signals; also the name of its measurement in the store."""
+    """Kind of entity; also the name of its measurement in the store."""
 
     NODE = "node"
     GPU = "gpu"
@@ -24,18 +24,18 @@ class EntityKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """One thing that has signals.
+    """Entity that has signals.
 
     Parameters
     ----------
     kind
-        What kind of thing it is.
+        Kind of the entity.
     key
-        Unique within its kind for ever: the UUID of a GPU, the name of a supply, the host name of a node.
+        Permanent id, unique within the kind: the UUID of a GPU, the name of a supply, the host name of a node.
     name
-        What people call it on a page: ``gpu2``, ``psu0``.
+        Short name on pages: ``gpu2``, ``psu0``.
     tags
-        Labels that may change while the key stays, such as the PCI address and the slot.
+        Labels that may change, such as the PCI address and the slot.
     """
 
     kind: EntityKind
@@ -61,14 +61,14 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Who feeds whom: directed edges ``(parent id, child id)``, such as supply to GPU or node to supply."""
+    """Topology of entities: directed edges ``(parent id, child id)``, such as supply to GPU or node to supply."""
 
     entities: tuple[Entity, ...]
     edges: tuple[tuple[str, str], ...] = ()
     _by_id: dict[str, Entity] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Index the entities and refuse an edge to a stranger."""
+        """Index the entities; ValueError for an edge to an unknown entity."""
         by_id = {entity.id: entity for entity in self.entities}
         for edge in self.edges:
             for end in edge:
@@ -102,9 +102,9 @@ class Topology:
         )
 
     def parents(self, entity_id: str) -> tuple[Entity, ...]:
-        """Return what feeds or holds this entity."""
+        """Return the ids of the entities that feed or hold this one."""
         return tuple(self._by_id[parent] for parent, child in self.edges if child == entity_id)
 
     def children(self, entity_id: str) -> tuple[Entity, ...]:
-        """Return what this entity feeds or holds."""
+        """Return the ids of the entities that this one feeds or holds."""
         return tuple(self._by_id[child] for parent, child in self.edges if parent == entity_id)

@@ -1,12 +1,12 @@
-"""Errors named by what the caller must do about them.
+"""Errors, named by what the caller must do.
 
 ::
 
     RailwatchError
-    ├── ConfigError          stop at start: what the user wrote cannot be used (exit status 2)
-    ├── EnvironmentLacksError stop at start: the machine lacks something that is named (exit status 3)
-    ├── TransientError       try again at the next tick
-    ├── NotSupportedError    stop asking: the device will never answer this
+    ├── ConfigError          stop at start: the configuration is invalid (exit status 2)
+    ├── EnvironmentLacksError stop at start: the machine lacks a resource that is named (exit status 3)
+    ├── TransientError       retry at the next tick
+    ├── NotSupportedError    stop reading: the device does not support it
     ├── NotPermittedError    disable what needed the permission
     ├── DeviceLostError      take the device out
     └── ActionRefusedError   nothing was changed
@@ -17,15 +17,15 @@ from dataclasses import dataclass
 
 
 class RailwatchError(Exception):
-    """Anything railwatch raises on purpose."""
+    """Base class of the errors of railwatch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong in what a user wrote.
+    """One error in a file, option or environment variable of a user.
 
     `where` is the file, the option or the environment variable; `line` counts from 1 and is None where there are no
-    lines; `key` is empty where `where` says it all.
+    lines; `key` is empty where `where` suffices.
     """
 
     where: str
@@ -41,7 +41,7 @@ class Problem:
 
 
 class ConfigError(RailwatchError):
-    """What the user wrote cannot be used; carries every problem at once, not the first."""
+    """Invalid configuration or option; carries every problem at once."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -49,24 +49,24 @@ class ConfigError(RailwatchError):
 
 
 class EnvironmentLacksError(RailwatchError):
-    """The machine lacks something that the message names: a port, a directory, a library."""
+    """The machine lacks a resource that the message names: a port, a directory, a library."""
 
 
 class TransientError(RailwatchError):
-    """It failed now and may work at the next tick."""
+    """Failure that may not occur at the next tick."""
 
 
 class NotSupportedError(RailwatchError):
-    """The device or driver does not have this; asking again is a waste."""
+    """The device or driver does not support this; do not retry."""
 
 
 class NotPermittedError(RailwatchError):
-    """The device has it and this process may not use it."""
+    """The device supports it, but this process may not use it."""
 
 
 class DeviceLostError(RailwatchError):
-    """The device no longer answers on its bus."""
+    """The device no longer responds on its bus."""
 
 
 class ActionRefusedError(RailwatchError):
-    """An action was not carried out, and nothing was changed."""
+    """Action that was not carried out; nothing was changed."""

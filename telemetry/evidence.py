@@ -1,7 +1,7 @@
-"""The numbers that detectors give beside a finding: every name that evidence may have, and its unit.
+"""Names and units of the numbers that detectors add to findings as evidence.
 
-A condition of a policy asks for them as `incident.numbers.NAME`; a name that no detector gives is a mistake, which is
-why they stand here, in the shared language. A test walks the detectors and keeps the list in step.
+Conditions of policies read them as `incident.numbers.NAME`, and `railwatch rules check` refuses other names. A test
+keeps the list in step with the detectors.
 """
 
 _NAMES_BY_UNIT = {

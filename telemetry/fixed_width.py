@@ -1,7 +1,7 @@
-"""Many lines of the same shape at once: every line has the same length, so digits are written as array columns.
+"""Encoder of many lines of the same shape: all lines have the same length, so digits are written as array columns.
 
-Numbers carry leading zeros (``0313.760``) and perhaps trailing ones, which line protocol servers accept. Digits come
-out of tables of ready text, three or four at a time: one division and one look-up per group, not one per digit.
+Numbers have leading zeros (``0313.760``) and perhaps trailing ones, which line protocol servers accept. Digits come
+from tables of text, three or four at a time: one division and one look-up per group, not per digit.
 """
 
 from collections.abc import Sequence
@@ -25,16 +25,16 @@ DigitGroup = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lines:
-    """Lines that all carry the same fields.
+    """Lines that all have the same fields.
 
     Attributes
     ----------
     prefixes
-        Per entity, all that stands before the fields, the blank included.
+        Per entity, the text before the fields, with the space.
     keys, decimals
         Per field, its escaped name and its digits behind the point.
     entities, times_ns
-        Per line, which prefix it takes, and its stamp; shape ``(n_lines,)``.
+        Per line, the index of its prefix, and its time; shape ``(n_lines,)``.
     values
         Finite, shape ``(n_lines, n_fields)``.
     """
@@ -48,7 +48,7 @@ class Lines:
 
 
 def encode_lines(lines: Lines) -> list[bytes] | None:
-    """Return the encoded lines in pieces, None where fixed width cannot hold a value: below zero, or too large."""
+    """Return the encoded lines in pieces, None where a value is negative or too large for fixed width."""
     values, decimals = lines.values, lines.decimals
     if lines.times_ns.min() < 0 or max(decimals) > 7 or values.min() < 0:
         return None
@@ -73,7 +73,7 @@ def encode_lines(lines: Lines) -> list[bytes] | None:
 
 
 class _Digits:
-    """The text of one field in all lines, as groups of four characters."""
+    """Text of one field in all lines, as groups of four characters."""
 
     __slots__ = ("groups", "width")
 
@@ -91,7 +91,7 @@ class _Digits:
 
 
 def divmod_by(values: IntArray, divisor: int) -> tuple[IntArray, IntArray]:
-    """Return quotient and remainder of values that are not negative; faster than `numpy.divmod`."""
+    """Return quotient and remainder of non-negative values; faster than `numpy.divmod`."""
     quotient = values // divisor
     return quotient, values - quotient * divisor
 

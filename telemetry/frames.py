@@ -1,4 +1,4 @@
-"""Frames: one kind of entity over a stretch of time, as arrays."""
+"""Frames: values of one kind of entity over an interval, as arrays."""
 
 from dataclasses import dataclass
 
@@ -12,15 +12,14 @@ TimeArray = npt.NDArray[np.int64]
 MaskArray = npt.NDArray[np.bool_]
 
 
-# Tables whose rows are stamped when a value was measured and come later than rows of other tables with the same
-# signals, whose gaps they fill. They are for stores of single updates: nothing that judges, shows or rolls up the
-# newest rows reads them.
+# Tables whose rows have the time of measurement and come later than rows of other tables with the same signals, whose
+# gaps they fill. Only stores of raw updates read them; detectors, pages and rollups do not.
 LATE_TABLES = frozenset({"gpu_samples"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """The columns of a table: which entities of one kind, and which of their signals.
+    """Columns of a table: entities of one kind and their signals.
 
     A table has one writer, so a source that hangs stops its own table and no other.
     """
@@ -37,18 +36,18 @@ class TableSpec:
 
     @property
     def is_late(self) -> bool:
-        """Whether its rows fill gaps of another table, later."""
+        """True for a table whose rows fill the gaps of another table later."""
         return self.name in LATE_TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frame:
-    """Values of one table over a stretch of time.
+    """Values of one table over an interval.
 
     Attributes
     ----------
     spec
-        Which entities and signals the axes stand for.
+        Entities and signals of the axes.
     time_ns
         UTC ns of each row, ascending, shape ``(n_times,)``.
     values
@@ -56,7 +55,7 @@ class Frame:
         NaN where the value is absent: not supported, lost, or stale.
     fresh
         Same shape; True where the row brought a new sensor update, False where the value is held from before.
-        What is stored is what is fresh, so every distinct update is stored exactly once.
+        Only fresh values are stored, so every distinct update is stored exactly once.
     """
 
     spec: TableSpec
@@ -65,7 +64,7 @@ class Frame:
     fresh: MaskArray
 
     def __post_init__(self) -> None:
-        """Refuse arrays whose shapes do not fit the table."""
+        """Check the shapes of the arrays; ValueError where they do not fit the table."""
         wanted = (len(self.time_ns), *self.spec.shape)
         if self.values.shape != wanted or self.fresh.shape != wanted:
             raise ValueError(

@@ -1,13 +1,13 @@
-"""What a GPU is and what its driver reports, in our words: the agent's ports and the simulator both speak of it."""
+"""GPU and Xid as the ports of the agent and the simulator share them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuIdentity:
-    """What a GPU is; it does not change while the GPU stays in its slot.
+    """Identity of a GPU; constant while the GPU stays in its slot.
 
-    `pci` is written ``0000:3b:00.0`` in lower case; `driver_version` as the driver gives it, ``580.95.05``.
+    `pci` is written ``0000:3b:00.0`` in lower case; `driver_version` is that of the driver, ``580.95.05``.
     """
 
     uuid: str
@@ -20,7 +20,7 @@ class GpuIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverEvent:
-    """An Xid that the driver reported; `uuid` is None where it could not say for which GPU."""
+    """Xid that the driver reported; `uuid` is None where the driver names no GPU."""
 
     uuid: str | None
     code: int

@@ -1,4 +1,4 @@
-"""What configuration has to know of control: names, and files that say who somebody is. Light, for every process."""
+"""Names and identity files of the control endpoint, for the configuration; light, since every process imports it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 
 def printable(text: str) -> str:
-    """Return a text in which nothing but letters, signs and blanks is left: it goes to journals and to terminals."""
+    """Return a text without control characters, for journals and terminals."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -25,7 +25,7 @@ FleetId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The files that say who somebody is: own certificate and key, and the authority that is trusted."""
+    """Files of an identity: certificate, key, and the certificate of the trusted authority."""
 
     authority: Path
     certificate: Path

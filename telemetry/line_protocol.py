@@ -1,10 +1,10 @@
 """Frames, rollups and records as InfluxDB line protocol.
 
-One wide line per entity and time: the measurement is the entity kind, the tags say which entity, and the fields are its
+One wide line per entity and time: the measurement is the entity kind, the tags name the entity, and the fields are its
 signals. All fields of samples are floats, so a field never changes its type; digits behind the point come from the
-catalogue. What is NaN, infinite or held from before is not written, so each sensor update is written exactly once.
+catalogue. NaN, infinite and held values are not written, so each sensor update is written exactly once.
 
-Tags are ``entity`` (the key), ``name``, the entity's own tags, and what the caller adds, of which ``node`` and
+Tags are ``entity`` (the key), ``name``, the entity's own tags, and those of the caller, of which ``node`` and
 ``simulated`` are required.
 """
 
@@ -33,7 +33,7 @@ _TEXT_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": " ", "\r": " ", "
 
 
 def simulated_tag(*, simulated: bool) -> str:
-    """Return the value of the tag that every stored line carries."""
+    """Return the value of the tag `simulated`, which every stored line has."""
     return "true" if simulated else "false"
 
 
@@ -129,7 +129,7 @@ def _cached_prefixes(
 
 
 def _tag_text(tags: Mapping[str, str]) -> str:
-    # Sorted by key, as the server wants them; a tag without a value is no tag.
+    # Sorted by key, as the server expects; a tag without a value is left out.
     return "".join(f",{_escape_tag(key)}={_escape_tag(value)}" for key, value in sorted(tags.items()) if value)
 
 

@@ -1,10 +1,10 @@
-"""Append-only journals of records: one writing process a file, any number of readers, nothing lost by a kill.
+"""Append-only journals of records: one writing process per file, any number of readers, no loss on a kill.
 
-A record is one JSON line, handed to the kernel in one write before the caller goes on: it survives the death of the
-writer. Readers follow with a position of their own and see only whole lines.
+A record is one JSON line, passed to the kernel in one write before the caller continues, so that it survives the death
+of the writer. Readers have a position of their own and see whole lines only.
 
-On a disk that takes nothing a journal goes on in its spill: a file of bounded size in a folder in memory, which every
-reader follows beside the journal. It lives as long as that folder does; what finds no room there either is counted.
+On a full disk a journal continues in its spill: a file of bounded size in a folder in memory, which every reader
+follows as well. The spill lives as long as that folder; records that do not fit there either are counted as lost.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 # A journal of 16 MiB holds about 20,000 records; one generation behind it is kept for slow readers.
 ROTATE_BYTES = 16 << 20
 OLD_SUFFIX = ".old"
-# Heuristic: some 8,000 records, more than a node has in a week.
+# heuristic: some 8,000 records, more than a node writes in a week.
 SPILL_BYTES = 8 << 20
 SPILL_SUFFIX = ".spill"
-# A byte a record that found no room anywhere.
+# A file with one byte for each lost record.
 LOST_SUFFIX = ".lost"
-# Heuristic: what must be free before a disk that was full is written again, so that the small records of a moment do
-# not go to the disk while the large ones go to memory.
+# heuristic: free space before a full disk is written again, so that the small records of a moment do not go to the
+# disk while the large ones go to memory.
 ROOM_BYTES = 256 << 10
 
 # Inode and offset of the journal, then those of its spill where that is followed.
@@ -38,13 +38,13 @@ Position = tuple[int, ...]
 
 
 def has_room(path: Path) -> bool:
-    """Return whether the disk that holds a file or a folder takes more; a file system that does not say does."""
+    """Return True if the disk of a file or folder has free space, or its file system does not report any."""
     status = os.statvfs(path)
     return status.f_blocks == 0 or status.f_bavail * status.f_frsize >= ROOM_BYTES
 
 
 def trouble_of(path: Path) -> str:
-    """Return a journal and why nothing can be written there, an empty text where something can or there is none."""
+    """Return the reason why a journal cannot be written, empty if it can or does not exist."""
     try:
         path.open("r+b").close()
         return "" if has_room(path) else f"{path}: {os.strerror(errno.ENOSPC)}"
@@ -55,7 +55,7 @@ def trouble_of(path: Path) -> str:
 
 
 def lost_of(path: Path, spill_dir: Path) -> int:
-    """Return how many records of a journal found room neither on the disk nor in the spill."""
+    """Return the number of records that fitted neither on the disk nor in the spill."""
     try:
         return _beside(path, spill_dir, LOST_SUFFIX).stat().st_size
     except OSError:
@@ -67,7 +67,7 @@ def _beside(path: Path, spill_dir: Path, suffix: str) -> Path:
 
 
 class RecordJournalWriter:
-    """Appends records to one file; rotates it when it has grown too long, and spills where the disk takes nothing."""
+    """Appends records to one file; rotates it when it is too long, and spills while the disk is full."""
 
     def __init__(self, path: Path, *, simulated: bool | None = None, spill_dir: Path | None = None) -> None:
         self._path = path
@@ -79,7 +79,7 @@ class RecordJournalWriter:
                 path.replace(path.with_name(path.name + OLD_SUFFIX))
             self._descriptor = self._open()
         except OSError as err:
-            raise EnvironmentLacksError(f"{path}: {err.strerror}; expected a journal that can be written") from err
+            raise EnvironmentLacksError(f"{path}: {err.strerror}; expected a writable journal") from err
         self._end_torn_line()
         goes_on = spill_dir is not None and _beside(path, spill_dir, SPILL_SUFFIX).exists()
         self._trouble = trouble_of(path) if goes_on else ""
@@ -95,7 +95,7 @@ class RecordJournalWriter:
                 os.write(self._descriptor, b"\n")
 
     def append(self, record: Record) -> None:
-        """Write one record; what cannot be written is spilled, and counted in `lost` where that fails too."""
+        """Append one record; on a full disk to the spill, and count it in `lost` where that fails too."""
         line = (
             json.dumps(to_json(record, simulated=self._simulated), separators=(",", ":"), allow_nan=False).encode()
             + b"\n"
@@ -107,15 +107,15 @@ class RecordJournalWriter:
         if reason:
             self._do_without(line, reason)
         elif self._trouble:
-            logger.warning("records are written again: %s", self._path)
+            logger.warning("journal is writable again: %s", self._path)
         self._trouble = reason
 
     def _write(self, line: bytes) -> str:
-        """Write one line to the disk; gives why not, where that fails."""
+        """Write one line to the disk; return the reason where that fails."""
         try:
             size = self._rotate(os.fstat(self._descriptor).st_size)
             if os.write(self._descriptor, line) < len(line):
-                # Half a record on a full disk: it must not stand before the next one.
+                # Half a record on a full disk: remove it before the next one.
                 os.ftruncate(self._descriptor, size)
                 return f"{self._path}: {os.strerror(errno.ENOSPC)}"
         except OSError as err:
@@ -123,7 +123,7 @@ class RecordJournalWriter:
         return ""
 
     def _rotate(self, size: int) -> int:
-        """Begin a new file where this one has grown too long; gives the size of the one that is written now."""
+        """Start a new file where this one is too long; return the size of the present one."""
         if size <= ROTATE_BYTES:
             return size
         old = self._path.with_name(self._path.name + OLD_SUFFIX)
@@ -134,17 +134,17 @@ class RecordJournalWriter:
         try:
             fresh = self._open()
         except OSError:
-            old.replace(self._path)  # what is open goes on under its own name
+            old.replace(self._path)  # the open file keeps its name
             return size
         os.close(self._descriptor)
         self._descriptor = fresh
         return 0
 
     def _do_without(self, line: bytes, reason: str) -> None:
-        """Put a line into the spill, or count it."""
+        """Append a line to the spill, or count it as lost."""
         spilled = self._spill_dir is not None and _spilled(line, _beside(self._path, self._spill_dir, SPILL_SUFFIX))
         if not self._trouble or (self.lost == 0 and not spilled):
-            end = "they are held in memory" if spilled else "they are lost"
+            end = "they are kept in memory" if spilled else "they are lost"
             logger.error("records cannot be written: %s; %s", reason, end)
         if spilled:
             return
@@ -177,7 +177,7 @@ def _spilled(line: bytes, path: Path) -> bool:
 
 
 class RecordJournalReader:
-    """Follows one journal from a position, which can be kept between runs; with `spill_dir` its spill too."""
+    """Follows one journal from a position, which can be saved between runs; with `spill_dir` its spill too."""
 
     def __init__(self, path: Path, position: Position | None = None, *, spill_dir: Path | None = None) -> None:
         self._path = path
@@ -190,11 +190,11 @@ class RecordJournalReader:
 
     @property
     def position(self) -> Position:
-        """Where the next read begins."""
+        """Position of the next read."""
         return self._inode, self._offset, *(() if self._spill is None else self._spill.position)
 
     def skip_to_end(self) -> None:
-        """Read only what is appended from now on."""
+        """Skip the existing records."""
         if self._spill is not None:
             self._spill.skip_to_end()
         try:
@@ -204,13 +204,13 @@ class RecordJournalReader:
         self._inode, self._offset = status.st_ino, status.st_size
 
     def read(self) -> Iterator[Record]:
-        """Yield the whole records that were appended since the last read; a line that is no record is counted."""
+        """Yield the whole records since the last read; a line that is no record is counted as unreadable."""
         if self._spill is None:
             yield from self._read_journal()
             return
-        told = list(self._read_journal())  # before the spill: what comes here meanwhile is later than what is there
+        records = list(self._read_journal())  # before the spill: records that arrive here meanwhile are later
         spilled = list(self._spill.read())
-        yield from sorted((*told, *spilled), key=lambda record: record.time_ns) if spilled else told
+        yield from sorted((*records, *spilled), key=lambda record: record.time_ns) if spilled else records
 
     def _has_more(self) -> bool:
         """Return True if the file grew or was replaced since the last read; readers check many times a second."""
@@ -224,7 +224,7 @@ class RecordJournalReader:
         if not self._has_more():
             return
         try:
-            # Opened before it is asked which one it is: the writer may rotate in between.
+            # Opened before its inode is read: the writer may rotate in between.
             current = self._path.open("rb")
         except FileNotFoundError:
             return
@@ -249,7 +249,7 @@ class RecordJournalReader:
         file.seek(self._offset)
         for line in file:
             if not line.endswith(b"\n"):
-                return  # the writer is in the middle of it
+                return  # the writer has not finished it
             self._offset += len(line)
             if line == b"\n":
                 continue

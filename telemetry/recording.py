@@ -1,15 +1,15 @@
-"""Recordings: samples and records of a stretch of time in one file, Parquet or CSV, in long form.
+"""Recordings: samples and records of an interval in one file, Parquet or CSV, in long form.
 
 Columns: ``time_ns, kind, entity, signal, value, text``. A row is
 
-- a sample: `kind` an entity kind, `entity` its key, `value` empty where the signal turned absent;
-- a record: `kind` a record type, `signal` what it is of (``xid``), `value` its code or score, `text` the whole as JSON;
+- a sample: `kind` an entity kind, `entity` its key, `value` empty where the signal became absent;
+- a record: `kind` a record type, `signal` its kind (``xid``), `value` its code or score, `text` the record as JSON;
 - a line of the kernel log: `kind` ``kernel_line``, `text` the line;
-- a tick: `kind` ``tick``, `entity` the name of a table of which nothing changed at that time.
+- a tick: `kind` ``tick``, `entity` the name of a table without changes at that time.
 
-Only what changes stands in the file; `Recording.frames` gives held values back. Tables, topology and what else is known
-stand in the Parquet metadata, in CSV in a comment line (``# railwatch {...}``). A foreign file needs none of that: its
-tables are then made from its rows, one per entity kind.
+The file holds changes only; `Recording.frames` restores held values. Tables, topology and other metadata are in the
+Parquet metadata, in CSV in a comment line (``# railwatch {...}``). A foreign file needs none of that: its tables are
+built from its rows, one per entity kind.
 """
 
 import contextlib
@@ -48,16 +48,16 @@ from telemetry.store.chunks import entity_from_json, spec_from_json, spec_to_jso
 
 FORMAT = 1
 SUFFIXES = (".parquet", ".csv")
-# Rows that are put in order and written at once: a Parquet row group of about a megabyte.
+# Rows that are sorted and written at a time: a Parquet row group of about a megabyte.
 _GROUP_ROWS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingMeta:
-    """What a recording says about itself; None where a foreign file does not say.
+    """Metadata of a recording; fields are None for a foreign file.
 
-    `about` is what the flight recorder says: `reason`, `triggers`, and `recovered` where it is what a kill or a power
-    cut left; empty for a recording that was made by hand.
+    `about` comes from the flight recorder: `reason`, `triggers`, and `recovered` for a recording of what a kill or a
+    power cut left; empty for a recording on request.
     """
 
     node: str | None = None
@@ -66,13 +66,13 @@ class RecordingMeta:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def with_about(self, about: Mapping[str, Any]) -> "RecordingMeta":
-        """Return it with other words about why the recording was written."""
+        """Return a copy with another `about`."""
         return replace(self, about=about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recording:
-    """A recording read into memory: about 20 bytes a row.
+    """Recording in memory: about 20 bytes a row.
 
     `records` and `kernel_lines` are in order of time.
     """
@@ -88,19 +88,19 @@ class Recording:
     def frames(self, *, window_ns: int = NS_PER_S) -> Iterator[Frame]:
         """Return the frames in order of time, one per table and window, with values held from row to row.
 
-        What the first row of a table knew counts as fresh, whenever it was measured.
+        Values in the first row of a table count as fresh, whenever they were measured.
         """
         return frames_of_samples(self.samples, self.tables, window_ns=window_ns)
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
-        """The first and the last time of a sample, None where there is none."""
+        """Times of the first and the last sample, None without samples."""
         times_ns = self.samples.time_ns
         return (int(times_ns[0]), int(times_ns[-1])) if len(times_ns) else None
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a name that is neither Parquet nor CSV with a ConfigError."""
+    """Check the suffix of a file name; ConfigError unless it is Parquet or CSV."""
     if path.suffix not in SUFFIXES:
         raise refuse(path, row=None, key="(name)", found=f"ends in {path.suffix!r}", expected=" or ".join(SUFFIXES))
 
@@ -115,11 +115,11 @@ def write_recording(
     kernel_lines: Sequence[KernelLine] = (),
     replaces: bool = True,
 ) -> int:
-    """Write a recording and give its number of rows; a file that is not complete never gets the name.
+    """Write a recording and return its number of rows; only a complete file gets the name.
 
-    With `replaces` false a file that has the name by then keeps it, and what was recorded goes.
+    With `replaces` false an existing file with that name is kept and the recording is dropped.
 
-    `frames` come ascending in time per table, tables mixed as they like, each table with the same columns throughout.
+    `frames` come ascending in time per table, tables in any order, each table with the same columns throughout.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def write_recording(
     EnvironmentLacksError
         The file cannot be written.
     ValueError
-        A table changes its columns on the way.
+        A table changes its columns.
     """
     check_suffix(path)
     draft = path.with_name(f".{os.getpid()}-{path.name}.part")
@@ -147,19 +147,19 @@ def write_recording(
         _sync(draft)
         _give_name(draft, path, replaces=replaces)
     except FileExistsError as err:
-        raise EnvironmentLacksError(f"{path}: exists; expected a name that is free") from err
+        raise EnvironmentLacksError(f"{path}: exists; expected an unused name") from err
     except OSError as err:
-        # The words of Arrow name the draft.
+        # Errors of Arrow name the draft.
         reason = err.strerror or str(err) if err.errno is None else os.strerror(err.errno)
         raise EnvironmentLacksError(f"{path}: cannot be written: {reason}") from err
     finally:
-        with contextlib.suppress(OSError):  # no such folder: nothing was written there
+        with contextlib.suppress(OSError):  # no such folder: there is no draft
             draft.unlink(missing_ok=True)
     return count + len(moments)
 
 
 def header_of(tables: Iterable[TableSpec], *, topology: Topology, meta: RecordingMeta) -> Header:
-    """Return what a recording says about itself, for those who write its rows themselves."""
+    """Return the header of a recording, for writers of their own rows."""
     return {
         "format": FORMAT,
         "node": meta.node,
@@ -175,13 +175,13 @@ def header_of(tables: Iterable[TableSpec], *, topology: Topology, meta: Recordin
 
 
 def meta_of(header: Header) -> RecordingMeta:
-    """Read what a header says about its recording; KeyError or TypeError where it is none of ours."""
+    """Return the metadata of a header; KeyError or TypeError for a header of another program."""
     about = header.get("about", {})  # files of earlier versions have none
     return RecordingMeta(node=header["node"], simulated=header["simulated"], config=header["config"], about=about)
 
 
 def read_recording(path: Path) -> Recording:
-    """Read a recording, ours or a foreign one in the same columns.
+    """Read a recording, of railwatch or a foreign one with the same columns.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def _give_name(draft: Path, path: Path, *, replaces: bool) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Put a file on the device before it gets its name: a power cut must not leave the name without the rows."""
+    """Sync a file before it gets its name, so that a power cut leaves no name without rows."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -245,7 +245,7 @@ def _write_frames(writer: RowWriter, frames: Iterable[Frame], tables: dict[str, 
 
 
 class _Reading:
-    """Gathers the rows of a file and every problem with them."""
+    """Collects the rows of a file and every problem with them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -271,7 +271,7 @@ class _Reading:
         self._parts.append((rows.time_ns[is_sample], codes[is_sample], rows.value[is_sample]))
 
     def recording(self, header: Header) -> Recording:
-        """Return what was gathered, with what the header says about it."""
+        """Return the recording of the rows and the header."""
         empty = (np.array([], dtype=np.int64), np.array([], dtype=np.int32), np.array([]))
         times_ns, codes, values = (np.concatenate(columns) for columns in zip(empty, *self._parts, strict=True))
         order = np.argsort(times_ns, kind="stable")
@@ -328,6 +328,6 @@ class _Reading:
             meta = meta_of(header)
         except (KeyError, TypeError, ValueError) as err:
             raise refuse(
-                self._path, row=None, key="(header)", found=repr(err), expected="what railwatch wrote"
+                self._path, row=None, key="(header)", found=repr(err), expected="a header of railwatch"
             ) from err
         return tables, topology, meta

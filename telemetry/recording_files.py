@@ -1,4 +1,4 @@
-"""Rows in long form in Parquet and CSV files; every flaw of a file is a `Problem` with its row and column."""
+"""Rows in long form in Parquet and CSV files; every error in a file is a `Problem` with its row and column."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ from telemetry.recording_rows import Rows
 
 COLUMNS = ("time_ns", "kind", "entity", "signal", "value", "text")
 REQUIRED = COLUMNS[:-1]
-# A file of another kind has a flaw in every row: the first ones tell.
+# A file of another kind has an error in every row: the first ones suffice.
 MAX_PROBLEMS = 20
 
 _METADATA_KEY = b"railwatch"
@@ -25,24 +25,24 @@ Header = dict[str, Any]
 
 
 class RowWriter(Protocol):
-    """Takes rows batch by batch; the header may grow until `close`."""
+    """Writer of rows in batches; the header may grow until `close`."""
 
     def write(self, rows: Rows) -> None:
         """Append rows."""
         ...
 
     def close(self, header: Header) -> None:
-        """Write what is known of the rows and end the file."""
+        """Write the header and close the file."""
         ...
 
 
 def refuse(path: Path, *, row: int | None, key: str, found: str, expected: str) -> ConfigError:
-    """Return the error for one flaw of a file."""
+    """Return the error for one problem of a file."""
     return ConfigError([Problem(where=str(path), line=row, key=key, found=found, expected=expected)])
 
 
 class ParquetWriter:
-    """Long rows as Parquet, zstd, the header in the metadata."""
+    """Writer of Parquet with zstd, the header in the metadata."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow as pa  # noqa: PLC0415 -- loaded by the first recording, not by every agent
@@ -62,13 +62,13 @@ class ParquetWriter:
         self._writer.write_table(self._pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self, header: Header) -> None:
-        """Write the header into the metadata and end the file."""
+        """Write the header into the metadata and close the file."""
         self._writer.add_key_value_metadata({_METADATA_KEY: json.dumps(header).encode()})
         self._writer.close()
 
 
 class CsvWriter:
-    """Long rows as CSV; the header comes last, in a comment line."""
+    """Writer of CSV; the header comes last, in a comment line."""
 
     def __init__(self, path: Path) -> None:
         self._file: IO[str] = path.open("w", encoding="utf-8", newline="")
@@ -85,7 +85,7 @@ class CsvWriter:
             self._writer.writerow((time_ns, kind, entity, signal, shown, line))
 
     def close(self, header: Header) -> None:
-        """Write the header and end the file."""
+        """Write the header and close the file."""
         self._file.write(f"{_COMMENT}{json.dumps(header)}\n")
         self._file.close()
 
@@ -96,7 +96,7 @@ def open_writer(path: Path, *, suffix: str) -> RowWriter:
 
 
 def read_header(path: Path) -> Header:
-    """Return what the file says about itself, empty for a foreign file."""
+    """Return the header of a file, empty for a foreign file."""
     text: str | bytes | None
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -108,9 +108,9 @@ def read_header(path: Path) -> Header:
     try:
         header = json.loads(text)
     except ValueError as err:
-        raise refuse(path, row=None, key="(header)", found="not JSON", expected="what railwatch wrote") from err
+        raise refuse(path, row=None, key="(header)", found="not JSON", expected="a header of railwatch") from err
     if not isinstance(header, dict):
-        raise refuse(path, row=None, key="(header)", found="not an object", expected="what railwatch wrote")
+        raise refuse(path, row=None, key="(header)", found="not an object", expected="a header of railwatch")
     return header
 
 
@@ -224,7 +224,7 @@ def _csv_batch(path: Path, cells: list[tuple[int, Mapping[str, str]]]) -> tuple[
         try:
             values.append(_value(row["value"]))
         except ValueError:
-            problems.append(_cell(path, number, row, "value", "a number, or nothing"))
+            problems.append(_cell(path, number, row, "value", "a number or an empty cell"))
         if len(problems) >= MAX_PROBLEMS:
             break
     if problems:

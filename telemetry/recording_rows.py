@@ -1,4 +1,4 @@
-"""Frames and records as rows in long form, and back."""
+"""Conversion of frames and records to rows in long form and back."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from telemetry.records import RECORD_TYPES, Event, EventKind, Finding, Record, S
 
 KERNEL_LINE = "kernel_line"
 TICK = "tick"
-# Rows of a late table stand apart: what reads the table whose gaps they fill must not take them for its own.
+# Rows of a late table have a kind of their own, so that readers of the table whose gaps they fill leave them out.
 _LATE = "late_"
 SAMPLE_KINDS = frozenset(prefix + str(kind) for kind in EntityKind for prefix in ("", _LATE))
 KINDS = SAMPLE_KINDS | RECORD_TYPES.keys() | {KERNEL_LINE, TICK}
@@ -25,7 +25,7 @@ Texts = npt.NDArray[np.object_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLine:
-    """One line of the kernel log and when it was read."""
+    """Line of the kernel log with the time at which it was read."""
 
     time_ns: int
     text: str
@@ -47,7 +47,7 @@ class Rows:
         return len(self.time_ns)
 
     def taken(self, which: slice | npt.NDArray[np.int64]) -> "Rows":
-        """Return some of the rows, in the order in which they are asked for."""
+        """Return rows by index, in the given order."""
         return Rows(
             time_ns=self.time_ns[which],
             kind=self.kind[which],
@@ -60,7 +60,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Samples:
-    """All samples and ticks of a recording in order of time; `place` numbers into `places`."""
+    """All samples and ticks of a recording in order of time; `place` is an index into `places`."""
 
     time_ns: npt.NDArray[np.int64]
     place: npt.NDArray[np.int32]
@@ -69,7 +69,7 @@ class Samples:
 
 
 class FrameRows:
-    """Turns the frames of one table into rows of what changes; holds the table's last row from frame to frame."""
+    """Converts the frames of one table to rows of changes; keeps the last row between frames."""
 
     def __init__(self, spec: TableSpec) -> None:
         self._spec = spec
@@ -78,7 +78,7 @@ class FrameRows:
         self._signals = np.array(spec.signals, dtype=object)
 
     def rows(self, frame: Frame) -> Rows:
-        """Return the changes of a frame, and a tick for each time at which there is none."""
+        """Return the changes of a frame, and a tick for each time without one."""
         values = frame.values
         before = np.concatenate([self._held[None], values[:-1]])
         changed = (frame.fresh & ~np.isnan(values)) | ~((values == before) | (np.isnan(values) & np.isnan(before)))
@@ -102,7 +102,7 @@ class FrameRows:
 
 
 def sample_kind(spec: TableSpec) -> str:
-    """Return what stands in the column `kind` for the rows of a table."""
+    """Return the value of the column `kind` for the rows of a table."""
     return f"{_LATE}{spec.kind}" if spec.is_late else str(spec.kind)
 
 
@@ -121,9 +121,9 @@ def in_order(parts: Sequence[Rows]) -> Rows:
 
 def moment_rows(records: Sequence[Record], kernel_lines: Sequence[KernelLine]) -> Rows:
     """Return one row per record and per line of the kernel log."""
-    told = [_record_row(record) for record in records]
-    told += [(line.time_ns, KERNEL_LINE, "", "", float("nan"), line.text) for line in kernel_lines]
-    columns = list(zip(*told, strict=True)) if told else [()] * 6
+    rows = [_record_row(record) for record in records]
+    rows += [(line.time_ns, KERNEL_LINE, "", "", float("nan"), line.text) for line in kernel_lines]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 6
     texts = [np.array(column, dtype=object) for column in columns]
     return Rows(
         time_ns=np.array(columns[0], dtype=np.int64),
@@ -136,7 +136,7 @@ def moment_rows(records: Sequence[Record], kernel_lines: Sequence[KernelLine]) -
 
 
 def record_of_row(time_ns: int, place: Place, value: float, text: str | None) -> Record:
-    """Return the record that a row holds; ValueError says what was expected where it holds none.
+    """Return the record of a row; ValueError with the expectation where it holds none.
 
     An event of a foreign file needs no JSON: its `signal` is the kind, its `value` the code, its `text` the message.
     """
@@ -179,7 +179,7 @@ def tables_of_places(places: Sequence[Place]) -> tuple[TableSpec, ...]:
 
 
 def frames_of_samples(samples: Samples, tables: Sequence[TableSpec], *, window_ns: int) -> Iterator[Frame]:
-    """Yield the frames window by window, and table by table within a window, with values held as they were."""
+    """Yield the frames window by window, and table by table within a window, with held values restored."""
     if not len(samples.time_ns):
         return
     where = _coordinates(samples.places, tables)[samples.place]

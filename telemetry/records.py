@@ -18,7 +18,7 @@ from telemetry.knobs import KnobKind
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """Severity of an event, finding or incident."""
 
     INFO = "info"
     WARNING = "warning"
@@ -26,12 +26,12 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for info, 2 for critical."""
+        """Rank: 0 for info, 1 for warning, 2 for critical."""
         return list(Severity).index(self)
 
 
 class Health(StrEnum):
-    """How an entity does; a lost sensor is unknown, never healthy."""
+    """Health of an entity; a lost sensor is unknown, never healthy."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -40,7 +40,7 @@ class Health(StrEnum):
 
 
 class Mode(StrEnum):
-    """How far an action class may go: say nothing, propose, or do."""
+    """Mode of an action class: record only, recommend, or carry out."""
 
     OBSERVE = "observe"
     RECOMMEND = "recommend"
@@ -48,7 +48,7 @@ class Mode(StrEnum):
 
 
 class EventKind(StrEnum):
-    """What happened at a moment."""
+    """Kind of event."""
 
     XID = "xid"
     SXID = "sxid"
@@ -74,7 +74,7 @@ class EventKind(StrEnum):
 
 
 class Cause(StrEnum):
-    """The cause hypothesis of a finding: a fault where its own fingerprint is seen, else what can be seen."""
+    """Cause of a finding: a fault with a fingerprint of its own, else the symptom."""
 
     JOINT_AGEING = "joint_ageing"
     SUPPLY_LOST = "supply_lost"
@@ -99,7 +99,7 @@ class Cause(StrEnum):
 
 
 class FaultClass(StrEnum):
-    """The class of what is wrong, as `Hypothesis` ranks them; what a detector sees is a `Cause`."""
+    """Class of a fault, as hypotheses rank them; a detector reports a `Cause`."""
 
     JOINT_AGEING = "joint_ageing"
     SUPPLY_LOST = "supply_lost"
@@ -118,7 +118,7 @@ class FaultClass(StrEnum):
 
 
 class FindingStatus(StrEnum):
-    """Where a finding stands in its life."""
+    """Status of a finding."""
 
     RAISED = "raised"
     UPDATED = "updated"
@@ -126,7 +126,7 @@ class FindingStatus(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """Where an incident stands: mitigated is symptom gone while an action of ours holds it down."""
+    """State of an incident; mitigated means that the symptom is gone while an action is in force."""
 
     OPEN = "open"
     MITIGATED = "mitigated"
@@ -134,7 +134,7 @@ class IncidentState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What becomes of a decision."""
+    """Verdict on a decision."""
 
     EXECUTE = "execute"
     RECOMMEND = "recommend"
@@ -144,7 +144,7 @@ class Verdict(StrEnum):
 
 
 class ActionState(StrEnum):
-    """Where an action stands. What cannot be taken back is `done`: nothing of it is in force."""
+    """State of an action. An action that cannot be released is `done`, never in force."""
 
     APPLIED = "applied"
     RENEWED = "renewed"
@@ -156,13 +156,13 @@ class ActionState(StrEnum):
     DONE = "done"
 
 
-# What stands; a cap whose lease expired stays while its cause is unresolved.
+# A cap whose lease expired stays in force while its cause is unresolved.
 IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One number that a person can check."""
+    """Number that supports a finding."""
 
     name: str
     value: float
@@ -171,11 +171,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A moment: an Xid, a bus drop, a PCIe error.
+    """Event at a point in time: an Xid, a bus drop, a PCIe error.
 
-    `sources` names every source that told of it, so that one event told twice stays one event. `entity_id` is None
-    where the device is not known here. `job_gpus` holds every job of the node with a GPU that it computes on, as pairs,
-    from this moment on; None where the event says nothing of that.
+    `sources` names every source that reported it, so that an event with two reports stays one. `entity_id` is None for
+    an unknown device. `job_gpus` holds the jobs of the node from this time on, as pairs of a job and a GPU that it
+    computes on; None for an event without that information.
     """
 
     id: str
@@ -194,9 +194,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a detector says of one entity, with the numbers that say so.
+    """Finding of a detector about one entity, with its evidence.
 
-    `score` runs from 0 to 1: how far beyond its limit the evidence lies. `since_ns` is when the condition began.
+    `score` from 0 to 1 is the distance of the evidence beyond its limit. `since_ns` is when the condition began.
     """
 
     id: str
@@ -212,16 +212,16 @@ class Finding:
     evidence: tuple[Evidence, ...]
 
     def number(self, name: str) -> float | None:
-        """Return the value of one piece of evidence, None where there is none of that name."""
+        """Return the value of the evidence with a name, None where there is none."""
         return next((item.value for item in self.evidence if item.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
-    """One answer to what is wrong, with its probability among all answers.
+    """Hypothesis about the fault, with its probability among all hypotheses.
 
-    `for_` and `against` are what was seen, each with its weight in natural logarithms of odds; `would_disprove` is what
-    to measure if one doubts it.
+    `for_` and `against` list the evidence, each item with its weight in natural logarithms of odds; `would_disprove`
+    names a measurement that tests it.
     """
 
     cause: FaultClass
@@ -235,10 +235,10 @@ class Hypothesis:
 class Incident:
     """Findings on one root entity, from opening to closing.
 
-    `impact_gpu_hours` is the expected loss in GPU-hours if nothing is done: what is at stake times `loss_probability`.
+    `impact_gpu_hours` is the expected loss in GPU-hours without action: the possible loss times `loss_probability`.
     `affected` lists every entity with a finding in it. `hypotheses` are ranked, the likeliest first; their
-    probabilities add up to 1. `silence` says who asked for quiet, until when and why, None where nobody did. `held`
-    says of one that is mitigated that an action of ours holds it down; else it was over before the action came.
+    probabilities add up to 1. `silence` holds operator, end and reason of a silence, None without one. `held` is True
+    if a mitigated incident is held down by an action; otherwise it was over before the action.
     """
 
     id: str
@@ -259,7 +259,7 @@ class Incident:
     held: bool = False
 
     def number(self, name: str) -> float | None:
-        """Return the newest value of one piece of evidence over its findings, None where there is none."""
+        """Return the newest value of the evidence with a name over its findings, None where there is none."""
         for finding in sorted(self.findings, key=lambda item: item.time_ns, reverse=True):
             value = finding.number(name)
             if value is not None:
@@ -309,7 +309,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """A reversible change to one knob of one entity.
+    """Change to one knob of one entity, reversible unless its state is `done`.
 
     `knob_kind` is None for a change outside the GPUs; `knob` names the actuator or the driver call. `found`, `wanted`
     and `read_back` are the setting before, the one requested and the one read afterwards, in the unit of the knob; None
@@ -375,7 +375,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind
 def to_json(record: Record, *, simulated: bool | None = None) -> dict[str, Any]:
     """Return a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name.
 
-    ``simulated`` is there where it is known whether the record comes from a simulated node.
+    ``simulated`` is left out where it is unknown whether the node is simulated.
     """
     head: dict[str, Any] = {"time": iso_utc(record.time_ns), "type": _TYPE_NAMES[type(record)]}
     if simulated is not None:

@@ -1,8 +1,8 @@
-"""The signal catalogue: every measured quantity, declared once.
+"""Signal catalogue: every measured quantity, declared once.
 
 Documentation, store schema, dashboards and Prometheus names are generated from `CATALOGUE`. A name ends in its unit;
-ratios run from 0 to 1. Adding a signal in `telemetry/catalogue` is all it takes for the store, the page and the
-references to know it.
+ratios run from 0 to 1. A signal that is added in `telemetry/catalogue` appears in the store, the page and
+the references.
 """
 
 from telemetry.catalogue.agent import AGENT_SIGNALS

@@ -1,4 +1,4 @@
-"""Who feeds whom on a node, out of what its tables hold."""
+"""Topology of a node from its tables."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from telemetry.frames import TableSpec
 
 
 def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:
-    """Return who feeds whom: the node holds its supplies and GPUs, every supply is taken to feed every GPU.
+    """Return the topology: the node holds its supplies and GPUs, every supply is assumed to feed every GPU.
 
     A GPU holds its NVLinks, the node runs its jobs and holds its fans.
     """

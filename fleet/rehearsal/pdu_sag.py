@@ -184,9 +184,9 @@ class PduSag:
                 reached(second)
         finally:
             self.outbox.close()
-        return self._told()
+        return self._result()
 
-    def _told(self) -> RehearsalResult:
+    def _result(self) -> RehearsalResult:
         racks = {node: rack for rack, members in self.fleet.above.racks.items() for node in members}
         breaker = self.engine.memory.ledger.breaker
         acted_on = self.agents.acted_on

@@ -1,4 +1,4 @@
-"""What a run that ended left on the GPUs of this machine, taken back without starting another one."""
+"""Settings that an earlier run left on the GPUs of this machine, and their release without another run."""
 
 import json
 from contextlib import ExitStack
@@ -15,8 +15,8 @@ from telemetry.errors import EnvironmentLacksError
 from telemetry.records import Action
 
 
-def left_in(state_dir: Path) -> bool:
-    """Return whether the actuator's journal of a state folder may still hold a knob; one that cannot be read may."""
+def has_leftovers(state_dir: Path) -> bool:
+    """Return True if the knob log of a state folder holds a knob, or cannot be read."""
     try:
         return bool(_held(state_dir))
     except OSError:
@@ -24,7 +24,7 @@ def left_in(state_dir: Path) -> bool:
 
 
 def knobs_left(data_dir: Path) -> tuple[str, ...]:
-    """Return which knobs the actuator's journal of a data folder still holds, and where it left them; it is only read."""
+    """Return the knobs and settings that the knob log of a data folder still holds; nothing is written."""
     try:
         return _held(state_dir_of(data_dir))
     except OSError:
@@ -32,7 +32,7 @@ def knobs_left(data_dir: Path) -> tuple[str, ...]:
 
 
 def state_dir_of(data_dir: Path) -> Path:
-    """Return where the actuator of a node without a privileged one keeps its journal."""
+    """Return the folder of the knob log of a node without a privileged actuator."""
     return data_dir / "actuator"
 
 
@@ -49,7 +49,7 @@ def _held(state_dir: Path) -> tuple[str, ...]:
                 key = (hold["knob"], hold["entity_id"])
                 held = bool(hold["claims"]) or hold["owed"] or not hold["settled"]
                 setting = "unset" if hold["wanted"] is None else f"{hold['wanted']:g}"
-            except (ValueError, KeyError, TypeError):  # torn by a crash, or whom a person keeps from a knob
+            except (ValueError, KeyError, TypeError):  # torn by a crash, or a bar by an operator
                 continue
             newest.pop(key, None)
             if held:
@@ -57,24 +57,24 @@ def _held(state_dir: Path) -> tuple[str, ...]:
     return tuple(newest.values())
 
 
-def take_back(state_dir: Path, *, reason: str) -> tuple[Action, ...]:
-    """Release every claim that a journal holds, as the next run would at its start.
+def release_leftovers(state_dir: Path, *, reason: str) -> tuple[Action, ...]:
+    """Release every claim in a knob log, as the next run would at its start.
 
     Raises
     ------
     EnvironmentLacksError
-        There is no driver to do it through, or a process that may do it is at work.
+        There is no driver, or an actuator process is running.
     """
     clock = SystemClock()
-    told: list[Action] = []
+    actions: list[Action] = []
     with ExitStack() as kept:
         kept.callback(WriterLock().close)
         driver = NvmlDriver(clock)
         kept.callback(driver.close)
         knobs = knobs_of(driver)
         if not knobs:
-            raise EnvironmentLacksError("no GPU here has a setting that can be turned; expected the one that was left")
+            raise EnvironmentLacksError("no GPU on this machine has a setting to release")
         journal = KnobLog(state_dir, run_id=reason, forcer=DiskSync(clock))
         kept.callback(journal.close)
-        KnobActuator(knobs, journal, clock, sink=told.append).recover(run_id=reason)
-    return tuple(told)
+        KnobActuator(knobs, journal, clock, sink=actions.append).recover(run_id=reason)
+    return tuple(actions)

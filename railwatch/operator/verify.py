@@ -1,4 +1,4 @@
-"""Looks whether what the responder of a run holds outside the GPUs stands as its journal says."""
+"""Comparison of what the responder of a run holds outside the GPUs with its status."""
 
 from contextlib import ExitStack
 
@@ -12,7 +12,7 @@ from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupported
 
 
 def verify_outside(context: RunContext, clock: Clock) -> tuple[Check, ...]:
-    """Read every switch that the responder last said is on; nothing is written."""
+    """Read every switch that is on by the last status of the responder; nothing is written."""
     held: dict[str, list[str]] = read_status(context.responder_status_path).get("held", {})
     folder = responder_folder(context.config, simulated=context.simulated)
     with ExitStack() as kept:
@@ -24,15 +24,15 @@ def verify_outside(context: RunContext, clock: Clock) -> tuple[Check, ...]:
 def _check(name: str, placed: Placed | None, incidents: tuple[str, ...], context: RunContext) -> Check:
     agrees: bool | None = None
     if placed is None:
-        words = "it is configured no more"
+        result = "no longer configured"
     else:
         try:
-            standing = placed.switch.read(placed.target)
+            state = placed.switch.read(placed.target)
         except (TransientError, NotSupportedError, NotPermittedError, ActionRefusedError) as err:
-            words = str(err)
+            result = str(err)
         else:
-            agrees = is_ours(standing, token_of(OWNER, name, placed.target))
-            words = f"{placed.target} is {standing.summary}"
+            agrees = is_ours(state, token_of(OWNER, name, placed.target))
+            result = f"{placed.target} is {state.summary}"
     return Check(
         entity_id=f"node:{context.node.key}",
         knob=name,
@@ -41,5 +41,5 @@ def _check(name: str, placed: Placed | None, incidents: tuple[str, ...], context
         expected=None,
         in_force=None,
         agrees=agrees,
-        words=words,
+        summary=result,
     )

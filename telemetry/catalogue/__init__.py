@@ -1,1 +1,1 @@
-"""The signals by what has them; `telemetry.signals` puts them together."""
+"""Signals by kind of entity; `telemetry.signals` joins them."""

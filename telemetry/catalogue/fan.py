@@ -1,4 +1,4 @@
-"""What a fan shows."""
+"""Signals of a fan."""
 
 from telemetry.catalogue.ranges import BY_UNIT
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare

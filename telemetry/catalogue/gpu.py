@@ -1,4 +1,4 @@
-"""What a GPU shows through its driver and on its bus."""
+"""Signals of a GPU from its driver and its bus."""
 
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
@@ -72,7 +72,7 @@ _GPU_SLOW = declare(
             "",
             _C,
             0,
-            "PCIe replays that ran out of attempts, so that the link was trained anew.",
+            "PCIe replays that ran out of attempts, so that the link was retrained.",
         ),
         ("pcie_recoveries", "", _C, 0, "Times that the PCIe link left its working state to recover."),
         ("pcie_correctable", "", _C, 0, "Correctable PCIe errors as the GPU counts them."),
@@ -93,9 +93,9 @@ _GPU_SLOW = declare(
             "",
             _F,
             0,
-            "What the driver wants done to the GPU: 0 nothing, 1 reset, 2 reboot, 3 or 4 drain.",
+            "Recovery action that the driver requests for the GPU: 0 nothing, 1 reset, 2 reboot, 3 or 4 drain.",
         ),
-        ("drain_reset_wanted", "", _F, 0, "1 where older drivers want the GPU drained and reset."),
+        ("drain_reset_wanted", "", _F, 0, "1 where older drivers request a drain and reset of the GPU."),
     ),
 )
 _GPU_RARE = declare(
@@ -138,7 +138,7 @@ _GPU_PROCESSES = declare(
     (
         ("compute_processes", "", _G, 0, "Processes that compute on the GPU."),
         ("graphics_processes", "", _G, 0, "Processes that draw on the GPU."),
-        ("process_memory_bytes", "B", _G, 0, "Memory that these processes hold, as far as the driver tells it."),
+        ("process_memory_bytes", "B", _G, 0, "Memory that these processes hold, as far as the driver reports it."),
     ),
 )
 _GPU_PIPES = declare(

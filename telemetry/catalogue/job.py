@@ -1,4 +1,4 @@
-"""What a job tells."""
+"""Signals of a job."""
 
 from telemetry.catalogue.ranges import BY_UNIT
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare

@@ -1,4 +1,4 @@
-"""What a link between GPUs shows."""
+"""Signals of a link between GPUs."""
 
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
@@ -12,7 +12,7 @@ _LINK = declare(
     (
         ("nvlink_crc_errors", "", _C, 0, "Flits that arrived damaged."),
         ("nvlink_replays", "", _C, 0, "Transmissions that were repeated."),
-        ("nvlink_recoveries", "", _C, 0, "Times that the link had to be trained anew."),
+        ("nvlink_recoveries", "", _C, 0, "Times that the link was retrained."),
         ("nvlink_symbol_errors", "", _C, 0, "Symbols that arrived damaged after correction, NVLink 5 and newer."),
         ("nvlink_up", "", _F, 0, "1 while the link is up."),
         ("nvlink_speed_bytes_per_s", "B/s", _G, 0, "Rate at which the link runs, in each direction."),

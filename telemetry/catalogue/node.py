@@ -1,4 +1,4 @@
-"""What a node shows: its host, its board controller, its kernel threads."""
+"""Signals of a node: host, board controller, kernel threads."""
 
 from telemetry.catalogue.ranges import BY_UNIT
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
@@ -27,7 +27,7 @@ _NODE_BMC = declare(
     (
         ("rail_voltage_v", "V", _G, 3, "Voltage of the 12 V rail as the board's controller measures it."),
         ("outlet_temp_c", "°C", _G, 1, "Air temperature at the outlet."),
-        ("node_power_w", "W", _G, 1, "Power that the whole node takes in, as the board's controller tells it."),
+        ("node_power_w", "W", _G, 1, "Input power of the whole node, as reported by the board controller."),
         ("gpu_board_temp_c", "°C", _G, 1, "Hottest temperature of a GPU as the board's controller measures it."),
         ("bmc_board_temp_c", "°C", _G, 1, "Hottest temperature of the board as its controller measures it."),
         ("bmc_age_s", "s", _G, 1, "How long ago any reading of the board's controller changed: high where it hangs."),

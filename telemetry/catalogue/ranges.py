@@ -1,7 +1,7 @@
-"""What is believed of a value that a meter, a controller or another program tells.
+"""Plausible ranges of values from meters, controllers and other programs.
 
-Wide on purpose: a value outside is a slip of scale, unit or sign, or a sensor that is not there; whether a value inside
-is good is for the detectors. Where no source is named the bounds are an heuristic.
+They are wide on purpose: a value outside is an error of scale, unit or sign, or of a missing sensor; detectors judge
+the values inside. heuristic: bounds without a source.
 """
 
 import math

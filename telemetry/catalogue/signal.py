@@ -1,4 +1,4 @@
-"""What a signal is."""
+"""Declaration of a signal."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Range = tuple[float, float]
 
 
 class SignalKind(StrEnum):
-    """How a signal behaves over time."""
+    """Kind of signal."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -20,7 +20,7 @@ class SignalKind(StrEnum):
 
 
 class RateClass(StrEnum):
-    """Which sampling group reads it: at the speed of its sensor, every second, or every few seconds."""
+    """Sampling group: at the speed of the sensor, every second, or every few seconds."""
 
     FAST = "fast"
     SLOW = "slow"
@@ -28,7 +28,7 @@ class RateClass(StrEnum):
 
 
 class Source(StrEnum):
-    """Where its values come from."""
+    """Source of the values."""
 
     NVML = "nvml"
     HWMON = "hwmon"
@@ -51,14 +51,14 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """One measured quantity.
+    """Measured quantity.
 
     Parameters
     ----------
     name
         Unique within its entity kind; ends in its unit.
     unit
-        The unit as people write it; ``""`` for counts and flags.
+        Unit as people write it; ``""`` for counts and flags.
     decimals
         Digits behind the point that carry information: what the store and the wire keep.
     meaning
@@ -80,14 +80,14 @@ class Signal:
 
     @property
     def range_text(self) -> str:
-        """The range for people, with its unit; empty where there is none."""
+        """Range as text with its unit, empty without a range."""
         if self.range is None:
             return ""
         low, high = self.range
         return (f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g} {self.unit}").strip()
 
     def is_plausible(self, value: float) -> bool:
-        """Return whether a sensor can mean this value; NaN is absent and not implausible."""
+        """Return True if a value is plausible; NaN is absent and not implausible."""
         return self.range is None or not (value < self.range[0] or value > self.range[1])
 
 

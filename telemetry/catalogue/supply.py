@@ -1,4 +1,4 @@
-"""What a supply shows: at the load's end, of itself, at its joint."""
+"""Signals of a supply: at the load, of the supply itself, at its joint."""
 
 from telemetry.catalogue.ranges import BY_UNIT
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
@@ -27,12 +27,12 @@ _SUPPLY_OWN = declare(
     Source.PMBUS,
     RateClass.SLOW,
     (
-        ("input_voltage_v", "V", _G, 2, "Mains voltage at the supply's input, as the supply tells it."),
-        ("power_w", "W", _G, 1, "Power that the supply delivers, as the supply tells it."),
-        ("input_current_a", "A", _G, 3, "Current at the supply's input, as the supply tells it."),
-        ("input_power_w", "W", _G, 1, "Power that the supply takes in, as the supply tells it."),
-        ("output_voltage_v", "V", _G, 3, "Voltage at the supply's main output, as the supply tells it."),
-        ("output_current_a", "A", _G, 3, "Current of the supply's main output, as the supply tells it."),
+        ("input_voltage_v", "V", _G, 2, "Mains voltage at the supply's input, as reported by the supply."),
+        ("power_w", "W", _G, 1, "Power that the supply delivers, as reported by the supply."),
+        ("input_current_a", "A", _G, 3, "Current at the supply's input, as reported by the supply."),
+        ("input_power_w", "W", _G, 1, "Power that the supply takes in, as reported by the supply."),
+        ("output_voltage_v", "V", _G, 3, "Voltage at the supply's main output, as reported by the supply."),
+        ("output_current_a", "A", _G, 3, "Current of the supply's main output, as reported by the supply."),
         ("supply_temp_c", "°C", _G, 1, "Hottest temperature inside the supply."),
         ("fan_rpm", "rpm", _G, 0, "Speed of the slowest fan inside the supply."),
         (
@@ -40,7 +40,7 @@ _SUPPLY_OWN = declare(
             "",
             _F,
             0,
-            "Limits that a supply says it crossed, by bit: 1 input, 2 output voltage, 4 output load, 8 heat, 16 fan.",
+            "Alarms of a supply as a bit mask: 1 input, 2 output voltage, 4 output load, 8 heat, 16 fan.",
         ),
     ),
     ranges=BY_UNIT,
@@ -96,7 +96,7 @@ _SUPPLY_BMC = declare(
             "",
             _F,
             0,
-            "What the board controller says of a supply, by bit: 1 present, 2 failed, 4 about to fail, 8 input lost.",
+            "State of a supply by the board controller, by bit: 1 present, 2 failed, 4 about to fail, 8 input lost.",
         ),
     ),
     ranges=BY_UNIT,

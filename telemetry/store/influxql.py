@@ -68,7 +68,7 @@ class InfluxQl:
             raise TransientError(f"{self._url}: the answer is not that of an InfluxQL server") from err
         for result in results:
             error = result.get("error")
-            if error is not None and not any(words in error for words in allow):
+            if error is not None and not any(text in error for text in allow):
                 raise TransientError(f"{self._url}: {error}")
         return tuple(_series(series) for result in results for series in result.get("series", ()))
 

@@ -1,4 +1,4 @@
-"""A store and a server that tests have in their hand."""
+"""Fake store and fake server."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,17 +10,17 @@ from telemetry.uplink.port import WriteReply, WriteStatus
 
 @dataclass(slots=True)
 class FakeFleetReader:
-    """Gives windows that are made for each start; those in `away` do not come."""
+    """Reader with one window per start; fails while `away` is set."""
 
     windows: dict[int, Window]
     away: bool = False
-    asked: list[int] = field(default_factory=list)
+    requested: list[int] = field(default_factory=list)
     late: dict[str, int] = field(default_factory=dict)
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:
         if self.away:
             raise TransientError("http://store/query: not reached")
-        self.asked.append(start_ns)
+        self.requested.append(start_ns)
         made = self.windows.get(start_ns)
         return Window(start_ns=start_ns, stop_ns=stop_ns, tables={}) if made is None else replace(made)
 
@@ -35,7 +35,7 @@ class FakeFleetReader:
 
 @dataclass(slots=True)
 class FakeServer:
-    """Takes every line."""
+    """Server that accepts every line."""
 
     name: str = "a server in the test"
     lines: list[str] = field(default_factory=list)

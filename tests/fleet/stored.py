@@ -18,7 +18,7 @@ _END_NS = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredNode:
-    """One node made of a recording: under which name, how much later than it was recorded, and what its guard told."""
+    """Node made of a recording: its name, its time shift, and the records of its guard."""
 
     name: str
     recording: Recording
@@ -30,7 +30,7 @@ class StoredNode:
         return {"node": self.name, "simulated": "true"}
 
     def lines(self) -> bytes:
-        """Return everything that it stores, in seconds."""
+        """Return everything that it stores, by second."""
         rollups: dict[str, Rollup] = {}
         done: list[Frame] = []
         for frame in self.recording.frames():
@@ -49,7 +49,7 @@ class StoredNode:
         )
 
     def records(self) -> Iterator[Record]:
-        """Yield its events, and what its own guard told."""
+        """Yield its events and the records of its guard."""
         events = [record for record in self.recording.records if isinstance(record, Event)]
         for record in (*events, *self.published):
             time_ns = record.time_ns + self.shift_ns
@@ -73,7 +73,7 @@ class StoredNode:
         return f"{entity_id}-{self.name}" if kind == EntityKind.GPU else entity_id
 
     def entity(self, one: Entity) -> Entity:
-        """Return an entity under this node's name: a GPU's UUID is its own in the world."""
+        """Return an entity under the name of this node; the UUID of a GPU is unique."""
         if one.kind is EntityKind.NODE:
             return replace(one, key=self.name, name=self.name)
         if one.kind is EntityKind.GPU:
@@ -82,5 +82,5 @@ class StoredNode:
 
 
 def second_of(time_ns: int) -> int:
-    """Return the whole second that a time lies in."""
+    """Return a time rounded down to the second."""
     return time_ns - time_ns % NS_PER_S

@@ -107,7 +107,7 @@ def test_an_authority_makes_certificates_and_tokens_and_is_not_made_twice(
     assert "has an authority already" in err
 
 
-def test_a_key_that_is_there_is_replaced_only_where_that_is_asked_for(
+def test_an_existing_key_is_replaced_only_with_renew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = ("--dir", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What an agent answers is bounded, and what cannot be read is told as such."""
+"""Replies of agents are bounded in size, and an invalid one is an error."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from telemetry.identity_names import Identity
 
 
 class Odd(BaseHTTPRequestHandler):
-    """An agent that somebody else has taken over."""
+    """Hostile agent."""
 
     protocol_version = "HTTP/1.1"
     body = b""
@@ -30,7 +30,7 @@ class Odd(BaseHTTPRequestHandler):
     do_POST = do_GET  # noqa: N815 -- the library's own name
 
     def log_message(self, *_: object) -> None:
-        """Report nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``railwatch fleet`` refuses in one line what it cannot work with."""
+"""``railwatch fleet`` refuses an invalid configuration in one line."""
 
 from pathlib import Path
 
@@ -7,15 +7,15 @@ import pytest
 from railwatch.cli import app as command_line
 
 
-def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[object, str]:
-    monkeypatch.setattr("sys.argv", ["railwatch", "fleet", *words])
+def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[object, str]:
+    monkeypatch.setattr("sys.argv", ["railwatch", "fleet", *arguments])
     with pytest.raises(SystemExit) as ended:
         command_line.main()
     return ended.value.code, capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("store: {kind: embedded}\n", "store.kind: got embedded; expected influxdb1 or influxdb2"),
         ("fleet: {every: 2500ms}\n", "whole seconds"),
@@ -26,13 +26,13 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     ],
 )
 def test_a_file_that_it_cannot_use(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, says: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, expected: str
 ) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
     status, err = refused(capsys, monkeypatch, "--config", str(path))
     assert status == 2
-    assert says in err
+    assert expected in err
     assert len(err.splitlines()) == 1
 
 
@@ -58,7 +58,7 @@ def test_a_store_that_is_away_is_what_once_lacks(
 
 
 @pytest.mark.parametrize(
-    ("times", "says"),
+    ("times", "expected"),
     [
         (("--since", "2999-01-01T00:00:00Z"), "a time that has passed"),
         (("--since", "2026-03-01T18:00:00Z", "--until", "2026-03-01T18:00:00Z"), "a time before --until"),
@@ -69,11 +69,11 @@ def test_times_that_leave_nothing_to_judge(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     times: tuple[str, ...],
-    says: str,
+    expected: str,
 ) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(f"data_dir: {tmp_path}/data\nstore: {{kind: influxdb1, url: 'http://127.0.0.1:9'}}\n")
     status, err = refused(capsys, monkeypatch, "--config", str(path), "--once", *times)
     assert status == 2
-    assert f"{says}\n" in err
+    assert f"{expected}\n" in err
     assert len(err.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""The daemon's jobs: each alone, what failed and what was skipped counted, and told of beside the rest."""
+"""Jobs of the daemon run one at a time; failed and skipped ones are counted and published."""
 
 import re
 import threading

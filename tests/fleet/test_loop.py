@@ -1,4 +1,4 @@
-"""The fleet loop over a store in the test's hand: watermark, gaps, late rows, a store that is away, kills."""
+"""Fleet loop over a fake store: watermark, gaps, late rows, an unreachable store, kills."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ EVERY_S, LATENESS_S = 5, 15
 
 
 class FleetClock:
-    """Seconds since the first window; nothing but the test moves it."""
+    """Clock in seconds since the first window; only the test moves it."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -56,7 +56,7 @@ def every_start(until_s: int) -> list[tuple[int, int]]:
 
 
 class Rig:
-    """A loop on a folder; made anew it is what a new process finds."""
+    """Build a loop on a folder; a second one is the next process."""
 
     def __init__(self, folder: Path, reader: FakeFleetReader, clock: FleetClock, **settings: float) -> None:
         self.folder, self.server, self.published = folder, FakeServer(), list[Published]()
@@ -102,13 +102,13 @@ def test_a_window_is_judged_when_its_rows_had_time_to_come(tmp_path: Path) -> No
     with rig(tmp_path, reader, clock) as made:
         clock.at(19.9)
         made.loop.step()
-        assert reader.asked == []
+        assert reader.requested == []
         clock.at(20.0)
         made.loop.step()
-        assert reader.asked == [START_NS]
+        assert reader.requested == [START_NS]
         clock.at(51.0)
         made.loop.step()
-        assert [(asked - START_NS) // NS_PER_S for asked in reader.asked] == [0, 5, 10, 15, 20, 25, 30]
+        assert [(asked - START_NS) // NS_PER_S for asked in reader.requested] == [0, 5, 10, 15, 20, 25, 30]
 
 
 def test_what_it_finds_is_ordered_to_the_store_beside_the_node_and_kept(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_loop_that_was_killed_before_it_saved_goes_on_behind_what_it_had_repor
             for step_s in (now_s, now_s + EVERY_S):
                 clock.at(step_s)
                 made.loop.step()
-    assert [(asked - START_NS) // NS_PER_S for asked in reader.asked] == list(range(5, 50, EVERY_S))
+    assert [(asked - START_NS) // NS_PER_S for asked in reader.requested] == list(range(5, 50, EVERY_S))
 
 
 def test_records_that_the_disk_did_not_take_are_reported_after_a_restart(
@@ -254,10 +254,10 @@ def test_an_absence_that_is_too_long_is_a_gap_and_not_a_flood_of_questions(tmp_p
     with rig(tmp_path, reader, clock, catch_up_s=60.0, anywhere=1) as made:
         made.loop.step()
         clock.at(10_000.0)
-        reader.asked.clear()
+        reader.requested.clear()
         made.loop.step()
         assert made.loop.metrics.gaps == 1
-        assert len(reader.asked) == 60 // EVERY_S
+        assert len(reader.requested) == 60 // EVERY_S
 
 
 def test_a_look_past_its_deadline_ends_between_windows_and_goes_on_at_the_next(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_look_past_its_deadline_ends_between_windows_and_goes_on_at_the_next(t
         assert made.loop.until_ns == START_NS
 
 
-def test_a_node_that_falls_silent_is_stated_and_holds_up_nobody(
+def test_a_node_that_falls_silent_is_reported_and_delays_no_window(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

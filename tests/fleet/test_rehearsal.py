@@ -1,4 +1,4 @@
-"""A thousand nodes sag because one PDU does: one incident there, actions within budget, the breaker, one page."""
+"""A PDU sags under a thousand nodes: one incident, actions within budget, the breaker, one page."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_one_incident_at_the_pdu_actions_within_budget_and_one_page(sag: PduSag)
     assert 1 <= len(published.acted_on) == len(set(published.acted_on)) == published.racks_acted_on <= 2
     assert "21 of 100 nodes" in published.breaker
     (page,) = published.pages
-    assert "the breaker tripped" in page
+    assert "breaker tripped" in page
     assert published.holds
 
 

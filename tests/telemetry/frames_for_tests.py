@@ -1,4 +1,4 @@
-"""Frames that look like a sampler's: held values, updates now and then, gaps."""
+"""Frames like those of a sampler: held values, occasional updates, gaps."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A disk that is full, as the kernel tells it."""
+"""Full disk, as the kernel reports it."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ import pytest
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Let the disk take nothing, though a folder in memory, which is written otherwise, takes all."""
+    """Simulate a full disk for journals; a folder in memory, which is written by other calls, stays writable."""
 
     def refuse(descriptor: int, line: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,4 @@
-"""A file that is put in place of another is whole, or the other one stays."""
+"""A replaced file is the new one as a whole, or the old one."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_a_file_takes_the_place_of_another_and_leaves_nothing_beside_it(tmp_path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_is_written_to_the_descriptor_stands_behind_it(tmp_path: Path) -> None:
+def test_text_written_to_the_descriptor_follows_the_body(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(OLD)
     descriptor = open_replaced(path, NEW)
@@ -47,7 +47,7 @@ def test_on_a_full_disk_the_old_one_stays_and_no_descriptor_is_left(
     assert descriptors() <= open_before
 
 
-def test_what_is_written_goes_to_the_file_that_stands_also_where_its_folder_cannot_be_forced(
+def test_writes_go_to_the_new_file_also_where_its_folder_cannot_be_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(_: Path) -> None:

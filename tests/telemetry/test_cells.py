@@ -1,4 +1,4 @@
-"""The cells of an array without NumPy."""
+"""Access to the cells of an array without NumPy."""
 
 import numpy as np
 import pytest

@@ -74,7 +74,7 @@ def test_an_unknown_key_is_reported_with_the_known_one_it_resembles(tmp_path: Pa
     assert problems_in(tmp_path, text) == [hint]
 
 
-def test_a_problem_in_one_of_several_shapes_stands_at_its_own_key(tmp_path: Path) -> None:
+def test_a_problem_in_one_of_several_shapes_is_at_its_own_key(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text("kind: one\nsise: 3\n", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
@@ -88,30 +88,30 @@ def test_a_list_is_not_ordered_to_be_too_short_because_its_items_do_not_fit(tmp_
         items: tuple[Inner, ...] = Field(min_length=1)
 
     path = tmp_path / "file.yaml"
-    for text, told in (
+    for text, expected in (
         ("items: [{share: 2}]\n", "items[0].share: got 2; expected less than or equal to 1"),
         ("items: []\n", "items: got []; expected at least 1 item"),
     ):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigError) as caught:
             load_document(Listed, path)
-        assert [str(problem) for problem in caught.value.problems] == [f"{path}:1: {told}"]
+        assert [str(problem) for problem in caught.value.problems] == [f"{path}:1: {expected}"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("kind: three\n", "kind: got 'three'; expected one of 'one', 'two'"),
         ("size: 3\n", "kind: missing; expected a value: the key is required"),
         ("kind: one\nsize: 1.5\n", "size: got 1.5; expected a whole number"),
     ],
 )
-def test_one_of_several_shapes_is_reported_at_the_key_that_decides(tmp_path: Path, text: str, told: str) -> None:
+def test_one_of_several_shapes_is_reported_at_the_key_that_decides(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         load_document(Either, path)
-    assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [told]
+    assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [expected]
 
 
 def test_a_problem_with_an_option_is_reported_without_a_key() -> None:
@@ -119,7 +119,7 @@ def test_a_problem_with_an_option_is_reported_without_a_key() -> None:
     assert str(problem) == "--tier: got 'c'; expected a or b"
 
 
-def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
     assert problems_in(tmp_path, "name: a\nname: b\n") == [
         "2: name: duplicate key; expected the key once: first on line 1"
     ]

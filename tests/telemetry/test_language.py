@@ -230,7 +230,7 @@ def test_a_frame_refuses_arrays_of_another_shape() -> None:
         Frame(spec=spec, time_ns=np.arange(2, dtype=np.int64), values=frame.values, fresh=frame.fresh)
 
 
-def test_nobody_else_owns_the_import_names() -> None:
+def test_no_other_distribution_owns_the_import_names() -> None:
     owners = packages_distributions()
     for name in ("railwatch", "telemetry", "agent", "analytics", "rules", "simulator", "dashboards"):
         assert set(owners.get(name, ["railwatch"])) == {"railwatch"}, name

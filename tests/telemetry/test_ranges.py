@@ -1,4 +1,4 @@
-"""What is believed of a value, whoever tells it."""
+"""Plausible ranges of values, whatever their source."""
 
 import math
 

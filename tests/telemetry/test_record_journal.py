@@ -83,7 +83,7 @@ def test_a_reader_can_start_at_the_end(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentLacksError, match="expected a journal that can be written"):
+    with pytest.raises(EnvironmentLacksError, match="expected a writable journal"):
         RecordJournalWriter(tmp_path / "file" / "a.jsonl")
 
 
@@ -143,7 +143,7 @@ def test_what_a_full_disk_does_not_take_reaches_every_reader_all_the_same(
     assert trouble_of(path) == ""
     assert ids(early) == ["3", "4"]
     assert ids(RecordJournalReader(path, spill_dir=memory)) == ["1", "2", "3", "4"]
-    assert caplog.text.count(f"{path}: No space left on device; they are held in memory") == 1
+    assert caplog.text.count(f"{path}: No space left on device; they are kept in memory") == 1
     assert writer.lost == lost_of(path, memory) == 0
     writer.close()
 

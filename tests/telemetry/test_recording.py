@@ -60,7 +60,7 @@ def whole(recording: Recording, table: str) -> Frame:
 
 
 def in_seconds(*frames: Frame) -> Iterator[Frame]:
-    """As a ring gives them: a second of every table, then the next."""
+    """Yield frames as a ring does: a second of every table, then the next."""
     starts_ns = sorted({int(time_ns) // 1_000_000_000 for frame in frames for time_ns in frame.time_ns})
     for start in starts_ns:
         for frame in frames:
@@ -139,7 +139,7 @@ def test_a_foreign_csv_makes_its_own_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "bad.csv: (file): empty; expected columns time_ns"),
         ("time_ns,kind,entity,value\n", "bad.csv:1: signal: missing; expected columns"),
@@ -156,12 +156,12 @@ def test_a_foreign_csv_makes_its_own_tables(tmp_path: Path) -> None:
         ('# railwatch {"format": 1}\ntime_ns,kind,entity,signal,value\n', "bad.csv: (header): KeyError"),
     ],
 )
-def test_a_bad_csv_is_refused_with_row_and_column(tmp_path: Path, text: str, told: str) -> None:
+def test_a_bad_csv_is_refused_with_row_and_column(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(ConfigError) as refused:
         read_recording(path)
-    assert str(refused.value).removeprefix(f"{tmp_path}/").startswith(told)
+    assert str(refused.value).removeprefix(f"{tmp_path}/").startswith(expected)
 
 
 def test_every_flaw_of_a_file_is_reported_at_once_up_to_a_bound(tmp_path: Path) -> None:
@@ -173,14 +173,14 @@ def test_every_flaw_of_a_file_is_reported_at_once_up_to_a_bound(tmp_path: Path) 
 
 
 def test_a_file_that_is_not_what_its_name_states_is_refused(tmp_path: Path) -> None:
-    for name, content, told in (
+    for name, content, expected in (
         ("a.parquet", b"PK junk", "not Parquet"),
         ("a.csv", b"\xff\xfe\x00", "not UTF-8"),
         ("a.txt", b"", "ends in '.txt'"),
     ):
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=expected):
             read_recording(path)
     with pytest.raises(ConfigError, match="no such file"):
         read_recording(tmp_path / "none.csv")
@@ -245,7 +245,7 @@ def test_a_file_that_took_the_name_meanwhile_keeps_it(tmp_path: Path, name: str)
     path = tmp_path / name
     write_recording(path, [sampled(FAST, 10)], topology=TOPOLOGY, meta=META, replaces=False)
     first = path.read_bytes()
-    with pytest.raises(EnvironmentLacksError, match="exists; expected a name that is free"):
+    with pytest.raises(EnvironmentLacksError, match="exists; expected an unused name"):
         write_recording(path, [sampled(FAST, 20)], topology=TOPOLOGY, meta=META, replaces=False)
     assert path.read_bytes() == first
     assert list(tmp_path.iterdir()) == [path]
@@ -253,7 +253,7 @@ def test_a_file_that_took_the_name_meanwhile_keeps_it(tmp_path: Path, name: str)
     assert path.read_bytes() != first
 
 
-def test_a_place_that_takes_no_file_is_reported_once_by_the_name_that_was_asked_for(tmp_path: Path) -> None:
+def test_an_unwritable_place_is_reported_once_by_the_requested_name(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacksError) as caught:
         write_recording(tmp_path / "no" / "run.parquet", [], topology=TOPOLOGY, meta=META)
     assert str(caught.value) == f"{tmp_path / 'no' / 'run.parquet'}: cannot be written: No such file or directory"

@@ -1,4 +1,4 @@
-"""A node's desk over a real actuator and a fake knob, and a fleet service that signs as it should, or not."""
+"""Admission of a node over a real actuator and fake knobs, and a fleet service with valid or invalid signatures."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,7 +82,7 @@ class Rig:
         return issue_token(token, key or self.authority)
 
     def ask(self, do: RequestVerb = RequestVerb.CAP, /, **changed: object) -> NodeRequest:
-        """A request that is right in everything a test does not name."""
+        """Build a request that is valid except for the given fields."""
         now_ns = self.clock.utc_ns()
         fields: dict[str, object] = {
             "node": NODE,

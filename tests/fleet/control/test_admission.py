@@ -1,4 +1,4 @@
-"""What a fleet asks is carried out only if it is the service's own, allowed, fresh, and within the node's rails."""
+"""A request is carried out only if it is authentic, in scope, fresh, and within the limits of the node."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_two_policies_of_one_incident_hold_a_knob_side_by_side_and_the_strictest
     assert rig.settings_mhz == {1005.0}
 
 
-def test_a_cap_that_stands_is_not_widened_beyond_the_gpus_that_may_be_capped(rig: Rig) -> None:
+def test_a_cap_in_force_is_not_widened_beyond_the_gpus_that_may_be_capped(rig: Rig) -> None:
     with_rails(rig, capped_gpus_max=1)
     first = f"gpu:{next(iter(rig.knob.settings))}"
     assert rig.send(rig.ask(targets=(first,))).kind == DONE
@@ -98,13 +98,13 @@ def test_a_cap_that_stands_is_not_widened_beyond_the_gpus_that_may_be_capped(rig
 
 def test_what_turns_no_knob_and_a_knob_that_no_gpu_has_are_refused(rig: Rig) -> None:
     rig.power.settings.clear()
-    for action, words in (("drain", "cannot be requested by a fleet"), ("power_cap", "no GPU here has a power limit")):
+    for action, reason in (("drain", "cannot be requested by a fleet"), ("power_cap", "no GPU here has a power limit")):
         token = rig.token_for("fleet-a", act(ActionClass(action)))
         answer = rig.admission.handle(rig.body(rig.ask(action=action), token=token), rig.peer())
-        assert (answer.kind, words in answer.reason) == (RefusalKind.RAILS, True)
+        assert (answer.kind, reason in answer.reason) == (RefusalKind.RAILS, True)
 
 
-def test_a_cap_that_nobody_renews_falls_to_a_safe_clock_and_not_to_the_highest(rig: Rig) -> None:
+def test_a_cap_that_is_not_renewed_falls_to_a_safe_clock_and_not_to_the_highest(rig: Rig) -> None:
     rig.send(rig.ask())
     rig.clock.advance(121.0)
     rig.actuator.tick()

@@ -1,4 +1,4 @@
-"""Secrets that everybody may read are refused, and what ends soon is told once a day."""
+"""Secrets that other users can read are refused, and an expiry is reported once a day."""
 
 from pathlib import Path
 

@@ -40,7 +40,7 @@ def test_entries_come_out_in_order_and_once(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_peek_returns_at_least_one_entry_and_no_more_points_than_asked(tmp_path: Path) -> None:
+def test_peek_returns_at_least_one_entry_and_no_more_points_than_requested(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for number in range(5):
         put(spool, number, points=4)
@@ -242,7 +242,7 @@ print(json.dumps({"dropped": dropped, "left": len(left), "newest": left[-1] == b
 
 
 def test_a_full_disk_costs_the_oldest_and_is_counted(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the full disk."""
+    """A limit on the size of files acts as the full disk."""
     done = subprocess.run(
         [sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
     )

@@ -134,7 +134,7 @@ def test_old_raw_samples_go_and_rollups_stay(tmp_path: Path, monkeypatch: pytest
 
 
 class Now:
-    """A wall clock that stands where a test puts it."""
+    """Wall clock that a test sets."""
 
     def __init__(self, now_ns: int) -> None:
         self.now_ns = now_ns
@@ -185,7 +185,7 @@ def test_where_space_is_short_rows_from_the_future_go_first(tmp_path: Path, monk
     reader.close()
 
 
-def test_a_file_that_cannot_be_read_is_reported_in_our_own_words(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_with_its_path(tmp_path: Path) -> None:
     store = EmbeddedStore(tmp_path)
     other = sqlite3.connect(tmp_path / embedded.FILE_NAME)
     other.execute("DROP TABLE chunk")
@@ -299,7 +299,7 @@ except TransientError as err:
 
 
 def test_a_full_disk_is_a_passing_error_and_costs_nothing_that_was_kept(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the full disk."""
+    """A limit on the size of files acts as the full disk."""
     done = subprocess.run(
         [sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
     )

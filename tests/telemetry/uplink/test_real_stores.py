@@ -176,7 +176,7 @@ def test_passwords_and_rights_are_reported_apart(tmp_path: Path) -> None:
         admin.close()
 
 
-def test_a_1x_server_that_is_asked_for_the_v2_api_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_1x_server_in_place_of_the_v2_api_is_refused_with_a_reason(tmp_path: Path) -> None:
     with influxd(tmp=tmp_path) as server:
         destination = InfluxV2(InfluxV2Settings(url=server.url))
         reply = destination.write(Resolution.RAW, b"gpu power_w=1\n")

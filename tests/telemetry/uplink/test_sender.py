@@ -213,7 +213,7 @@ class Defective:
         return WriteReply(status=WriteStatus.STORED)
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: nothing is open."""
 
 
 def test_a_defect_is_counted_and_reported_and_does_not_end_the_sending(
