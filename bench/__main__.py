@@ -16,27 +16,27 @@ LACKS = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what was asked for; gives the exit status: 0 done, 3 where the machine lacks what a named one needs."""
+    """Run the named benchmarks; return the exit status: 0 done, 3 where the machine lacks what a named one needs."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("name", choices=[*(benchmark.name for benchmark in BENCHMARKS), "all"])
     parser.add_argument("--json", action="store_true", help="one JSON object a line, nothing else")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     machine = describe_machine()
-    if asked.json:
+    if options.json:
         print(json.dumps({"machine": machine}), flush=True)
     else:
         print("  ".join(f"{key}: {value}" for key, value in machine.items()))
     status = 0
     for benchmark in BENCHMARKS:
-        if asked.name not in (benchmark.name, "all"):
+        if options.name not in (benchmark.name, "all"):
             continue
         try:
             rows = benchmark.run()
         except EnvironmentLacksError as err:
             print(f"bench: {benchmark.name}: {err}", file=sys.stderr)
-            status = status if asked.name == "all" else LACKS
+            status = status if options.name == "all" else LACKS
             continue
-        show(benchmark.name, rows, as_json=asked.json)
+        show(benchmark.name, rows, as_json=options.json)
     return status
 
 

@@ -1,6 +1,6 @@
 """Cost of sampling eight GPUs, next to a plain pynvml loop over the same values and other tools.
 
-CPU time after a sleep depends on the machine more than on the code: the row against a loop that only wakes says how.
+CPU time after a sleep depends on the machine more than on the code: the row against a loop that only wakes shows it.
 """
 
 import json
@@ -30,7 +30,7 @@ AGAINST = {
     "gpustat": "gpustat queries, all it kept up with",
     "xml_poller": "the XML of nvidia-smi -q -x by py3nvml, all it kept up with",
 }
-# Nodes of eight GPUs read as they are unless told otherwise, and what they are called in the rows.
+# Nodes of eight GPUs read at the defaults, and what they are called in the rows.
 IN_STEP = {str(GPUS): "20ms", "a100x8": "100ms"}
 AT_BOTH = ("waking", "pynvml")
 SUBJECTS = ("agent", "agent_gpus", *AGAINST)
@@ -124,14 +124,14 @@ def rows_of_slower(costs: dict[str, Cost]) -> Iterator[Row]:
 
 
 def rows_in_step(costs: dict[str, Cost], fixed: Cost) -> Iterator[Row]:
-    """Yield what the agent takes unless told otherwise: GPUs in step with their sensors, rails at their own speed."""
+    """Yield the agent's cost at its defaults: GPUs in step with their sensors, rails at their own speed."""
     for sensors, cost in costs.items():
         against = f"fixed {FAST_HZ:g} Hz, rails at as much"
         yield _row(f"core_share_auto_{sensors}", cost.core_share, "core", fixed.core_share, against)
 
 
 def rows_of_twice(eight: Cost, sixteen: Cost) -> Iterator[Row]:
-    """Yield what twice the GPUs cost against half of them."""
+    """Yield the cost of twice the GPUs against half of them."""
     yield _row("core_share_16_gpus", sixteen.core_share, "core", eight.core_share, f"{GPUS} GPUs")
     yield _row("resident_mib_16_gpus", sixteen.resident_mib, "MiB", eight.resident_mib, f"{GPUS} GPUs")
 

@@ -1,6 +1,6 @@
 """Share of the GPUs' power updates that is kept, against the simulated driver's own log.
 
-The sampler runs on one core, the served node on the other beside a process that never rests. Each case runs in step
+The sampler runs on one core, the served node on the other together with a busy process. Each case runs in step
 with the sensors and then at a fixed rate, twice a period, which is what a poll that knows nothing of the phase needs.
 """
 
@@ -134,7 +134,7 @@ def measure(
         )
     if done.returncode:
         raise EnvironmentLacksError(f"sampler: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
-    said = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     ring = Ring.attach(ring_path)
     frames = {name: table.read(0).frame for name, table in ring.tables.items()}
     ring.close()
@@ -142,9 +142,9 @@ def measure(
         log,
         frames["gpu_fast"],
         frames["gpu_samples"],
-        between=(said["began_ns"], said["ended_ns"]),
-        polls=said["polls"],
-        late_p99_s=said["late_p99_s"],
+        between=(result["began_ns"], result["ended_ns"]),
+        polls=result["polls"],
+        late_p99_s=result["late_p99_s"],
     )
 
 
@@ -183,7 +183,7 @@ def score(
 
 
 def kept(frame: Frame, gpu: int) -> list[tuple[int, int, int]]:
-    """Return what a table says that one GPU's power sensor showed: stamp, mW, and age in ns, 0 where none is told."""
+    """Return the updates of one GPU's power sensor in a table: stamp, mW, and age in ns, 0 where it has none."""
     power_w = frame.signal("power_w")[:, gpu]
     fresh = frame.fresh[:, gpu, frame.spec.signals.index("power_w")] & np.isfinite(power_w)
     at = np.flatnonzero(fresh)
@@ -195,7 +195,7 @@ def kept(frame: Frame, gpu: int) -> list[tuple[int, int, int]]:
 
 @contextlib.contextmanager
 def plant(node_name: str, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Serve a node until the block ends; gives its state file and the environment for clients of its driver."""
+    """Serve a node until the block ends; yield its state file and the environment for clients of its driver."""
     library_dir = build_driver(folder / "driver")
     node, run_dir = load_node(node_name), folder / "plant"
     task = {"part": "plant", "node": node_name, "run_dir": str(run_dir)}

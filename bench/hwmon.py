@@ -75,7 +75,7 @@ def make_tree(root: Path) -> None:
 
 @contextmanager
 def dips(root: Path) -> Iterator[list[float]]:
-    """Let the first rail dip again and again meanwhile; gives the monotonic times at which it did, as they come."""
+    """Make the first rail dip repeatedly until the block ends; yield the list of the monotonic times of the dips."""
     stop = threading.Event()
     made: list[float] = []
     writer = threading.Thread(target=_dip, args=(root / "class/hwmon/hwmon0/in0_input", stop, made))

@@ -1,4 +1,4 @@
-"""Values per client CPU second into one real InfluxDB 1.x, beside influxdb-client with its Point objects."""
+"""Values per client CPU second into one real InfluxDB 1.x, compared with influxdb-client and its Point objects."""
 
 import json
 import shutil

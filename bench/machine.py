@@ -1,4 +1,4 @@
-"""The machine that a benchmark ran on, as far as it matters for its numbers."""
+"""Description of the machine that a benchmark ran on."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ def describe_machine() -> dict[str, object]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the name of the processor, its architecture where the kernel does not tell."""
+    """Return the name of the processor, its architecture where the kernel does not name it."""
     for line in cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else ():
         key, _, value = line.partition(":")
         if key.strip() == "model name":

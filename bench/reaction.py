@@ -3,8 +3,8 @@
 The ring, the guard with its reflex, detectors, rules and rails, the client and the actuator process are the real ones;
 the samples are written into the ring by the benchmark as a sampler does, and the knob at the other end notes the time.
 One guard lives through all episodes: a person releases what it capped, the incident closes, and the rail sags again.
-The minutes that this takes are skipped by its clock. Run by root, the guard is another user than the actuator, who lets
-him in by his group and the kernel's word, as on a node with ``railwatch actuatord``.
+The minutes that this takes are skipped by its clock. Run by root, the guard is another user than the actuator, which
+admits it by the group that the kernel reports, as on a node with ``railwatch actuatord``.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ EPISODES_VARIABLE = "RAILWATCH_BENCH_EPISODES"
 ORDINARY_EPISODES = 100
 RATE_HZ = 20
 HISTORY_ROWS = 12
-# The user and group `nobody` of most distributions, who need no entry anywhere.
+# User and group `nobody` of most distributions; they need no entry anywhere.
 AGENT_ID = 65534
 OPEN_CIRCUIT_V, SOURCE_OHM = 12.25, 0.004
 SAG_V = 11.2
@@ -75,13 +75,13 @@ SPECS = (
 
 
 class Steps:
-    """Knows how far the guard has read."""
+    """Sink of steps that remembers how far the guard has read."""
 
     def __init__(self) -> None:
         self._nexts: dict[str, int] = {}
 
     def note(self, now_ns: int, nexts: Mapping[str, int], events: int) -> None:
-        """Learn of one step."""
+        """Record one step."""
         del now_ns, events
         self._nexts = dict(nexts)
 
@@ -105,7 +105,7 @@ class SkippingClock:
         self._skipped_s = 0.0
 
     def skip(self, seconds: float) -> None:
-        """Let time pass at once."""
+        """Advance the clock at once."""
         self._skipped_s += seconds
 
     def monotonic_s(self) -> float:
@@ -144,7 +144,7 @@ def run(episodes: int | None = None) -> tuple[Row, ...]:
 
 
 def measure(folder: Path, episodes: int, *, reflex: bool = True) -> tuple[list[float], int]:
-    """Let the rail sag so many times under one guard; gives milliseconds each, and reflexes that were not confirmed."""
+    """Measure so many sags under one guard; return the milliseconds of each and the number of unconfirmed reflexes."""
     folder.mkdir()
     with actuator(folder) as (client, stamps), as_agent(folder), scene(folder, client, stamps, reflex=reflex) as made:
         taken_ms = [made.episode(number) for number in range(episodes)]
@@ -166,7 +166,7 @@ class Scene:
     stamps: Stamps
 
     def episode(self, number: int) -> float:
-        """Let the rail sag and recover; gives milliseconds until the last GPU's knob was called."""
+        """Make the rail sag and recover; return the milliseconds until the last GPU's knob was called."""
         self.rest(HISTORY_ROWS, 1.0 / RATE_HZ)
         reflex = self.reflex
         self.until(lambda: self.steps.reached(self.ring) and (reflex is None or len(reflex.ready) == len(SUPPLIES)))
@@ -186,7 +186,7 @@ class Scene:
         return taken_ms
 
     def rest(self, rows: int, every_s: float) -> None:
-        """Let a time pass, at the end of which rows of a healthy rail come."""
+        """Skip a time, then append rows of a healthy rail."""
         self.clock.skip(REST_S)
         for row in range(rows):
             age_s = (rows - row) * every_s
@@ -194,7 +194,7 @@ class Scene:
         self.note()
 
     def note(self) -> None:
-        """Report as the sampler does that there are new rows."""
+        """Notify the guard of new rows as the sampler does."""
         for name in self.ring.tables:
             self.waking.note(name)
 
@@ -264,7 +264,7 @@ def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool)
 def append(ring: Ring, time_ns: int, voltage_v: float | None, *, busy: bool) -> None:
     """Write one row of both tables as the sampler does: GPUs that draw power together, the rail under them.
 
-    A healthy rail where no voltage is given.
+    A healthy rail without a voltage.
     """
     gpu: FloatArray = np.zeros((len(GPUS), len(GPU_SIGNALS)))
     gpu[:, GPU_SIGNALS.index("power_w")] = 300.0 if busy else 130.0
@@ -311,20 +311,20 @@ def may_be_agent(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def as_agent(folder: Path) -> Iterator[None]:
-    """Be the agent's user until the block ends, where that may be; the folder and its files are his then."""
+    """Switch to the agent's user until the block ends, where possible; it then owns the folder and its files."""
     if not may_be_agent(folder):
         yield
         return
     for path in (folder, folder / JOURNAL_NAME):
         os.chown(path, AGENT_ID, AGENT_ID)
-    folder.chmod(0o2755)  # a journal that is begun anew, since it has grown long, is of his group, too
+    folder.chmod(0o2755)  # a journal that is rotated belongs to this group, too
     with _effective(AGENT_ID):
         yield
 
 
 @contextlib.contextmanager
 def _effective(user: int) -> Iterator[None]:
-    """Be a user, and of the group of the same number, until the block ends; only for root."""
+    """Switch to a user and the group of the same number until the block ends; only for root."""
     os.setegid(user)
     os.seteuid(user)
     try:

@@ -6,12 +6,12 @@ from bench.rows import Benchmark
 BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark(
         name="agent_cost",
-        summary="CPU and memory of the sampler on 8 GPUs, beside pynvml, nvitop, gpustat and an XML poller",
+        summary="CPU and memory of the sampler on 8 GPUs, against pynvml, nvitop, gpustat and an XML poller",
         run=agent_cost.run,
     ),
     Benchmark(
         name="whole_node",
-        summary="CPU and memory of all processes of railwatch up at its defaults, beside a plain poll and nvitop",
+        summary="CPU and memory of all processes of railwatch up at its defaults, against a plain poll and nvitop",
         run=whole_node.run,
     ),
     Benchmark(
@@ -26,7 +26,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         name="ingest",
-        summary="values per client CPU second into a real InfluxDB, beside influxdb-client Points",
+        summary="values per client CPU second into a real InfluxDB, against influxdb-client Points",
         run=ingest.run,
     ),
     Benchmark(
@@ -36,7 +36,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         name="detectors",
-        summary="CPU and memory of all detectors from 8 to 100,000 GPUs, and a value beside river and scikit-learn",
+        summary="CPU and memory of all detectors from 8 to 100,000 GPUs, and per value against river and scikit-learn",
         run=detectors.run,
     ),
     Benchmark(

@@ -24,7 +24,7 @@ from telemetry.errors import EnvironmentLacksError
 NODE = "h100x8"
 # Until the sensors' periods are known and every process has loaded what it needs.
 SETTLE_S, MEASURED_S = 40.0, 50.0
-# Telegraf's and nvitop's own default is longer or the same; once a second is what dashboards ask for.
+# heuristic: as often as dashboards of single nodes refresh; Telegraf's own default is ten seconds.
 POLL_HZ = 1.0
 AGAINST = {
     "telegraf_like": "a poll of NVML, hwmon and /proc each second, written as line protocol",

@@ -44,7 +44,7 @@ class StampedKnob:
 
 
 def main() -> None:
-    """Serve until SIGTERM; a second argument is the group that may ask."""
+    """Serve until SIGTERM; a second argument is the group that is admitted."""
     folder, clock = Path(sys.argv[1]), SystemClock()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

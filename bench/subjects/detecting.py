@@ -2,7 +2,7 @@
 
 Windows are made up beforehand: nodes of eight GPUs at work, two supplies, four fans and a job each. What is measured is
 everything behind the reading of the store: values held, every detector, common mode, incident book. What it takes to
-keep the state once, and to begin, stands beside it.
+keep the state once, and to begin, is a row of its own.
 """
 
 import json
@@ -81,7 +81,7 @@ def _parts(kind: EntityKind, names: list[str], each: int, gpus: int) -> tuple[tu
 
 
 def _load(table: Table, rng: np.random.Generator) -> None:
-    """Let a load step through a supply of two milliohm, so that its path can be told."""
+    """Make a load step through a supply of two milliohm, so that its path can be estimated."""
     amps = 90.0 + 100.0 * rng.integers(0, 2, table.values.shape[:2]) + rng.standard_normal(table.values.shape[:2])
     volts: FloatArray = 12.2 - 0.002 * amps + 0.002 * rng.standard_normal(amps.shape)
     for name, rows in (
@@ -98,14 +98,14 @@ def judged(gpus: int, seconds: int, warm_s: int) -> dict[str, float]:
     made = windows_of(gpus)
     before_mib = _resident_mib()
     judge = FleetJudge(FleetSettings())
-    told = 0
+    incidents = 0
     cpu_s = {False: 0.0, True: 0.0}
     for number in range((warm_s + seconds) // WINDOW_S):
         window = _later(made[number % _WINDOWS], number)
         began = _cpu_s()
         found = judge.step(window)
         cpu_s[number >= warm_s // WINDOW_S] += _cpu_s() - began
-        told += len(found.incidents)
+        incidents += len(found.incidents)
     began = _cpu_s()
     pack_judge(judge)
     return {
@@ -115,7 +115,7 @@ def judged(gpus: int, seconds: int, warm_s: int) -> dict[str, float]:
         "values": float(sum(np.isfinite(table.values).sum() for table in made[0].tables.values())) / WINDOW_S,
         "state_mib": _resident_mib() - before_mib,
         "resident_mib": _resident_mib(),
-        "incidents": float(told),
+        "incidents": float(incidents),
     }
 
 
@@ -142,10 +142,10 @@ def half_space_trees(rows: int) -> dict[str, float]:
     low, high = values.min(axis=0), values.max(axis=0)
     scaled = (values - low) / np.where(high > low, high - low, 1.0)
     names = [str(column) for column in range(values.shape[1])]
-    told = [dict(zip(names, row, strict=True)) for row in scaled.tolist()]
+    samples = [dict(zip(names, row, strict=True)) for row in scaled.tolist()]
     trees = import_module("river.anomaly").HalfSpaceTrees(seed=1)
     began = _cpu_s()
-    for one in told:
+    for one in samples:
         trees.score_one(one)
         trees.learn_one(one)
     return {"cpu_s": _cpu_s() - began, "values": float(values.size)}

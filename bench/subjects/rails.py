@@ -39,7 +39,7 @@ class Result:
 
 def measure_rails(root: Path, *, hz: float, measured_s: float, dip_below_v: float) -> Result:
     """Read the rails of a tree as the sampling process does, with a row 20 times a second."""
-    import numpy as np  # noqa: PLC0415 -- beside the collectors, whose import is not measured
+    import numpy as np  # noqa: PLC0415 -- with the collectors, whose import is not measured
 
     clock = SystemClock()
     collector = Hwmon(root, SweepOptions(settings=SweepSettings(hz=hz), clock=clock))
@@ -110,7 +110,7 @@ def measure_reopening(root: Path, *, hz: float, measured_s: float) -> Result:
 
 
 def main(task: dict[str, object]) -> dict[str, object]:
-    """Do what the task says; gives the result as JSON types."""
+    """Run the task; return the result as JSON types."""
     root, hz, measured_s = Path(str(task["root"])), float(str(task["hz"])), float(str(task["measured_s"]))
     pin(int(str(task["core"])))
     tune_process()

@@ -18,14 +18,14 @@ from telemetry.clock import Clock, SystemClock
 WARM_UP_S = 1.5
 # In step: until the sensors' periods and phases are known.
 SETTLING_S = 20.0
-# What `railwatch up` writes of rails unless told otherwise, rows a second.
+# What `railwatch up` writes of rails at its defaults, rows a second.
 AUTO_RAIL_ROWS_HZ = 50.0
 # Those that read what the plain loop reads.
 GPU_COLLECTORS = ("gpu_fast", "gpu_slow")
 
 
 def measure(clock: Clock, task: dict[str, Any], *, ticks: Callable[[], int], driver_s: Callable[[], float]) -> None:
-    """Let the agent run and print what it took, its start left out."""
+    """Run the agent and print its cost, its start left out."""
     clock.sleep_until(clock.monotonic_s() + (SETTLING_S if task["rate_hz"] is None else WARM_UP_S))
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -93,10 +93,10 @@ def run_loop(task: dict[str, Any], fast: Callable[[], None], slow: Callable[[], 
 
 
 def agent(task: dict[str, Any]) -> None:
-    """Run the agent's sampler with every collector that the node gives, or the GPU ones alone, writing its ring.
+    """Run the agent's sampler with every collector of the node, or the GPU ones alone, writing its ring.
 
-    Without a rate it reads as it does unless told otherwise: GPUs in step with their sensors and with the driver's own
-    samples beside, rails at the speed of theirs.
+    Without a rate it reads at its defaults: GPUs in step with their sensors, with the driver's own samples as well,
+    rails at the speed of their sensors.
     """
     from agent.collectors.build.settings import FastSettings  # noqa: PLC0415
     from agent.collectors.build.sources import build_collectors  # noqa: PLC0415
@@ -234,7 +234,7 @@ def telegraf_like(task: dict[str, Any]) -> None:
 
 
 def waking(task: dict[str, Any]) -> None:
-    """Do nothing at that rate: what this machine charges for being woken."""
+    """Do nothing at that rate: the cost of a wake-up on this machine."""
     run_loop(task, lambda: None, lambda: None)
 
 

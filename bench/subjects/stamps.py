@@ -43,7 +43,7 @@ class Stamps:
         return self._at(count - 1)
 
     def close(self) -> None:
-        """Let the memory go."""
+        """Unmap the memory."""
         self._memory.close()
 
     def _at(self, cell: int) -> float:

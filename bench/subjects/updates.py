@@ -9,7 +9,7 @@ from typing import Any
 from bench.cores import measured_core, other_core, pin
 from telemetry.clock import SystemClock
 
-# The node has to keep its own time beside what keeps its core busy; a real sensor is no process that waits its turn.
+# The node has to keep its own time while its core is busy; a real sensor is no process that waits its turn.
 PLANT_NICENESS = -15
 
 
@@ -72,14 +72,14 @@ def agent(task: dict[str, Any]) -> None:
     report = sampler.pacing()
     clock.sleep_until(clock.monotonic_s() + task["settle_s"])
     sampler.stop()
-    said = {
+    result = {
         "began_ns": began_ns,
         "ended_ns": ended_ns,
         "polls": ended_rows - began_rows,
         "late_p99_s": sorted(late_s)[len(late_s) // 2],
         "pace": "" if report is None else report.summary,
     }
-    print(json.dumps(said), flush=True)
+    print(json.dumps(result), flush=True)
     ring.close()
     driver.close()
 
