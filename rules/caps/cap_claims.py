@@ -1,4 +1,4 @@
-"""Claims on knobs: how one is set, made stricter, relaxed and given back."""
+"""Caps on knobs: set, tightened, relaxed and released."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Mode
 
-# A claim that is not enforced is told anew only where the setting it would take is this much lower: nobody holds the
-# symptom down meanwhile, so its evidence goes on moving. Heuristic.
+# heuristic: a cap that is not enforced is reported again only if its setting would be this much lower. Nothing holds
+# the symptom down meanwhile, so its evidence goes on moving.
 _SHADOW_STEP = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapPlan:
-    """A new claim before it is decided on."""
+    """A new cap before the decision."""
 
     knob: KnobKind
     scale: Scale
@@ -39,13 +39,13 @@ class CapPlan:
 
 
 def settable_targets(subject: PolicyIncident, targets: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the targets that have the knob of the policy."""
+    """Return the targets that have the knob of the policy."""
     knob = KNOB_OF[subject.policy.then.action]
     return tuple(name for name in targets if (gpu := subject.node.gpu(name)) is not None and settable(knob, gpu))
 
 
 def plan_cap(subject: PolicyIncident, targets: Sequence[str]) -> CapPlan:
-    """Find the setting of a new claim on these GPUs."""
+    """Return the plan of a new cap on these GPUs."""
     rule, knob = _rule(subject), KNOB_OF[subject.policy.then.action]
     scale = subject.scale(knob, targets)
     if scale is None:
@@ -76,16 +76,16 @@ def plan_cap(subject: PolicyIncident, targets: Sequence[str]) -> CapPlan:
 
 
 def no_laxer_than(found: CapPlan, approved: float | None) -> CapPlan | None:
-    """Return the plan no laxer than what a person approved; None where no setting as strict as that is left."""
+    """Return the plan, no laxer than the approved setting; None if no setting is as strict as that."""
     wanted, scale = found.choice.setting, found.scale
     if approved is None or wanted is None or not scale.stricter(approved, wanted):
         return found
     setting = scale.snap(approved)
     if scale.stricter(approved, setting):
         return None
-    reason = f"no laxer than the {scale.knob.text(approved)} approved; by now it would be {found.choice.reason}"
+    reason = f"no laxer than the {scale.knob.text(approved)} approved; the present choice is: {found.choice.reason}"
     output = found.output
-    if output is not None:  # the loop goes on from what is set
+    if output is not None:  # the loop continues from the setting
         output = setting if scale.knob is KnobKind.FAN else setting / scale.loosest
     return replace(found, choice=replace(found.choice, setting=setting, reason=reason), output=output)
 
@@ -93,7 +93,7 @@ def no_laxer_than(found: CapPlan, approved: float | None) -> CapPlan | None:
 def set_claim(
     subject: PolicyIncident, found: CapPlan, targets: tuple[str, ...], approval: Approval | None
 ) -> Decision | None:
-    """Make a new claim."""
+    """Set a new cap."""
     memory, then, setting = subject.memory, subject.policy.then, found.choice.setting
     if setting is None:
         return subject.refuse("needless", found.choice.reason)
@@ -123,7 +123,7 @@ def set_claim(
 
 
 def follow_unenforced(subject: PolicyIncident, claim: CapClaim) -> Decision | None:
-    """Follow a claim that is told and not carried out; one that was decided in another mode is the engine's to drop."""
+    """Follow a cap that is not enforced; the engine drops one that was decided in another mode."""
     if not subject.is_open:
         subject.memory.end(subject.key, subject.incident.entity_id, subject.now_ns)
         return None
@@ -139,13 +139,13 @@ def follow_unenforced(subject: PolicyIncident, claim: CapClaim) -> Decision | No
 
 
 def follow_cap(subject: PolicyIncident, claim: CapClaim) -> Decision | None:
-    """Take the next step with a claim in force: stricter, looser, or nothing."""
+    """Return the next step of a cap in force: tighten, relax, or None."""
     claim = subject.memory.claims[subject.key] = claim.seen(symptom=subject.is_open, now_ns=subject.now_ns)
     scale = subject.scale(claim.knob, claim.gpus)
-    # Where a person lowered the mode: hands off, and the lease or the person ends it.
+    # If an operator lowered the mode, nothing is changed; the lease or the operator ends the cap.
     if subject.mode is not Mode.ENFORCE or scale is None:
         return None
-    if claim.ramp_since_ns is not None:  # it protects a start, not a symptom: a breaker must not leave it half-way
+    if claim.ramp_since_ns is not None:  # it protects a start, not a symptom: a breaker must not stop it half-way
         return _ramp(subject, claim, scale)
     if subject.memory.breaker is not None:
         return subject.refuse("breaker", breaker_summary(subject.memory.breaker))
@@ -161,7 +161,7 @@ def _tighten(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision
     memory, then = subject.memory, subject.policy.then
     settled = subject.now_ns - claim.tightened_ns >= min(DEEP_AFTER_S, then.settle_s) * NS_PER_S
     if not claim.bases and _rule(subject).hold_v is not None and settled and subject.is_open:
-        # The evidence was too thin when the cap was set; by now it shows the capped load, which will do as well.
+        # The evidence was insufficient when the cap was set; by now it shows the capped load, which is sufficient.
         bases, _ = bases_of(subject.incident, subject.node, targets=claim.gpus, topology=subject.topology)
         claim = memory.claims[subject.key] = replace(claim, bases=bases)
     step = tighten(claim, then, subject.incident, subject.node, subject.limits, scale=scale, now_ns=subject.now_ns)
@@ -188,9 +188,7 @@ def _relax(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision |
         if subject.watch.refused == "latched":
             return None
         memory.watches[subject.key] = replace(subject.watch, refused="latched")
-        return request_approval(
-            subject, verb, claim.gpus, reason=f"the cap stays: {latch}; approve to let it go up again"
-        )
+        return request_approval(subject, verb, claim.gpus, reason=f"the cap stays: {latch}; approve to relax it again")
     step = relax(
         claim, subject.policy.then, subject.incident, subject.node, subject.limits, scale=scale, now_ns=subject.now_ns
     )
@@ -207,14 +205,16 @@ def _regulated(subject: PolicyIncident, targets: Sequence[str], scale: Scale, *,
     if hottest is None:
         hottest = subject.incident.number("gpu_temp_c")
     if hottest is None or hottest <= hold_c:
-        words = (
-            "no GPU tells its temperature" if hottest is None else f"{hottest:g} °C is below the {hold_c:g} °C to hold"
+        reason = (
+            "no GPU reports its temperature"
+            if hottest is None
+            else f"{hottest:g} °C is not above the {hold_c:g} °C to hold"
         )
-        return CapPlan(knob=scale.knob, scale=scale, choice=SettingChoice(setting=None, reason=words))
+        return CapPlan(knob=scale.knob, scale=scale, choice=SettingChoice(setting=None, reason=reason))
     error_c = hottest - hold_c
     output = first_output(subject.node, targets, scale=scale, error_c=error_c)
     setting = setting_of(output, scale)
-    reason = f"the hottest GPU is at {hottest:g} °C, {hold_c:g} °C is to be held"
+    reason = f"the hottest GPU is at {hottest:g} °C, to be held at {hold_c:g} °C"
     choice = SettingChoice(setting=setting, reason=reason)
     return CapPlan(knob=scale.knob, scale=scale, choice=choice, output=output, error_c=error_c)
 
@@ -226,7 +226,7 @@ def _regulate(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decisio
     quiet_ns = claim.quiet_since_ns
     if step.setting is None:
         return None
-    reason = f"the hottest GPU is at {step.hottest_c:g} °C, {hold_c:g} °C is to be held"
+    reason = f"the hottest GPU is at {step.hottest_c:g} °C, to be held at {hold_c:g} °C"
     if scale.stricter(step.setting, claim.strictest):
         return _hold(subject, claim, scale, setting=step.setting, reason=reason)
     at_end = step.setting == scale.strictest and subject.is_open
@@ -258,7 +258,7 @@ def _ramp(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision | 
     why = (
         "a job began and goes"
         if claim.incident_id != FIRST_START
-        else "no supply path is waited for any more; the start goes"
+        else "no supply path is left to measure; the start goes"
     )
     return _loosen(subject, claim, claim.gpus, setting=step.setting, reason=f"{why} up in steps")
 
@@ -292,7 +292,7 @@ def _hold(
     reason: str,
     approval: Approval | None = None,
 ) -> Decision:
-    """Put one setting on all GPUs of a claim and keep it."""
+    """Put one setting on all GPUs of a cap and keep it."""
     safe = safe_setting(
         claim.bases,
         subject.incident,
@@ -316,7 +316,7 @@ def _hold(
 
 
 def starts_now(subject: PolicyIncident) -> bool:
-    """Return whether a start ramp is due: a job has just begun, and no ramp for it has been made; or none ever did."""
+    """Return True if a start ramp is due: a job has just begun without one, or none has ever run."""
     if subject.incident.id == FIRST_START:
         return True
     ended_ns = subject.memory.ended.get((subject.policy.id, subject.incident.entity_id))
@@ -324,7 +324,7 @@ def starts_now(subject: PolicyIncident) -> bool:
 
 
 def is_ramp(subject: PolicyIncident) -> bool:
-    """Return whether the policy caps the start of jobs."""
+    """Return True if the policy caps the start of jobs."""
     rule = subject.policy.then.setting
     return rule is not None and rule.ramp_from is not None
 
@@ -342,7 +342,7 @@ def _rule(subject: PolicyIncident) -> SettingRule:
 
 
 def _unrestrained(subject: PolicyIncident, targets: Sequence[str], scale: Scale) -> float:
-    """Return where GPUs stand without a claim: at their highest clock, which the settings on offer need not hold."""
+    """Return the setting without a cap: the highest clock, which need not be among the settings."""
     if scale.knob is not KnobKind.CLOCK:
         return scale.loosest
     return max(gpu.max_clock_mhz for name in targets if (gpu := subject.node.gpu(name)) is not None)

@@ -1,9 +1,9 @@
-"""The first start of a node that nobody knows: a job of it is the first time that anybody sees what its supply carries.
+"""First start of a node whose supply path was never measured under load.
 
-The first milliseconds of a job can take a GPU from a weak supply, and no answer to a sag comes before the sag. Where
-the limits say so (`unmeasured_start`), the start ramp stands from the beginning, on GPUs that have nothing to do yet,
-and goes up only once the supply path has been measured under a load that steps. That happens once: it is remembered.
-It has no incident, for nothing is wrong; the engine keeps one for itself, under a name of its own.
+The first milliseconds of a job can drop a GPU on a weak supply, before any reaction to a sag. With
+`unmeasured_start: ramp` in the limits, the start ramp is in force from the beginning, on idle GPUs, and goes up only
+once the supply path has been measured under a load that steps. That happens once and is kept. Since nothing is wrong
+there is no incident; the engine keeps one of its own, under the id `FIRST_START`.
 """
 
 from dataclasses import replace
@@ -16,21 +16,21 @@ from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, Incident, IncidentState, Severity
 
 FIRST_START = "first-start"
-# The swing of a current that tells a job from what else runs on a node: the same share of it below which the power of
-# GPUs says nothing of the load. Heuristic.
+# heuristic: swing of a current that distinguishes a job from other load of a node, the share that the power of GPUs
+# needs as well (`supply_basis`).
 STEP_RATIO_MIN = 0.2
-# A supply that is read too seldom shows no minimum of three seconds, and can never be measured within them: no start
-# waits for it. Heuristic: three of these windows, the first of which begins with the cap.
+# A supply that is read too seldom has no minimum of three seconds and can never be measured: no start waits for it.
+# heuristic: three of these windows, the first of which begins with the cap.
 GIVE_UP_AFTER_S = 10.0
 
 
 def watch_first_start(memory: Memory, node: NodeState, limits: NodeLimits, now_ns: int) -> None:
-    """Keep the engine's own incident for as long as the path has not been measured."""
+    """Keep the incident of the first start until the path has been measured."""
     standing = memory.incidents.get(FIRST_START)
-    told = limits.unmeasured_start is not UnmeasuredStart.FULL
-    if told and not memory.path_measured:
+    ramps = limits.unmeasured_start is not UnmeasuredStart.FULL
+    if ramps and not memory.path_measured:
         memory.path_measured = _is_over(memory, node.supplies, waits=standing is not None, now_ns=now_ns)
-    if not told or memory.path_measured:
+    if not ramps or memory.path_measured:
         if standing is not None and standing.state is not IncidentState.CLOSED:
             memory.incidents[FIRST_START] = replace(standing, state=IncidentState.CLOSED, closed_ns=now_ns)
     elif standing is None and node.supplies and node.gpus:
@@ -38,19 +38,19 @@ def watch_first_start(memory: Memory, node: NodeState, limits: NodeLimits, now_n
 
 
 def concerns(policy: Policy, incident: Incident) -> bool:
-    """Return whether a policy is asked about an incident: about a first start those alone that have a start ramp."""
+    """Return True if a policy applies to an incident; only start ramps apply to a first start."""
     rule = policy.then.setting
     return incident.id != FIRST_START or (rule is not None and rule.ramp_from is not None)
 
 
 def _is_over(memory: Memory, supplies: tuple[SupplyState, ...], *, waits: bool, now_ns: int) -> bool:
-    """Return whether every path that can be measured was, while its load stepped; or that none can be.
+    """Return True once every path that can be measured was, while its load stepped; or if none can be.
 
     A supply whose voltage was read once can be measured: a sensor that is silent now, as after every change of a clock,
-    ends nothing. For one that was never read the wait is short, and begins anew with every run.
+    does not end the wait. For one that was never read the wait is short, and starts again with every run.
     """
     since_ns = memory.waiting_since_ns
-    if not waits or since_ns is None or since_ns > now_ns:  # the last where the clock was set back
+    if not waits or since_ns is None or since_ns > now_ns:  # the last if the clock was set back
         since_ns = memory.waiting_since_ns = now_ns
     memory.paths_read |= {one.entity_id for one in supplies if one.minimum_v is not None}
     readable = [one for one in supplies if one.entity_id in memory.paths_read]
@@ -74,12 +74,12 @@ def _incident(supplies: tuple[str, ...], now_ns: int) -> Incident:
         time_ns=now_ns,
         opened_ns=now_ns,
         closed_ns=None,
-        cause=Cause.SUPPLY_OVERLOAD,  # what it counts as until somebody knows better
+        cause=Cause.SUPPLY_OVERLOAD,  # assumed until it is measured
         entity_id=supplies[0],
         affected=supplies,
         state=IncidentState.OPEN,
         severity=Severity.INFO,
         impact_gpu_hours=0.0,
-        summary="nobody has measured this supply path under load: it counts as weak until then",
+        summary="supply path not yet measured under load: treated as weak",
         findings=(),
     )

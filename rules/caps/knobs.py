@@ -1,4 +1,4 @@
-"""The settings of a GPU that a claim can hold: its clock, its power limit, its fan, and which setting is stricter."""
+"""Knobs of a GPU that a policy can cap: clock, power limit and fan, with their settings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from telemetry.knobs import KnobKind
 
 # heuristic: boards take a power limit in milliwatts; 5 W is under two per cent of any limit of theirs.
 POWER_STEP_W = 5.0
-# heuristic: below what a tachometer tells apart, and few enough steps to write down.
+# heuristic: below the resolution of a tachometer.
 FAN_STEP_RATIO = 0.05
 
 
@@ -19,7 +19,7 @@ KNOB_OF = {ActionClass(knob.value): knob for knob in KnobKind}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verbs:
-    """What a decision on a knob is called: make it stricter, make it looser, give it back."""
+    """Verbs of decisions on a knob: tighten, relax, release."""
 
     tighten: Verb
     relax: Verb
@@ -37,10 +37,10 @@ KNOB_VERBS = frozenset(verb for verbs in VERBS.values() for verb in (verbs.tight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """The settings that a knob may take on some GPUs, ascending and never empty.
+    """Settings that a knob may take on some GPUs, ascending and never empty.
 
-    For a clock and a power limit lower is stricter, for a fan higher is. The loosest setting is where a claim ends:
-    the vendor's default, which is never exceeded.
+    Lower is stricter for a clock and a power limit, higher for a fan. The loosest setting is the vendor's default,
+    which is never exceeded.
     """
 
     knob: KnobKind
@@ -57,7 +57,7 @@ class Scale:
         return self.settings[0] if self.knob is KnobKind.FAN else self.settings[-1]
 
     def stricter(self, one: float, other: float) -> bool:
-        """Return whether the first is stricter than the second."""
+        """Return True if the first is stricter than the second."""
         return one > other if self.knob is KnobKind.FAN else one < other
 
     def snap(self, wanted: float) -> float:
@@ -73,7 +73,7 @@ class Scale:
         return min((item for item in self.settings if item > setting), default=self.loosest)
 
     def strictest_of(self, settings: Iterable[float], *, default: float) -> float:
-        """Return the strictest of these, the default where there is none."""
+        """Return the strictest of these, the default if there is none."""
         found = tuple(settings)
         return self.knob.strictest(*found) if found else default
 
@@ -85,7 +85,7 @@ class Scale:
 
 
 def settable(knob: KnobKind, gpu: GpuState) -> bool:
-    """Return whether this GPU has such a knob."""
+    """Return True if this GPU has the knob."""
     if knob is KnobKind.CLOCK:
         return bool(gpu.supported_mhz)
     if knob is KnobKind.POWER:
@@ -94,7 +94,7 @@ def settable(knob: KnobKind, gpu: GpuState) -> bool:
 
 
 def scale_of(knob: KnobKind, gpus: Sequence[GpuState], *, min_clock_ratio: float) -> Scale | None:
-    """Return the settings that all of these GPUs share and no rail forbids; None where there is no such GPU."""
+    """Return the settings that these GPUs share within the limits; None if none has the knob."""
     able = [gpu for gpu in gpus if settable(knob, gpu)]
     if not able:
         return None

@@ -1,4 +1,4 @@
-"""Whether and how far a setting in force is relaxed. Pure: claim and moment in, one GPU and its next setting out."""
+"""Relaxing of a cap in force. Pure: cap and present state in, one GPU and its next setting out."""
 
 from dataclasses import dataclass, replace
 
@@ -11,16 +11,16 @@ from rules.policy.model import Release, Response
 from telemetry.clock import NS_PER_S
 from telemetry.records import Incident
 
-# A source resistance that moves less than this is steady. Heuristic: the rise at which an ageing joint is told, five
-# times the two per cent to which the resistance is known.
+# A source resistance that moves less than this is steady. heuristic: the rise at which an ageing joint is reported,
+# five times the two per cent to which the resistance is known.
 STEADY_RATIO = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxation:
-    """The next step: `gpu` is None where there is none now, and `refused` then says why, if it is worth saying.
+    """The next step: `gpu` is None if there is none now, and `refused` is then the reason to report, if any.
 
-    `setting` is None where the GPU's claim goes altogether. `claim` carries the round that the step belongs to.
+    `setting` is None if the cap of the GPU is released. `claim` holds the round that the step belongs to.
     """
 
     claim: CapClaim
@@ -40,9 +40,9 @@ def relax(
     scale: Scale,
     now_ns: int,
 ) -> Relaxation:
-    """Decide on a claim whose symptom is gone; `claim.quiet_since_ns` says since when.
+    """Return the step of a cap whose symptom has been absent since `claim.quiet_since_ns`.
 
-    All its GPUs go up by one setting in a round, one after the other, so that they do not rise together.
+    In a round all its GPUs go up by one setting, one after the other, so that they do not rise together.
     """
     release = response.release
     quiet_ns = claim.quiet_since_ns
@@ -61,7 +61,7 @@ def relax(
         return Relaxation(claim=claim)
     else:
         begun = claim
-    # Asked for every GPU anew: the supply that carried the first one's step need not carry the last one's.
+    # Checked again for every GPU: the supply that carries the step of the first one need not carry that of the last.
     refused = _refusal(begun, response, release, incident, node, scale=scale, now_ns=now_ns)
     if refused is not None:
         return Relaxation(claim=claim, refused=refused)
@@ -76,7 +76,7 @@ def relax(
 
 
 def steadied(claim: CapClaim, node: NodeState, now_ns: int) -> CapClaim:
-    """Return a claim that knows since when the source resistance of each of its supplies stays near one value."""
+    """Return the cap with the time since which the source resistance of each of its supplies is steady."""
     before = {item.entity_id: item for item in claim.steady}
     now = []
     for name in claim.supplies:
@@ -101,7 +101,7 @@ def _refusal(
     scale: Scale,
     now_ns: int,
 ) -> str | None:
-    """Return why a setting that answers a voltage stays: nothing goes up while the supply is not known to carry it."""
+    """Return why a cap for a voltage stays: nothing goes up unless the supply is known to carry it."""
     hold_v = None if response.setting is None else response.setting.hold_v
     if hold_v is None:
         return None
@@ -127,5 +127,5 @@ def _doubt(supply: SupplyState | None, name: str, *, above_v: float) -> str | No
     if supply.source_resistance_ohm is None:
         return f"the source resistance of {name} is not known"
     if supply.minimum_v <= above_v:
-        return f"{name} stands at {supply.minimum_v:.2f} V, not above {above_v:.2f} V"
+        return f"{name} is at {supply.minimum_v:.2f} V, not above {above_v:.2f} V"
     return None

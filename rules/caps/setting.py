@@ -1,4 +1,4 @@
-"""From evidence to a setting: the prediction where the evidence allows it, a fraction where it does not."""
+"""Setting of a cap: predicted where the evidence allows it, a fraction of the present one elsewhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ AVERAGE_ONLY = "it bounds the average power, not the peaks of single steps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """A setting and the voltage that goes with it; `holds` is False where not even the strictest one holds it."""
+    """A setting and its predicted voltage; `holds` is False if not even the strictest one holds the voltage."""
 
     setting: float
     predicted_v: float
@@ -27,7 +27,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingChoice:
-    """A setting and why; `setting` is None where there is nothing to restrain."""
+    """A setting and its reason; `setting` is None if no cap is needed."""
 
     setting: float | None
     reason: str
@@ -44,7 +44,7 @@ def choose(
     scale: Scale,
     in_force: float,
 ) -> SettingChoice:
-    """Choose the first setting of a claim; `in_force` is the strictest one on a target, or the loosest of all."""
+    """Return the first setting of a cap; `in_force` is the strictest one on a target, or the loosest of all."""
     choice = _choose(rule, incident, node, targets=targets, topology=topology, scale=scale, in_force=in_force)
     if scale.knob is not KnobKind.POWER or choice.setting is None:
         return choice
@@ -63,7 +63,7 @@ def _choose(
 ) -> SettingChoice:
     knob = scale.knob
     if rule.fixed is not None:
-        return SettingChoice(setting=scale.snap(rule.fixed), reason=f"the policy asks for {knob.text(rule.fixed)}")
+        return SettingChoice(setting=scale.snap(rule.fixed), reason=f"fixed by the policy: {knob.text(rule.fixed)}")
     if rule.fraction is not None:
         wanted = scale.fraction(in_force, rule.fraction)
         return SettingChoice(setting=scale.snap(wanted), reason=_share(rule.fraction, knob, in_force))
@@ -77,7 +77,7 @@ def _choose(
         if minimum_v is None:
             return SettingChoice(setting=None, reason=f"no dip below {hold_v:.2f} V was seen, and none is predicted")
         if minimum_v >= hold_v:
-            reason = f"the lowest voltage of {minimum_v:.2f} V stands above the {hold_v:.2f} V to hold"
+            reason = f"the lowest voltage of {minimum_v:.2f} V is above the {hold_v:.2f} V to hold"
             return SettingChoice(setting=None, reason=reason)
         doubt = f"the evidence predicts no dip below {hold_v:.2f} V, and there was one"
         bases = ()  # they are of another load
@@ -98,7 +98,7 @@ def predict(
     hold_v: float,
     resistance_ratio: float = 1.0,
 ) -> Prediction:
-    """Return the strictest answer over the supplies, each with its present source at a multiple of its resistance."""
+    """Return the strictest prediction over the supplies, each at a multiple of its present resistance."""
     answers = []
     for basis in bases:
         path = path_now(basis, incident, node, resistance_ratio=resistance_ratio)
@@ -120,14 +120,14 @@ def safe_setting(
     hold_v: float | None,
     resistance_ratio: float,
 ) -> float | None:
-    """Return the setting that holds even if the source is worse than it seems; None where nothing can be predicted."""
+    """Return the setting that holds even if the source is worse than estimated; None without a prediction."""
     if not bases or hold_v is None:
         return None
     return predict(bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=resistance_ratio).setting
 
 
 def describe(answer: Prediction, knob: KnobKind, hold_v: float) -> str:
-    """Return what the prediction says."""
+    """Return a prediction as a phrase."""
     what = "worst dip" if knob is KnobKind.CLOCK else "plateau"
     if answer.holds:
         return (

@@ -1,4 +1,4 @@
-"""The start ramp: while a supply is in trouble, the GPUs of a job that begins go up in steps and not all at once."""
+"""Start ramp: while a supply is weak, the GPUs of a starting job go up in steps."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,22 @@ from rules.engine.claims import CapClaim
 from rules.policy.model import SettingRule
 from telemetry.clock import NS_PER_S
 
-# Heuristic: eight steps of a twentieth of the clock each, a load step of some per cent at a time.
+# heuristic: eight steps of a twentieth of the clock each, a load step of some per cent at a time.
 STEPS = 8
-# Heuristic: a job that has run for longer has drawn its full power already.
+# heuristic: a job that has run for longer has already drawn its full power.
 BEGAN_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RampStep:
-    """The next setting, None where it is not time; `over` says that the ramp has arrived."""
+    """The next setting, None if it is not due; `over` is True at the end of the ramp."""
 
     setting: float | None = None
     over: bool = False
 
 
 def ramping(node: NodeState, *, since_ns: int | None, now_ns: int) -> bool:
-    """Return whether a job began in the last seconds and after the last ramp ended."""
+    """Return True if a job began in the last seconds and after the last ramp ended."""
     began_ns = node.job_started_ns
     if began_ns is None or not 0 <= now_ns - began_ns < BEGAN_WITHIN_S * NS_PER_S:
         return False
@@ -31,7 +31,7 @@ def ramping(node: NodeState, *, since_ns: int | None, now_ns: int) -> bool:
 
 
 def ramped(claim: CapClaim, rule: SettingRule, *, scale: Scale, target: float, now_ns: int) -> RampStep:
-    """Return where a ramp stands: linear from its first setting to the target, in equal steps."""
+    """Return the step of a ramp: linear from its first setting to the target, in equal steps."""
     if claim.ramp_since_ns is None or rule.ramp_from is None:
         raise ValueError("no start ramp")
     done = min((now_ns - claim.ramp_since_ns) / (rule.ramp_s * NS_PER_S), 1.0)

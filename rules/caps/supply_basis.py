@@ -1,7 +1,7 @@
-"""From an incident's evidence to what its supplies are: a source that ages, and the load that it carried.
+"""Source and load of each supply of an incident, from which the voltage under a cap is predicted.
 
-The load that a supply carried is taken once, when a cap is first set, because a capped GPU no longer shows what it
-would draw. The source, open-circuit voltage and resistance, is taken anew at every step: it is what ages.
+The load is taken once, when a cap is first set, because a capped GPU no longer shows its full power. The source,
+open-circuit voltage and resistance, is taken again at every step, since it ages.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident
 
-# Below this part of their power, the GPUs' swing says nothing of how supplies share it. Heuristic.
+# heuristic: below this part of their power, the swing of the GPUs does not show how supplies share it.
 SWING_RATIO_MIN = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyBasis:
-    """One supply as it was when the cap was first set, with a finding of `found_ns`."""
+    """Source and load of one supply when the cap was first set, with a finding of `found_ns`."""
 
     entity_id: str
     path: SupplyPath
@@ -31,7 +31,7 @@ class SupplyBasis:
 def bases_of(
     incident: Incident, node: NodeState, *, targets: Sequence[str], topology: Topology
 ) -> tuple[tuple[SupplyBasis, ...], str]:
-    """Return what each supply of the incident carried; where that cannot be told, nothing and the reason in words."""
+    """Return source and load of each supply of the incident; empty with a reason if they are not known."""
     bases = []
     doubt = "no finding names a supply"
     for finding in supply_findings(incident):
@@ -44,7 +44,7 @@ def bases_of(
 
 
 def supply_findings(incident: Incident) -> tuple[Finding, ...]:
-    """Return the newest finding of each supply, those that are cleared left out."""
+    """Return the newest finding of each supply, without cleared ones."""
     newest: dict[str, Finding] = {}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
         if kind_of(finding.entity_id) == EntityKind.SUPPLY and finding.status is not FindingStatus.CLEARED:
@@ -53,9 +53,9 @@ def supply_findings(incident: Incident) -> tuple[Finding, ...]:
 
 
 def path_now(basis: SupplyBasis, incident: Incident, node: NodeState, *, resistance_ratio: float = 1.0) -> SupplyPath:
-    """Return the present source of a supply, at a multiple of its resistance; as it was where nothing newer is known.
+    """Return the present source of a supply at a multiple of its resistance; the first one if none is newer.
 
-    What the finding said when the cap was set is not newer: samples were preferred to it then.
+    The finding from when the cap was set is not newer: samples were preferred to it then.
     """
     newer = (item for item in supply_findings(incident) if item.time_ns > basis.found_ns)
     found = next((item for item in newer if item.entity_id == basis.entity_id), None)
@@ -86,7 +86,7 @@ def _basis(
     high_w = high_a * (open_circuit_v - resistance_ohm * high_a)
     low_w = low_a * (open_circuit_v - resistance_ohm * low_a)
     if not high_w > 0.0:
-        return None, f"open-circuit voltage, resistance and current of {finding.entity_id} do not fit together"
+        return None, f"open-circuit voltage, resistance and current of {finding.entity_id} contradict each other"
     supplies = max(len(supplies_of_gpu(fed[0].entity_id, topology)), 1)
     loads = [known for gpu in fed if (known := _load(gpu)) is not None]
     if high_w - low_w > sum(gpu.power_high_w for gpu in loads):  # as in the first moment of a job
@@ -99,7 +99,7 @@ def _basis(
 
 
 def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyPath | None:
-    """Return the source as measured now, else as found, with how far it may be off."""
+    """Return the source as measured now, else by the finding, with its error band."""
     live = node.supply(supply_id)
     if live is not None and live.open_circuit_v is not None and live.source_resistance_ohm is not None:
         return _known(live.open_circuit_v, live.source_resistance_ohm, live.band)
@@ -113,7 +113,7 @@ def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyP
     high_a, low_a = finding.number("current_high_a"), finding.number("current_low_a")
     if open_circuit_v is None or resistance_ohm is None:
         return None
-    # Where the fit is narrow is not told, or how wide: the worst of the bounds that there are.
+    # The finding does not hold the whole error band: use the worst of the bounds that it has.
     if open_low_v is None or resistance_high_ohm is None or high_a is None or low_a is None:
         worst_v = open_circuit_v if open_low_v is None else open_low_v
         return _known(worst_v, resistance_ohm if resistance_high_ohm is None else resistance_high_ohm, None)
@@ -134,7 +134,7 @@ def _known(open_circuit_v: float, resistance_ohm: float, band: SourceBand | None
 
 
 def _currents(finding: Finding, node: NodeState) -> tuple[float | None, float | None]:
-    """Return the currents of the high and the low phase: as measured now, else as found."""
+    """Return the currents of the high and the low phase: as measured now, else by the finding."""
     live = node.supply(finding.entity_id)
     if live is not None and live.current_high_a is not None:
         return live.current_high_a, live.current_low_a
@@ -155,7 +155,7 @@ def _load(gpu: GpuState) -> GpuLoad | None:
 
 
 def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int) -> float:
-    """Return the part of the GPUs' swing that the supply felt; an even share where the swing is too small to tell."""
+    """Return the supply's share of the GPUs' swing; an even share if the swing is too small."""
     gpu_high_w = sum(gpu.power_high_w for gpu in gpus)
     gpu_swing_w = gpu_high_w - sum(gpu.power_low_w for gpu in gpus)
     even = 1.0 / supplies
@@ -166,7 +166,7 @@ def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int
 
 
 def _transient_ohm(finding: Finding, node: NodeState, plateau_v: float, step_a: float) -> float:
-    """Return the extra drop per ampere of a step: as found, else from the lowest voltage seen under the plateau's.
+    """Return the extra drop per ampere of a step: by the finding, else from the lowest voltage under the plateau.
 
     The lowest voltage is that of the window of the currents: one from another clock belongs to another step.
     """

@@ -1,4 +1,4 @@
-"""Which GPUs an action is for, and which clocks they share."""
+"""Target GPUs of an action, and the clocks that they share."""
 
 from collections.abc import Sequence
 
@@ -9,35 +9,35 @@ from telemetry.records import Incident
 
 
 def kind_of(entity_id: str) -> str:
-    """Return the kind that an entity id starts with."""
+    """Return the kind of an entity by its id."""
     return entity_id.partition(":")[0]
 
 
 def gpus_of_supply(supply_id: str, topology: Topology) -> tuple[str, ...]:
-    """Return the GPUs that a supply feeds; nothing where the topology does not say."""
+    """Return the GPUs that a supply feeds; empty if the topology does not define it."""
     return tuple(child.id for child in topology.children(supply_id) if child.kind is EntityKind.GPU)
 
 
 def supplies_of_gpu(gpu_id: str, topology: Topology) -> tuple[str, ...]:
-    """Return the supplies that feed a GPU; nothing where the topology does not say."""
+    """Return the supplies that feed a GPU; empty if the topology does not define it."""
     return tuple(parent.id for parent in topology.parents(gpu_id) if parent.kind is EntityKind.SUPPLY)
 
 
 def supplies_of_incident(incident: Incident) -> tuple[str, ...]:
-    """Return the supplies that the incident is about."""
+    """Return the supplies of an incident."""
     named = (incident.entity_id, *incident.affected, *(finding.entity_id for finding in incident.findings))
     return tuple(dict.fromkeys(name for name in named if kind_of(name) == EntityKind.SUPPLY))
 
 
 def node_of(topology: Topology) -> str | None:
-    """Return the node itself, None where the topology does not name one."""
+    """Return the node itself, None if the topology has none."""
     return next((entity.id for entity in topology.of_kind(EntityKind.NODE)), None)
 
 
 def gpus_by_job(incident: Incident, topology: Topology) -> dict[str, tuple[str, ...]]:
-    """Return every job of the incident with its GPUs; nothing where one of the incident's GPUs has none that is known.
+    """Return every job of the incident with its GPUs; empty if the job of one of its GPUs is not known.
 
-    Its GPUs are those it names; where it names none, those that its supplies feed.
+    The GPUs of an incident are those that it names, else those that its supplies feed.
     """
     named = {incident.entity_id, *incident.affected}
     if not any(kind_of(name) in (EntityKind.GPU, EntityKind.JOB) for name in named):
@@ -53,14 +53,14 @@ def gpus_by_job(incident: Incident, topology: Topology) -> dict[str, tuple[str, 
 
 
 def reach_summary(target: Target | None, incident: Incident, topology: Topology) -> str:
-    """Return for whose GPUs an action is where jobs decide that; an empty text where they do not."""
+    """Return the jobs whose GPUs an action targets, as a phrase; empty unless the target is a job."""
     if target is not Target.ALL_GPUS_OF_JOB:
         return ""
     jobs = gpus_by_job(incident, topology)
     if not any(jobs.values()):
-        return "for every GPU of the node, since it is not known whose job runs there"
-    told = (f"{job.partition(':')[2]} on {_names(gpus, topology)}" for job, gpus in jobs.items())
-    return f"for the job {' and '.join(told)}"
+        return "for every GPU of the node: its jobs are not known"
+    named = (f"{job.partition(':')[2]} on {_names(gpus, topology)}" for job, gpus in jobs.items())
+    return f"for the job {' and '.join(named)}"
 
 
 def _names(gpus: Sequence[str], topology: Topology) -> str:
@@ -68,9 +68,9 @@ def _names(gpus: Sequence[str], topology: Topology) -> str:
 
 
 def targets_of(target: Target, incident: Incident, node: NodeState, topology: Topology) -> tuple[str, ...]:
-    """Return the GPUs that answer and are meant, in the node's order.
+    """Return the target GPUs that answer, in the order of the node.
 
-    Where the topology does not say what a supply feeds, it feeds every GPU: a cap too many costs speed, one too few a
+    If the topology does not define what a supply feeds, it feeds every GPU: a cap too many costs speed, one too few a
     GPU.
     """
     present = tuple(gpu.entity_id for gpu in node.gpus)
@@ -91,7 +91,7 @@ def targets_of(target: Target, incident: Incident, node: NodeState, topology: To
 
 
 def common_clocks_mhz(gpus: Sequence[GpuState], *, min_clock_ratio: float) -> tuple[float, ...]:
-    """Return the clocks that all of them support and no rail forbids, ascending; at least the highest."""
+    """Return the clocks that all of them support within the limits, ascending; at least the highest."""
     if not gpus:
         raise ValueError("there is no GPU to choose a clock for")
     shared = set(gpus[0].supported_mhz).intersection(*(gpu.supported_mhz for gpu in gpus[1:]))
@@ -102,10 +102,10 @@ def common_clocks_mhz(gpus: Sequence[GpuState], *, min_clock_ratio: float) -> tu
 
 
 def at_or_below(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
-    """Return the highest clock that does not exceed this one, the lowest of all where each does."""
+    """Return the highest clock that does not exceed this one, else the lowest of all."""
     return max((clock for clock in clocks_mhz if clock <= clock_mhz), default=clocks_mhz[0])
 
 
 def next_above(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
-    """Return the lowest clock that exceeds this one, the highest of all where none does."""
+    """Return the lowest clock that exceeds this one, else the highest of all."""
     return min((clock for clock in clocks_mhz if clock > clock_mhz), default=clocks_mhz[-1])

@@ -1,7 +1,7 @@
-"""The thermal loop: a fan or a clock regulated so that the hottest GPU stays at a temperature. Pure.
+"""Thermal loop: a fan or a clock regulated so that the hottest GPU stays at a temperature. Pure.
 
 A proportional-integral law in its velocity form (Åström and Hägglund, "PID Controllers", 2nd edition, 3.5): each period
-moves the setting by what the error and its change ask for, so that an end of the range winds nothing up.
+moves the setting in proportion to the error and its change, so that the ends of the range cause no windup.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from rules.engine.claims import CapClaim
 from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
 
-# Heuristic: ten times and more the seconds within which the power loop answers, so that the two do not chase each
+# heuristic: ten times and more the seconds within which the power loop answers, so that the two do not chase each
 # other, and about the time constant of a heat sink of 800 J/K behind 0.06 K/W.
 PERIOD_S = 45.0
 # Heuristic, from a V100 at 300 W on a heat sink of 0.06 K/W at half speed: full speed instead of half is worth about
@@ -24,7 +24,7 @@ INTEGRAL_PER_K = {KnobKind.FAN: 0.02, KnobKind.CLOCK: 0.010, KnobKind.POWER: 0.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regulation:
-    """The claim as it goes on, and the setting that it asks for now; None where it is not time or not known."""
+    """The cap after a step, and its setting; None if the step is not due or the temperature not known."""
 
     claim: CapClaim
     setting: float | None = None
@@ -32,13 +32,13 @@ class Regulation:
 
 
 def hottest_c(node: NodeState, gpus: Sequence[str]) -> float | None:
-    """Return the temperature of the hottest of these GPUs, None where none is known."""
+    """Return the temperature of the hottest of these GPUs, None if none is known."""
     known = [gpu.temp_c for name in gpus if (gpu := node.gpu(name)) is not None and gpu.temp_c is not None]
     return max(known, default=None)
 
 
 def first_output(node: NodeState, gpus: Sequence[str], *, scale: Scale, error_c: float) -> float:
-    """Return what a new claim asks for, as a share of the fan's speed or of the loosest setting."""
+    """Return the first output of a cap, as a share of the fan's speed or of the loosest setting."""
     gain = (PROPORTIONAL_PER_K[scale.knob] + INTEGRAL_PER_K[scale.knob]) * error_c
     if scale.knob is not KnobKind.FAN:
         return _within(1.0 - gain, scale)
@@ -52,7 +52,7 @@ def setting_of(output: float, scale: Scale) -> float:
 
 
 def regulate(claim: CapClaim, node: NodeState, *, scale: Scale, hold_c: float, now_ns: int) -> Regulation:
-    """Take one step of the loop where its period is over and a temperature is known; it waits in any other case."""
+    """Return one step of the loop if its period is over and a temperature is known; no setting otherwise."""
     since_ns = claim.regulated_ns if claim.regulated_ns is not None else claim.tightened_ns
     hottest = hottest_c(node, claim.gpus)
     if hottest is None or claim.output is None or now_ns - since_ns < PERIOD_S * NS_PER_S:

@@ -1,4 +1,4 @@
-"""Whether and how far a setting in force is made stricter. Pure: claim and moment in, setting and reason out."""
+"""Tightening of a cap in force. Pure: cap and present state in, setting and reason out."""
 
 from dataclasses import dataclass
 
@@ -12,24 +12,24 @@ from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
 from telemetry.records import Cause, FindingStatus, Incident, IncidentState
 
-# A symptom that outlives its cap is met with this share of it. Multiplicative decrease, as in the congestion control
-# of Chiu and Jain (1989), doi 10.1016/0169-7552(89)90019-6; the size of the step is this project's choice.
+# Share of the cap for a symptom that outlives it. Multiplicative decrease, as in the congestion control
+# of Chiu and Jain (1989), doi 10.1016/0169-7552(89)90019-6; the size of the step is a heuristic.
 STRICTER = 0.85
-# Heuristic: the source resistance is known to about two per cent, so a change of the computed clock that is hardly
-# larger is noise. Without this a cap would creep down to the worst estimate ever made; it rests on the cautious end of
-# one already, and that twice over costs work and holds nothing.
+# heuristic: the source resistance is known to about two per cent, so a change of the computed clock that is hardly
+# larger is noise. Without this a cap would creep down to the worst estimate ever made, and it already uses the cautious
+# bound of one.
 DEADBAND = 0.025
-# A rail this far below what is to be held does not wait for `settle`. Heuristic: with the margin of a release it makes
+# A rail this far below the voltage to hold does not wait for `settle`. heuristic: with the margin of a release it makes
 # a hysteresis of 0.1 V, twice the noise of a rail's hourly minimum in simulated months.
 DEEP_V = 0.05
-# Heuristic: two training steps of about a second in which a cap takes hold, and the three seconds of rows by which a
+# heuristic: two training steps of about a second for a cap to take effect, and the three seconds of rows from which a
 # supply is judged.
 DEEP_AFTER_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tightening:
-    """What to do with a setting whose symptom is still there.
+    """Step of a cap whose symptom is still present.
 
     `setting` is None if it stays as it is; `exhausted` means that it should be stricter and cannot be, `useless` that
     the cap does not remove the symptom and is to be released. `returned` means that the symptom came back after the
@@ -53,14 +53,14 @@ def tighten(
     scale: Scale,
     now_ns: int,
 ) -> Tightening:
-    """Decide on a claim; where its incident is not open, only what cannot wait is answered."""
+    """Return the step of a cap; if its incident is not open, only for what cannot wait."""
     hold_v = None if response.setting is None else response.setting.hold_v
     knob = scale.knob
     returned = claim.relaxed_ns is not None
     if claim.bases and hold_v is not None:  # also while the cap holds the symptom down: the path goes on ageing
         answer = predict(claim.bases, incident, node, scale=scale, hold_v=hold_v)
         if scale.stricter(answer.setting, scale.fraction(claim.strictest, 1.0 - DEADBAND)):
-            reason = f"{describe(answer, knob, hold_v)}; {knob.text(claim.strictest)} no longer does"
+            reason = f"{describe(answer, knob, hold_v)}; {knob.text(claim.strictest)} no longer holds it"
             came_back = returned and incident.state is IncidentState.OPEN
             return Tightening(setting=answer.setting, reason=reason, returned=came_back)
     why = _why(claim, response, incident, node, hold_v=hold_v, now_ns=now_ns)
@@ -77,8 +77,8 @@ def tighten(
     if returned and scale.stricter(claim.held, setting):
         setting = claim.held
     if not scale.stricter(setting, claim.strictest):
-        words = f"{why}, and {knob.text(claim.strictest)} is the safe {knob.label}"
-        return Tightening(reason=words, exhausted=True)
+        reason = f"{why}, and {knob.text(claim.strictest)} is the safe {knob.label}"
+        return Tightening(reason=reason, exhausted=True)
     return Tightening(
         setting=setting,
         reason=f"{why}; next step {knob.text(setting)}, not beyond the safe {knob.label} {knob.text(safe)}",
@@ -89,7 +89,7 @@ def tighten(
 def _why(
     claim: CapClaim, response: Response, incident: Incident, node: NodeState, *, hold_v: float | None, now_ns: int
 ) -> str | None:
-    """Return why the setting has to be stricter, None where it has not."""
+    """Return why the setting must be stricter; None if it need not be."""
     age_s = (now_ns - claim.tightened_ns) / NS_PER_S
     if age_s >= min(DEEP_AFTER_S, response.settle_s):
         deep = _deep(claim, incident, node, hold_v=hold_v)
@@ -122,7 +122,7 @@ def _deep(claim: CapClaim, incident: Incident, node: NodeState, *, hold_v: float
             and finding.status is not FindingStatus.CLEARED
             and finding.time_ns > since_ns
         ):
-            return "the power brake was pulled under the cap"
+            return "the power brake was asserted under the cap"
     return None
 
 
@@ -136,6 +136,6 @@ def _lowest_v(node: NodeState, claim: CapClaim) -> float | None:
 
 
 def _persists(incident: Incident, node: NodeState, claim: CapClaim) -> bool:
-    """Return whether the symptom is still there: what the supplies show now, else what the incident says."""
+    """Return True if the symptom is still present, by the present voltage if known, else by the incident."""
     limit_v, lowest_v = incident.number("limit_v"), _lowest_v(node, claim)
     return limit_v is None or lowest_v is None or lowest_v < limit_v

@@ -1,4 +1,4 @@
-"""What the engine remembers of what it asked for: claims on knobs, engagements of switches, and how far it has got."""
+"""State of the engine: caps on knobs, switches that are held on, and the progress of each policy."""
 
 from dataclasses import dataclass, replace
 
@@ -19,20 +19,20 @@ class SteadyResistance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapClaim:
-    """One policy's hold on one knob of some GPUs, for one incident; its settings are in the unit of the knob.
+    """Cap of one policy on one knob of some GPUs, for one incident; its settings are in the unit of the knob.
 
     Parameters
     ----------
     decision_id
         The last decision on it.
     mode
-        The mode in which it was decided; only an enforced one stands in the hardware.
+        The mode in which it was decided; only an enforced one is written to the hardware.
     settings
         Setting per GPU; while they are relaxed one GPU at a time, they differ.
     held
         The setting after the last tightening.
     safe
-        The setting to fall to when nobody renews the lease; None where no prediction gives one.
+        The setting to fall back to if the lease expires; None if there is no prediction.
     tightened_ns
         When that was.
     relaxed_ns
@@ -52,7 +52,7 @@ class CapClaim:
     exhausted
         The symptom is still there, and it cannot be made stricter.
     output, error_c, regulated_ns
-        Of a regulated setting: what was last asked for before rounding, the error then, and when that was.
+        Of a regulated setting: the last output before rounding, the error then, and when that was.
     ramp_since_ns
         When the start ramp began, None where it is none.
     """
@@ -96,11 +96,11 @@ class CapClaim:
 
     @property
     def enforced(self) -> bool:
-        """Whether it stands in the hardware."""
+        """True if it is written to the hardware."""
         return self.mode is Mode.ENFORCE
 
     def tightened(self, setting: float, *, decision_id: str, now_ns: int) -> "CapClaim":
-        """Return it with one stricter setting on every GPU, and the way back starting anew."""
+        """Return it with one stricter setting on every GPU; relaxing starts over."""
         return replace(
             self,
             decision_id=decision_id,
@@ -126,7 +126,7 @@ class CapClaim:
         return self
 
     def relaxed(self, gpus: tuple[str, ...], setting: float | None, *, decision_id: str, now_ns: int) -> "CapClaim":
-        """Return it with a looser setting on some GPUs, or without those GPUs where the setting is None."""
+        """Return it with a looser setting on some GPUs, or without those GPUs if the setting is None."""
         settings = tuple(
             (name, was if name not in gpus or setting is None else setting)
             for name, was in self.settings
@@ -138,7 +138,7 @@ class CapClaim:
         )
 
     def without(self, gpu: str) -> "CapClaim":
-        """Return it without a GPU that somebody else took out."""
+        """Return it without a GPU whose cap was released elsewhere."""
         return replace(
             self,
             settings=tuple(item for item in self.settings if item[0] != gpu),
@@ -148,7 +148,7 @@ class CapClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engagement:
-    """One policy's hold on a switch outside the GPU, such as a drain, for one incident.
+    """Switch outside the GPU that one policy holds on for one incident, such as a drain.
 
     `quiet_since_ns` is since when its incident has been closed, None while it is not.
     """
@@ -163,26 +163,26 @@ class Engagement:
 
     @property
     def enforced(self) -> bool:
-        """Whether it was carried out."""
+        """True if it was executed."""
         return self.mode is Mode.ENFORCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyProgress:
-    """How far one policy has got with one incident.
+    """Progress of one policy on one incident.
 
     Parameters
     ----------
     judged_ns, judgement
-        What the condition said of the incident as of then.
+        Judgement of the incident by the condition at that time.
     met_since_ns, met_times
-        Since when it has been met without a break, and by how many pieces of news in a row.
+        Since when it has been met without a break, and by how many records of the incident in a row.
     refused
-        The kind of refusal that was last told, so that each is told once.
+        Kind of the last refusal, so that each is reported once.
     done
-        A message about this incident is out.
+        A message about this incident was sent.
     barred
-        Why this incident gets no new action, None where it may.
+        Why this incident gets no new action; None if it may.
     """
 
     judged_ns: int | None = None

@@ -1,4 +1,4 @@
-"""Engagements: a switch outside the GPU, such as a drain, that is held on while its incident lives."""
+"""Switches outside the GPU, such as a drain, that are held on while their incident lives."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from telemetry.records import Decision, IncidentState, Mode
 
 
 def engage(subject: PolicyIncident, targets: tuple[str, ...], approval: Approval | None) -> Decision:
-    """Switch on, and keep that it is."""
+    """Switch on and keep the engagement."""
     memory, entity_id = subject.memory, subject.incident.entity_id
     subject.note_acted()
     if (subject.policy.id, entity_id) in memory.ended and subject.mode is Mode.ENFORCE:
@@ -33,7 +33,7 @@ def engage(subject: PolicyIncident, targets: tuple[str, ...], approval: Approval
 
 
 def follow_engagement(subject: PolicyIncident, held: Engagement) -> Decision | None:
-    """Return what was switched on, once its incident has been closed for as long as the policy says."""
+    """Switch off once the incident has been closed for as long as the policy requires."""
     memory, release = subject.memory, subject.policy.then.release
     closed = subject.incident.state is IncidentState.CLOSED
     quiet_ns = None if not closed else subject.now_ns if held.quiet_since_ns is None else held.quiet_since_ns

@@ -1,6 +1,6 @@
 """The engine of a node: incidents in, decisions out, within its limits.
 
-It keeps state between steps and nothing else: no clock, no file, no hardware. The same calls give the same decisions.
+It keeps state between steps and uses no clock, file or hardware: the same calls return the same decisions.
 """
 
 from collections.abc import Sequence
@@ -37,14 +37,14 @@ from telemetry.commands import Command, CommandVerb
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Action, ActionState, Decision, Incident, IncidentState, Mode, Outcome, Verdict
 
-# Told to people or done about what the incident is on; every other action outside the GPUs is done to the node.
+# Actions on the entity of the incident; every other action outside the GPUs is on the node.
 _ON_THE_INCIDENT = frozenset({ActionClass.NOTIFY, ActionClass.HOOK})
-# Held on while the incident lives, and given back; the others outside the GPUs are said once.
+# Held while the incident lives, then released; every other action outside the GPUs is done once.
 _SWITCHES = frozenset({ActionClass.DRAIN})
 
 
 class Engine:
-    """Decides for one node.
+    """Engine of one node.
 
     Parameters
     ----------
@@ -65,52 +65,52 @@ class Engine:
 
     @property
     def breaker(self) -> Breaker | None:
-        """The tripped breaker, None while it is whole."""
+        """The tripped breaker; None if it is not tripped."""
         return self._memory.breaker
 
     @property
     def resets(self) -> tuple[Reset, ...]:
-        """Who reset the breaker lately."""
+        """The last resets of the breaker."""
         return self._memory.resets
 
     @property
     def latched(self) -> tuple[tuple[str, str, str], ...]:
-        """Policy, entity and reason of every cap that is no longer relaxed."""
+        """Policy, entity and reason of every cap that is latched: it is no longer relaxed."""
         return tuple((*key, why) for key, why in self._memory.latched.items())
 
     @property
     def claims(self) -> tuple[CapClaim, ...]:
-        """The settings that ought to stand in the GPUs now: whoever carries them out renews their leases."""
+        """The caps to hold now; the actuator client renews their leases."""
         return tuple(claim for claim in self._memory.claims.values() if self._stands(claim))
 
     @property
     def engagements(self) -> tuple[Engagement, ...]:
-        """The switches outside the GPUs that ought to be on now."""
+        """The switches outside the GPUs to hold on now, such as drains."""
         return tuple(held for held in self._memory.engagements.values() if self._stands(held))
 
     @property
     def pending(self) -> tuple[Decision, ...]:
-        """The decisions that wait for a person."""
-        answered = {word.decision_id for word in self._memory.approved.values()}
+        """The decisions that wait for approval."""
+        answered = {approval.decision_id for approval in self._memory.approved.values()}
         return tuple(one for one in self._memory.pending.values() if one.id not in answered)
 
     @property
     def busy(self) -> bool:
-        """Whether it holds or awaits something, so that it has to be stepped though there is no news."""
+        """True if it holds or awaits something and must be stepped even without new incidents."""
         memory = self._memory
         waits = self.limits.unmeasured_start is not UnmeasuredStart.FULL and not memory.path_measured
         return bool(memory.claims or memory.engagements or memory.pending or waits)
 
     def moves_knob(self, id_of_decision: str) -> bool:
-        """Return whether a decision is one on a knob of the GPUs."""
+        """Return True if a decision is one on a knob of the GPUs."""
         policy = self._by_id.get(policy_of(id_of_decision))
         return policy is None or policy.then.action in KNOB_OF
 
     def step(self, incidents: Sequence[Incident], node: NodeState, now_ns: int) -> tuple[Decision, ...]:
-        """Take the incidents that are new or changed, or all of them, and decide.
+        """Process the incidents that are new or changed, or all of them, and return the decisions.
 
-        Call it at every tick while an incident is live, for holding and relaxing take time to pass, not news. At most
-        one decision per policy and incident comes of a step.
+        Call it at every tick while an incident is live: holding and relaxing depend on time. A step returns at most one
+        decision per policy and incident.
         """
         memory = self._memory
         memory.note_time(now_ns)
@@ -132,26 +132,26 @@ class Engine:
         return tuple(decisions)
 
     def foresee(self, incident: Incident, node: NodeState, now_ns: int) -> tuple[CapClaim, ...]:
-        """Return the clock caps that this incident would be answered with at once, were it there now.
+        """Return the clock caps that this incident would get at once if it opened now.
 
-        Nothing is remembered. Nothing comes where a rail, a mode, a person or a hold time stands in the way.
+        The state stays as it is. Empty if a limit, a mode, an operator or a hold time prevents it.
         """
         kept = self._memory
         self._memory = kept.copy()
         try:
-            said = {
+            decided = {
                 decision.id
                 for decision in self.step((incident,), node, now_ns)
                 if decision.incident_id == incident.id
                 and decision.verdict is Verdict.EXECUTE
                 and decision.action == Verb.CLOCK_CAP
             }
-            return tuple(claim for claim in self._memory.claims.values() if claim.decision_id in said)
+            return tuple(claim for claim in self._memory.claims.values() if claim.decision_id in decided)
         finally:
             self._memory = kept
 
     def note_action(self, action: Action) -> None:
-        """Learn what became of a decision."""
+        """Record the result of an action of a decision."""
         if action.mode is not Mode.ENFORCE:
             return
         memory = self._memory
@@ -164,13 +164,13 @@ class Engine:
                 self.trip(f"{len(memory.failed)} decisions in a row failed: {action.reason}", now_ns=action.time_ns)
         elif action.state in (ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.DONE):
             memory.failed = ()
-        elif key in memory.claims and action.entity_id in memory.claims[key].gpus:  # gone, and not by our word
+        elif key in memory.claims and action.entity_id in memory.claims[key].gpus:  # released by something else
             memory.keep(key, memory.claims[key].without(action.entity_id), action.time_ns)
         elif key in memory.engagements and action.state is ActionState.RELEASED:
             memory.end(key, memory.engagements[key].entity_id, action.time_ns)
 
     def note_outcome(self, outcome: Outcome) -> None:
-        """Learn whether an action helped: rungs above it wait for that, and the breaker counts what got worse."""
+        """Record whether an action helped: rungs above it wait for that, and the breaker counts what got worse."""
         memory = self._memory
         key = (policy_of(outcome.decision_id), outcome.incident_id)
         if outcome.helped is None or key[1] not in memory.incidents:
@@ -184,8 +184,8 @@ class Engine:
         gpus = {gpu for one in lately for gpu in one.gpus}
         total = len(self.topology.of_kind(EntityKind.GPU)) or len(gpus)
         if len(lately) >= self.limits.failures_before_trip and len(gpus) >= self.limits.worse_share_to_trip * total:
-            words = f"{len(lately)} actions in an hour, on {len(gpus)} of {total} GPUs, made it worse"
-            self.trip(words, now_ns=outcome.time_ns)
+            reason = f"{len(lately)} actions in an hour, on {len(gpus)} of {total} GPUs, made it worse"
+            self.trip(reason, now_ns=outcome.time_ns)
 
     def obey(self, command: Command, now_ns: int) -> tuple[Decision, ...]:
         """Carry out a command of an operator and return the decision that it ends; commands to others do nothing."""
@@ -200,18 +200,18 @@ class Engine:
         return ()
 
     def approve(self, decision_id: str, *, who: str, why: str = "") -> Decision | None:
-        """Let a decision that waits be carried out at the next step, if it still holds; None where none waits."""
+        """Approve a waiting decision; the next step executes it if it still applies. None if no such decision waits."""
         return approve(self._memory, decision_id, who=who, why=why)
 
     def reject(self, decision_id: str, *, who: str, why: str = "", now_ns: int) -> Decision | None:
-        """End a decision that waits, and bar its policy from the incident; None where none waits."""
+        """End a waiting decision and bar its policy from the incident; None if no such decision waits."""
         return reject(self._memory, decision_id, who=who, why=why, now_ns=now_ns)
 
     def bar(self, incident_id: str, *, who: str) -> None:
-        """Give an incident no new action: a person took one back, and a person's word stands until it closes."""
+        """Bar new actions on an incident until it closes: an operator released one."""
         for policy in self._policies:
             watch = self._memory.watches.get((policy.id, incident_id), PolicyProgress())
-            barred = f"{who} took the action on this incident back"
+            barred = f"{who} released the action on this incident"
             self._memory.watches[policy.id, incident_id] = replace(watch, barred=barred)
 
     def trip(self, reason: str, *, now_ns: int) -> None:
@@ -220,7 +220,7 @@ class Engine:
             self._memory.breaker = Breaker(tripped_ns=now_ns, reason=reason)
 
     def reset_breaker(self, *, who: str, why: str = "", now_ns: int) -> None:
-        """Go on, and relax again what was latched; only a person may ask for it."""
+        """Reset the breaker and unlatch caps; only an operator may request it."""
         self._memory.reset(Reset(who=who, why=why, time_ns=now_ns))
 
     def snapshot(self) -> dict[str, Any]:
@@ -228,10 +228,10 @@ class Engine:
         return self._memory.snapshot()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a snapshot; ValueError where it is none.
+        """Restore a snapshot; ValueError if it is not one.
 
-        Dropped is what belongs to a policy that is gone, and what was enforced under a mode which now says less: its
-        incident is judged anew, in the mode in force.
+        Claims of policies that no longer exist are dropped, and those that were enforced under a mode which has been
+        lowered: their incidents are judged again in the mode in force.
         """
         memory = self._memory = restore_memory(state, policies=frozenset(policy.id for policy in self._policies))
         memory.claims = {key: held for key, held in memory.claims.items() if not held.enforced or self._stands(held)}
@@ -278,14 +278,14 @@ class Engine:
             return None
         targets = self._targets(subject)
         if not targets and subject.node.gpus:
-            memory.rungs[subject.key] = False  # nothing that it could move is there: the next rung may try
+            memory.rungs[subject.key] = False  # no GPU has its knob: the next rung may act
         refusal = next(refusals(subject, targets), None)
         if refusal is not None:
             return subject.refuse(*refusal)
         return self._act(subject, targets)
 
     def _judged(self, subject: PolicyIncident) -> PolicyProgress:
-        """Return the watch with what the condition says now, and since when and how often it has been met."""
+        """Return the progress with the present judgement, and since when and how often the condition has been met."""
         incident, policy, watch = subject.incident, subject.policy, subject.watch
         news = watch.judged_ns != incident.time_ns
         if news or policy.when.moves:
@@ -308,7 +308,7 @@ class Engine:
         return (node_of(self.topology) or incident.entity_id,)
 
     def _act(self, subject: PolicyIncident, targets: tuple[str, ...]) -> Decision | None:
-        """Do what the policy asks for, or put it before a person."""
+        """Decide on the action of the policy, or request approval for it."""
         then, incident = subject.policy.then, subject.incident
         verb = Verb(then.action.value)
         asks = subject.mode is Mode.ENFORCE and needs_approval(subject.policy, self.limits)

@@ -1,4 +1,4 @@
-"""Rungs: a policy that comes `after` another one acts only where that one's action on the incident did not help."""
+"""Ladders: a policy that comes `after` another acts only if that one's action on the incident did not help."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,10 +11,10 @@ from telemetry.records import Mode
 
 
 def may_climb(subject: PolicyIncident, policies: Mapping[str, Policy]) -> bool:
-    """Return whether the rung below has failed for good: its symptom check, and a cap of its that can go no further.
+    """Return True if the rung below has failed: its symptom check, and its cap cannot be tightened further.
 
-    A rung that could not act at all, for want of a knob or by an error, has failed too. One that is enforced goes past
-    those below it that are not, once the symptom has outlasted the time in which they would have shown an effect.
+    A rung that could not act, without a knob or by an error, has failed too. An enforced rung passes over those below
+    that are not enforced, once the symptom has outlasted the time in which they would have shown an effect.
     """
     if subject.policy.after is None:
         return True
@@ -46,7 +46,7 @@ def _passed_over(subject: PolicyIncident, below: Policy, policies: Mapping[str, 
 
 
 def _goes_on(claim: CapClaim, policy: Policy | None) -> bool:
-    """Return whether a claim will still be made stricter by its own policy if the symptom stays."""
+    """Return True if its policy will tighten a cap further while the symptom stays."""
     if policy is None or not claim.enforced or claim.exhausted:
         return False
     return policy.then.persist is Persist.TIGHTEN

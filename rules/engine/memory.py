@@ -1,4 +1,4 @@
-"""What the engine keeps between steps, and its form on disk."""
+"""State of the engine between steps, and its form on disk."""
 
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -11,7 +11,7 @@ from rules.limits.node import DAY_NS, HOUR_NS, Breaker
 from rules.policy.model import ActionClass, Policy
 from telemetry.records import Decision, Incident, IncidentState
 
-# heuristic: resets of the breaker that are remembered with who and why.
+# heuristic: resets of the breaker that are kept, with who and why.
 RESETS_KEPT = 10
 
 # The longest stretch over which a policy's budget may count (`per` in rules/policy/then_document.py).
@@ -22,7 +22,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTaken:
-    """A new action, as the budgets count it."""
+    """A new action as the budgets count it."""
 
     action: ActionClass
     policy_id: str
@@ -31,7 +31,7 @@ class ActionTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A person's yes to one decision, for as long as that is among those pending; `setting` is what was asked for."""
+    """Approval of one pending decision; `setting` is the one that was requested."""
 
     decision_id: str
     who: str
@@ -40,13 +40,13 @@ class Approval:
 
     @property
     def summary(self) -> str:
-        """Who and why."""
+        """Who approved, and why."""
         return f"approved by {self.who}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Who set the breaker whole again, when and why."""
+    """Reset of the breaker: who, when and why."""
 
     who: str
     why: str
@@ -55,7 +55,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worsened:
-    """An action after which what it was for got worse, and the GPUs that it was on."""
+    """An action after which its symptom got worse, and its GPUs."""
 
     gpus: tuple[str, ...]
     time_ns: int
@@ -66,7 +66,7 @@ _Timed = TypeVar("_Timed", ActionTaken, Worsened, PolicyProgress, Engagement, Ca
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """State of one engine. Keys are ``(policy id, incident id)`` or, where it says so, ``(policy id, entity id)``.
+    """State of one engine. Keys are ``(policy id, incident id)`` or, if marked "by entity", ``(policy id, entity id)``.
 
     Parameters
     ----------
@@ -75,17 +75,17 @@ class Memory:
     ended
         By entity: when the last action ended, for a day.
     acted
-        When new actions were taken, for as long as a budget looks back.
+        When new actions were taken, for as long as a budget counts.
     returns
         By entity: when the symptom came back after its cap was relaxed, for a day.
     latched
-        By entity: why its cap is not relaxed any more.
+        By entity: why its cap is no longer relaxed.
     rungs
-        Whether the symptom check of a policy's last action on an incident was passed.
+        Result of the symptom check of a policy's last action on an incident.
     pending
-        Decisions that wait for a person, or have a yes and are still to be done, by their id.
+        Decisions that wait for approval, or are approved and still to be executed, by their id.
     approved
-        What a person said yes to of those.
+        Approvals of those.
     failed
         Decisions in a row that could not be carried out.
     worsened
@@ -93,11 +93,11 @@ class Memory:
     resets
         The last resets of the breaker.
     path_measured
-        Whether the supply path was measured under load, ever.
+        True once the supply path was measured under load.
     paths_read
-        Supplies that showed a voltage while that was waited for.
+        Supplies that had a voltage reading during that wait.
     waiting_since_ns
-        Since when it has been waited for in this run.
+        Start of that wait in this run.
     now_ns
         When the last step was, None before the first one of this run.
     """
@@ -123,11 +123,11 @@ class Memory:
     now_ns: int | None = None
 
     def copy(self) -> "Memory":
-        """Return another memory of the same; what it holds is frozen, so that its tables alone are made anew."""
+        """Return a copy; entries are frozen, so only the tables are copied."""
         return replace(self, **{field.name: copy(getattr(self, field.name)) for field in fields(self)})
 
     def note_time(self, now_ns: int) -> None:
-        """Learn the time. Where the clock was set back, nothing is later than now: no wait is longer than meant."""
+        """Record the time. If the clock was set back, later times become now, so that no wait is extended."""
         if self.now_ns is not None and now_ns >= self.now_ns:
             self.now_ns = now_ns
             return
@@ -145,38 +145,38 @@ class Memory:
         self.pending = {name: _asked_by(decision, now_ns) for name, decision in self.pending.items()}
 
     def keep(self, key: Key, claim: CapClaim, now_ns: int) -> None:
-        """Keep a claim while it holds a GPU; its end starts the cooldown."""
+        """Keep a cap while it holds a GPU; its end starts the cooldown."""
         if claim.settings:
             self.claims[key] = claim
         else:
             self.end(key, claim.entity_id, now_ns)
 
     def end(self, key: Key, entity_id: str, now_ns: int) -> None:
-        """Drop a claim or an engagement; the cooldown runs from now."""
+        """Drop a cap or an engagement; the cooldown starts now."""
         self.claims.pop(key, None)
         self.engagements.pop(key, None)
         self.ended[key[0], entity_id] = now_ns
 
     def note_acted(self, policy: Policy, now_ns: int) -> None:
-        """Count a new action; kept as long as a budget may look back."""
+        """Count a new action; kept for as long as a budget may count it."""
         self.acted.append(ActionTaken(action=policy.then.action, policy_id=policy.id, time_ns=now_ns))
 
     def note_return(self, policy_id: str, entity_id: str, now_ns: int, *, most: int) -> None:
-        """Count that the symptom came back after a cap was relaxed; more than `most` in a day, and relaxing ends."""
+        """Count a return of the symptom after a cap was relaxed; more than `most` in a day latch the cap."""
         key = (policy_id, entity_id)
         times = (*(time_ns for time_ns in self.returns.get(key, ()) if now_ns - time_ns < DAY_NS), now_ns)
         self.returns[key] = times
         if len(times) > most:
-            self.latched[key] = f"the symptom came back {len(times)} times in a day; a person must reset it"
+            self.latched[key] = f"the symptom came back {len(times)} times in a day; an operator must reset it"
 
-    def reset(self, word: Reset) -> None:
-        """Make the breaker whole and loosen what latched, and remember who said so."""
-        self.resets = (*self.resets, word)[-RESETS_KEPT:]
+    def reset(self, reset: Reset) -> None:
+        """Reset the breaker, unlatch caps, and keep who did so."""
+        self.resets = (*self.resets, reset)[-RESETS_KEPT:]
         self.breaker, self.failed, self.worsened = None, (), ()
         self.returns, self.latched = {}, {}
 
     def forget(self, now_ns: int) -> None:
-        """Drop what is over, so that memory is bounded by what is live, a day of ends and a month of budgets."""
+        """Drop what has ended: memory is bounded by live incidents, a day of ends and a month of budgets."""
         held = {incident_id for _, incident_id in (*self.claims, *self.engagements)}
         over = [
             name
@@ -188,7 +188,7 @@ class Memory:
         live = self.incidents
         self.watches = {key: watch for key, watch in self.watches.items() if key[1] in live}
         self.rungs = {key: helped for key, helped in self.rungs.items() if key[1] in live}
-        self.approved = {key: word for key, word in self.approved.items() if word.decision_id in self.pending}
+        self.approved = {key: one for key, one in self.approved.items() if one.decision_id in self.pending}
         self.ended = {key: time_ns for key, time_ns in self.ended.items() if now_ns - time_ns < DAY_NS}
         self.acted = [item for item in self.acted if now_ns - item.time_ns < ACTED_KEPT_NS]
         self.worsened = tuple(item for item in self.worsened if now_ns - item.time_ns < HOUR_NS)
@@ -206,7 +206,7 @@ class Memory:
             latched=tuple((*key, why) for key, why in self.latched.items()),
             rungs=tuple((*key, helped) for key, helped in self.rungs.items()),
             pending=tuple(self.pending.values()),
-            approved=tuple((*key, word) for key, word in self.approved.items()),
+            approved=tuple((*key, one) for key, one in self.approved.items()),
             failed=self.failed,
             worsened=self.worsened,
             breaker=self.breaker,
@@ -219,7 +219,7 @@ class Memory:
 
 
 def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory:
-    """Read what `Memory.snapshot` gave, without what belongs to policies that are gone; ValueError where it is none."""
+    """Restore a snapshot of `Memory`, without policies that no longer exist; ValueError if it is not one."""
     stored = _STORED.validate_python(state)
     return Memory(
         incidents={incident.id: incident for incident in stored.incidents},
@@ -234,7 +234,7 @@ def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory
         latched={(policy, name): why for policy, name, why in stored.latched if policy in policies},
         rungs={(policy, name): helped for policy, name, helped in stored.rungs if policy in policies},
         pending={item.id: item for item in stored.pending if item.rule in policies},
-        approved={(policy, name): word for policy, name, word in stored.approved if policy in policies},
+        approved={(policy, name): one for policy, name, one in stored.approved if policy in policies},
         failed=stored.failed,
         worsened=stored.worsened,
         breaker=stored.breaker,
@@ -245,14 +245,14 @@ def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory
 
 
 def _not_after(item: _Timed, now_ns: int, *, kept: str = "") -> _Timed:
-    """Return it with every time of its that is later than now as now."""
+    """Return it with every later time set to now."""
     names = [one.name for one in fields(item) if one.name.endswith("_ns") and one.name != kept]
     late: dict[str, Any] = {name: now_ns for name in names if (getattr(item, name) or now_ns) > now_ns}
     return replace(item, **late)
 
 
 def _asked_by(decision: Decision, now_ns: int) -> Decision:
-    """Return a decision that waits as asked now at the latest, so that it waits no longer than it would have."""
+    """Return a waiting decision requested now at the latest, so that its wait is not extended."""
     late_ns = max(decision.time_ns - now_ns, 0)
     expires_ns = None if decision.expires_ns is None else decision.expires_ns - late_ns
     return replace(decision, time_ns=decision.time_ns - late_ns, expires_ns=expires_ns)
@@ -275,7 +275,7 @@ class _Stored:
     worsened: tuple[Worsened, ...]
     breaker: Breaker | None
     resets: tuple[Reset, ...]
-    path_measured: bool = False  # what was written before there was such a thing has none
+    path_measured: bool = False  # absent in earlier snapshots
     paths_read: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""One policy and one incident at one moment: what every step of the engine is about, and how its answer is written."""
+"""One policy and one incident in one step of the engine, and the decisions on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from telemetry.records import Decision, Incident, IncidentState, Mode, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyIncident:
-    """What a step is about. `memory` is the engine's own and the one thing in here that changes."""
+    """One policy and one incident in a step. `memory` is that of the engine, the only part that changes."""
 
     policy: Policy
     incident: Incident
@@ -29,7 +29,7 @@ class PolicyIncident:
 
     @property
     def key(self) -> Key:
-        """Under which memory keeps it."""
+        """Key of its entries in memory."""
         return (self.policy.id, self.incident.id)
 
     @property
@@ -39,21 +39,21 @@ class PolicyIncident:
 
     @property
     def is_open(self) -> bool:
-        """Whether the symptom is there."""
+        """True if the symptom is present."""
         return self.incident.state is IncidentState.OPEN
 
     @property
     def new_id(self) -> str:
-        """The id of the decision that is taken now."""
+        """The id of a decision in this step."""
         return decision_id(*self.key, self.now_ns)
 
     @property
     def watch(self) -> PolicyProgress:
-        """How far the policy has got with the incident."""
+        """Progress of the policy on the incident."""
         return self.memory.watches.get(self.key, PolicyProgress())
 
     def scale(self, knob: KnobKind, names: Sequence[str]) -> Scale | None:
-        """Return the settings of those of these GPUs that answer; None where none does, or none has such a knob."""
+        """Return the settings that these GPUs share, as far as they answer; None if none does or none has the knob."""
         gpus = [gpu for name in names if (gpu := self.node.gpu(name)) is not None]
         return scale_of(knob, gpus, min_clock_ratio=self.limits.min_clock_ratio)
 
@@ -68,13 +68,13 @@ class PolicyIncident:
         mode: Mode | None = None,
         approval: Approval | None = None,
     ) -> Decision:
-        """Write down what is to be done; the verdict follows from the mode.
+        """Return a decision; the verdict follows from the mode.
 
-        One that a person approved keeps the id under which it was asked for, and says who it was.
+        An approved one keeps the id of its request and names who approved it.
         """
         mode = self.mode if mode is None else mode
         then = self.policy.then
-        said = () if approval is None else (("approved_by", approval.who),)
+        approver = () if approval is None else (("approved_by", approval.who),)
         return Decision(
             id=self.new_id if approval is None else approval.decision_id,
             time_ns=self.now_ns,
@@ -88,11 +88,11 @@ class PolicyIncident:
             mode=mode,
             verdict=VERDICTS[mode],
             reason=reason if approval is None else f"{reason}; {approval.summary}",
-            parameters=(*then.parameters, *said),
+            parameters=(*then.parameters, *approver),
         )
 
     def refuse(self, kind: str, reason: str) -> Decision | None:
-        """Return once that and why nothing is done; None where it has been said."""
+        """Return a refusal with its reason; None if the last refusal was of the same kind."""
         if self.watch.refused == kind:
             return None
         self.memory.watches[self.key] = replace(self.watch, refused=kind)

@@ -10,22 +10,22 @@ from telemetry.clock import NS_PER_S
 from telemetry.durations import format_duration
 from telemetry.knobs import KnobKind
 
-# Telling people and protecting the hardware do not wait for the last action; see `Rails.spacing_s`.
+# Notifying people and protecting the hardware do not wait for the last action; see `Rails.spacing_s`.
 _SPACED = frozenset(ActionClass) - KNOB_OF.keys() - {ActionClass.NOTIFY}
 
 
 def breaker_summary(breaker: Breaker) -> str:
-    """Return that and why the breaker tripped."""
-    return f"the breaker tripped ({breaker.reason}); a person must reset it"
+    """Return why the breaker tripped and what resets it."""
+    return f"the breaker tripped ({breaker.reason}); an operator must reset it"
 
 
 def refusals(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield every rail in the way as its kind and the reason, the weightiest first."""
+    """Yield the limits that refuse an action, as kind and reason, the most important first."""
     memory, limits, incident, now_ns = subject.memory, subject.limits, subject.incident, subject.now_ns
     action = subject.policy.then.action
     if subject.watch.barred is not None:
         yield "barred", subject.watch.barred
-    if memory.breaker is not None and action is not ActionClass.NOTIFY:  # people are told all the more
+    if memory.breaker is not None and action is not ActionClass.NOTIFY:  # notifications go on
         yield "breaker", breaker_summary(memory.breaker)
     if incident.silence is not None and action in limits.silence_stops:
         yield "silence", incident.silence
@@ -33,7 +33,7 @@ def refusals(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[
     if window is not None:
         yield "maintenance", window.summary
     if not targets:
-        yield "target", "no GPU that answers is meant" if action not in KNOB_OF else _no_target(KNOB_OF[action])
+        yield "target", "no GPU that answers is a target" if action not in KNOB_OF else _no_target(KNOB_OF[action])
     ended_ns = memory.ended.get((subject.policy.id, incident.entity_id))
     if ended_ns is not None and now_ns - ended_ns < subject.policy.then.cooldown_s * NS_PER_S:
         seconds = subject.policy.then.cooldown_s
@@ -42,7 +42,7 @@ def refusals(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[
 
 
 def _no_target(knob: KnobKind) -> str:
-    return f"no GPU that answers is meant, or none has a {knob.label} to set"
+    return f"no GPU that answers is a target, or none has a {knob.label} to set"
 
 
 def _budgets(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -63,7 +63,7 @@ def _budgets(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[
             yield "rate", f"budget of {then.budget.actions} new actions in {period} used up{uncounted}"
     spaced = [now_ns - item.time_ns for item in memory.acted if item.action in _SPACED]
     if then.action in _SPACED and any(age_ns < limits.spacing_s * NS_PER_S for age_ns in spaced):
-        yield "spacing", f"at most one action in {limits.spacing_s:g} s, and there was one"
+        yield "spacing", f"at most one action outside the GPUs in {limits.spacing_s:g} s"
     knob = KNOB_OF.get(then.action)
     if knob is None:
         return
@@ -73,8 +73,9 @@ def _budgets(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[
         and limits.capped_gpus_max is not None
         and len(held | set(targets)) > limits.capped_gpus_max
     ):
-        yield "budget", f"{len(held | set(targets))} GPUs would be capped, {limits.capped_gpus_max} may be"
+        yield "budget", f"{len(held | set(targets))} GPUs would be capped, at most {limits.capped_gpus_max} allowed"
     if then.budget is not None and then.budget.gpus_max is not None:
         own_gpus = {gpu for key, claim in memory.claims.items() if key[0] == subject.policy.id for gpu in claim.gpus}
         if len(own_gpus | set(targets)) > then.budget.gpus_max:
-            yield "budget", f"{len(own_gpus | set(targets))} GPUs, the policy's budget is {then.budget.gpus_max}"
+            count, most = len(own_gpus | set(targets)), then.budget.gpus_max
+            yield "budget", f"{count} GPUs would be under this policy, at most {most} by its budget"

@@ -1,4 +1,4 @@
-"""Decisions of the fleet's engine in words: whether a policy is met, what it decides, and what a rail refused, once."""
+"""Decisions of the fleet's engine: whether a policy is met, what it decides, and refusals, each reported once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ _VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, M
 
 
 def is_met(policy: FleetPolicy, case: FleetIncident, at: StepContext) -> bool:
-    """Return whether a policy's condition was met without a break for as long as it asks."""
+    """Return True if a policy's condition was met without a break for its hold time."""
     incident, since = case.incident, at.memory.met_since
     pair = (policy.id, incident.id)
     met = incident.state is IncidentState.OPEN and policy.when.judge(facts_of(incident)).met
@@ -31,7 +31,7 @@ def is_met(policy: FleetPolicy, case: FleetIncident, at: StepContext) -> bool:
 def decided(
     policy: FleetPolicy, incident: Incident, nodes: Sequence[str], mode: Mode, at: StepContext, *, reason: str = ""
 ) -> Decision:
-    """Return what a policy decides on some nodes, on the incident's own entity where none is named."""
+    """Return the decision of a policy on some nodes, on the entity of the incident if none is named."""
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
     knob, ratio = KNOB_OF.get(policy.then.action), policy.then.ratio
     what = "" if knob is None or ratio is None else f"{ratio:.0%} of the highest {knob.label}, "
@@ -52,16 +52,16 @@ def decided(
 def refusals(
     policy: FleetPolicy, incident: Incident, refused: Mapping[str, tuple[str, int]], mode: Mode, at: StepContext
 ) -> Iterator[Decision]:
-    """Yield what limits refused, by kind with its words and on how many nodes; each kind of one incident once."""
-    for kind, (words, count) in refused.items():
+    """Yield refusals by limits, each with its reason and number of nodes; each kind of one incident once."""
+    for kind, (why, count) in refused.items():
         if is_new(policy, incident, kind, at):
-            reason = f"{words}; {count} node{'s' if count > 1 else ''} left as they are"
+            reason = f"{why}; {count} node{'s' if count > 1 else ''} left as they are"
             decision = decided(policy, incident, [], mode, at, reason=reason)
             yield replace(decision, id=f"{decision.id}:{kind}", verdict=Verdict.REFUSE, targets=(incident.entity_id,))
 
 
 def is_new(policy: FleetPolicy, incident: Incident, kind: str, at: StepContext) -> bool:
-    """Return whether this was not said of the incident yet; it counts as said from now on."""
+    """Return True the first time this kind is reported for an incident."""
     one = (policy.id, incident.id, kind)
     new = one not in at.memory.said
     at.memory.said.add(one)

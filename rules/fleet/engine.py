@@ -1,7 +1,7 @@
 """The fleet's engine: incidents over many nodes in, decisions and orders for single nodes out, within its limits.
 
-Pure, as the engine of a node is: the same calls give the same orders. Whoever carries them out keeps the memory on disk
-before anything is asked, and tells what came of it.
+Pure, like the engine of a node: the same calls return the same orders. The caller writes the memory to disk before it
+sends an order, and reports the result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,20 @@ from rules.policy.model import ActionClass, PolicyStatus
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Incident, Mode, Verdict
 
-# Heuristic: a shift's attention; then a decision that waits for a person is over.
+# heuristic: a shift's attention; then a decision that waits for approval expires.
 APPROVAL_NS = 3600 * NS_PER_S
 
 
 @dataclass(slots=True, kw_only=True)
 class _Out:
-    """What a step has gathered so far."""
+    """Result of a step so far."""
 
     orders: list[FleetOrder]
     decisions: list[Decision] = field(default_factory=list)
 
 
 class FleetEngine:
-    """Decides for one fleet service; one thread owns it."""
+    """Engine of one fleet service; one thread owns it."""
 
     def __init__(self, policies: Sequence[FleetPolicy], limits: FleetLimits, memory: FleetMemory) -> None:
         live = [policy for policy in policies if policy.status is not PolicyStatus.DEPRECATED]
@@ -42,7 +42,7 @@ class FleetEngine:
         self.memory = memory
 
     def step(self, cases: Sequence[FleetIncident], fleet: FleetView, now_ns: int) -> FleetStep:
-        """Take every incident that is not closed, and decide."""
+        """Process every incident that is not closed, and return decisions and orders."""
         memory = self.memory
         live = {case.incident.id: case for case in cases}
         at = StepContext(memory=memory, limits=self.limits, fleet=fleet, now_ns=now_ns)
@@ -54,9 +54,9 @@ class FleetEngine:
         for case in sorted(cases, key=lambda one: (one.incident.opened_ns, one.incident.id)):
             for policy in self._acting:
                 if is_met(policy, case, at):
-                    words = self._act(policy, case, at, out)
-                    tripped = tripped or words
-                    out.decisions += page_breaker(self._paging, case, words, at)
+                    why = self._act(policy, case, at, out)
+                    tripped = tripped or why
+                    out.decisions += page_breaker(self._paging, case, why, at)
             out.decisions += page(self._paging, case, tripped, at)
         recover(frozenset(live), at)
         found = tuple(outcomes(live, at))
@@ -64,15 +64,15 @@ class FleetEngine:
         return FleetStep(decisions=tuple(out.decisions), orders=tuple(out.orders), outcomes=found)
 
     def note(self, claim: FleetClaim, order_kind: OrderKind, answer: OrderResult, now_ns: int) -> None:
-        """Learn what came of an order on a node."""
+        """Record the result of an order on a node."""
         note(self.memory, FleetOrder(order_kind=order_kind, claim=claim), answer, now_ns)
 
     def note_sent(self, decision_id: str) -> None:
-        """Learn that a word to people went out."""
-        self.memory.unsent = [word for word in self.memory.unsent if word.decision.id != decision_id]
+        """Record that a notification was sent."""
+        self.memory.unsent = [page for page in self.memory.unsent if page.decision.id != decision_id]
 
     def answer_person(self, decision_id: str, *, approved: bool, now_ns: int) -> bool:
-        """Take a person's word on a decision that waits; False where none of that name does."""
+        """Approve or reject a waiting decision; return False if no such decision waits."""
         memory = self.memory
         for pair, pending in list(memory.pending.items()):
             if pending.decision_id == decision_id:
@@ -119,7 +119,7 @@ class FleetEngine:
         return tripped if enforced else ""
 
     def _waits(self, policy: FleetPolicy, incident: Incident, wanted: list[str], at: StepContext, out: _Out) -> bool:
-        """Return whether a person has to say yes first; a decision that has waited for too long is over."""
+        """Return True if the action still needs approval; a decision that has waited too long expires."""
         memory, pair = self.memory, (policy.id, incident.id)
         if policy.then.action not in self.limits.approval or pair in memory.approved:
             return False
@@ -138,7 +138,7 @@ class FleetEngine:
 
 
 def _wanted(policy: FleetPolicy, case: FleetIncident, at: StepContext) -> Iterator[str]:
-    """Yield the nodes that are meant, answer, and are not acted on by this policy already or just before."""
+    """Yield the target nodes that report, and that this policy does not hold or has not just released."""
     memory, fleet = at.memory, at.fleet
     nodes = case.nodes if policy.then.target is NodeTarget.NODES_UNDER else case.nodes[:1]
     cooldown_ns = round(policy.then.cooldown_s * NS_PER_S)

@@ -1,4 +1,4 @@
-"""What the fleet holds on nodes: renewed, asked again where nobody answered, and given back one after the other."""
+"""Claims of the fleet on nodes: renewed, requested again without an answer, and released one after the other."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from telemetry.records import IncidentState
 
 # Leases are renewed four times before they run out, as on a node.
 RENEWALS_PER_LEASE = 4
-# Heuristic: what nobody answered is asked again after this.
+# heuristic: a request without an answer is sent again after this.
 ASK_AGAIN_NS = 10 * NS_PER_S
 _VERBS = {
     ClaimState.RESERVED: OrderKind.BEGIN,
@@ -23,7 +23,7 @@ _VERBS = {
 def upkeep(
     live: Mapping[str, FleetIncident], policies: Mapping[str, FleetPolicy], at: StepContext
 ) -> Iterator[FleetOrder]:
-    """Yield what is due for what stands on nodes."""
+    """Yield the orders that are due for the claims on nodes."""
     memory, now_ns = at.memory, at.now_ns
     for claim in sorted(memory.claims.values(), key=lambda one: one.key):
         case, policy = live.get(claim.incident_id), policies.get(claim.policy_id)
@@ -34,13 +34,13 @@ def upkeep(
         if now_ns < claim.due_ns:
             continue
         if claim.state is ClaimState.RESERVED:
-            claim = _counted_anew(claim, at)  # noqa: PLW2901 -- the same, later
+            claim = _counted_again(claim, at)  # noqa: PLW2901 -- the same, later
         memory.claims[claim.key] = replace(claim, due_ns=now_ns + ASK_AGAIN_NS)
         yield FleetOrder(order_kind=_VERBS[claim.state], claim=claim)
 
 
 def note(memory: FleetMemory, order: FleetOrder, answer: OrderResult, now_ns: int) -> None:
-    """Learn what came of an order on a node."""
+    """Record the result of an order on a node."""
     now = memory.claims.get(order.claim.key)
     if now is None:
         return
@@ -52,17 +52,17 @@ def note(memory: FleetMemory, order: FleetOrder, answer: OrderResult, now_ns: in
     elif answer is OrderResult.DONE:
         due_ns = now_ns + round(now.lease_s / RENEWALS_PER_LEASE * NS_PER_S)
         memory.claims[now.key] = replace(now, state=ClaimState.HELD, due_ns=due_ns)
-    else:  # refused or lost: what was carried out before may stand there all the same
+    else:  # refused or lost: an earlier order may still be in force there
         memory.claims[now.key] = replace(now, state=ClaimState.LEAVING, due_ns=now_ns)
 
 
-def _counted_anew(claim: FleetClaim, at: StepContext) -> FleetClaim:
-    """Count what is asked for again as begun now; where no budget is left it is given back instead."""
+def _counted_again(claim: FleetClaim, at: StepContext) -> FleetClaim:
+    """Count a repeated request as begun now; release it instead if no budget is left."""
     ledger, now_ns = at.memory.ledger, at.now_ns
     ledger.take_back(claim.node, claim.begun_ns)
     nodes = len(at.fleet.racks)
     kind, _ = ledger.refusal(claim.node, claim.rack, at.limits, fleet_nodes=nodes, now_ns=now_ns)
-    ledger.note_begun(claim.node, claim.rack, now_ns)  # it may have begun, whatever is asked now
+    ledger.note_begun(claim.node, claim.rack, now_ns)  # it may have begun, whatever is requested now
     if kind:
         return replace(claim, state=ClaimState.LEAVING, begun_ns=now_ns)
     return replace(claim, begun_ns=now_ns)
@@ -75,7 +75,7 @@ def _may_leave(claim: FleetClaim, case: FleetIncident | None, policy: FleetPolic
         return False
     since_ns = memory.quiet.setdefault(claim.incident_id, now_ns)
     if memory.ledger.breaker is not None:
-        return False  # nothing is changed until a person has looked; what holds is renewed
+        return False  # nothing changes until an operator resets it; claims in force are renewed
     if policy is None:
         return True
     after_ns, every_ns = (round(one * NS_PER_S) for one in (policy.then.release_after_s, policy.then.release_every_s))

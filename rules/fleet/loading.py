@@ -1,4 +1,4 @@
-"""Policies of the fleet from files; each one's cases are played when it is loaded, and one that fails is refused."""
+"""Policies of the fleet from files; the cases of each run when it is loaded, and one that fails is refused."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ from telemetry.documents import check_document
 from telemetry.errors import ConfigError, Problem
 from telemetry.records import Evidence, Finding, FindingStatus, Incident, IncidentState, Mode
 
-# A case plays at some moment; which one does not matter.
+# Arbitrary time of a case.
 _AT_NS = 1_700_000_000 * NS_PER_S
 _INCIDENT_ID = "i-case"
 
@@ -56,7 +56,7 @@ def load_fleet_policies(folders: Iterable[Path] = (), *, builtin: bool = True) -
 
 
 def _strangers(policies: Collection[FleetPolicy]) -> Iterator[Problem]:
-    """Return of each policy that waits for one that never acts; of those alone it is known whether they helped."""
+    """Yield the policies that come after one that never acts: no symptom check of it is made."""
     acting = {
         one.id
         for one in policies
@@ -76,7 +76,7 @@ def _load(path: Path) -> tuple[FleetPolicy, int | None]:
     document = check_document(FleetPolicyDocument, data, where=str(path), lines=lines)
     policy = document.policy(where=str(path))
     problems = []
-    # One that waits for itself never acts; that is told, and not that its cases fail.
+    # A policy after itself never acts; that is reported instead of its failing cases.
     for number, case in enumerate(() if policy.after == policy.id else policy.cases):
         count = played(policy, case)
         if count != case.expect:

@@ -1,4 +1,4 @@
-"""What the fleet's engine keeps between steps, and its form on disk."""
+"""State of the fleet's engine between steps, and its form on disk."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,14 +10,14 @@ from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Incident
 
-# Longer than any cooldown that makes sense. heuristic.
+# heuristic: longer than any useful cooldown.
 KEEP_NS = 86_400 * NS_PER_S
 # By policy and incident.
 Pair = tuple[str, str]
 
 
 class ClaimState(StrEnum):
-    """Where a claim on a node stands: counted and not answered yet, held, or to be given back."""
+    """State of a claim on a node: counted but not yet answered, held, or to be released."""
 
     RESERVED = "reserved"
     HELD = "held"
@@ -26,7 +26,7 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetClaim:
-    """One incident's action on one node; `due_ns` is when it has to be asked for again."""
+    """One incident's action on one node; `due_ns` is the time of its next request."""
 
     policy_id: str
     incident_id: str
@@ -43,13 +43,13 @@ class FleetClaim:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return what it is known by."""
+        """Return its key in memory."""
         return self.policy_id, self.incident_id, self.node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
-    """The symptom check of an action: what is compared, when, with what it was; `helped` is None until then."""
+    """Symptom check of an action: when it is due and the value before; `helped` is None until then."""
 
     decision_id: str
     due_ns: int
@@ -59,7 +59,7 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A decision that waits for a person."""
+    """A decision that waits for approval."""
 
     decision_id: str
     policy_id: str
@@ -69,7 +69,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsentPage:
-    """Something to be said to people; it stays until it was said, over restarts too."""
+    """Notification to send; kept until it was sent, also over restarts."""
 
     decision: Decision
     incident: Incident | None
@@ -83,21 +83,21 @@ class FleetMemory:
     Parameters
     ----------
     ledger, shadow
-        What is counted against the budgets: real actions, and those that were only said.
+        Actions counted against the budgets: enforced ones, and those of a dry run.
     said
-        Refusals and dry runs that were told, by policy, incident and kind.
+        Refusals and dry runs that were reported, by policy, incident and kind.
     paged
-        When people were last told, by policy and entity.
+        When operators were last notified, by policy and entity.
     told
-        Incidents that people were told of, with the policy that did.
+        Incidents that operators were notified of, with the policy.
     ended
         When a claim last ended, by policy and node.
     quiet
         Since when an incident that has claims is not open.
     barred
-        Policy and incident to which a person said no.
+        Policies and incidents whose action an operator rejected.
     person
-        Up to where the journal of people's words was followed.
+        Position in the journal of operator commands.
     """
 
     ledger: FleetLedger
@@ -119,11 +119,11 @@ class FleetMemory:
 
     @staticmethod
     def begin(now_ns: int) -> "FleetMemory":
-        """Return what a service knows that knows nothing: not what was begun before either."""
+        """Return the memory of a new service, which knows of no earlier action."""
         return FleetMemory(ledger=FleetLedger(since_ns=now_ns), shadow=FleetLedger(since_ns=0))
 
     def forget(self, live: frozenset[str], now_ns: int, *, keep_ns: int) -> None:
-        """Drop what belongs to incidents that are over and hold nothing, and what is older than any cooldown."""
+        """Drop entries of ended incidents without claims, and those older than any cooldown."""
         held = live | {claim.incident_id for claim in self.claims.values()}
         for table in (self.met_since, self.awaited, self.pending):
             for key in [key for key in table if key[1] not in held]:
@@ -136,21 +136,21 @@ class FleetMemory:
         self.ended = {key: at_ns for key, at_ns in self.ended.items() if now_ns - at_ns < keep_ns}
 
     def set_back(self, now_ns: int) -> None:
-        """Where the clock was set back, what lies ahead of it is now: nothing waits for the old hour to come again.
+        """If the clock was set back, set later times to now, so that no wait is extended.
 
-        The ledger stays as it is: what it counts for too long costs a budget, and never more than one.
+        The ledger stays as it is: counting an action for too long costs a budget, and never exceeds one.
         """
         for table in (self.met_since, self.paged, self.ended):
             table.update({key: now_ns for key, at_ns in table.items() if at_ns > now_ns})
         self.quiet.update({name: now_ns for name, since_ns in self.quiet.items() if since_ns > now_ns})
         self.released_ns = min(self.released_ns, now_ns)
         for key, claim in self.claims.items():
-            # What is in order is due within a quarter of its lease.
+            # A regular claim is due within a quarter of its lease.
             if claim.due_ns - now_ns > claim.lease_s / 2 * NS_PER_S:
                 self.claims[key] = replace(claim, due_ns=now_ns)
 
     def resume(self) -> None:
-        """Go on after a restart: nobody waits for an answer any more, so what had none is asked at once."""
+        """Continue after a restart: requests without an answer are sent again at once."""
         for key, claim in self.claims.items():
             if claim.state is not ClaimState.HELD:
                 self.claims[key] = replace(claim, due_ns=0)
@@ -179,7 +179,7 @@ class FleetMemory:
 
     @staticmethod
     def from_json(body: bytes) -> "FleetMemory":
-        """Read what `to_json` gave; ValueError where it is none."""
+        """Read the result of `to_json`; ValueError if it is not one."""
         stored = _STORED.validate_json(body)
         return FleetMemory(
             ledger=stored.ledger,

@@ -1,4 +1,4 @@
-"""What passes between the fleet's engine and whoever carries out what it decides: incidents in, orders out, answers."""
+"""Input and output of the fleet's engine: incidents and members in, orders for nodes out, and their results."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from telemetry.records import Decision, Incident, Outcome
 
 
 class OrderKind(StrEnum):
-    """What is to be done."""
+    """Kind of an order."""
 
     BEGIN = "begin"
     RENEW = "renew"
@@ -34,7 +34,7 @@ class FleetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOrder:
-    """One thing to do on a node for a claim."""
+    """Order to a node for a claim."""
 
     order_kind: OrderKind
     claim: FleetClaim
@@ -42,7 +42,7 @@ class FleetOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStep:
-    """What one step gave."""
+    """Result of one step."""
 
     decisions: tuple[Decision, ...] = ()
     orders: tuple[FleetOrder, ...] = ()
@@ -50,7 +50,7 @@ class FleetStep:
 
 
 class OrderResult(StrEnum):
-    """What came of an order: done, refused for good, lost what stood there, or no answer."""
+    """Result of an order: done, refused, the claim was lost on the node, or no answer."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -60,7 +60,7 @@ class OrderResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """One step of the engine: what it keeps, what limits it, who is there, and when it is."""
+    """Memory, limits, members and time of one step of the engine."""
 
     memory: FleetMemory
     limits: FleetLimits

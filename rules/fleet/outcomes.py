@@ -1,4 +1,4 @@
-"""Whether an action of the fleet helped: fewer nodes that deviate, once it has had its time; the next rung waits."""
+"""Symptom checks of the fleet: an action helped if fewer nodes deviate after its settle time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from telemetry.records import IncidentState, Outcome
 
 
 def outcomes(live: Mapping[str, FleetIncident], at: StepContext) -> Iterator[Outcome]:
-    """Compare how many nodes deviate with how many did, once an action has had its time."""
+    """Yield the outcome of each action after its settle time, by how many nodes deviate."""
     for pair, awaited in list(at.memory.awaited.items()):
         if awaited.helped is not None or at.now_ns < awaited.due_ns:
             continue
@@ -29,12 +29,12 @@ def outcomes(live: Mapping[str, FleetIncident], at: StepContext) -> Iterator[Out
             before=awaited.before,
             after=after,
             helped=helped,
-            summary=f"nodes that deviate: {_number(awaited.before)} before, {_number(after)} after",
+            summary=f"deviating nodes: {_number(awaited.before)} before, {_number(after)} after",
         )
 
 
 def is_climbed(pair: Pair, policies: Sequence[FleetPolicy], memory: FleetMemory) -> bool:
-    """Return whether this rung did not help and one stands above it: then no more of it begins."""
+    """Return True if this rung did not help and there is one above it: then no more of it begins."""
     awaited = memory.awaited.get(pair)
     failed = awaited is not None and awaited.helped is False
     return failed and any(policy.after == pair[0] for policy in policies)

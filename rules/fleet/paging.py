@@ -1,4 +1,4 @@
-"""What people are told of the fleet: an incident once, a breaker that trips in the same breath, and that it is over."""
+"""Notifications of the fleet: an incident once, together with a breaker that it trips, and its end."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from telemetry.records import Decision, Mode, Verdict
 
 
 def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: StepContext) -> Iterator[Decision]:
-    """Return people of an incident, once: a breaker that trips for it is told in the same breath."""
+    """Notify operators of an incident, once, together with a breaker that it trips."""
     memory, incident, now_ns = at.memory, case.incident, at.now_ns
     for policy in policies:
         key = (policy.id, incident.entity_id)
@@ -24,8 +24,8 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
         if now_ns - memory.paged.get(key, -KEEP_NS) < policy.then.cooldown_s * NS_PER_S:
             continue
         mode = at.limits.mode(ActionClass.NOTIFY, policy.then.mode)
-        words = f"{incident.summary}; {tripped}: the breaker tripped, and a person must reset it" if tripped else ""
-        decision = decided(policy, incident, [], mode, at, reason=words or incident.summary)
+        reason = f"{incident.summary}; breaker tripped, an operator must reset it: {tripped}" if tripped else ""
+        decision = decided(policy, incident, [], mode, at, reason=reason or incident.summary)
         memory.paged[key] = now_ns
         memory.told[incident.id] = policy.id
         if mode is Mode.ENFORCE:
@@ -36,13 +36,13 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
 def page_breaker(
     policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: StepContext
 ) -> Iterator[Decision]:
-    """Return people of a breaker that trips for an incident which they know of already."""
+    """Notify operators of a breaker that trips for an incident of which they were notified before."""
     memory, incident = at.memory, case.incident
     if not tripped or incident.id not in memory.told:
         return
     for policy in policies[:1]:
         mode = at.limits.mode(ActionClass.NOTIFY, policy.then.mode)
-        reason = f"the fleet's breaker tripped: {tripped}; a person must reset it"
+        reason = f"the fleet's breaker tripped: {tripped}; an operator must reset it"
         decision = replace(
             decided(policy, incident, [], mode, at, reason=reason),
             id=f"fleet-breaker:{incident.id}:{at.now_ns}",
@@ -54,7 +54,7 @@ def page_breaker(
 
 
 def recover(live: frozenset[str], at: StepContext) -> None:
-    """Report those who were told that it is over."""
+    """Notify operators of the end of the incidents that they were notified of."""
     for incident_id, policy_id in list(at.memory.told.items()):
         if incident_id not in live:
             del at.memory.told[incident_id]
@@ -68,6 +68,6 @@ def recover(live: frozenset[str], at: StepContext) -> None:
                 lease_s=None,
                 mode=Mode.ENFORCE,
                 verdict=Verdict.EXECUTE,
-                reason="it is over",
+                reason="incident closed",
             )
             at.memory.unsent.append(UnsentPage(decision=decision, incident=None, recovery=True))

@@ -1,7 +1,7 @@
-"""A policy of the fleet: the same shape as a node's, for actions on whole nodes.
+"""Policies of the fleet: as those of a node, for actions on whole nodes.
 
-What a node's policy reads off its own rails and knobs is not known here: a cap is a share of the highest setting of
-each GPU, and each agent finds the setting.
+Supply voltages and knobs of a node are not known here: a cap is a share of the highest setting of each GPU, and each
+agent finds the setting.
 """
 
 from dataclasses import dataclass, field
@@ -28,16 +28,16 @@ from rules.policy.model import ActionClass, PolicyStatus
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Mode, Severity
 
-# What a fleet can do through agents, and the key that says how far; then take nodes out of a scheduler, tell people.
+# Caps that agents carry out, with the key of their share; a fleet also drains nodes and notifies operators.
 _SHARES = {ActionClass.CLOCK_CAP: "clock", ActionClass.POWER_CAP: "limit", ActionClass.FAN: "fan"}
 FLEET_ACTIONS = (*_SHARES, ActionClass.DRAIN, ActionClass.NOTIFY)
-# A cap is renewed several times within its lease; below this a busy network would lose it by chance. heuristic.
+# heuristic: a cap is renewed several times within its lease; below this a busy network would lose it by chance.
 LEASE_MIN_S = 20.0
 _NodeCount = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 
 
 class NodeTarget(StrEnum):
-    """Which nodes are meant."""
+    """Target nodes."""
 
     THIS_NODE = "this_node"
     NODES_UNDER = "nodes_under"
@@ -45,7 +45,7 @@ class NodeTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetResponse:
-    """What a policy of the fleet wants done."""
+    """Action of a policy of the fleet."""
 
     action: ActionClass
     mode: Mode
@@ -61,7 +61,7 @@ class FleetResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCase:
-    """One incident over so many nodes and racks, and on how many nodes it is acted at once."""
+    """One incident over some nodes and racks, and the number of nodes acted on at once."""
 
     name: str
     cause: Cause
@@ -75,7 +75,7 @@ class FleetCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPolicy:
-    """When this, then that, and why. With `after` it acts only once that policy's action did not help."""
+    """Policy of the fleet. With `after` it acts only once that policy's action did not help."""
 
     id: str
     status: PolicyStatus
@@ -89,12 +89,12 @@ class FleetPolicy:
 
 
 class FleetReleaseDocument(BaseModel):
-    """How caps go again."""
+    """Release of caps."""
 
     model_config = CLOSED
 
     after: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
-        default=1800.0, description="quiet time before the first one goes; 7d or less"
+        default=1800.0, description="quiet time before the first release; 7d or less"
     )
     every: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
         default=10.0, description="time between two nodes, so that they do not rise together; 7d or less"
@@ -102,7 +102,7 @@ class FleetReleaseDocument(BaseModel):
 
 
 class FleetThenDocument(BaseModel):
-    """What is done. `lease` and `release` are for what agents carry out: `clock_cap`, `power_cap` and `fan`."""
+    """Action. `lease` and `release` are for what agents carry out: `clock_cap`, `power_cap` and `fan`."""
 
     model_config = CLOSED
 
@@ -119,7 +119,7 @@ class FleetThenDocument(BaseModel):
     )
     mode: Mode = Field(default=Mode.ENFORCE, description="lowers the mode of its class; it cannot raise it")
     lease: Annotated[Duration, Field(ge=LEASE_MIN_S), at_most(LEASE_MAX_S)] = Field(
-        default=120.0, description="how long a cap stands alone, 20s to 1d"
+        default=120.0, description="how long a cap lasts without renewal, 20s to 1d"
     )
     hold: Duration = Field(default=0.0, description="how long the condition must be met")
     settle: PositiveDuration = Field(default=60.0, description="how long a cap may take to show its effect")
@@ -166,7 +166,7 @@ class FleetIncidentDocument(BaseModel):
 
 
 class FleetCaseDocument(BaseModel):
-    """One incident in a fleet, and on how many nodes this policy acts at once."""
+    """One incident in a fleet, and the number of nodes that this policy acts on at once."""
 
     model_config = CLOSED
 
@@ -178,13 +178,13 @@ class FleetCaseDocument(BaseModel):
 
     def case(self) -> FleetCase:
         """Return it as the check uses it."""
-        told = self.incident
+        incident = self.incident
         return FleetCase(
             name=self.name,
-            cause=told.cause,
-            severity=told.severity,
-            entity_kind=told.entity_kind,
-            numbers=tuple(told.numbers.items()),
+            cause=incident.cause,
+            severity=incident.severity,
+            entity_kind=incident.entity_kind,
+            numbers=tuple(incident.numbers.items()),
             nodes=self.nodes,
             racks=self.racks,
             expect=self.expect,

@@ -1,6 +1,6 @@
 """Limits of a fleet: how many nodes may be acted on in which time, and when its breaker trips.
 
-Pure: time comes in as an argument. Figures without a standard behind them are this project's own choices, and say so.
+Pure: time comes in as an argument. A figure without a source is marked heuristic.
 """
 
 import math
@@ -17,7 +17,7 @@ from telemetry.records import Mode
 _NOTHING_ENFORCED: Mapping[ActionClass, Mode] = MappingProxyType(dict.fromkeys(ActionClass, Mode.OBSERVE))
 # Sums of shares such as 0.1 + 0.2 miss the whole number by this much at most.
 _ROUNDING = 1e-9
-# Heuristic: a request that arrives so long after it was counted is not wanted any more, and no agent carries it out;
+# heuristic: a request that arrives so long after it was counted is not wanted any more, and no agent carries it out;
 # one that it has taken it carries out within the rest, its journals and its actuator's time limit of a second included.
 REQUEST_LIFE_S = 15.0
 CARRIED_OUT_S = 20.0
@@ -30,8 +30,8 @@ class FleetLimits:
     Parameters
     ----------
     me, shares
-        Its name, and the share of each budget that every service may use; nothing where this one is alone. What they
-        use together holds under any split of the network, since none uses what another one has.
+        Its name, and the share of each budget that every service may use; empty if it is the only one. Budgets hold
+        under any partition of the network, since no service uses the share of another.
     silence_stops, maintenance
         As on a node: classes of which a silenced incident gets no new action, and windows in which none begins.
     nodes_max, nodes_ratio
@@ -40,10 +40,10 @@ class FleetLimits:
     per_rack, per_node
         The same for one rack, which shares its feed and its air, and for one node. Heuristic: one.
     life_s
-        How long after it was asked for an action may still begin: budgets count it for so much longer.
+        How long after its request an action may still begin: budgets count it for so much longer.
     breaker_ratio, breaker_window_s, breaker_nodes_min
-        The breaker trips where actions are wanted on more than this share of the fleet, be they allowed or not, and on
-        at least this many nodes. NVSentinel (charts/fault-quarantine/values.yaml) trips at half of the nodes in five
+        The breaker trips if actions are requested on more than this share of the fleet, allowed or not, and on at least
+        this many nodes. NVSentinel (charts/fault-quarantine/values.yaml) trips at half of the nodes in five
         minutes and names a fifth in ten as its stricter example, which is taken here. Heuristic: three nodes, so that
         one of four is no reason.
     """
@@ -65,7 +65,7 @@ class FleetLimits:
     breaker_nodes_min: int = 3
 
     def __post_init__(self) -> None:
-        """Refuse shares that add up to more than there is."""
+        """Refuse shares that add up to more than 1."""
         if self.shares and (self.me not in self.shares or min(self.shares.values()) < 0):
             raise ValueError(f"a share that is not negative for each service, {self.me} among them")
         if sum(self.shares.values()) > 1 + _ROUNDING:
@@ -73,30 +73,30 @@ class FleetLimits:
 
     @property
     def counted_ns(self) -> int:
-        """Return how long a budget counts what was asked for, so that it holds for when actions really begin."""
+        """Return how long a budget counts a request, so that it holds for the time at which actions begin."""
         return round((self.window_s + self.life_s) * NS_PER_S)
 
     def mode(self, action: ActionClass, wanted: Mode) -> Mode:
-        """Return the lower of what the class may do and what the policy wants."""
+        """Return the lower of the modes of the class and of the policy."""
         return min(self.modes.get(action, Mode.OBSERVE), wanted, key=list(Mode).index)
 
     def quiet(self, action: ActionClass, silence: str | None, now_ns: int) -> tuple[str, str]:
-        """Return kind and the words of what a person asked for that holds an action back, empty texts for nothing."""
+        """Return kind and reason of a silence or maintenance window that stops an action; empty texts for none."""
         if silence is not None and action in self.silence_stops:
             return "silence", silence
         window = stopped_by(self.maintenance, action, now_ns)
         return ("", "") if window is None else ("maintenance", window.summary)
 
     def nodes_of(self, fleet_nodes: int) -> int:
-        """Return on how many nodes this service may begin to act in a window, in a fleet of so many."""
+        """Return on how many nodes this service may begin to act in a window, by the size of the fleet."""
         return self.part_of(max(self.nodes_max, math.floor(self.nodes_ratio * fleet_nodes + _ROUNDING)), "fleet")
 
     def part_of(self, total: int, key: str) -> int:
         """Return this service's part of a budget; the parts of all add up to no more, even if each sees another total.
 
-        Each gets its share, rounded down. Where that leaves everybody with nothing, the whole belongs to the one that
-        the key points to, as in a rack with a budget of one. Why that holds: the one gets 1 only where its share of
-        its total is below 1, and then the others' shares of a total T, rounded down, come to less than T.
+        Each gets its share, rounded down. If all shares round down to zero, as in a rack with a budget of one, one
+        service that the key selects gets 1. The sum still holds: that service gets 1 only if its share of its total is
+        below 1, and then the shares of the others of a total T, rounded down, are less than T.
         """
         if not self.shares:
             return total
@@ -108,13 +108,13 @@ class FleetLimits:
 
 
 def _pointed_to(key: str, names: Iterable[str]) -> str:
-    """Return name that a key points to (rendezvous hashing, Thaler and Ravishankar 1998): the same for everybody."""
+    """Return the name that a key selects (rendezvous hashing, Thaler and Ravishankar 1998): the same everywhere."""
     return max(names, key=lambda name: (blake2b(f"{key}\0{name}".encode(), digest_size=8).digest(), name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """One action that began, or was about to, on a node; `rack` is empty where nobody knows it."""
+    """One action that began, or was about to, on a node; `rack` is empty if it is not known."""
 
     node: str
     rack: str
@@ -123,12 +123,12 @@ class Begun:
 
 @dataclass(slots=True, kw_only=True)
 class FleetLedger:
-    """What a service has begun, and what it wanted to; kept on disk before anything is asked.
+    """Actions that a service has begun and requested; written to disk before any request is sent.
 
     Parameters
     ----------
     since_ns
-        From when on it is complete. A service that knows nothing of the last window begins nothing in it.
+        From when on it is complete. A service without a record of the last window begins nothing in it.
     """
 
     since_ns: int
@@ -137,11 +137,11 @@ class FleetLedger:
     breaker: Breaker | None = None
 
     def refusal(self, node: str, rack: str, limits: FleetLimits, *, fleet_nodes: int, now_ns: int) -> tuple[str, str]:
-        """Return the rail that forbids to act on a node now as its kind and its words; empty texts where none does."""
+        """Return kind and reason of the limit that refuses an action on a node now; empty texts if none does."""
         window_ns = limits.counted_ns
         minutes = f"{limits.window_s / 60:g} min"
         if self.breaker is not None:
-            return "breaker", f"the fleet's breaker tripped ({self.breaker.reason}); a person must reset it"
+            return "breaker", f"the fleet's breaker tripped ({self.breaker.reason}); an operator must reset it"
         if now_ns - self.since_ns < window_ns:
             return "memory", f"what was begun in the last {minutes} is not known yet"
         recent = [one for one in self.begun if now_ns - one.time_ns < window_ns]

@@ -1,6 +1,6 @@
 """Limits of one node, which hold for every policy.
 
-Figures without a standard behind them are this project's own choices, and say so.
+A figure without a source is marked heuristic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,14 +21,14 @@ HOUR_NS = 3600 * NS_PER_S
 DAY_NS = 24 * HOUR_NS
 
 _NOTHING_ENFORCED: Mapping[ActionClass, Mode] = MappingProxyType(dict.fromkeys(ActionClass, Mode.OBSERVE))
-# What protects the hardware goes on in a silence and in a maintenance window; what calls people or touches jobs waits.
+# Protection of the hardware goes on in a silence and in a maintenance window; notifications and jobs wait.
 _PROTECTIVE = (ActionClass.CLOCK_CAP, ActionClass.POWER_CAP, ActionClass.FAN)
 MAY_WAIT = tuple(action for action in ActionClass if action not in _PROTECTIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """A stretch of time in which no new action of some classes begins; what is in force goes on."""
+    """Maintenance window: no new action of some classes begins; actions in force go on."""
 
     start_ns: int
     until_ns: int
@@ -37,12 +37,12 @@ class Maintenance:
 
     @property
     def summary(self) -> str:
-        """Until when and why."""
+        """End and reason."""
         return f"maintenance until {iso_utc(self.until_ns)[:19]}Z: {self.why}"
 
 
 class UnmeasuredStart(StrEnum):
-    """How the GPUs of a node begin while nobody has measured its supply path under load."""
+    """Start of the GPUs while the supply path is not yet measured under load."""
 
     FULL = "full"
     RAMP = "ramp"
@@ -55,21 +55,21 @@ class NodeLimits:
     Parameters
     ----------
     modes
-        How far each action class may go. Nothing is enforced unless a person says so (a dry run that records what it
-        would have done is the default of NVIDIA's NVSentinel as well).
+        Mode of each action class. Nothing is enforced by default (a dry run that records what it would have done is the
+        default of NVIDIA's NVSentinel as well).
     approval
-        Action classes in which a person has to say yes to every new action. A power cycle always needs it.
+        Action classes in which an operator must approve every new action. A power cycle always needs it.
     approval_expires_s
-        How long a decision waits for a person. Heuristic: an incident that is an hour older is judged anew.
+        How long a decision waits for approval. Heuristic: an incident that is an hour older is judged anew.
     pending_max
-        Decisions that may wait at once. Heuristic: more than that nobody reads.
+        Decisions that may wait at once. Heuristic: more would not be read.
     actions_per_hour, actions_per_day
         New actions per class. 6 is the ceiling of EEMUA 191 for what one operator can follow, one alarm in ten
         minutes; 24 a day is heuristic, one an hour. Making a cap that is in force stricter is not counted: it can
         only happen as often as there are settings.
     spacing_s
-        Time between two new actions outside the GPU (drain, requeue, program and so on), of whatever policy. Own
-        choice: one a minute. Caps and fans protect the hardware and do not wait, nor does telling people.
+        Time between two new actions outside the GPU (drain, requeue, program and so on), of all policies.
+        Heuristic: one a minute. Caps and fans protect the hardware and do not wait, nor do notifications.
     silence_stops
         Classes of which a silenced incident gets no new action.
     maintenance
@@ -92,8 +92,8 @@ class NodeLimits:
     worse_share_to_trip
         Share of the node's GPUs that those were on. NVIDIA's NVSentinel trips at half of the nodes.
     unmeasured_start
-        With `ramp`, start ramps stand from the beginning until the supply path has been measured once. Full by
-        default: who knows that a kind of path is weak says so.
+        With `ramp`, start ramps are in force from the beginning until the supply path has been measured once. Full by
+        default; set `ramp` for supply paths known to be weak.
     """
 
     modes: Mapping[ActionClass, Mode] = field(default_factory=lambda: _NOTHING_ENFORCED)
@@ -115,30 +115,30 @@ class NodeLimits:
     unmeasured_start: UnmeasuredStart = UnmeasuredStart.FULL
 
     def mode(self, action: ActionClass, wanted: Mode) -> Mode:
-        """Return the lower of what the class may do and what the policy wants."""
+        """Return the lower of the modes of the class and of the policy."""
         allowed = self.modes.get(action, Mode.OBSERVE)
         return min(allowed, wanted, key=list(Mode).index)
 
     def stopped_by(self, action: ActionClass, now_ns: int) -> Maintenance | None:
-        """Return the maintenance window that holds this class back now."""
+        """Return the maintenance window that stops this class now."""
         return stopped_by(self.maintenance, action, now_ns)
 
 
 def stopped_by(windows: Iterable[Maintenance], action: ActionClass, now_ns: int) -> Maintenance | None:
-    """Return the first of some maintenance windows that holds a class back now."""
+    """Return the first of some maintenance windows that stops a class now."""
     return next((one for one in windows if one.start_ns <= now_ns < one.until_ns and action in one.stops), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """A tripped circuit breaker; only a person resets it (so does the one of NVIDIA's NVSentinel)."""
+    """A tripped circuit breaker; only an operator resets it (as with the one of NVIDIA's NVSentinel)."""
 
     tripped_ns: int
     reason: str
 
 
 class MaintenanceSettings(BaseModel):
-    """One maintenance window as it stands in a configuration file."""
+    """One maintenance window of a configuration file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -166,10 +166,10 @@ class LimitSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     approval: tuple[ActionClass, ...] = Field(
-        default=(), description="action classes that need a person's approval; power_cycle always does"
+        default=(), description="action classes that need approval; power_cycle always does"
     )
     approval_expires: Annotated[DurationS, Field(ge=60, le=7 * 86_400)] = Field(
-        default=3600.0, description="how long a decision waits for a person"
+        default=3600.0, description="how long a decision waits for approval"
     )
     actions_per_hour: Annotated[int, Field(ge=1, le=3600)] = Field(
         default=6, description="new actions per class and node"
@@ -187,7 +187,7 @@ class LimitSettings(BaseModel):
         default=(), description="windows in which no new action begins: start, until, why, stops"
     )
     capped_gpus_max: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        default=None, description="GPUs under a cap at once; all of the node where it is not set"
+        default=None, description="GPUs under a cap at once; default: all of the node"
     )
     min_clock_ratio: Annotated[float, Field(ge=0.1, le=1)] = Field(
         default=0.40, description="no cap below this share of the highest clock"
@@ -209,11 +209,11 @@ class LimitSettings(BaseModel):
     )
     unmeasured_start: UnmeasuredStart = Field(
         default=UnmeasuredStart.FULL,
-        description="how GPUs begin while nobody has measured the supply path: full, or ramp where it may be weak",
+        description="start of GPUs before the supply path is measured: full, or ramp if it may be weak",
     )
 
     def node_limits(self, modes: Mapping[ActionClass, Mode]) -> NodeLimits:
-        """Return them as the engine uses them, with how far each action class may go."""
+        """Return them as the engine uses them, with the mode of each action class."""
         return NodeLimits(
             modes=modes,
             approval=frozenset(self.approval),

@@ -1,4 +1,4 @@
-"""The cases of a policy as they stand in its file: a story, and what must come of it."""
+"""Cases of a policy file: an incident over time, and the expected decisions."""
 
 import difflib
 from itertools import pairwise
@@ -28,7 +28,7 @@ def _check_evidence(numbers: dict[str, float]) -> dict[str, float]:
     for name in numbers:
         if name not in EVIDENCE:
             nearest = difflib.get_close_matches(name, tuple(EVIDENCE), n=1)
-            raise ValueError(f"{nearest[0] if nearest else 'a name that a detector gives'}, not {name}")
+            raise ValueError(f"{nearest[0] if nearest else 'evidence of a detector'}, not {name}")
     return numbers
 
 
@@ -39,7 +39,7 @@ def _as_expectations(value: object) -> object:
 
 
 class CaseMomentDocument(BaseModel):
-    """An incident at one moment of a case, and what its supply then shows."""
+    """Incident at one time of a case, and the readings of its supply."""
 
     model_config = CLOSED
 
@@ -60,10 +60,8 @@ class CaseMomentDocument(BaseModel):
     gpu_temp_c: Annotated[Finite, Field(ge=-40, le=150)] | None = Field(
         default=None, description="temperature of every GPU"
     )
-    job_started: bool = Field(default=False, description="whether a job begins at this moment")
-    helped: bool | None = Field(
-        default=None, description="what the symptom check of the policy named by `after` says at this moment"
-    )
+    job_started: bool = Field(default=False, description="true if a job begins at this time")
+    helped: bool | None = Field(default=None, description="result of the symptom check of the policy named by `after`")
 
     def step(self) -> CaseMoment:
         """Return it as the engine's tests use it."""
@@ -89,7 +87,7 @@ class CaseMomentDocument(BaseModel):
 
 
 class CaseNodeDocument(BaseModel):
-    """The node of a case; what it does not name is a box of four V100 SXM2 on one supply."""
+    """Node of a case; the defaults are those of four V100 SXM2 on one supply."""
 
     model_config = CLOSED
 
@@ -120,20 +118,20 @@ class CaseNodeDocument(BaseModel):
 
 
 class ExpectationDocument(BaseModel):
-    """A decision that must come, at its time to the second."""
+    """Expected decision, at its time to the second."""
 
     model_config = CLOSED
 
     at: Annotated[Duration, Field(le=CASE_AT_MAX_S)] = 0.0
     action: Verb
-    targets: Count | None = Field(default=None, description="how many entities it is for")
+    targets: Count | None = Field(default=None, description="number of target entities")
     clock_mhz: Annotated[Finite, Field(gt=0)] | None = Field(default=None, description="to one clock step")
     power_limit_w: Watt | None = Field(default=None, description="to one step of 5 W")
     fan_ratio: Share | None = Field(default=None, description="to one step of a twentieth")
 
 
 class CaseDocument(BaseModel):
-    """A story and what must come of it: the incident at one moment or several, then the decisions."""
+    """Test case: the incident at one time or several, and the expected decisions."""
 
     model_config = CLOSED
 
@@ -142,7 +140,7 @@ class CaseDocument(BaseModel):
     incident: Annotated[
         tuple[CaseMomentDocument, ...],
         BeforeValidator(as_list, json_schema_input_type=CaseMomentDocument | tuple[CaseMomentDocument, ...]),
-    ] = Field(min_length=1, description="the incident, at one moment or as a list with 'at'")
+    ] = Field(min_length=1, description="the incident, at one time or as a list with 'at'")
     expect: Annotated[
         tuple[ExpectationDocument, ...],
         BeforeValidator(
@@ -155,7 +153,7 @@ class CaseDocument(BaseModel):
     @classmethod
     def _in_order(cls, value: tuple[CaseMomentDocument, ...]) -> tuple[CaseMomentDocument, ...]:
         if any(later.at <= earlier.at for earlier, later in pairwise(value)):
-            raise ValueError("moments in order, each 'at' later than the one before")
+            raise ValueError("times in order, each 'at' later than the one before")
         return value
 
     def case(self) -> Case:

@@ -1,6 +1,6 @@
-"""Runs the cases that every policy carries: what ``railwatch rules test`` shows.
+"""Runner of the cases of policies, for ``railwatch rules test``.
 
-A case plays on a made-up node, with everything enforced, in steps of one second, and must give exactly the decisions
+A case runs on a synthetic node, with everything enforced, in steps of one second, and must return exactly the decisions
 that it expects, each at its time.
 """
 
@@ -38,7 +38,7 @@ _TICK_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """Whether a case gave what it expects; `problems` says in words what differs."""
+    """Result of a case; `problems` are its differences from the expected decisions."""
 
     policy_id: str
     where: str
@@ -67,7 +67,7 @@ def run_case(policy: Policy, case: Case) -> CaseResult:
             incident = _incident(step[-1], case.steps[0], topology)
             state = _node(case.node, step[-1], topology)
             decisions.extend(engine.step((incident,), state, now_ns))
-            for waiting in engine.pending:  # the person of a case says yes at once
+            for waiting in engine.pending:  # a case approves at once
                 engine.approve(waiting.id, who="the case")
             if step[-1].helped is not None and policy.after is not None:
                 engine.note_outcome(_outcome(policy.after, incident, now_ns, helped=step[-1].helped))
@@ -83,7 +83,7 @@ def run_case(policy: Policy, case: Case) -> CaseResult:
 
 
 def _outcome(policy_id: str, incident: Incident, now_ns: int, *, helped: bool) -> Outcome:
-    """Return what the symptom check of the rung below says."""
+    """Return the result of the symptom check of the rung below."""
     return Outcome(
         id=f"outcome:{policy_id}",
         time_ns=now_ns,
@@ -99,7 +99,7 @@ def _outcome(policy_id: str, incident: Incident, now_ns: int, *, helped: bool) -
 
 
 def _ticks(policy: Policy, case: Case) -> tuple[float, ...]:
-    """Return every second until the last moment of the case, and so long on that a held condition could still fire."""
+    """Return every second until the last time of the case, plus the hold time of the condition."""
     moments = {step.at_s for step in case.steps} | {expected.at_s for expected in case.expect}
     end_s = max(moments | {case.steps[-1].at_s + policy.then.hold_s})
     return tuple(sorted(moments | {_TICK_S * count for count in range(int(end_s / _TICK_S) + 1)} | {end_s}))
@@ -198,12 +198,12 @@ def _differences(expected: Sequence[Expectation], decisions: Sequence[Decision])
     done = [decision for decision in decisions if decision.verdict is Verdict.EXECUTE]
     refused = [decision for decision in decisions if decision.verdict is Verdict.REFUSE]
     problems = [
-        f"expected {_wanted(want)}, got {_words(got)}"
+        f"expected {_wanted(want)}, got {_described(got)}"
         for want, got in zip(expected, done, strict=False)
         if not _fits(want, got)
     ]
     problems += [f"expected {_wanted(want)}, got nothing" for want in expected[len(done) :]]
-    problems += [f"expected nothing more, got {_words(got)}" for got in done[len(expected) :]]
+    problems += [f"expected nothing more, got {_described(got)}" for got in done[len(expected) :]]
     if problems:
         problems += [f"refused: {decision.reason}" for decision in refused]
     return tuple(problems)
@@ -231,18 +231,18 @@ def _wanted(want: Expectation) -> str:
     return f"{want.action.value}{targets}{at} after {want.at_s:g} s"
 
 
-def _words(got: Decision) -> str:
+def _described(got: Decision) -> str:
     at = _at(got.clock_mhz, got.power_limit_w, got.fan_ratio)
     return f"{got.action} for {len(got.targets)}{at} after {got.time_ns / NS_PER_S:g} s ({got.reason})"
 
 
 def _at(*settings: float | None) -> str:
-    said = zip(KnobKind, settings, strict=True)
-    return "".join(f" at {knob.text(setting)}" for knob, setting in said if setting is not None)
+    pairs = zip(KnobKind, settings, strict=True)
+    return "".join(f" at {knob.text(setting)}" for knob, setting in pairs if setting is not None)
 
 
 def facts_at(case: Case, step: CaseMoment) -> dict[str, FactValue]:
-    """Return what a condition is told at one moment of a case."""
+    """Return the facts of a condition at one time of a case."""
     topology = _topology(case.node)
     incident = _incident(step, case.steps[0], topology)
     return facts_of(incident, _node(case.node, step, topology), round(step.at_s * NS_PER_S))

@@ -1,4 +1,4 @@
-"""What one version of a policy changes against another, key by key."""
+"""Differences between two versions of a policy, key by key."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One key that differs; None where a version does not have it."""
+    """One key that differs; None if a version does not have it."""
 
     key: str
     below: object
@@ -16,7 +16,7 @@ class Difference:
 def differences(below: object, above: object, *, key: str = "") -> Iterator[Difference]:
     """Yield every key of two documents, as they are written, whose value differs; in the order of the upper one.
 
-    A list is compared item by item; items that are keys and values with a `name` are the same where their names are.
+    A list is compared item by item; mappings with a `name` are matched by it.
     """
     one, other = _parts(below), _parts(above)
     if one is None or other is None:
@@ -32,7 +32,7 @@ def differences(below: object, above: object, *, key: str = "") -> Iterator[Diff
 
 
 def _parts(value: object) -> dict[str, object] | None:
-    """Return the parts of keys and values, or of a list; None where it has none."""
+    """Return the parts of a mapping or a list; None for anything else."""
     if isinstance(value, Mapping):
         return {str(name): inner for name, inner in value.items()}
     if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):

@@ -14,7 +14,7 @@ from telemetry.errors import ConfigError, Problem
 
 
 class Layer(StrEnum):
-    """Whose policies they are; each layer replaces those of the layers before it by their id."""
+    """Layer of policies; each layer replaces policies of the layers before it by id."""
 
     BUILTIN = "built-in"
     SITE = "site"
@@ -23,7 +23,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layered:
-    """A policy in force, the layer it comes from, and what it stands in for, None where it is the first of its id."""
+    """A policy in force, its layer, and the one that it replaces; None if it is the first of its id."""
 
     policy: Policy
     layer: Layer
@@ -31,12 +31,12 @@ class Layered:
 
 
 def builtin_policy_files() -> tuple[Path, ...]:
-    """Return the policies that come with railwatch, by name."""
+    """Return the files of the built-in policies, by name."""
     return files_in(Path(__file__).parents[1] / "builtin")
 
 
 def load_builtin_policies() -> tuple[Policy, ...]:
-    """Load the policies that come with railwatch."""
+    """Load the built-in policies."""
     return load_policies(builtin_policy_files())
 
 
@@ -46,21 +46,21 @@ def load_layers(layers: Mapping[Layer, Sequence[Path]]) -> tuple[Layered, ...]:
     Raises
     ------
     ConfigError
-        With every problem of every layer, as `load_policies` tells them.
+        With every problem of every layer, as from `load_policies`.
     """
     problems: list[Problem] = []
-    standing: dict[str, Layered] = {}
+    in_force: dict[str, Layered] = {}
     for layer in Layer:
         try:
             loaded = load_policies(layers.get(layer, ()))
         except ConfigError as err:
             problems.extend(err.problems)
             continue
-        own = {item.id: Layered(policy=item, layer=layer, replaces=standing.get(item.id)) for item in loaded}
-        standing = {**own, **{name: below for name, below in standing.items() if name not in own}}
+        own = {item.id: Layered(policy=item, layer=layer, replaces=in_force.get(item.id)) for item in loaded}
+        in_force = {**own, **{name: below for name, below in in_force.items() if name not in own}}
     if problems:
         raise ConfigError(problems)
-    return tuple(standing.values())
+    return tuple(in_force.values())
 
 
 def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
@@ -70,8 +70,8 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
     ------
     ConfigError
         With every problem of every file: it cannot be read, is not YAML, has an unknown key, a wrong unit or an
-        impossible value, a condition that asks for what does not exist, lacks a case that fires or one that stays
-        quiet, may do more than it should, or its id is taken.
+        impossible value, an unknown fact in its condition, lacks a case that fires or one that expects none, requests
+        what no policy may, or its id is taken.
     """
     problems: list[Problem] = []
     files: list[Path] = []

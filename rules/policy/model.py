@@ -1,4 +1,4 @@
-"""A policy as the engine sees it: checked, converted, frozen. `rules.policy.document` is its form in a file."""
+"""A policy as the engine uses it: checked, converted, frozen. `rules.policy.document` is its form in a file."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from telemetry.records import Mode
 
 
 class PolicyStatus(StrEnum):
-    """How mature a policy is. A deprecated one is checked and tested, and never decides."""
+    """Maturity of a policy. A deprecated one is checked and tested, and never decides."""
 
     EXPERIMENTAL = "experimental"
     STABLE = "stable"
@@ -16,7 +16,7 @@ class PolicyStatus(StrEnum):
 
 
 class ActionClass(StrEnum):
-    """What a policy may ask for; modes and budgets are kept per class."""
+    """Class of actions that a policy may request; modes and budgets are kept per class."""
 
     CLOCK_CAP = "clock_cap"
     POWER_CAP = "power_cap"
@@ -30,7 +30,7 @@ class ActionClass(StrEnum):
 
 
 class Verb(StrEnum):
-    """The `action` of a decision: a class of actions, or how one of its claims is loosened or given back."""
+    """The `action` of a decision: a class of actions, or the relaxing or release of one."""
 
     CLOCK_CAP = "clock_cap"
     NOTIFY = "notify"
@@ -51,7 +51,7 @@ class Verb(StrEnum):
 
 
 class Target(StrEnum):
-    """Which GPUs an action is for."""
+    """Target GPUs of an action."""
 
     THIS_GPU = "this_gpu"
     ALL_GPUS_OF_SUPPLY = "all_gpus_of_supply"
@@ -73,7 +73,7 @@ class Persist(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRule:
-    """How the setting of a knob is found; exactly one of the five is set.
+    """Rule for the setting of a knob; exactly one of the first five is set.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class SettingRule:
     hold_c
         Regulated, so that the hottest GPU stays at this temperature.
     ramp_from
-        At the start of a job from this share up to where the claims of others leave it, over `ramp_s`.
+        At the start of a job from this share up to the caps of others, over `ramp_s`.
     fallback
-        Stands in for `hold_v`, as a fraction, where the evidence does not allow the prediction.
+        Fraction used instead of `hold_v` if the evidence does not allow the prediction.
     """
 
     hold_v: float | None = None
@@ -103,7 +103,7 @@ class SettingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How often a policy may act, and on how many GPUs at once; None for as many as the limits of the node allow."""
+    """Budget of a policy: new actions in `per_s`, and GPUs at once; None for as many as the node's limits allow."""
 
     actions: int
     per_s: float
@@ -112,7 +112,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """How a cap goes: `after_s` without the symptom, then one clock every `every_s`, above the limit by a margin."""
+    """Release of a cap: `after_s` without the symptom, then one step every `every_s`, with a margin above the limit."""
 
     after_s: float
     every_s: float
@@ -121,18 +121,18 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a policy wants done.
+    """Action of a policy.
 
     Parameters
     ----------
     setting
-        How the setting of a knob is found; None for an action that moves none.
+        Rule for the setting of a knob; None for an action without one.
     consecutive
-        How many times in a row new evidence must meet the condition.
+        Number of records in a row that must meet the condition.
     approval
-        Whether a person has to say yes each time.
+        True if an operator must approve each action.
     parameters
-        What an actuator outside the GPU is handed, such as the program of a hook.
+        Parameters for an actuator outside the GPU, such as the program of a hook.
     """
 
     action: ActionClass
@@ -153,7 +153,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseMoment:
-    """One moment of a case: the incident as it then is, and what its supply shows."""
+    """Incident of a case at one time, and the readings of its supply."""
 
     at_s: float
     cause: str
@@ -176,7 +176,7 @@ class CaseMoment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseNode:
-    """The node on which a case plays: GPUs that are alike, on supplies that share them."""
+    """Node of a case: identical GPUs on supplies that share them."""
 
     gpus: int
     supplies: int
@@ -191,7 +191,7 @@ class CaseNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """One decision that a case must give."""
+    """One decision that a case expects."""
 
     at_s: float
     action: Verb
@@ -203,7 +203,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A short story with the decisions that must come of it; none at all where `expect` is empty."""
+    """Test case of a policy with the expected decisions; no decision if `expect` is empty."""
 
     name: str
     node: CaseNode
@@ -213,7 +213,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """When this, then that, and why. `where` is the file it came from.
+    """Policy: condition, action, reason and cases. `where` is its file.
 
     With `after` it is a rung of a ladder: it acts on an incident only once the symptom check of that policy's action
     on it has failed.

@@ -1,4 +1,4 @@
-"""The `then` of a policy file: what is done, with which keys for which class of action."""
+"""The `then` of a policy file: the action, with the keys of its class."""
 
 from typing import Annotated, Literal, Self
 
@@ -26,12 +26,12 @@ from telemetry.records import Mode
 
 # A cap is renewed several times within its lease; below this a busy machine would lose it by chance.
 LEASE_MIN_S = 5.0
-# heuristic: a program gets names and short words, not documents.
+# heuristic: a program gets names and short texts, not documents.
 PARAMETERS_MAX, PARAMETER_MAX = 16, 500
 
 _Part = Annotated[Finite, Field(gt=0, lt=1)]
 _FALLBACK = "with hold_v: the fraction to use where the evidence does not allow the prediction; 0.85"
-# heuristic: where the policy does not say. About two training steps of each tenth of the clock.
+# heuristic: the default, about two training steps for each tenth of the clock.
 _RAMP_S = 45.0
 _FALLBACK_RATIO = 0.85
 
@@ -43,7 +43,7 @@ def _one_of(**values: object) -> None:
 
 
 class ClockDocument(BaseModel):
-    """How the cap is found: exactly one of `hold_v`, `fraction`, `mhz`, `hold_c` and `ramp_from`."""
+    """Setting of a clock cap: exactly one of `hold_v`, `fraction`, `mhz`, `hold_c` and `ramp_from`."""
 
     model_config = CLOSED
 
@@ -56,7 +56,7 @@ class ClockDocument(BaseModel):
     )
     hold_c: Celsius | None = Field(default=None, description="regulate so that the hottest GPU stays at this")
     ramp_from: _Part | None = Field(
-        default=None, description="at the start of a job from this share up to where other caps leave it"
+        default=None, description="at the start of a job from this share up to the other caps"
     )
     ramp_over: PositiveDuration | None = Field(default=None, description="with ramp_from: how long that takes; 45s")
     fallback: _Part | None = Field(default=None, description=_FALLBACK)
@@ -65,9 +65,9 @@ class ClockDocument(BaseModel):
     def _one_way(self) -> Self:
         _one_of(hold_v=self.hold_v, fraction=self.fraction, mhz=self.mhz, hold_c=self.hold_c, ramp_from=self.ramp_from)
         if self.fallback is not None and self.hold_v is None:
-            raise ValueError("fallback only beside hold_v")
+            raise ValueError("fallback only with hold_v")
         if self.ramp_over is not None and self.ramp_from is None:
-            raise ValueError("ramp_over only beside ramp_from")
+            raise ValueError("ramp_over only with ramp_from")
         return self
 
     def rule(self) -> SettingRule:
@@ -84,7 +84,7 @@ class ClockDocument(BaseModel):
 
 
 class PowerDocument(BaseModel):
-    """How the power limit is found: exactly one of `hold_v`, `fraction` and `watts`. It bounds averages, not peaks."""
+    """Setting of a power limit: exactly one of `hold_v`, `fraction` and `watts`. It bounds averages, not peaks."""
 
     model_config = CLOSED
 
@@ -99,7 +99,7 @@ class PowerDocument(BaseModel):
     def _one_way(self) -> Self:
         _one_of(hold_v=self.hold_v, fraction=self.fraction, watts=self.watts)
         if self.fallback is not None and self.hold_v is None:
-            raise ValueError("fallback only beside hold_v")
+            raise ValueError("fallback only with hold_v")
         return self
 
     def rule(self) -> SettingRule:
@@ -109,7 +109,7 @@ class PowerDocument(BaseModel):
 
 
 class FanDocument(BaseModel):
-    """How the fan's speed is found: exactly one of `ratio` and `hold_c`."""
+    """Setting of a fan: exactly one of `ratio` and `hold_c`."""
 
     model_config = CLOSED
 
@@ -127,7 +127,7 @@ class FanDocument(BaseModel):
 
 
 class ReleaseDocument(BaseModel):
-    """How a cap goes again once the symptom is gone, or a drain once its incident is closed."""
+    """Release of a cap once the symptom is gone, or of a drain once its incident is closed."""
 
     model_config = CLOSED
 
@@ -140,7 +140,7 @@ class ReleaseDocument(BaseModel):
         description="time between two steps of one supported clock each; 7d or less",
     )
     margin_v: Annotated[Finite, Field(ge=0, le=5)] = Field(
-        default=0.05, description="with hold_v: how far above it the measured minimum must stand"
+        default=0.05, description="with hold_v: how far above it the measured minimum must be"
     )
 
     def release(self) -> Release:
@@ -149,15 +149,17 @@ class ReleaseDocument(BaseModel):
 
 
 class BudgetDocument(BaseModel):
-    """How much one policy may do. What reaches beyond the entity at fault needs one."""
+    """Budget of one policy. An action beyond the entity at fault needs one."""
 
     model_config = CLOSED
 
     actions: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
-        description="new actions of this policy in any stretch of `per`"
+        description="new actions of this policy within `per`; tightening a cap in force does not count"
     )
-    per: Annotated[PositiveDuration, Field(ge=60, le=31 * 86_400)] = Field(default=3600.0, description="that stretch")
-    gpus_max: Count | None = Field(default=None, description="GPUs under its actions at once; all where it is not set")
+    per: Annotated[PositiveDuration, Field(ge=60, le=31 * 86_400)] = Field(
+        default=3600.0, description="period of the budget"
+    )
+    gpus_max: Count | None = Field(default=None, description="GPUs under its actions at once; default: no limit")
 
     def budget(self) -> Budget:
         """Return it as the engine uses it."""
@@ -168,28 +170,28 @@ _SETTINGS = {"clock": KnobKind.CLOCK, "power": KnobKind.POWER, "fan": KnobKind.F
 
 
 class ThenDocument(BaseModel):
-    """What is done.
+    """Action of a policy.
 
     `target`, `lease`, `settle` and `persist` are for `clock_cap`, `power_cap` and `fan`, each of which needs its own
-    section; `release` is for those and `drain`; `program` is for `hook`; `parameters` is for what is done outside.
+    section; `release` is for those and `drain`; `program` is for `hook`; `parameters` is for actions outside the GPU.
     """
 
     model_config = CLOSED
 
     action: ActionClass
-    target: Target | None = Field(default=None, validate_default=True, description="which GPUs")
-    clock: ClockDocument | None = Field(default=None, validate_default=True, description="how the cap is found")
-    power: PowerDocument | None = Field(default=None, validate_default=True, description="how the limit is found")
-    fan: FanDocument | None = Field(default=None, validate_default=True, description="how the speed is found")
+    target: Target | None = Field(default=None, validate_default=True, description="target GPUs")
+    clock: ClockDocument | None = Field(default=None, validate_default=True, description="setting of the cap")
+    power: PowerDocument | None = Field(default=None, validate_default=True, description="setting of the limit")
+    fan: FanDocument | None = Field(default=None, validate_default=True, description="setting of the speed")
     program: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None, validate_default=True, description="name of a program that the configuration allows"
     )
-    parameters: dict[str, str] = Field(default={}, description="words that the actuator is handed")
+    parameters: dict[str, str] = Field(default={}, description="texts for the actuator")
     mode: Mode = Field(
         default=Mode.ENFORCE, description="lowers the mode of its class for this policy; it cannot raise it"
     )
     lease: Annotated[PositiveDuration, Field(ge=LEASE_MIN_S)] | None = Field(
-        default=None, description="how long a cap stands without renewal, 5s or more; 2m"
+        default=None, description="how long a cap lasts without renewal, 5s or more; 2m"
     )
     cooldown: Annotated[Duration, at_most(COOLDOWN_MAX_S)] = Field(
         default=60.0,
@@ -199,18 +201,18 @@ class ThenDocument(BaseModel):
         default=0.0, description="how long the condition must be met without a break"
     )
     consecutive: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(
-        default=1, description="how many times in a row new evidence must meet the condition"
+        default=1, description="number of records in a row that must meet the condition"
     )
     settle: PositiveDuration | None = Field(default=None, description="how long a cap may take to show its effect; 30s")
     persist: Persist | None = Field(
         default=None, description="response to a symptom that stays: tighten, hold or release"
     )
-    release: ReleaseDocument | None = Field(default=None, description="how the cap goes again")
+    release: ReleaseDocument | None = Field(default=None, description="release of the cap")
     approval: Literal["required", "none"] = Field(
-        default="none", description="whether a person has to say yes each time; power_cycle needs `required`"
+        default="none", description="`required`: an operator must approve each action; power_cycle needs it"
     )
     budget: BudgetDocument | None = Field(
-        default=None, description="how often it may act, on how many GPUs; required where it reaches beyond one GPU"
+        default=None, description="new actions and GPUs allowed; required if it reaches beyond one GPU"
     )
 
     @field_validator("target", "clock", "power", "fan")
@@ -222,9 +224,9 @@ class ThenDocument(BaseModel):
         knob = KNOB_OF.get(action)
         wanted = knob is not None if info.field_name == "target" else _SETTINGS[str(info.field_name)] is knob
         if wanted and value is None:
-            raise ValueError(f"a value; {action.value} needs it")
+            raise ValueError(f"a value: required with {action.value}")
         if not wanted and value is not None:
-            raise ValueError(f"no such key beside {action.value}")
+            raise ValueError(f"no such key with {action.value}")
         return value
 
     @field_validator("lease", "settle", "persist", "release", "program", "parameters")
@@ -240,18 +242,18 @@ class ThenDocument(BaseModel):
         else:
             wanted = action in KNOB_OF or (name in ("lease", "release") and action is ActionClass.DRAIN)
         if value and not wanted:
-            raise ValueError(f"no such key beside {action.value}")
+            raise ValueError(f"no such key with {action.value}")
         if name == "program" and wanted and value is None:
-            raise ValueError("a value; hook needs it")
+            raise ValueError("a value: required with hook")
         return value
 
     @field_validator("parameters")
     @classmethod
-    def _few_words(cls, value: dict[str, str]) -> dict[str, str]:
+    def _few_and_short(cls, value: dict[str, str]) -> dict[str, str]:
         if len(value) > PARAMETERS_MAX or any(len(text) > PARAMETER_MAX for text in value.values()):
-            raise ValueError(f"at most {PARAMETERS_MAX} words of at most {PARAMETER_MAX} characters")
+            raise ValueError(f"at most {PARAMETERS_MAX} texts of at most {PARAMETER_MAX} characters")
         if {"program", "approved_by"} & value.keys():
-            raise ValueError("other names than program and approved_by, which railwatch gives itself")
+            raise ValueError("other names than program and approved_by, which railwatch sets itself")
         return value
 
     def response(self) -> Response:
@@ -266,7 +268,7 @@ class ThenDocument(BaseModel):
             hold_s=self.hold,
             target=self.target,
             setting=None if setting is None else setting.rule(),
-            # A cap is a dead man's switch: whoever holds it renews it well within the lease.
+            # A cap ends without renewal; its holder renews it well within the lease.
             lease_s=(120.0 if self.lease is None else self.lease) if holds else None,
             settle_s=30.0 if self.settle is None else self.settle,
             persist=self.persist or Persist.TIGHTEN,

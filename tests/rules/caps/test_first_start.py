@@ -43,7 +43,7 @@ def test_the_ramp_stands_before_the_first_job_and_goes_up_once_the_path_is_measu
     (first,) = engine.step([], node(IDLE), 0)
     assert (first.rule, first.targets, first.clock_mhz) == ("weak-supply-start-ramp", GPUS, 915.0)
     assert first.lease_s == 120.0
-    assert "nobody has measured" in first.reason
+    assert "not yet measured under load" in first.reason
     for at_s in (60, 3600, 7200):  # an idle node waits as long as it is idle
         assert engine.step([], node(MURMURING if at_s == 3600 else IDLE), seconds(at_s)) == ()
     assert _clocks(engine) == {915.0}

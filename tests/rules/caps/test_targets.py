@@ -35,10 +35,10 @@ TWO_JOBS = on((TRAIN, 0), (TRAIN, 2), (OTHER, 3))
         ((GPUS[0],), (0, 2), "for the job slurm:7 on gpu0, gpu2"),
         ((GPUS[3],), (3,), "for the job container:4f5a6b7c8d9e on gpu3"),
         ((GPUS[2], GPUS[3]), (0, 2, 3), "for the job slurm:7 on gpu0, gpu2 and container:4f5a6b7c8d9e on gpu3"),
-        ((GPUS[1],), (0, 1, 2, 3), "for every GPU of the node, since it is not known whose job runs there"),
-        ((GPUS[0], GPUS[1]), (0, 1, 2, 3), "for every GPU of the node, since it is not known whose job runs there"),
-        (("supply:psu0",), (0, 1, 2, 3), "for every GPU of the node, since it is not known whose job runs there"),
-        (("node:box",), (0, 1, 2, 3), "for every GPU of the node, since it is not known whose job runs there"),
+        ((GPUS[1],), (0, 1, 2, 3), "for every GPU of the node: its jobs are not known"),
+        ((GPUS[0], GPUS[1]), (0, 1, 2, 3), "for every GPU of the node: its jobs are not known"),
+        (("supply:psu0",), (0, 1, 2, 3), "for every GPU of the node: its jobs are not known"),
+        (("node:box",), (0, 1, 2, 3), "for every GPU of the node: its jobs are not known"),
         (("supply:psu0", GPUS[0]), (0, 2), "for the job slurm:7 on gpu0, gpu2"),
     ],
 )
@@ -90,4 +90,4 @@ def test_a_job_that_ends_and_another_that_begins_move_the_next_cap_and_the_decis
     engine.topology = base.with_jobs(())
     third = capped(engine, "third", at_s=1400.0)
     assert third.targets == GPUS
-    assert third.reason.endswith("since it is not known whose job runs there")
+    assert third.reason.endswith("its jobs are not known")

@@ -135,7 +135,7 @@ def test_each_rail_refuses_in_words() -> None:
     approval = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
     few = replace(ENFORCED, capped_gpus_max=3)
     assert "approval" in _only(_engine(limits=approval).step([found], node(), 0)).reason
-    assert "4 GPUs would be capped, 3 may be" in _only(_engine(limits=few).step([found], node(), 0)).reason
+    assert "4 GPUs would be capped, at most 3 allowed" in _only(_engine(limits=few).step([found], node(), 0)).reason
     assert "no GPU" in _only(_engine().step([found], node(gpus=()), 0)).reason
     tripped = _engine()
     tripped.trip("for the test", now_ns=0)
@@ -342,7 +342,7 @@ def test_a_cap_that_ran_out_is_taken_up_again_and_one_a_person_took_back_is_not(
     engine.bar("i1", who="ana")
     for gpu in GPUS:
         engine.note_action(action(second, gpu, ActionState.RELEASED, at_s=300))
-    assert "ana took the action on this incident back" in _only(engine.step([], node(), seconds(400))).reason
+    assert "ana released the action on this incident" in _only(engine.step([], node(), seconds(400))).reason
     assert engine.step([], node(), seconds(4000)) == ()
 
 
