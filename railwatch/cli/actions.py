@@ -17,7 +17,7 @@ from railwatch.cli.baselines import Who, current_user
 from railwatch.cli.printing import print_json, record_fields
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, Verbose, data_dir_of, names_of_run, open_records
 from railwatch.operator.entity_names import EntityNames
-from railwatch.operator.leftovers import has_leftovers, state_dir_of, release_leftovers
+from railwatch.operator.leftovers import has_leftovers, release_leftovers, state_dir_of
 from railwatch.operator.release import held_outside, release_outside
 from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock
@@ -25,7 +25,11 @@ from telemetry.commands import WHO_MAX, WHY_MAX, release_reason
 from telemetry.errors import EnvironmentLacksError
 from telemetry.records import IN_FORCE, Action, ActionState, Record
 
-app = typer.Typer(no_args_is_help=True, help="List, show, verify, approve and release actions.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List, show, verify, approve and release actions.",
+    epilog="Example: railwatch actions list --in-force",
+)
 app.add_typer(approvals.app)
 
 # The reason sent to the actuator is at most WHY_MAX long with the name of the operator in front.

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from inspect import getdoc
 from typing import Annotated
 
 import typer
@@ -70,6 +71,17 @@ def _load(app: typer.Typer, listed: ListedCommand) -> None:
         app.add_typer(module.app, name=listed.name)
     else:
         app.command(epilog=f"Example: {listed.example}")(getattr(module, listed.name))
+    _unwrap_help(app)
+
+
+def _unwrap_help(app: typer.Typer) -> None:
+    """Join the lines of each paragraph of help, so that the terminal wraps them."""
+    for command in app.registered_commands:
+        text = command.help or getdoc(command.callback) or ""
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _unwrap_help(group.typer_instance)
 
 
 def _not_loaded() -> None:

@@ -18,7 +18,11 @@ from rules.fleet.loading import load_fleet_policies
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="Check a configuration file, show the one in force, or print a sample.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Check a configuration file, show the one in force, or print a sample.",
+    epilog="Example: railwatch config check /etc/railwatch.yaml",
+)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 # The keys that name folders of policies.

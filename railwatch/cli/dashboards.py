@@ -13,7 +13,7 @@ from telemetry.errors import EnvironmentLacksError
 app = typer.Typer(no_args_is_help=True, help="Export dashboards for Grafana.")
 
 
-@app.command(name="list")
+@app.command(name="list", epilog="Example: railwatch dashboards list")
 def list_command(as_json: JsonFlag = False) -> None:
     """List the dashboards with their number of panels."""
     for name, dashboard in build_dashboards().items():

@@ -14,7 +14,11 @@ from railwatch.cli.explain_incident import incident
 from railwatch.cli.printing import print_json
 from telemetry.records import Cause, FaultClass
 
-app = typer.Typer(no_args_is_help=True, help="Explain an Xid, a cause or an incident, and what to do about it.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Explain an Xid, a cause or an incident, and what to do about it.",
+    epilog="Example: railwatch explain xid 79",
+)
 
 
 def _code(text: str) -> int:
@@ -88,7 +92,7 @@ def _print_check(console: Console, check: str) -> None:
 
 def _print_code(found: Explanation | None, title: str, *, as_json: bool) -> None:
     if found is None:
-        typer.echo(f"{title} is not in the catalogue", err=True)
+        typer.echo(f"railwatch: {title} is not in the catalogue of known codes", err=True)
         raise typer.Exit(1)
     if as_json:
         print_json(asdict(found))

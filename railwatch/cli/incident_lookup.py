@@ -16,7 +16,7 @@ def find_incident(records: Iterable[Record], incident_id: str) -> Incident:
     matches = [one for one in known.values() if one.id.startswith(incident_id)]
     if len(matches) != 1:
         found = f"{len(matches)} incidents match" if matches else "no such incident"
-        typer.echo(f"{incident_id}: {found}; {_known(matches or [*known.values()])}", err=True)
+        typer.echo(f"railwatch: {incident_id}: {found}; {_known(matches or [*known.values()])}", err=True)
         raise typer.Exit(1)
     return matches[0]
 

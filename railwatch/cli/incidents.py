@@ -32,7 +32,11 @@ from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
 
-app = typer.Typer(no_args_is_help=True, help="List and show incidents, with the evidence and what was done.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List and show incidents, with the evidence and what was done.",
+    epilog="Example: railwatch incidents list --open",
+)
 
 
 @app.command(name="list", epilog="Example: railwatch incidents list --open --json")

@@ -73,7 +73,7 @@ def test_an_xid_is_explained(run: Run) -> None:
 
 def test_a_code_that_nobody_knows_is_status_1(run: Run) -> None:
     status, out, err = run("explain", "sxid", "99999")
-    assert (status, out, err) == (1, "", "SXid 99999 is not in the catalogue\n")
+    assert (status, out, err) == (1, "", "railwatch: SXid 99999 is not in the catalogue of known codes\n")
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
