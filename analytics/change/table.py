@@ -43,8 +43,8 @@ def change_scores(
 ) -> ChangeScores:
     """Score rows ``(n_rows, n_columns)`` against healthy ones.
 
-    A gap changes nothing. A sum that passes `limit` has alarmed and begins anew, so that what is over does not alarm
-    on. Cost: some array operations a row.
+    A gap changes nothing. A sum that passes `limit` has alarmed and restarts at zero, so that a past change does not
+    alarm again. Cost: some array operations a row.
     """
     if method is ChangeMethod.PAGE_HINKLEY:
         values = _in_spreads(healthy, rows)
@@ -68,7 +68,7 @@ def unseen_change_scores(method: ChangeMethod, healthy: FloatArray) -> tuple[Flo
     )
 
 
-# Takes one row and the limit behind which a sum begins anew; gives how far each column has changed.
+# Takes one row and the limit above which a sum restarts; returns how far each column has changed.
 Running = Callable[[FloatArray, float], FloatArray]
 
 
@@ -107,7 +107,7 @@ def _page_hinkley(n_columns: int) -> Running:
         state = page_hinkley_step(state, values)
         changed = np.where(state.n_values >= MIN_VALUES, np.maximum(state.above, state.below), 0.0)
         kept = changed <= limit
-        # The mean begins anew as well: it is that of the level before the change.
+        # The mean restarts as well: it is that of the level before the change.
         state = PageHinkleyState(
             n_values=state.n_values * kept, mean=state.mean * kept, above=state.above * kept, below=state.below * kept
         )

@@ -99,7 +99,7 @@ class AirflowLost:
             now_ns=now_ns,
             elapsed_ns=passed_ns,
             over=over & seen,
-            # Under another load there is nothing to compare with: the finding has said what it had to say.
+            # Under another load there is nothing to compare with, so the finding clears.
             under=seen & ~(excess >= limits.clear_ratio),
             seen=seen,
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),

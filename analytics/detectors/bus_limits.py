@@ -28,7 +28,7 @@ class HangLimits:
         Highest power over the GPU's own compute-phase power, and its relative standard deviation. heuristic, between
         a spinning collective (0.35 to 0.4 in simulation) and the lowest phases of a training step.
     spin_s
-        Time that utilisation, power and memory must stand still.
+        Time that utilisation, power and memory must be constant.
     memory_ratio
         Change of the memory in use that still counts as none.
     thread_ratio

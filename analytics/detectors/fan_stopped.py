@@ -62,14 +62,14 @@ class FanStopped:
     ) -> tuple[FanStoppedState, Changes]:
         limits = self.limits
         turning = rpm >= limits.turning_rpm
-        stands = (rpm < limits.turning_rpm) & state.turned
-        if stands.any():
-            stands &= any_sibling(turning, state.siblings.groups) | (duty >= limits.min_duty_ratio)
+        stopped = (rpm < limits.turning_rpm) & state.turned
+        if stopped.any():
+            stopped &= any_sibling(turning, state.siblings.groups) | (duty >= limits.min_duty_ratio)
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
             elapsed_ns=elapsed_ns(state.last_ns, now_ns),
-            over=stands,
+            over=stopped,
             under=turning,
             seen=~np.isnan(rpm),
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),

@@ -27,7 +27,7 @@ class Heartbeat:
 
     @staticmethod
     def silent(n_entities: int) -> "Heartbeat":
-        """Return the state before a job told anything."""
+        """Return the state before any step."""
         unknown, no = np.full(n_entities, np.nan), np.zeros(n_entities, dtype=np.bool_)
         return Heartbeat(
             steps=unknown,

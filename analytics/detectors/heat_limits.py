@@ -23,11 +23,11 @@ class ThermalResistanceLimits:
     warn_ratio
         From here on it is a warning. heuristic: an operator should look at it while there is time.
     severe_ratio
-        Three tenths: half of what is left between a healthy V100 at 300 W and its slowdown temperature. Heuristic.
+        heuristic: three tenths: half of what is left between a healthy V100 at 300 W and its slowdown temperature.
     slow_ratio, clear_slow_ratio
-        The same over hours, for an interface that dries out: reported as information. Heuristic.
+        heuristic: the same over hours, for an interface that dries out: reported as information.
     alone_ratio
-        Over its own past at a like power and inlet, where there are not two siblings; fans may differ. Heuristic.
+        heuristic: over its own past at a like power and inlet, where there are not two siblings; fans may differ.
     floor_c, slow_floor_c
         Kelvin below which no ratio counts. heuristic: two GPUs whose temperatures are rounded to whole kelvin can
         differ by one for as long as the load stays; over hours that averages out.
@@ -131,7 +131,7 @@ class AirflowLimits:
     floor_c
         Kelvin below which no ratio counts. heuristic: four steps of the sensor.
     min_rise_c
-        Rise of the GPUs above the inlet from which it shows the air temperature. Heuristic.
+        heuristic: rise of the GPUs above the inlet from which it shows the air temperature.
     window_s
         As for the thermal resistance.
     smoothing, windows
@@ -175,7 +175,7 @@ class AirflowLostLimits:
         which that must have been watched, so that a controller that slows its fans is not taken for a fault.
         heuristic: half an hour, and twice the overshoot of a simulated controller.
     min_rise_c
-        Rise of the GPUs above the inlet from which it shows the air temperature. Heuristic.
+        heuristic: rise of the GPUs above the inlet from which it shows the air temperature.
     hold_s
         Time that it must last: more than ten training steps.
     clear_after_s
@@ -206,9 +206,9 @@ class FanStoppedLimits:
     Parameters
     ----------
     turning_rpm
-        Speed below which a fan stands still: one turn a second, no controller sets less. Heuristic.
+        heuristic: speed below which a fan counts as stopped; one turn a second, no controller sets less.
     min_duty_ratio
-        Duty from which a fan must turn although no other of its node does. Heuristic.
+        heuristic: duty from which a fan must turn although no other of its node does.
     hold_s
         Time that it must last: three readings of a board's controller at 5 s.
     clear_after_s

@@ -2,8 +2,8 @@
 
 Errors that are corrected cost next to nothing; they count because a loose module makes them for as long as its contacts
 move (field report of a four-V100 node: tightened screws cured its hangs, blbadger.github.io/gpu-server). As a precursor
-of a bus drop they are weak: most drops come without (GWDG study, arXiv 2603.28781), so no finding here says that one
-will. Errors that siblings make as well are not this module's: a rail that sags makes all links replay.
+of a bus drop they are weak: most drops come without (GWDG study, arXiv 2603.28781), so no finding here forecasts
+one. Errors that siblings make as well are not this module's: a rail that sags makes all links replay.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ _LINK_COLUMNS = tuple(
     for name in kind.signals
     if name.startswith("nvlink")
 )
-# Errors are counted over minutes and come from counters that miss nothing: looking oftener tells nothing new.
+# Errors are counted over minutes and come from counters that miss nothing: judging more often adds nothing.
 _JUDGE_EVERY_S = 10
 # heuristic: a GPU whose errors come from one of several links to so large a part has a bad link, not a loose module.
 _ONE_LINK_RATIO = 0.9

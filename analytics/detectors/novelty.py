@@ -28,7 +28,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Event, Finding, FindingStatus
 
-# heuristic: windows that lie further apart leave a hole; the smoothed distance begins anew behind it.
+# heuristic: windows further apart leave a gap; the smoothed distance restarts after it.
 _MAX_GAP_WINDOWS = 4
 
 
@@ -137,7 +137,7 @@ class Novelty:
         explained = state.explained.up_to(now_ns, spec.entities, topology, settle_s=limits.settle_s)
         masked = explained.mask(now_ns) | state.cut
         means = np.where(state.count > 0, state.total / np.maximum(state.count, 1.0), np.nan)
-        # How far each lies from its siblings; what is alone stands for itself.
+        # Distance of each GPU from its siblings; a GPU without siblings is not compared.
         senses = present(spec.signals)
         groups = state.siblings.groups
         features, beside = features_of(means, senses, groups)

@@ -20,7 +20,7 @@ class NoveltyLimits:
         set it higher, never lower. heuristic: the smallest deviation of a signal is a step of its sensor (1 K, 2 % of
         the power, 1 % of the clock), so that five are 5 K, or 10 % of the power.
     clear_ratio
-        Share of that distance below which it may clear. Heuristic.
+        heuristic: share of that distance below which it may clear.
     notes_per_gpu_month
         Rate of notes allowed for a healthy GPU, from which its threshold is computed. These are notes, no pages.
         Heuristic.

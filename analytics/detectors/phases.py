@@ -46,7 +46,7 @@ class Swing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Phases:
-    """How each GPU's phases stand to those of most of its siblings, counts of rows that fade, shape ``(n_gpus,)``."""
+    """Phases of each GPU compared with those of most siblings, as fading counts of rows, shape ``(n_gpus,)``."""
 
     seen: FloatArray
     both: FloatArray

@@ -63,7 +63,7 @@ class PowerBrake:
     def step(
         self, state: PowerBrakeState, frame: Frame, topology: Topology
     ) -> tuple[PowerBrakeState, tuple[Finding, ...]]:
-        """Judge the rows of a frame. A counter that goes back was reset and says nothing."""
+        """Judge the rows of a frame. A counter that goes back was reset and is no evidence."""
         del topology
         flags, counters_s = frame.signal("throttle_reasons"), optional(frame, "power_brake_s")
         findings: list[Finding] = []

@@ -13,7 +13,7 @@ import numpy as np
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, TimeArray
 
-# heuristic: seconds further apart than this leave a hole, as rows do (`condition.GAP_NS`).
+# heuristic: seconds further apart than this leave a gap, as rows do (`condition.GAP_NS`).
 MAX_GAP_S = 5
 
 
@@ -31,7 +31,7 @@ def stretches(time_ns: TimeArray, *, every_s: int = 1) -> Iterator[tuple[int, in
 
 
 def passed_s(before: int, after: int, *, every_s: int = 1) -> int:
-    """Return the seconds from one to the other, 0 across a hole or where the clock was set back."""
+    """Return the seconds from one to the other, 0 across a gap or where the clock was set back."""
     apart = after - before
     return apart * every_s if 0 < apart <= max(MAX_GAP_S // every_s, 1) else 0
 

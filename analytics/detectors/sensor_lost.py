@@ -1,8 +1,8 @@
 """Sensor lost: signals are absent that were present, so the health of their entity is unknown, never healthy.
 
-One finding per entity, however many of its signals are gone. A GPU that vanished alone is reported by `gpu_lost`
-only. Where all GPUs of a node fall silent at once and none of them worked, as when somebody changes the driver, no job
-is at stake: it is information, and becomes a warning if they stay away.
+One finding per entity, however many of its signals are gone. A GPU that vanished alone is reported by `gpu_lost` only.
+Where all GPUs of a node fall silent at once and none of them worked, as when an operator changes the driver, no job is
+affected: it is information, and becomes a warning if they stay away.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Rest:
 
     @staticmethod
     def unknown(n_entities: int) -> "Rest":
-        """Return the state before the first row; nothing rests that was never heard."""
+        """Return the state before the first row; an entity that was never read does not rest."""
         return Rest(worked_ns=np.zeros(n_entities, dtype=np.int64), before_silence=np.zeros(n_entities, dtype=np.bool_))
 
     def after(self, util_ratio: FloatArray, now_ns: int, silent: MaskArray, *, rest_ns: int) -> "Rest":
@@ -63,7 +63,7 @@ class Rest:
 class Absence:
     """Which watched signals are absent and for how long in one stretch, shape ``(n_entities, n_watched)``.
 
-    `whole` says that all of them were heard and none is absent, so that the next quiet row costs one comparison.
+    `whole` is true if all of them were seen and none is absent; the next quiet row then costs one comparison.
     """
 
     answered: MaskArray
@@ -73,7 +73,7 @@ class Absence:
 
     @staticmethod
     def never_seen(n_entities: int, n_watched: int) -> "Absence":
-        """Return the state before the first row; a signal that was never heard is not absent."""
+        """Return the state before the first row; a signal that was never seen is not absent."""
         zero = np.zeros((n_entities, n_watched), dtype=np.int64)
         return Absence(answered=zero > 0, rows=zero, lasted_ns=zero, whole=False)
 
@@ -182,7 +182,7 @@ class SensorLost:
             conditions = replace(conditions, since_ns=since_ns)
         noted = state.noted & (absence.lasted_ns.max(axis=1, initial=0) < self.limits.away_s * NS_PER_S)
         noted[changes.raised] = self._rested_together(state)[changes.raised]
-        # What is more than noted is one step worse, so that silence which lasts is told anew.
+        # A warning is one step worse than information, so that lasting silence is reported again.
         badness: FloatArray = late.sum(axis=1) + 1.0 - noted
         conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, last_ns=now_ns, conditions=conditions, absence=absence, noted=noted), changes

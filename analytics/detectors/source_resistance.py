@@ -42,7 +42,8 @@ _LOST_STEPS = (2.0, 1.5)
 _STEP_WITHIN = 0.06
 _STEADY_WITHIN = 0.08
 _AT_ONCE = Holds(set_ns=0, clear_ns=0)
-# heuristic: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing is told at all.
+# heuristic: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing could be
+# reported.
 _SURELY_DEAD_NS = NS_PER_S // 10
 # heuristic: of a longer silence it is unknown whether the branch was back all the time.
 _LONGEST_STEP_NS = 60 * NS_PER_S

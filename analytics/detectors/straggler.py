@@ -95,7 +95,7 @@ class Straggler:
         """Judge the second that ended."""
         second = state.second or 0
         passed = 0 if state.judged is None else passed_s(state.judged, second)
-        # A second long at the first; nothing fades across a hole.
+        # Nothing fades across a gap.
         fade = float(np.exp(-passed / self.limits.memory_s))
         size = len(state.clock_mhz)
         fresh_mhz = state.clock.mean

@@ -13,7 +13,7 @@ _STRICT = ConfigDict(extra="forbid")
 class SourceResistanceLimits:
     """Limits of an aged supply path, a lost supply and an input sag.
 
-    The gates of the slow path (8 %, or 20 % with coarse sensors, and CUSUM) stand in `analytics.supply.slow_change`.
+    The gates of the slow path (8 %, or 20 % with coarse sensors, and CUSUM) are in `analytics.supply.slow_change`.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class SupplyPlausibilityLimits:
     power_hold_s
         Time that it must last: the meters average over different times, which a step of the load shows for seconds.
     blocks
-        Blocks of two seconds in a row in which a value stands still or a pair does not fit. heuristic.
+        Blocks of two seconds in a row in which a value repeats or a pair does not fit. heuristic.
     clear_after_s
         Time without it before it counts as over.
     """

@@ -1,6 +1,6 @@
 """Supply plausibility: readings of one supply that contradict each other, so that a sound supply is not replaced.
 
-- A value stands still to the last bit while its partner moves as before.
+- A value repeats exactly while the other one changes as before.
 - Voltage and current no longer belong together: the pair fitted, now it fits better one sample away, and the load of
   the siblings moves as it did. A source resistance from such a pair may even have the wrong sign.
 - The supply's own power and voltage times current differ by more than two meters may.
@@ -56,7 +56,7 @@ class SupplyPlausibilityState:
     """State between rows.
 
     `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `Fault`. `usual_v` and `usual_a` are the
-    spreads of the block in which both moved most, fading. `fitted` says whether the pair has ever fitted; `mismatch` is
+    spreads of the block in which both moved most, fading. `fitted` marks pairs that ever fitted; `mismatch` is
     NaN before the first, `agreed` counts the blocks in which the two powers were nearly one.
     """
 
@@ -265,7 +265,7 @@ def _counted(
     fits = np.isfinite(windows.resistance_ohm)
     broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
     bad = np.stack((volts | broken[:, 0], amps | broken[:, 1], skewed), axis=1)
-    # A block that noise alone should have moved is nearly proof; two, as the first may be a hole in the log.
+    # A block that noise alone should have moved is nearly proof; two, as the first may be a gap in the log.
     counts = np.stack((*np.where(broken, max(limit / 2.0, 1.0), 1.0).T, np.ones(len(seen))), axis=1)
     good = np.stack((seen & (means.spread_v > 0.0), seen & (means.spread_a > 0.0), fits), axis=1)
     streaks = state.streaks.copy()

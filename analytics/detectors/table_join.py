@@ -15,7 +15,7 @@ from telemetry.frames import FloatArray, Frame, TableSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Placement:
-    """Where the columns of one table stand in the joined one; `picked` are its columns that stand there."""
+    """Position of one table's columns in the joined table; `picked` are the columns that it contributes."""
 
     table: str
     rows: GroupArray
@@ -74,7 +74,7 @@ def start_join(specs: Sequence[TableSpec]) -> JoinState:
 def join(state: JoinState, frames: Sequence[Frame]) -> tuple[JoinState, Frame]:
     """Join the new rows of any of the tables; frames of other tables are left aside.
 
-    A row that is older than what was joined before becomes known now, so it stands at the time joined last.
+    A row that is older than what was joined before becomes known now, and takes the time joined last.
     """
     parts = [
         (placement, frame, np.maximum(frame.time_ns, state.last_ns))

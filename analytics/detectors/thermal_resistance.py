@@ -1,10 +1,10 @@
 """Thermal resistance: a GPU is hotter than its siblings and the normal offset of its slot explain.
 
 Each window of two minutes gives ``theta = (T - T_inlet) / P`` for every GPU, `P` being the power that its temperature
-tells of while the load changes. What it rises above the rise that its siblings would show at its power, and above what
-its slot was learned to add to that, is a bad thermal interface, whatever load, room and fans do, since these move all
-siblings alike. Where a GPU has not two siblings, it is compared with its own past at a like power and inlet. Inlet: its
-sensor, else the coolest idle GPU of the node within an hour, else an assumption, which moves all siblings alike.
+reflects while the load changes. A rise beyond that of its siblings at the same power, and beyond the learned offset of
+its slot, is a bad thermal interface whatever load, room and fans do, since these affect all siblings alike. Where a GPU
+has not two siblings, it is compared with its own past at a like power and inlet. Inlet: its sensor, else the coolest
+idle GPU of the node within an hour, else an assumption, which moves all siblings alike.
 """
 
 from dataclasses import dataclass, replace
@@ -42,11 +42,11 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
 from telemetry.records import Cause, Finding, FindingStatus
 
-# A room changes by a kelvin an hour; an idle GPU tells of it for as long. Assumption.
+# A room changes by a kelvin an hour; an idle GPU shows its temperature for as long. Assumption.
 _IDLE_HOLDS_NS = 3600 * NS_PER_S
 # heuristic: an excess of which less than this share grows with power is warm air at the slot, not an interface.
 _CONSTANT_BELOW = 0.3
-# heuristic: the finding gets worse by a twentieth of the siblings' rise before it is told again.
+# heuristic: an update is reported when the excess grows by a twentieth of the siblings' rise.
 _WORSE_BY = 0.05
 # heuristic: what is not known of a slot is wrong in every window alike: it counts as if four windows were needed to see
 # through it, as many as the smoothing remembers.
@@ -58,7 +58,7 @@ class ThermalResistanceState:
     """State between rows, each array of shape ``(n_gpus,)``.
 
     `judged` is the newest window under load, `limit_w` the newest power limit, `idle_c` the temperature when the GPU
-    was last seen idle, at `idle_ns`; `constant` marks findings that were told as warm air at the slot.
+    was last seen idle, at `idle_ns`; `constant` marks findings reported as warm air at the slot.
     """
 
     sums: WindowSums

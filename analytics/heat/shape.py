@@ -8,7 +8,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 # heuristic: what a window counts for after another one: the last fifty windows or so.
 _KEEP = 0.98
-# Load levels that differ less than this about their mean do not tell a line through the origin from a level one.
+# Load levels that differ less than this about their mean do not distinguish a line through the origin from a constant.
 # heuristic: training against idle differs by three quarters.
 MIN_SPREAD_RATIO = 0.15
 MIN_WINDOWS = 4.0

@@ -2,7 +2,7 @@
 
 Slots differ: the air arrives warmer at the rear, boards report their power a few per cent wrong. So a GPU's excess over
 its siblings, ``a + b x`` with `x` the rise that they would show at its power, is learned by Bayesian regression. The
-prior says how much slots may differ; where the load never changed while learning, it decides what belongs to `a` and
+prior limits how much slots may differ; where the load never changed while learning, it decides what belongs to `a` and
 what to `b`. After its windows a slot is frozen, so that a fault is never learned, until an operator accepts it as it is
 now.
 """
@@ -16,7 +16,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 # Prior: constant part. Assumption: warm air adds up to 2.5 K at the rear slots of a chassis.
 CONSTANT_SD_C = 2.0
-# Prior: proportional part. Boards tell power within 5 % (Yang et al., SC'24, arXiv 2312.02741), half of it as one
+# Prior: proportional part. Boards report power within 5 % (Yang et al., SC'24, arXiv 2312.02741), half of it as one
 # standard deviation, and interfaces differ a little more than that. Assumption.
 SLOPE_SD_RATIO = 0.04
 

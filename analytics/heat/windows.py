@@ -23,10 +23,10 @@ _STEPS = 1024.0
 _WEIGHT_STEPS = 256.0
 # Values beyond these are a broken conversion, not heat: the sums stay exact, and the window goes on without them.
 _LARGEST = 1e5
-# Fewer samples than this do not tell the mean power of a load that works in steps. heuristic: one every eight seconds
+# Fewer samples than this do not show the mean power of a load that works in steps. heuristic: one every eight seconds
 # in two minutes; a table with fewer rows is judged over a longer window.
 MIN_SAMPLES = 16
-# heuristic: share of the window that the samples must span, so that its mean stands for it.
+# heuristic: share of the window that the samples must span, so that its mean represents it.
 MIN_SPAN_RATIO = 0.6
 # heuristic: a window of few rows ends where the next one is later than this many times their spacing: it is another
 # time. And it takes no longer than a day, after which the room is another one.
@@ -119,7 +119,8 @@ class HeatWindow:
 
     `ended_ns` is the time of the row that ended it. `air_c` and `fan_ratio` are NaN where they were not known most of
     the time. `sink_w` is what the heat sink carried to the air, NaN where the time before is not known well enough,
-    `part_error` the standard error of the mean of `part` over that mean, `cut` says where clocks were cut at any time.
+    `part_error` the standard error of the mean of `part` over that mean, `cut` marks GPUs whose clocks were cut at any
+    time.
     """
 
     ended_ns: int

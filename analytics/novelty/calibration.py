@@ -17,7 +17,7 @@ from telemetry.frames import FloatArray
 
 N_BLOCKS = 4  # heuristic: four fits, each on three quarters
 MIN_HEALTHY_ROWS = 2 * MIN_ROWS  # heuristic: every fit keeps 45 rows
-# heuristic: with fewer alarms than this in the healthy stretch their number says little, and the tail of the highest
+# heuristic: with fewer alarms than this in the healthy stretch their number is uncertain, and the tail of the highest
 # scores is continued as an exponential one (peaks over threshold: Davison and Smith, J. R. Stat. Soc. B 52(3), 1990).
 MIN_COUNTED_ALARMS = 5.0
 SEARCH_STEPS = 40  # halvings; the threshold is then known to better than any score
@@ -60,7 +60,7 @@ def threshold_for(blocks: tuple[FloatArray, ...], *, alarms_per_1000_rows: float
 def p_value(scores: FloatArray, healthy: FloatArray) -> FloatArray:
     """Return the share of healthy scores at least as high, the score itself counted as one of them; NaN stays NaN.
 
-    Never below 1 / (n + 1): n healthy scores cannot tell a rarer event (Vovk, Gammerman and Shafer, "Algorithmic
+    Never below 1 / (n + 1): n healthy scores cannot resolve a rarer event (Vovk, Gammerman and Shafer, "Algorithmic
     Learning in a Random World", 2005).
     """
     known = np.sort(healthy[np.isfinite(healthy)])

@@ -9,7 +9,7 @@ import numpy as np
 from analytics.connectivity import GroupArray, sibling_median
 from telemetry.frames import FloatArray, MaskArray
 
-# With fewer siblings under a like load there is nobody to compare with.
+# Fewer siblings under a similar load allow no comparison.
 MIN_SIBLINGS = 2
 # heuristic: siblings whose power lies within this factor of the group's median are under a like load: the others idle,
 # or do something else.
@@ -40,7 +40,7 @@ class Sense:
 
 
 # The load comes first. Temperatures come in whole kelvin, utilisation in whole per cent of a window that is short
-# beside a training step, boards tell power within a few per cent; the steps are own choices after that.
+# beside a training step, boards report power within a few per cent; heuristic: the steps follow from that.
 SENSES: Mapping[str, Sense] = {
     one.signal: one
     for one in (

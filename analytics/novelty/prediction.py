@@ -7,7 +7,7 @@ import numpy as np
 from analytics.novelty.scaling import Scaling, fit_level
 from telemetry.frames import FloatArray
 
-# Own choices on the development split of SMD, ASD and NAB: five rows back; values within ten of their own spreads, so
+# heuristics on the development split of SMD, ASD and NAB: five rows back; values within ten of their own spreads, so
 # that one outlier does not decide the coefficients; errors counted up to thirty usual ones.
 N_LAGS = 5
 MAX_VALUE = 10.0

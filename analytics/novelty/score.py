@@ -25,7 +25,7 @@ from analytics.novelty.prediction import Prediction, fit_prediction
 from analytics.novelty.scaling import Scaling, fit_scaling
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
-# Own choices, made on the development split of SMD, ASD and NAB, one value for all series
+# heuristics, made on the development split of SMD, ASD and NAB, one value for all series
 # (docs/explanation/general-detectors.md holds the table).
 COURSE_ROWS = 4
 SMOOTHED_VALUES = 100.0
@@ -38,8 +38,8 @@ REMEMBERED_ROWS = 256
 # in the healthy stretch is not known to hardly move.
 MIN_VARIANCE = 0.01
 MIN_ROWS = 30  # heuristic: six values for each of the five coefficients of a prediction
-SMALLEST = 1e-9  # a distance of rows that never differed; stands where a division needs a number above zero
-MIN_LEVEL = 1e-3  # a hundredth of what is usual: below that, a level is as low as any other. Heuristic.
+SMALLEST = 1e-9  # a distance of rows that never differed; avoids a division by zero
+MIN_LEVEL = 1e-3  # heuristic: a hundredth of the usual level; lower ones count alike
 MEDIAN_BLOCK_ROWS = 2048  # 8 MiB of windows at once
 
 
@@ -228,7 +228,7 @@ def _completed(off: FloatArray, precision: FloatArray) -> FloatArray:
 
 
 def _filled(rows: FloatArray, usual: FloatArray) -> FloatArray:
-    """Hold each column's last value over gaps of what is learnt; the usual one stands where there was none."""
+    """Hold each column's last value over gaps of what is learnt; the usual value before the first."""
     known = np.isfinite(rows)
     if known.all():
         return rows

@@ -22,7 +22,7 @@ from physics.thevenin import (
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray
 
-# heuristic: two training steps of about a second, and enough rows to say something about their scatter.
+# heuristic: two training steps of about a second, and enough rows to estimate their scatter.
 BLOCK_S = 2.0
 BLOCK_ROWS = 32
 # heuristic: a day is the longest over which the open-circuit voltage counts as the same within 10 mV.

@@ -1,6 +1,6 @@
 """Dynamic impedance of a supply path, from the dips that its own load makes.
 
-Right after all GPUs rise together the rail stands lower than the resistance explains, until the supply's loop and
+Right after all GPUs rise together the rail is lower than the resistance explains, until the supply's loop and
 output capacitors have caught up. What is missing, over the current of the step, is the dynamic impedance as the load
 feels it: ``Z = (E - R I_high - V_min) / (I_high - I_low)``. It is as fine as the rail's minimum: a sensor that holds
 dips between its readings shows it, one that is read ten times a second misses most of it, and the answer is then low.
@@ -15,7 +15,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 # heuristic: the median of nine blocks survives four with a glitch or with a step in part.
 _BLOCKS = 9
-# heuristic: fewer blocks say nothing.
+# heuristic: fewer blocks are not enough.
 LEAST_BLOCKS = 3
 # heuristic: ten times what field recordings of GPU feeds show at a plug (Oxford GPU_Power_Benchmark, 0.7 to 2.7
 # milliohm) is a glitch of the sensor.

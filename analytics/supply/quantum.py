@@ -12,7 +12,7 @@ _MIN_LEVELS = 3
 # heuristic: a difference counts as whole within a tenth of a step.
 _WHOLE_WITHIN = 0.1
 # A step counts as coarse where it moves the resistance by more than the drift that is looked for: 63 mV is the common
-# record of a 12 V rail on server boards, a shunt monitor has 1.25 mV (TI INA226) and a PMBus word about 4 mV.
+# record of a 12 V rail on server boards, a shunt monitor has 1.25 mV (TI INA226) and a PMBus register about 4 mV.
 COARSE_V = 0.02
 
 

@@ -18,7 +18,7 @@ from physics.resistance_temperature import at_25_c
 from physics.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
 from telemetry.frames import FloatArray
 
-# heuristic: eight means of a second are enough where they lie on a line; the bounds say how far to trust them.
+# heuristic: eight means of a second are enough where they lie on a line; the bounds show their uncertainty.
 MIN_SAMPLES = 8
 # heuristic: a window is long against training steps and short against a room that warms; never under 60 samples.
 WINDOW_S = 300.0

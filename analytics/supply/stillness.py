@@ -1,6 +1,6 @@
 """Stuck sensor: a value repeats exactly although noise has always changed it before.
 
-A coarse sensor stands still by nature, so what counts is what the value did before: blocks in which it moved by more
+A coarse sensor repeats values by nature, so what counts is what the value did before: blocks in which it moved by more
 than its own step while the partner moved as little as now. Where some of these are known, a whole block of one value
 has no chance left.
 """
@@ -26,8 +26,8 @@ class Stillness:
     """History of voltage and current of every supply, shape ``(n_supplies, 2)`` each.
 
     `step` is the smallest change ever, inf before one; `lively` counts the blocks since the value last stood still in
-    which it moved by more than that, `calm` is the smallest spread of the partner in these. `still` says that the last
-    block stood still.
+    which it moved by more than that, `calm` is the smallest spread of the partner in these. `still` marks a constant
+    last block.
     """
 
     step: FloatArray

@@ -11,7 +11,7 @@ import numpy as np
 from telemetry.frames import FloatArray
 
 # Lags that are always tried, in samples, and how far the finer grid of a fast recording goes: a controller that is
-# asked in turn is late by up to a tenth of a second (assumption).
+# polled in turn is late by up to a tenth of a second (assumption).
 NEAR_SAMPLES = 2
 FAR_S = 0.1
 # heuristic: another lag fits clearly better where it leaves less than 70 % of the variance about the line, and is
@@ -55,7 +55,7 @@ def lag_fit(voltage_v: FloatArray, current_a: FloatArray, lag_samples: int) -> L
 class PartSkew:
     """Skew of less than a sample; `skew_samples` is positive where the voltage comes later.
 
-    `slope_ohm` is what the current of all three samples together makes of the voltage; `sure` says that it is a skew.
+    `slope_ohm` is what the current of all three samples together makes of the voltage; `sure` is true if it is a skew.
     """
 
     skew_samples: float

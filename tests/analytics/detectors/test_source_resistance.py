@@ -96,7 +96,7 @@ def test_mains_that_sag_are_reported_on_every_supply_and_never_as_ageing(seed: i
     assert found[0].number("fallen_v") == pytest.approx(0.3, abs=0.05)
 
 
-@pytest.mark.parametrize(("fall_v", "told_on"), [(0.3, 0), (0.9, 2)])
+@pytest.mark.parametrize(("fall_v", "reported_on"), [(0.3, 0), (0.9, 2)])
 def test_a_rail_of_54_v_sags_by_as_many_times_more(fall_v: float, reported_on: int) -> None:
     amps = scenes.load(1)
     open_v = np.full(amps.shape, 54.0)

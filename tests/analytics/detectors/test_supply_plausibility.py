@@ -56,7 +56,7 @@ def test_a_current_that_comes_late_from_some_moment_on_is_reported_and_not_a_loo
     assert reported(scenes.frame(loose, amps)) == ()
 
 
-@pytest.mark.parametrize(("gain", "tells"), [(1.0, False), (1.04, False), (1.12, True), (0.85, True)])
+@pytest.mark.parametrize(("gain", "is_reported"), [(1.0, False), (1.04, False), (1.12, True), (0.85, True)])
 def test_power_that_differs_for_long_from_voltage_times_current_is_reported(gain: float, *, is_reported: bool) -> None:
     amps = scenes.load(5)
     volts = scenes.rail(amps, seed=5)

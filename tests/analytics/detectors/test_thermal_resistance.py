@@ -118,7 +118,7 @@ def test_it_clears_once_the_interface_is_repaired() -> None:
     ids=["steady", "two loads", "pauses", "idle first"],
 )
 @pytest.mark.parametrize("swing_c", [0.0, 5.0])
-@pytest.mark.parametrize("told_inlet", [True, False])
+@pytest.mark.parametrize("assumed_inlet", [True, False])
 def test_a_healthy_node_is_silent_at_any_load_and_inlet(
     power_w: float | list[float], swing_c: float, *, assumed_inlet: bool
 ) -> None:
