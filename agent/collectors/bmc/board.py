@@ -1,4 +1,4 @@
-"""One controller behind several sources: one of them reads it, the others use the values it read."""
+"""A controller behind several sources: one of them reads it, the others use the values it read."""
 
 import logging
 import math

@@ -78,5 +78,5 @@ class Conversion:
 
 
 def signed(value: int, bits: int) -> int:
-    """Return a number of so many bits as two's complement."""
+    """Interpret the lowest `bits` of a number as two's complement."""
     return value - (1 << bits) if value >> (bits - 1) & 1 else value

@@ -14,7 +14,7 @@ NOT_NOW = frozenset({0x81, 0xC0, 0xC3, 0xCE, 0xCF, 0xD0, 0xD1, 0xD2, 0xD5, 0xFF}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IpmiRequest:
-    """One command to logical unit 0: network function, command, data."""
+    """A command to logical unit 0: network function, command, data."""
 
     function: int
     command: int
@@ -29,7 +29,7 @@ class IpmiResponse:
     data: bytes = b""
 
     def at_least(self, count: int) -> bytes:
-        """Return the data of a successful command with at least so many bytes, else no bytes."""
+        """Return the data of a successful command if it has at least `count` bytes, else no bytes."""
         return self.data if self.code == OK and len(self.data) >= count else b""
 
 

@@ -35,7 +35,7 @@ _MAIN_RAILS_V = (12.0, 54.0, 48.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One cell of a table: the first of its points that has a value, or the highest of them."""
+    """A cell of a table: the first of its points that has a value, or the highest of them."""
 
     row: int
     column: int
@@ -52,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """One table and the points of its cells; a cell that is not listed is NaN."""
+    """A table and the points of its cells; a cell that is not listed is NaN."""
 
     spec: TableSpec
     cells: tuple[Cell, ...]

@@ -42,7 +42,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One measuring point.
+    """A measuring point.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One entry of the controller's log; `unit` as for a point, `id` unique over the log's lifetime."""
+    """An entry of the controller's log; `unit` as for a point, `id` unique over the log's lifetime."""
 
     id: str
     time_ns: int

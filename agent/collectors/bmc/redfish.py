@@ -38,7 +38,7 @@ _THERMAL = frozenset({Quantity.TEMPERATURE, Quantity.FAN_SPEED, Quantity.FAN_DUT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One resource that is read each round, and the function that extracts its readings."""
+    """A resource that is read each round, and the function that extracts its readings."""
 
     path: str
     extract: Extract
@@ -87,22 +87,8 @@ class RedfishLink:
         failures: list[RailwatchError] = []
         every = self._members(root, "Chassis")[:_MAX_CHASSIS]
         for chassis in every:
-            found: dict[str, Point] = {}
             is_node = len(every) == 1 or text_field(chassis, "ChassisType") in _NODE_TYPES
-            for page in self._pages_of(chassis, found, expand=_expand(root), is_node=is_node):
-                try:
-                    readings = self._read(page)
-                except NotSupportedError:
-                    continue
-                except (*RESOURCE_ERRORS, TransientError) as err:
-                    failures.append(err)
-                    if sum(not isinstance(failure, RESOURCE_ERRORS) for failure in failures) > _MAX_FAILURES:
-                        raise
-                    continue
-                if readings:
-                    self._pages.append(page)
-                    found |= {reading.point.key: reading.point for reading in readings}
-            points |= found
+            points |= self._survey(chassis, failures, expand=_expand(root), is_node=is_node)
         if failures:
             logger.warning(
                 "%s: ignoring %d unreadable resources, the last one: %s",
@@ -186,6 +172,26 @@ class RedfishLink:
         if self.odd.count and not self._warned_odd:
             self._warned_odd = True
             logger.warning("%s: ignoring values that are no numbers, such as %s", self.name, self.odd.example)
+
+    def _survey(
+        self, chassis: Resource, failures: list[RailwatchError], *, expand: str, is_node: bool
+    ) -> Mapping[str, Point]:
+        """Read every page of a chassis; keep those with points, and append errors to `failures`."""
+        found: dict[str, Point] = {}
+        for page in self._pages_of(chassis, found, expand=expand, is_node=is_node):
+            try:
+                readings = self._read(page)
+            except NotSupportedError:
+                continue
+            except (*RESOURCE_ERRORS, TransientError) as err:
+                failures.append(err)
+                if sum(not isinstance(failure, RESOURCE_ERRORS) for failure in failures) > _MAX_FAILURES:
+                    raise
+                continue
+            if readings:
+                self._pages.append(page)
+                found |= {reading.point.key: reading.point for reading in readings}
+        return found
 
     def _members(self, resource: Resource, name: str) -> list[Resource]:
         """Return the members of a collection that a resource links to, without those that cannot be read."""

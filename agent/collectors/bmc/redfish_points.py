@@ -43,7 +43,7 @@ _HEALTH = {"Warning": SupplyBit.FAILURE_PREDICTED, "Critical": SupplyBit.FAILED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One point with its value and, where the service reports it, its time (seconds of the service's clock)."""
+    """A point with its value and, where the service reports it, its time (seconds of the service's clock)."""
 
     point: Point
     value: float

@@ -31,7 +31,7 @@ _BCD_PLUS = "0123456789 -.:,_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorRecord:
-    """One sensor as its record describes it; `conversion` is None where its reading is bits, not a number."""
+    """A sensor as its record describes it; `conversion` is None where its reading is bits, not a number."""
 
     owner: int
     lun: int

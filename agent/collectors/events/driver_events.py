@@ -36,7 +36,7 @@ class DriverEvents:
         """Do nothing: the driver belongs to the caller."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Return the Xids that came within the time-out."""
+        """Return the Xids reported within the time-out."""
         return tuple(self._event(event.uuid, event.code) for event in self._events.wait(timeout_s))
 
     def _event(self, uuid: str | None, code: int) -> Event:

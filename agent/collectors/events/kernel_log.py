@@ -41,7 +41,7 @@ class Start(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLine:
-    """One record: its text, when it was logged, and its number, None where the record is malformed."""
+    """A record: its text, its time, and its number, None where the record is malformed."""
 
     time_ns: int
     sequence: int | None
@@ -280,7 +280,7 @@ class KernelLog:
         return now_ns - max(0, age_ns)
 
     def _gap(self, records: int | None) -> list[Event]:
-        """Count and report a gap of so many records, None for an unknown number."""
+        """Count and report a gap of `records`, None for an unknown number."""
         self.gaps += 1
         self.records_lost += records or 0
         time_ns = self._clock.utc_ns()

@@ -47,7 +47,7 @@ class _LinkProperty:
 
 @dataclass(slots=True, kw_only=True)
 class _Device:
-    """One GPU at the last poll."""
+    """State of a GPU at the last poll."""
 
     pci: str
     entity_id: str | None

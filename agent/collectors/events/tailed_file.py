@@ -10,7 +10,7 @@ _MAX_LINE_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailedLine:
-    """One whole line; inode and offset identify it for as long as the file exists."""
+    """A whole line; inode and offset identify it for as long as the file exists."""
 
     inode: int
     offset_bytes: int

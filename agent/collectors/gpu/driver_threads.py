@@ -29,7 +29,7 @@ _KTHREADD = 2  # the parent of every kernel thread (kernel/kthread.c, init/main.
 
 @dataclass(slots=True, kw_only=True)
 class _Thread:
-    """One kernel thread, the signal it counts in, and its newest reading."""
+    """A kernel thread, the signal it counts in, and its newest reading."""
 
     stat: TextFile
     signal: str
@@ -37,7 +37,7 @@ class _Thread:
 
 
 class DriverThreads:
-    """One row: the share of one processor that all queue threads use together, and all interrupt threads.
+    """Collector of one row: the share of a processor that all queue threads use, and all interrupt threads.
 
     NaN where the driver has no such thread, and until two reads have seen one.
     """

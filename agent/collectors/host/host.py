@@ -15,7 +15,7 @@ _NAN = float("nan")
 
 
 class Host:
-    """One row: the node itself.
+    """Collector of one row: the node itself.
 
     Reads /proc without psutil, whose folder is one setting for the whole process: the agent's own cost must come from
     the real /proc while a simulated node's is read here.

@@ -22,7 +22,7 @@ _NAN = float("nan")
 
 
 class Pressure:
-    """One row: stall shares and totals of the whole node."""
+    """Collector of one row: stall shares and totals of the whole node."""
 
     name = "node_pressure"
     rate = RateClass.SLOW

@@ -39,7 +39,7 @@ _SIGNALS = (
 
 
 class SelfMetrics:
-    """One row: this process.
+    """Collector of one row: this process.
 
     The sampler's row is named by the node, like the service's, which has other signals. A second sampling process has
     the same signals, so `process` is part of its table name, its entity and a tag.

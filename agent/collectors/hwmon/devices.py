@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HwmonChannel:
-    """One measured quantity of a device: ``in2`` with its label, empty where it has none."""
+    """A measured quantity of a device: ``in2`` with its label, empty where it has none."""
 
     number: int
     label: str

@@ -19,7 +19,7 @@ _UPS_ERRORS = ("DATA-STALE", "DRIVER-NOT-CONNECTED", "UNKNOWN-UPS")
 
 
 class SilentUpsError(TransientError):
-    """One UPS has no data; its server responds."""
+    """Error of one UPS without data; its server responds."""
 
 
 class NutClient:

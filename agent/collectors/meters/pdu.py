@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.collectors.meters.channel import Oid, PduChannel, SnmpValue
+from agent.collectors.meters.pdu_channel import Oid, PduChannel, SnmpValue
 from agent.collectors.meters.pdu_mibs import PDU_SIGNALS
 from agent.collectors.meters.pdu_survey import channels_of, survey_pdu
 from agent.collectors.meters.settings import PduSettings
@@ -86,7 +86,7 @@ async def _find(settings: PduSettings, open_client: OpenClient) -> FoundPdu:
 
 @dataclass(slots=True)
 class _PolledPdu:
-    """One PDU while it is read: its open client, None after a failure, and the cells of its values."""
+    """State of a PDU while it is read: its open client, None after a failure, and the cells of its values."""
 
     found: FoundPdu
     cells: tuple[tuple[PduChannel, int, int], ...]

@@ -6,7 +6,7 @@ parts), EATON-EPDU-MIB (Eaton), ENTITY-SENSOR-MIB (RFC 3433) with names of ENTIT
 
 from dataclasses import dataclass
 
-from agent.collectors.meters.channel import Oid, parse_oid
+from agent.collectors.meters.pdu_channel import Oid, parse_oid
 
 VOLTAGE, CURRENT, POWER = "mains_voltage_v", "mains_current_a", "mains_power_w"
 ENERGY, FREQUENCY = "mains_energy_j", "mains_frequency_hz"

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from agent.collectors.meters.channel import Oid, PduChannel, SnmpValue, parse_oid
+from agent.collectors.meters.pdu_channel import Oid, PduChannel, SnmpValue, parse_oid
 from agent.collectors.meters.pdu_mibs import (
     APC_RPDU2,
     EATON_EPDU,

@@ -32,7 +32,7 @@ class Privacy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidReading:
-    """One value of a PDU, named by its object identifier.
+    """A value of a PDU, named by its object identifier.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class OidReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PduSettings:
-    """One PDU. Its text form shows no secrets. With `oids` given, the PDU is not surveyed."""
+    """Settings of a PDU. Its text form shows no secrets. With `oids` given, the PDU is not surveyed."""
 
     name: str
     host: str
@@ -72,7 +72,7 @@ class PduSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsdSettings:
-    """One upsd server, with all its UPSs."""
+    """Settings of an upsd server, with all its UPSs."""
 
     host: str = "127.0.0.1"
     port: int = 3493

@@ -21,9 +21,9 @@ _JOIN_S = 0.5
 # An I2C transfer that fails takes the kernel's time-out, 1 s by default (Linux, i2c-core-base.c); a longer round hangs,
 # and the values read before it are out of date.
 STUCK_AFTER_S = 2.0
-# A round begins so many of its own durations before a row. heuristic: it has ended by then, and the processor is awake.
+# heuristic: a round begins this many of its durations before a row, so that it has ended and the processor is awake.
 _LEAD = 2.0
-# A pace that misses a whole number of reads per row by less than this takes that number. heuristic: error of a period.
+# heuristic: a pace within this of a whole number of reads per row is rounded, the error of a measured period.
 _SLACK = 0.1
 _ABSENT = array("d", [float("nan")] * 4)
 

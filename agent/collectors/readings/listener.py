@@ -58,7 +58,7 @@ class ListenerSettings:
 
 
 class _Connection:
-    """One stream and its unfinished line."""
+    """A stream and its unfinished line."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

@@ -15,7 +15,7 @@ _REOPEN_AFTER_READS = 0
 
 
 class Cell(Protocol):
-    """One value of the table."""
+    """A value of the table."""
 
     def read(self) -> float:
         """Return the value, NaN where there is none now."""

@@ -29,7 +29,7 @@ def proc_tree(root: Path) -> Path:
 def thread(
     root: Path, pid: int, name: str, *, parent: int = 2, user: int = 0, system: int = 0, start: int = 100
 ) -> None:
-    """One process or kernel thread with its times in ticks."""
+    """Write a process or kernel thread with its times in ticks."""
     times = f"{user} {system} 0 0 20 0 1 0 {start} 0 0"
     write(root, {f"{pid}/comm": name, f"{pid}/stat": f"{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 {times}"})
 

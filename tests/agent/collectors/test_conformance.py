@@ -1,4 +1,4 @@
-"""What every collector promises, over the two visible tuples of factories."""
+"""Contract of every collector, over the two visible tuples of factories."""
 
 import shutil
 import tracemalloc

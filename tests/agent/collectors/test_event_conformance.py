@@ -1,4 +1,4 @@
-"""What every source of events promises, over the visible tuple of factories and the kernel log."""
+"""Contract of every event source, over the visible tuple of factories and the kernel log."""
 
 import shutil
 from collections.abc import Iterator

@@ -13,8 +13,8 @@ from agent.collectors.build.settings import FastSettings, SlowSettings
 from agent.collectors.build.sources import FAST_COLLECTORS, SLOW_COLLECTORS, FastFactory, SlowFactory
 from agent.collectors.gpu.processes import GpuProcesses
 from agent.collectors.gpu.sources import GpuSources, OpenGpus
-from agent.collectors.meters.channel import Oid, SnmpValue, parse_oid
 from agent.collectors.meters.pdu import Pdu, find_pdus
+from agent.collectors.meters.pdu_channel import Oid, SnmpValue, parse_oid
 from agent.collectors.meters.settings import PduSettings
 from agent.collectors.port import Collector
 from agent.driver.port import GpuIdentity, GpuProcess, LinkIdentity, ProcessUse, SampleRun
@@ -74,7 +74,7 @@ class Rings:
 
 
 class Processes:
-    """One process on each GPU."""
+    """A process on each GPU."""
 
     def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
         return (GpuProcess(gpu_uuid=uuid, pid=10, use=ProcessUse.COMPUTE, used_bytes=1e9),)

@@ -1,4 +1,4 @@
-"""One controller behind several sources: pace, outages, what is held and for how long."""
+"""A controller behind several sources: pace, outages, and how long values are held."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Which table and signal a point becomes."""
+"""Tables and signals of measuring points."""
 
 import math
 

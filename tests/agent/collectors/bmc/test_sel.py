@@ -1,4 +1,4 @@
-"""What records of the event log mean."""
+"""Meaning of event log records."""
 
 import pytest
 

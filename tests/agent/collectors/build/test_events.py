@@ -1,4 +1,4 @@
-"""Which sources of events a node has, and how to get the others."""
+"""Event sources of a node, and how to get missing ones."""
 
 from dataclasses import replace
 from pathlib import Path

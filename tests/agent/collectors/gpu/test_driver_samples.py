@@ -1,4 +1,4 @@
-"""What the driver's buffers add to what polls have put into the ring."""
+"""Updates that the driver's buffers add to those that polls put into the ring."""
 
 import threading
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class FakeRings:
         return runs
 
     def add(self, row: int, numbers: range) -> None:
-        """One sample each 20 ms; sample n shows 100 W and n mW."""
+        """Samples every 20 ms; sample n shows 100 W and n mW."""
         samples = tuple((START_NS + n * STEP_NS, 100_000 + n) for n in numbers)
         self.runs.append(SampleRun(row=row, signal="power_w", factor=1e-3, samples=samples))
 

@@ -1,4 +1,4 @@
-"""What the driver kept less what the polls saw."""
+"""The driver's samples without those that polls saw."""
 
 from hypothesis import given
 from hypothesis import strategies as st

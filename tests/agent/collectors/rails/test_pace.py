@@ -1,4 +1,4 @@
-"""How often a rail is looked at."""
+"""Read rate of a rail."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One value of a PDU: its object identifier, its signal, and when it is invalid."""
+"""A value of a PDU: its object identifier, its signal, and when it is invalid."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ SnmpValue = int | str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PduChannel:
-    """One signal of one part of a PDU.
+    """A signal of one part of a PDU.
 
     Parameters
     ----------
