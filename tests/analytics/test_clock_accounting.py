@@ -78,7 +78,7 @@ def test_a_counter_that_is_reset_and_a_hole_in_time_count_for_nothing() -> None:
 
 @pytest.mark.parametrize("late", [0, 10])
 def test_what_a_counter_grew_by_in_a_hole_is_no_time_that_was_watched(late: int) -> None:
-    """Nor where its slower table tells of it a second later."""
+    """Nor where its slower table shows it a second later."""
     counter = np.where(np.arange(ROWS) < 20, 0.0, 0.5) + np.where(np.arange(ROWS) < 50 + late, 0.0, 1800.0)
     frame = frame_with(np.zeros(ROWS), np.full(ROWS, 1500.0), power_brake_s=counter)
     times = frame.time_ns + np.where(np.arange(ROWS) < 50, 0, 3600 * 10**9)

@@ -25,7 +25,7 @@ def fused(*reports: Event) -> dict[str, Event]:
 
 
 @pytest.mark.parametrize("reports", [(NVML, KERNEL, DROP), (DROP, KERNEL, NVML), (KERNEL, DROP, NVML)])
-def test_one_lost_gpu_is_one_event_whoever_reports_it_first(reports: tuple[Event, ...]) -> None:
+def test_one_lost_gpu_is_one_event_whichever_source_reports_it_first(reports: tuple[Event, ...]) -> None:
     newest = fused(*reports)
     assert len(newest) == 1
     (event,) = newest.values()
@@ -146,7 +146,7 @@ def test_a_reporting_that_comes_again_under_its_id_changes_nothing() -> None:
     assert fuse(state, [UEVENT, KERNEL, NVML, KERNEL])[1] == ()
 
 
-def test_a_report_that_grows_is_passed_on_as_it_stands() -> None:
+def test_a_report_that_grows_is_passed_on_whole() -> None:
     begun = event_of(kind=EventKind.AER, code=None, pci="0000:3b:00.0", source="kernel_log", severity=Severity.WARNING)
     grown = replace(begun, severity=Severity.INFO, message="corrected")
     assert fused(begun, grown) == {begun.id: grown}

@@ -18,7 +18,7 @@ def test_an_incident_counts_once_however_often_it_changes() -> None:
 
 def test_a_note_counts_when_it_becomes_a_warning_and_a_silenced_one_when_its_silence_ends() -> None:
     note = replace(WARNING, severity=Severity.INFO)
-    quiet = replace(WARNING, id="i2", silence="silenced by somebody")
+    quiet = replace(WARNING, id="i2", silence="silenced by ada")
     count = PageCount().after([note, quiet])
     assert count.pages == 0
     assert count.after([WARNING, replace(quiet, silence=None)]).pages == 2

@@ -38,7 +38,7 @@ def test_quiet_healthy_time_leaves_a_limit_as_it_is() -> None:
     assert "high enough" in found.why
 
 
-def test_restless_healthy_time_raises_it_to_what_the_budget_asks_for() -> None:
+def test_restless_healthy_time_raises_it_to_what_the_budget_requires() -> None:
     values = maxima(0.14, 0.01)
     found = of("airflow.ratio", values)
     assert found.wanted == found.threshold

@@ -16,7 +16,7 @@ def test_on_gumbel_maxima_the_bound_holds_the_true_level_in_19_cases_of_20() -> 
     assert np.median(found) < 1.6 * true  # a bound that is no use would hold it always
 
 
-def test_a_threshold_made_of_noise_with_memory_is_crossed_no_more_often_than_asked() -> None:
+def test_a_threshold_from_correlated_noise_is_crossed_no_more_often_than_allowed() -> None:
     rng = np.random.default_rng(5)
     noise = rng.normal(0, 1, (40, 40_000))
     for row in range(1, noise.shape[1]):
@@ -32,7 +32,7 @@ def test_scale_and_shift_of_the_statistic_move_the_threshold_alike() -> None:
     assert bootstrapped_threshold(10.0 * maxima + 7.0, blocks_per_alarm=5000.0) == pytest.approx(10.0 * plain + 7.0)
 
 
-def test_a_rarer_alarm_asks_for_a_higher_threshold_and_none_lies_below_what_was_seen() -> None:
+def test_a_rarer_alarm_requires_a_higher_threshold_and_none_lies_below_what_was_seen() -> None:
     maxima = np.random.default_rng(2).normal(1.0, 0.1, (5, 20))
     low, high = (expected_threshold(maxima, blocks_per_alarm=rarely) for rarely in (2.0, 1e6))
     assert (low >= maxima.max(axis=1)).all()

@@ -1,4 +1,4 @@
-"""Tables in which the detectors of heat and air have something to say, for the conformance suite: 400 rows each."""
+"""Tables with findings of the heat and air detectors, for the conformance suite: 400 rows each."""
 
 from collections.abc import Callable
 

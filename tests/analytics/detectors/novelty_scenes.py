@@ -1,4 +1,4 @@
-"""Nodes that are learnt for two hours and then show something that nobody foresaw."""
+"""Nodes that are learnt for two hours and then show an unforeseen fault."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def node(
     begins: int = 280,
     lasts: int = 60,
 ) -> Frame:
-    """GPUs of one job whose load swings; memory of the odd one gets hotter than its die and siblings say."""
+    """GPUs of one job whose load swings; the memory of one gets hotter than its die and its siblings explain."""
     rng = np.random.default_rng(seed)
     load: FloatArray = 1.0 + 0.2 * np.sin(np.arange(rows) / 9.0)[:, np.newaxis] + rng.normal(0, 0.01, (rows, gpus))
     there = (np.arange(rows) >= begins) & (np.arange(rows) < begins + lasts)

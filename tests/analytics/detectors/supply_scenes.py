@@ -1,4 +1,4 @@
-"""Scenes in which the detectors of supplies have something to say: 400 rows of two supplies on one bus, 20 a second."""
+"""Scenes with findings of the supply detectors: 400 rows of two supplies on one bus, 20 a second."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def frame(volts: FloatArray, amps: FloatArray, **others: FloatArray) -> Frame:
 
 
 def ageing(seed: int, *, times: float = 1.6, from_row: int = 160) -> Frame:
-    """Let the first path's resistance rise in one step."""
+    """Return a frame in which the first path's resistance rises in one step."""
     amps = load(seed)
     ohm = np.full(amps.shape, OHM)
     ohm[from_row:, 0] *= times
@@ -48,7 +48,7 @@ def ageing(seed: int, *, times: float = 1.6, from_row: int = 160) -> Frame:
 
 
 def lost(seed: int, *, taken_over: bool = True, row: int = 200) -> Frame:
-    """Let the second supply go off, and the first carry all, or not, as when the second's sensor fails."""
+    """Return a frame in which the second supply goes off; the first carries all, or not, as when a sensor fails."""
     amps = load(seed, low=25.0, high=28.0)
     volts = rail(amps, seed=seed)
     if taken_over:
@@ -59,7 +59,7 @@ def lost(seed: int, *, taken_over: bool = True, row: int = 200) -> Frame:
 
 
 def input_sag(seed: int, *, both: bool = True) -> Frame:
-    """Let the open-circuit voltage of both supplies fall, or of one."""
+    """Return a frame in which the open-circuit voltage of both supplies falls, or of one."""
     amps = load(seed)
     open_v = np.full(amps.shape, OPEN_V)
     open_v[200:, slice(None) if both else slice(1)] -= 0.3
@@ -67,13 +67,13 @@ def input_sag(seed: int, *, both: bool = True) -> Frame:
 
 
 def overload(seed: int) -> Frame:
-    """Let the steps of the load grow past what the supplies were chosen for."""
+    """Return a frame whose load steps grow past what the supplies were chosen for."""
     amps = np.where(np.arange(ROWS)[:, np.newaxis] < 160, load(seed), load(seed, low=51.0, high=101.0))
     return frame(rail(amps, seed=seed), amps, gpu_limits_w=np.full(amps.shape, LIMITS_W))
 
 
 def stuck(seed: int, *, rows: slice = slice(160, ROWS)) -> Frame:
-    """Let the first supply's voltage repeat."""
+    """Return a frame in which the first supply's voltage repeats."""
     amps = load(seed)
     volts = rail(amps, seed=seed)
     volts[rows, 0] = volts[rows.start, 0]

@@ -145,7 +145,7 @@ def test_a_hot_day_and_another_load_are_not_compared_with_the_cool_past() -> Non
     assert slow(np.full(2400, 60.0), power_w=power_w) == ()
 
 
-def test_like_conditions_that_give_more_heat_are_reported_and_clear() -> None:
+def test_a_higher_rise_under_similar_conditions_is_reported_and_clears() -> None:
     temp_c = np.concatenate([np.full(1200, 52.0), np.full(600, 62.0), np.full(600, 52.0)])
     lives = [finding.status for finding in slow(temp_c)]
     assert (lives[0], lives[-1]) == (FindingStatus.RAISED, FindingStatus.CLEARED)
@@ -173,7 +173,7 @@ def test_a_fan_that_stops_is_reported_and_clears_when_it_turns_again() -> None:
     [
         (((9000, 0, 9000), (9000, 0, 9000)), 0.5),  # an empty place
         (((9000, 9000, 9000), (0, 0, 0)), 0.0),  # the node is off
-        (((9000, 9000, 9000), (NAN, NAN, 9000)), 0.5),  # nobody reads them
+        (((9000, 9000, 9000), (NAN, NAN, 9000)), 0.5),  # not read
     ],
 )
 def test_places_without_a_fan_nodes_that_are_off_and_gaps_are_silent(
@@ -182,5 +182,5 @@ def test_places_without_a_fan_nodes_that_are_off_and_gaps_are_silent(
     assert fans(*rows, duty=duty) == ()
 
 
-def test_fans_that_all_stand_although_they_are_ordered_to_turn_are_reported() -> None:
+def test_fans_that_are_all_stopped_against_their_duty_are_reported() -> None:
     assert len(fans((9000, 9000, 9000), (0, 0, 0))) == 3

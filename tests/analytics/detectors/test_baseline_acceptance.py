@@ -1,4 +1,4 @@
-"""Every detector that learns: what was learnt of an accepted entity begins anew, what was learnt of others stays."""
+"""Every learning detector: an accepted entity is learnt again, the others keep their baselines."""
 
 from dataclasses import fields, replace
 
@@ -50,7 +50,7 @@ def test_other_events_and_strangers_change_nothing() -> None:
     detector = LEARNING[0]
     frame = scene(detector)
     state, _ = run(detector, frame)
-    assert reset_baselines(detector, state, frame.spec.entities, [accepted("gpu:nobody")]) is state
+    assert reset_baselines(detector, state, frame.spec.entities, [accepted("gpu:unknown")]) is state
     assert reset_baselines(detector, state, frame.spec.entities, [event_of()]) is state
     assert reset_baselines(detector, None, frame.spec.entities, [accepted("gpu:GPU-0")]) is None
 

@@ -128,7 +128,7 @@ def test_power_reported_in_milliwatts_is_no_hang() -> None:
 
 
 def two_jobs(frame: Frame) -> Frame:
-    """Let the first two GPUs hang, and the others train on; steps are those of both jobs together."""
+    """Return a frame in which two GPUs hang and the others train on; steps are those of both jobs together."""
     works = hanging(rows=len(frame), hung_row=10_000, seed=3).values[:, 2:]
     values = frame.values.copy()
     values[:, 2:] = works
@@ -139,7 +139,7 @@ def two_jobs(frame: Frame) -> Frame:
     return replace(frame, values=values)
 
 
-def test_a_job_that_hangs_beside_one_that_works_is_found_by_the_threads() -> None:
+def test_a_hang_next_to_a_working_job_is_found_by_the_driver_threads() -> None:
     findings = reported(two_jobs(hanging()))
     assert {one.entity_id for one in findings} == {"gpu:GPU-0", "gpu:GPU-1"}
     assert all(one.time_ns - HUNG_NS <= 30 * NS_PER_S for one in findings)

@@ -58,7 +58,7 @@ def test_thermal_margin_states_when_a_gpu_that_climbs_will_be_at_its_slowdown_te
     assert "as it climbs now" in finding.summary
 
 
-def test_thermal_margin_names_no_time_where_the_temperature_stands() -> None:
+def test_thermal_margin_names_no_time_at_a_constant_temperature() -> None:
     finding = margins([83.0] * 20)[0]
     assert finding.number("time_to_limit_s") is None
     assert "climbs" not in finding.summary
@@ -103,7 +103,7 @@ def test_one_bad_interface_is_reported_within_thirty_seconds_with_the_excess() -
     [
         ([0.115, 0.117, 0.121, 0.119], 250.0, 0),  # healthy
         ([0.170, 0.172, 0.171, 0.169], 250.0, 0),  # all warm: inlet or fans, not one interface
-        (THETA, 60.0, 0),  # hardly loaded: says nothing
+        (THETA, 60.0, 0),  # hardly loaded: no evidence
         (THETA, [250.0, NAN, 250.0, NAN], 0),  # one sibling is no comparison
         (THETA, 250.0, [0x20, 0x20, 0x0, 0x20]),  # siblings whose clocks were cut look cool
         ([0.115, 0.117, 0.119, 0.118], [150.0, 150.0, 300.0, 150.0], 0),  # works harder, not worse

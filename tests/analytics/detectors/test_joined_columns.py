@@ -104,6 +104,6 @@ def test_a_supply_gets_what_its_gpus_have_together_and_a_gpu_without_a_value_is_
     assert np.isnan(frame.signal("load_w")[1]).all()
 
 
-def test_what_nobody_lends_is_absent() -> None:
+def test_a_column_without_a_source_table_is_absent() -> None:
     (frame,) = watched(WARMED, [power([[200.0] * 4])])
     assert np.isnan(frame.signal("inlet_temp_c")).all()

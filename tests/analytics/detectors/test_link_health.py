@@ -79,7 +79,7 @@ def test_a_link_that_lost_lanes_under_load_is_reported_and_one_that_idles_is_not
     assert reported(frame_with(pcie_width=narrow, gpu_util_ratio=np.zeros((ROWS, 4)))) == ()
 
 
-def test_speed_is_held_against_what_slot_and_gpu_can_do_and_against_its_own_past_where_nobody_reports() -> None:
+def test_speed_is_compared_with_the_reported_maximum_or_else_with_its_own_past() -> None:
     slow = np.full((ROWS, 4), 4.0)
     slow[:, 3] = 3.0
     limit = np.full((ROWS, 4), 4.0)

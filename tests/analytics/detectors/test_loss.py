@@ -142,7 +142,7 @@ def test_a_gpu_that_comes_back_clears_once() -> None:
 
 
 def test_siblings_are_those_of_the_same_node() -> None:
-    # Each GPU alone in its own node: nobody's silence says anything about the other's bus.
+    # Each GPU alone in its own node: the silence of one is no evidence about the other's bus.
     apart = Topology(entities=tuple(gpu(number) for number in range(4)))
     assert lost(gpus_frame(silence()), apart) == ()
 
@@ -192,7 +192,7 @@ def test_gpus_that_are_missing_at_start_are_lost_on_the_node_and_a_failing_colle
     assert errors(([event_of(kind=EventKind.COLLECTOR, code=None, severity=Severity.WARNING)], 1.0)) == ()
 
 
-def test_events_of_severity_info_and_of_other_kinds_ask_nobody_to_act() -> None:
+def test_events_of_severity_info_and_of_other_kinds_raise_no_finding() -> None:
     assert errors(([event_of(code=43, severity=Severity.INFO), event_of(kind=EventKind.KERNEL_GAP)], 1.0)) == ()
 
 
@@ -215,5 +215,5 @@ def test_two_codes_on_one_gpu_are_two_findings_even_in_the_same_nanosecond() -> 
     assert len({one.id for one in findings}) == 2
 
 
-def test_an_event_that_names_no_device_stands_on_the_only_node() -> None:
+def test_an_event_without_a_device_belongs_to_the_only_node() -> None:
     assert errors(([event_of(code=31, entity_id=None)], 0.0))[0].entity_id == "node:box"

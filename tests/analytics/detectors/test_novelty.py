@@ -1,4 +1,4 @@
-"""A GPU that behaves as it never did: told as a note, and only while nothing else says why."""
+"""Novelty: reported as a note, and only while nothing else explains it."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,9 @@ DETECTOR = Novelty(limits=NoveltyLimits())
 BEGINS = 280
 
 
-def judged(frame: Frame, *, state: NoveltyState | None = None, **reported: Any) -> tuple[NoveltyState, tuple[Finding, ...]]:
+def judged(
+    frame: Frame, *, state: NoveltyState | None = None, **reported: Any
+) -> tuple[NoveltyState, tuple[Finding, ...]]:
     state = state or DETECTOR.start(frame.spec)
     if "events" in reported:
         state = DETECTOR.take_events(state, reported["events"])
@@ -60,7 +62,7 @@ def test_memory_that_gets_hotter_than_it_ever_was_for_its_load_is_reported_withi
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_half_a_day_of_healthy_load_is_reported_of_by_nobody(seed: int) -> None:
+def test_half_a_day_of_healthy_load_has_no_note(seed: int) -> None:
     assert judged(node(seed, rows=1440))[1] == ()
 
 

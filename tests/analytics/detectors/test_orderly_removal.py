@@ -1,4 +1,4 @@
-"""What is taken away in order is not lost, whatever falls silent and whoever tells of it."""
+"""A device that is removed in order is not lost, whatever falls silent and whichever source reports it."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_a_gpu_that_its_driver_let_go_of_first_is_not_lost() -> None:
     assert errors(let_go(), taken_off()) == ()
 
 
-@pytest.mark.parametrize("at_s", [0.5, 1.2], ids=["before it was let go of", "after it"])
+@pytest.mark.parametrize("at_s", [0.5, 1.2], ids=["before it was unbound", "after it"])
 def test_a_reported_error_makes_an_orderly_removal_a_loss(at_s: float) -> None:
     for trouble in (fatal(at_s), event_of(at_s=at_s, code=79)):
         events = sorted([let_go(), taken_off(), trouble], key=lambda event: event.time_ns)

@@ -36,7 +36,7 @@ def test_joining_in_two_steps_returns_the_rows_of_one() -> None:
     assert np.array_equal(np.concatenate([first.fresh, second.fresh]), whole.fresh)
 
 
-def test_a_row_that_comes_late_stands_at_the_time_joined_last_and_time_never_goes_back() -> None:
+def test_a_late_row_takes_the_time_joined_last_and_time_never_goes_back() -> None:
     fast = frame_of(EntityKind.GPU, GPUS, {"power_w": np.arange(10.0)}, rate_hz=10.0, name="fast")
     slow = frame_of(EntityKind.GPU, GPUS, {"gpu_temp_c": [50.0]}, rate_hz=1.0, start_s=0.2, name="slow")
     state, first = join(start_join([fast.spec, slow.spec]), [fast])

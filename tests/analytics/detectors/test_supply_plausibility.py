@@ -37,7 +37,7 @@ def test_a_current_that_repeats_is_reported_too() -> None:
     assert "current repeats" in finding.summary
 
 
-def test_an_idle_supply_whose_coarse_voltage_stands_still_is_no_fault() -> None:
+def test_a_constant_coarse_voltage_of_an_idle_supply_is_no_fault() -> None:
     amps = scenes.load(3)
     amps[160:] = 36.0 + np.random.default_rng(1).normal(0, 0.05, (240, 2))
     volts = np.round(scenes.rail(amps, seed=3) / 0.063) * 0.063

@@ -187,7 +187,7 @@ def test_an_idle_gpu_reports_of_the_inlet_where_no_sensor_does() -> None:
     assert judged(frame, n_gpus=3)[0].entity_id == "gpu:GPU-2"
 
 
-def test_a_load_that_never_stands_still_hides_nothing_and_makes_nothing_up() -> None:
+def test_a_load_that_always_changes_neither_hides_a_fault_nor_raises_a_false_one() -> None:
     time_s = hours(3)
     wanted_w = np.where(time_s % 200 < 110, 290.0, 80.0)
     sink_w = np.empty_like(wanted_w)
@@ -198,7 +198,7 @@ def test_a_load_that_never_stands_still_hides_nothing_and_makes_nothing_up() -> 
     felt_w = 0.48 * wanted_w + 0.52 * sink_w
 
     def moving(size: float) -> Frame:
-        # The scene makes temperatures of the power that is felt; what the board tells is the power itself.
+        # The scene computes temperatures from the delayed power; the board reports the power itself.
         frame = scene(time_s, worse=step_at(time_s, size), power_w=felt_w)
         reported = frame.values.copy()
         reported[:, :, 1] *= (wanted_w / felt_w)[:, np.newaxis]

@@ -49,6 +49,6 @@ def test_what_is_not_known_leaves_the_levels_alone(ratio: float, variance: float
     assert (after.quick, after.slow, after.windows) == (before.quick, before.slow, before.windows)
 
 
-def test_nobody_is_sure_of_a_level_without_windows() -> None:
+def test_a_level_without_windows_is_uncertain() -> None:
     assert np.isinf(chance(Levels.none(2))).all()
     assert np.isinf(chance(forget(levels_of((0.1, SURE)), np.array([True])))).all()

@@ -22,7 +22,7 @@ def taught(rises_c: list[float], excesses_c: list[float]) -> SlotOffsets:
     return offsets
 
 
-def test_a_slot_that_nobody_taught_adds_nothing() -> None:
+def test_a_slot_that_was_not_learnt_adds_nothing() -> None:
     assert slots.offset_c(SlotOffsets.unknown(2), np.array([10.0, 30.0])).tolist() == [0.0, 0.0]
 
 
@@ -67,7 +67,7 @@ def normal(state: LikePast, power_w: float, air_c: float) -> float:
     return float(past.expected(state, likeness, windows=10)[0])
 
 
-def test_like_conditions_are_expected_to_give_what_they_gave() -> None:
+def test_similar_conditions_are_expected_to_repeat() -> None:
     state = seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=10)
     assert normal(state, 255.0, 23.0) == pytest.approx(30.0)
 

@@ -72,7 +72,7 @@ def test_what_the_heat_sink_carried_is_known_from_the_second_window_on_whatever_
     assert max(abs(window.sink_w[0] - window.power_w[0]) for window in ended[2:]) > 30.0
 
 
-def test_after_a_hole_nobody_knows_what_the_heat_sink_holds() -> None:
+def test_after_a_gap_the_heat_sink_is_unknown() -> None:
     time_ns = np.concatenate([seconds(241), seconds(241) + 3600 * NS_PER_S])
     ended = windows_of(time_ns, columns(np.full((482, 1), 60.0), np.full((482, 1), 250.0)))
     assert [bool(np.isnan(window.sink_w[0])) for window in ended] == [True, False, True, True, False]

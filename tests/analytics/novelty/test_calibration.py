@@ -36,7 +36,7 @@ def test_scores_come_from_a_model_that_did_not_see_the_rows() -> None:
     assert unseen[1700] > seen.flag_score[1700]
 
 
-def test_a_smaller_budget_asks_for_a_higher_score_even_beyond_all_that_was_seen() -> None:
+def test_a_smaller_budget_requires_a_higher_score_even_beyond_all_that_was_seen() -> None:
     blocks = (np.exp(np.random.default_rng(3).normal(0, 0.3, 1000)),)
     levels = [threshold_for(blocks, alarms_per_1000_rows=budget, join_rows=0) for budget in (50, 10, 1, 0.1, 0.01)]
     assert levels == sorted(levels)

@@ -93,7 +93,7 @@ def test_a_column_that_dies_for_good_leaves_the_others_watched() -> None:
     assert score.leading[904] == 2
 
 
-def test_rows_are_not_written_to_and_the_same_rows_give_the_same_scores() -> None:
+def test_rows_are_not_written_to_and_the_same_rows_have_the_same_scores() -> None:
     healthy, rows = healthy_rows(), healthy_rows(seed=8)
     rows[3, 2] = np.nan
     before = (healthy.copy(), rows.copy())
@@ -118,7 +118,7 @@ def test_the_order_of_columns_does_not_matter() -> None:
     assert np.mean(np.array(order)[swapped.leading] == plain.leading) > 0.99
 
 
-def test_constant_rows_and_wild_rows_give_finite_scores() -> None:
+def test_constant_rows_and_wild_rows_have_finite_scores() -> None:
     constant = np.full((200, 3), 12.0)
     assert np.isfinite(scored(constant, learnt=constant).score).all()
     wild = constant.copy()

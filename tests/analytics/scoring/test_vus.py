@@ -61,7 +61,7 @@ def test_a_perfect_score_has_one_without_tolerance_and_chance_has_the_share_of_e
     assert vus_pr(rng.random(20_000), truth, max_window=0) == pytest.approx(truth.mean(), rel=0.2)
 
 
-def test_a_score_that_peaks_just_beside_the_event_is_forgiven_by_the_window_alone() -> None:
+def test_a_score_that_peaks_next_to_the_event_counts_by_the_window_alone() -> None:
     truth = np.zeros(400, dtype=np.bool_)
     truth[200:220] = True
     beside = np.zeros(400)

@@ -61,7 +61,7 @@ def later(rows: Frame, number: int) -> Frame:
 
 
 def aged() -> tuple[Frame, PanelState, Finding]:
-    """Return a path that has aged, what was learnt of it, and the finding that says so."""
+    """Return a path that has aged, its learnt state, and the finding."""
     rows = ageing(1)
     state, found = run(SUPPLIES, SUPPLIES.start([rows.spec]), rows)
     (raised,) = [one for one in found if one.status is FindingStatus.RAISED]
@@ -85,7 +85,7 @@ def supply_state(one: Resumed) -> SourceResistanceState:
 
 
 def changed(blob: bytes, change: Callable[[dict[str, Any], Arrays], object]) -> bytes:
-    """Write a file as somebody would who knows how: its digest fits."""
+    """Return a changed file with a valid digest."""
     head, arrays = opened(blob)
     change(head, arrays)
     return archive(head, arrays)
@@ -143,7 +143,7 @@ def test_a_finding_that_both_hold_goes_on_and_ends_by_what_is_measured() -> None
     assert (ended.id, ended.status) == (raised.id, FindingStatus.CLEARED)
 
 
-def test_what_nobody_holds_any_more_is_reported_again_only_by_new_windows() -> None:
+def test_a_finding_that_is_not_held_any_more_is_reported_again_only_by_new_windows() -> None:
     rows, blob, now_ns = kept()
     one = resumed(rows, blob, now_ns)
     assert not one.going_on

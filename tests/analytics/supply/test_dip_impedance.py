@@ -1,4 +1,4 @@
-"""What the dip of a step says of a supply, beyond its resistance."""
+"""Dynamic impedance of a supply from the dips of load steps."""
 
 from dataclasses import replace
 

@@ -10,7 +10,7 @@ ALONE: GroupArray = np.array([0, 1])
 
 
 def after(rows: list[tuple[FloatArray, FloatArray]], *, usual_v: float, groups: GroupArray) -> InputFall:
-    """Let a block of a training job pass at a voltage, then some rows."""
+    """Run a block of a training job at a voltage, then some rows."""
     fall = InputFall.unknown(2)
     used = np.array([True, True])
     for amps in (30.0, 60.0, 30.0, 60.0):

@@ -86,7 +86,7 @@ def test_noise_in_the_current_is_found_and_its_effect_taken_out() -> None:
 def test_a_current_without_noise_is_left_alone() -> None:
     _, volts, amps = pair()
     found = noisy_current(volts, amps)
-    assert found is None or not found.matters
+    assert found is None or not found.is_significant
 
 
 @pytest.mark.parametrize("lag", [-10, -3, -1, 1, 2, 5])

@@ -10,7 +10,7 @@ COARSE: MaskArray = np.array([True])
 
 
 def reported_at(ohms: FloatArray, *, coarse: MaskArray = FINE) -> int | None:
-    """Return the first hour at which the rise is told."""
+    """Return the first hour at which the rise is reported."""
     state = SlowChange.new(1)
     for hour, ohm in enumerate(ohms):
         state = add_hour(state, np.array([ohm]))
@@ -95,7 +95,7 @@ def test_a_baseline_needs_a_week_and_some_answers() -> None:
         assert state.known[0] == (answers == 8)
 
 
-def test_the_median_of_an_hour_stands_against_odd_minutes_and_a_clock_set_back_ends_none() -> None:
+def test_the_median_of_an_hour_withstands_outliers_and_a_clock_set_back_ends_none() -> None:
     hour, ended = turn(Hour.none(2), 0)
     assert ended is None
     hour, _ = turn(hour, 10 * HOUR_NS)
@@ -136,7 +136,7 @@ def test_hours_that_know_little_move_the_effect_little_and_do_not_trip_the_sum()
     assert low[0] < sure.rise_ratio()[0] < high[0]
 
 
-def test_few_scattered_hours_of_a_baseline_ask_for_more_than_many() -> None:
+def test_few_scattered_hours_of_a_baseline_require_more_than_many() -> None:
     few, many = SlowChange.new(1), SlowChange.new(1)
     scatter = np.random.default_rng(0).normal(0.0, 0.06, BASELINE_HOURS)
     for hour, off in enumerate(scatter):

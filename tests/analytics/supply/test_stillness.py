@@ -22,7 +22,7 @@ def noisy(n_blocks: int, *, step_v: float, noise_v: float, noise_a: float = 0.02
     return np.stack((volts, rng.normal(5.0, noise_a, (n_blocks, 32))), axis=2)
 
 
-def test_a_meter_whose_noise_always_moved_it_cannot_stand_still_by_itself() -> None:
+def test_a_noisy_meter_that_becomes_constant_is_broken() -> None:
     state = after(noisy(9, step_v=0.01, noise_v=0.03))
     assert state.broken(np.array([[0.0, 0.02]]))[0].tolist() == [True, False]
     assert not state.broken(np.array([[0.01, 0.02]])).any()
