@@ -36,23 +36,26 @@ def frame_entry(resolution: Resolution, body: bytes, *, points: int, newest_ns: 
 
 def read_entries(path: Path, segment: int, *, start: int, stop: int) -> Iterator[SpoolEntry]:
     """Yield the entries from `start` to `stop`, the end of the file or the first bad entry."""
+    at, head_bytes = start, _HEAD.size + _ABOUT.size
     with path.open("rb") as source:
         source.seek(start)
-        while source.tell() < stop:
-            head = source.read(_HEAD.size + _ABOUT.size)
-            if len(head) < _HEAD.size + _ABOUT.size:
+        while at < stop:
+            head = source.read(head_bytes)
+            if len(head) < head_bytes:
                 return
+            at += head_bytes
             magic, length, checksum = _HEAD.unpack_from(head)
-            if magic != _MAGIC or length > stop - source.tell():
+            if magic != _MAGIC or length > stop - at:
                 return
             body = source.read(length)
             about = head[_HEAD.size :]
             if len(body) < length or zlib.crc32(body, zlib.crc32(about)) != checksum:
                 return
+            at += length
             index, points, newest_ns = _ABOUT.unpack(about)
             yield SpoolEntry(
                 segment=segment,
-                end=source.tell(),
+                end=at,
                 resolution=_RESOLUTIONS[index],
                 points=points,
                 newest_ns=newest_ns,

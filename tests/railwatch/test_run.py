@@ -52,7 +52,7 @@ def test_what_the_user_names_is_simulated_without_asking_the_driver() -> None:
     assert choose_source(RunRequest(scenario="hot-gpu"))[2].plant_node == "v100x4"
 
 
-def test_the_probe_states_in_words_why_there_are_no_gpus_and_stops_after_its_time() -> None:
+def test_the_probe_reports_why_there_are_no_gpus_and_stops_after_its_time() -> None:
     answer = probe_nvml()
     assert answer.gpus or answer.why
     late = probe_nvml(timeout_s=0.001)
