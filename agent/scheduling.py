@@ -6,7 +6,7 @@ import os
 
 
 def use_realtime_priority() -> bool:
-    """Give this thread real-time priority; return False without the permission, and it stays an ordinary thread.
+    """Raise this thread to real-time priority; return False without the permission, and it stays an ordinary thread.
 
     For threads that work less than a millisecond at a time. Measured with five busy processes on two cores: without
     it every fifth read at 1 kHz was more than a period late.

@@ -98,7 +98,7 @@ def test_a_dear_call_that_fails_is_not_made_more_often_than_one_that_works(overr
     assert len(calls) <= 8 * 4
 
 
-def test_where_bytes_are_counted_nobody_waits_for_a_sample(override: Callable[..., Overridden]) -> None:
+def test_where_bytes_are_counted_no_sample_is_waited_for(override: Callable[..., Overridden]) -> None:
     throughput = Throughput(FakeClock())
     override(nvmlDeviceGetPcieThroughput=throughput)
     with NvmlDriver(FakeClock()) as driver:
@@ -138,7 +138,7 @@ def test_two_pointers_and_bytes_of_a_structure_are_written_where_they_belong(
     assert values["fan_rpm"] == 2100.0
 
 
-def test_a_call_without_permission_is_reported_apart_and_not_asked_again(override: Callable[..., Overridden]) -> None:
+def test_a_call_without_permission_is_reported_apart_and_not_made_again(override: Callable[..., Overridden]) -> None:
     calls = []
 
     def forbidden(*arguments: Any) -> int:

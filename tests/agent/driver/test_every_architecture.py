@@ -92,7 +92,7 @@ def test_margins_below_zero_are_read_as_such(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("node", ["v100x4", "h100x8"])
-def test_nothing_that_is_not_supported_is_asked_a_second_time(
+def test_an_unsupported_call_is_not_made_a_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
 ) -> None:
     with served_gpus(tmp_path, monkeypatch, node) as served:

@@ -183,7 +183,7 @@ def test_what_the_driver_lacks_is_read_another_way(plant: PlantFile, override: C
 
 
 @pytest.mark.parametrize(("code", "calls_more"), [(3, 0), (4, 0), (999, 4)])
-def test_what_is_not_supported_is_not_asked_again_but_what_failed_is(
+def test_an_unsupported_call_is_not_made_again_but_a_failed_one_is(
     override: Callable[..., Overridden], code: int, calls_more: int
 ) -> None:
     calls = []
@@ -292,7 +292,7 @@ def test_a_thread_that_wakes_from_a_hang_spoils_nothing_of_the_one_that_replaced
         assert np.array_equal(_fast(driver), second)
 
 
-def test_the_calls_of_one_fast_read_are_timed_and_stand_for_those_of_the_next(plant: PlantFile) -> None:
+def test_the_calls_of_one_fast_read_are_timed_and_count_for_those_of_the_next(plant: PlantFile) -> None:
     with NvmlDriver() as driver:
         for _ in range(32):
             _fast(driver)

@@ -82,7 +82,7 @@ def test_two_reads_within_100_ms_give_the_same_and_take_no_sample(h100: ServedGp
         np.testing.assert_array_equal(first[name], second[name])
 
 
-def test_metrics_that_a_gpu_does_not_have_are_asked_once(h100: ServedGpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_that_a_gpu_does_not_have_are_requested_once(h100: ServedGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     requested: list[int] = []
     real = pynvml.nvmlLib.nvmlGpmMetricsGet
     layout, lacking = pynvml.c_nvmlGpmMetric_t, {"tensor_dfma_ratio", "tensor_dmma_ratio"}
@@ -152,7 +152,7 @@ def test_every_sample_that_was_lent_is_given_back_once(h100: ServedGpus, monkeyp
     pipes.close()
 
 
-def test_a_user_who_may_not_profile_is_reported_so_and_not_asked_for(
+def test_a_user_without_the_right_to_profile_is_reported_and_not_tried_again(
     h100: ServedGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _patched(monkeypatch, nvmlGpmSampleGet=lambda *_: 4)

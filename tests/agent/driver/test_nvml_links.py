@@ -119,7 +119,7 @@ def test_links_that_lead_nowhere_on_the_whole_node_are_no_links(plant: PlantFile
         assert driver.links.links == ()
 
 
-def test_older_ids_stand_behind_the_scoped_ones() -> None:
+def test_older_ids_come_after_the_scoped_ones() -> None:
     def ids(link: int) -> dict[str, list[tuple[int, int] | str]]:
         return {
             want[0].outputs[0][1]: [one.requested if isinstance(one, FieldSource) else one.name for one in want]

@@ -27,7 +27,7 @@ def test_a_process_is_listed_with_its_memory(plant: PlantFile) -> None:
     assert none == ()
 
 
-def test_an_older_driver_is_asked_in_the_version_that_it_has(
+def test_an_older_driver_is_called_in_the_version_that_it_has(
     override: Callable[..., Overridden], plant: PlantFile
 ) -> None:
     plant.set(1, process_pid=99, process_bytes=1 << 20)

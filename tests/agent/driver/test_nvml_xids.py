@@ -111,7 +111,7 @@ def test_an_error_behind_an_xid_does_not_swallow_it(override: Callable[..., Over
             driver.wait(0.5)
 
 
-def test_gpus_that_report_no_events_are_asked_and_reported_of_once(
+def test_gpus_that_report_no_events_are_queried_and_logged_once(
     override: Callable[..., Overridden], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

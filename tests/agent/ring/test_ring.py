@@ -126,7 +126,7 @@ def test_a_ring_that_was_cut_short_is_refused(tmp_path: Path) -> None:
         Ring.attach(tmp_path / "ring")
 
 
-def test_no_ring_yet_asks_whether_the_agent_runs(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_ring_suggests_that_the_agent_may_not_run(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacksError, match="is the agent running"):
         Ring.attach(tmp_path / "ring")
 
@@ -136,7 +136,7 @@ def test_a_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
         _ring(tmp_path / "missing" / "ring")
 
 
-def test_a_table_name_may_stand_once(tmp_path: Path) -> None:
+def test_a_table_name_may_occur_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="one name"):
         Ring.create(
             tmp_path / "ring",
@@ -148,7 +148,7 @@ def test_a_table_name_may_stand_once(tmp_path: Path) -> None:
         )
 
 
-def test_rows_hold_the_seconds_asked_for_and_one_more() -> None:
+def test_rows_hold_the_requested_seconds_and_one_more() -> None:
     assert rows_for(300, 20.0) == 6020
 
 

@@ -41,7 +41,7 @@ class Source:
         self.closed += 1
 
 
-def test_an_event_source_that_hangs_is_asked_by_another_thread_and_what_it_brings_late_is_passed_on() -> None:
+def test_an_event_source_that_hangs_is_polled_by_another_thread_and_its_late_events_are_passed_on() -> None:
     source, release, clock = Source(), threading.Event(), LeapingClock()
     hanging = threading.Event()
     states: list[WorkerState] = []

@@ -74,7 +74,7 @@ def test_a_row_of_the_past_is_added_with_its_own_time_and_only_its_updates_are_f
     assert np.array_equal(frame.fresh[0], ~np.isnan(values))
 
 
-def test_an_update_stands_with_its_age_which_is_none_itself_and_is_held_with_it(tmp_path: Path) -> None:
+def test_an_update_is_in_a_row_with_its_age_which_is_no_update_and_is_held_with_it(tmp_path: Path) -> None:
     table = _table(tmp_path)
     power, age = (table.spec.signals.index(name) for name in ("power_w", "power_age_s"))
     keeper = RowKeeper(table, ((power, age),))

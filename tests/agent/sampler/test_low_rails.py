@@ -30,7 +30,7 @@ class Rails:
     root: Path
     ring: Ring
     collector: Hwmon
-    told: list[float] = field(default_factory=list)
+    calls: list[float] = field(default_factory=list)
     stop: Callable[[], None] = lambda: None
 
     @property
@@ -61,7 +61,7 @@ def rails(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rails]:
         clock=clock,
         settings=settings,
         accounts=Accounts(),
-        on_rows=lambda _: made.told.append(clock.monotonic_s()),
+        on_rows=lambda _: made.calls.append(clock.monotonic_s()),
     )
     sampler.start()
     made.stop = sampler.stop
@@ -73,10 +73,10 @@ def rails(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rails]:
 
 @pytest.mark.parametrize("rails", [600.0], indirect=True)
 def test_a_dip_is_a_row_long_before_the_next_one_is_due(rails: Rails) -> None:
-    told = len(rails.told)
+    calls = len(rails.calls)
     rails.set_mv(11_200)
     wait_for(lambda: 11.2 in rails.volts())
-    wait_for(lambda: len(rails.told) > told, "whoever waits for rows was told")
+    wait_for(lambda: len(rails.calls) > calls, "the callback was called")
 
 
 def test_a_rail_that_stays_low_gets_no_row_beyond_its_pace_and_another_dip_does(rails: Rails) -> None:
@@ -95,10 +95,10 @@ def test_a_rail_that_stays_low_gets_no_row_beyond_its_pace_and_another_dip_does(
 
 
 def test_a_thread_that_was_left_behind_adds_no_row_after_the_end(rails: Rails) -> None:
-    tell_of_a_low_rail = rails.collector._table.sweeps[0].on_low
+    note_a_low_rail = rails.collector._table.sweeps[0].on_low
     rails.stop()
     count = rails.table.count
-    tell_of_a_low_rail()
+    note_a_low_rail()
     assert rails.table.count == count
 
 

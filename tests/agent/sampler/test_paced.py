@@ -100,9 +100,9 @@ def test_a_paced_collector_reports_its_pace_and_the_agent_publishes_it(tmp_path:
     _run(sampler, ring.tables["gpu_fast"], rows=20)
     values = np.empty(own.spec.shape)
     own.read(values)
-    told = dict(zip(own.spec.signals, values[0], strict=True))
-    assert told["poll_period_s"] == pytest.approx(1 / 200.0)
-    assert told["locked_ratio"] == 0.0
+    calls = dict(zip(own.spec.signals, values[0], strict=True))
+    assert calls["poll_period_s"] == pytest.approx(1 / 200.0)
+    assert calls["locked_ratio"] == 0.0
     (status,) = sampler.statuses()
     assert status.state is WorkerState.WORKING
     assert "measuring" in status.pace
@@ -129,7 +129,7 @@ def test_a_collector_may_have_a_pace_of_its_own(tmp_path: Path) -> None:
     ring.close()
 
 
-def test_rows_of_the_past_are_kept_as_they_are_and_no_others_stand_between_them(tmp_path: Path) -> None:
+def test_rows_of_the_past_are_kept_unchanged_and_no_others_are_between_them(tmp_path: Path) -> None:
     late, accounts = Late(), Accounts()
     settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=1.0, hung_after_s=1.0))
     spec = late.spec

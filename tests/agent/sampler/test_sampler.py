@@ -76,7 +76,7 @@ class Node:
         self.release.wait(110.0)
 
     def give_up(self, count: int = 1, *, neighbour: FakeCollector | None = None) -> None:
-        """Let so much time pass that the thread of that number is given up; a neighbour's goes on meanwhile."""
+        """Pass so much time that the thread of that number is abandoned; a neighbour's goes on meanwhile."""
         wait_for(lambda: len(self.stuck) == count)
         beside = self.good if neighbour is None else neighbour
         self.clock.leap_beside(1.5 * HUNG_S, lambda: beside.reads)

@@ -44,7 +44,7 @@ class StoppingClock(FakeClock):
             self._moved.notify_all()
 
     def run_to(self, end_s: float, *, within_s: float = 60.0) -> None:
-        """Let the time pass up to the end; fail where the threads do not get there."""
+        """Pass the time up to the end; fail where the threads do not get there."""
         self.allow(end_s)
         limit_s = REAL.monotonic_s() + within_s
         while self.monotonic_s() < end_s - 0.25:

@@ -59,7 +59,7 @@ def watch(context: RunContext, open_limit_s: float = 10.0) -> DriverWatch:
     return DriverWatch(context, CLOCK, open_limit_s=open_limit_s)
 
 
-def told(watching: DriverWatch) -> list[Event]:
+def published(watching: DriverWatch) -> list[Event]:
     return [event for source in watching.event_sources() for event in source.poll(0.01)]
 
 
@@ -71,7 +71,7 @@ def test_a_driver_that_answers_is_opened_and_nothing_is_reported(plant: PlantFil
     watching = watch(context)
     opened = watching.open()
     assert len(uuids(opened.reader)) == 2
-    assert (watching.away, told(watching)) == (None, [])
+    assert (watching.away, published(watching)) == (None, [])
     assert opened.nvml is not None
     opened.nvml.close()
 
@@ -94,10 +94,10 @@ def test_a_driver_that_does_not_open_is_not_waited_for_and_the_gpus_of_before_st
     for read in (away.reader.read_fast, away.reader.read_slow, away.reader.read_rare):
         with pytest.raises(TransientError, match=r"did not open within 0\.3 s"):
             read(values)
-    (event,) = told(watching)
+    (event,) = published(watching)
     assert (event.kind, event.severity) == (EventKind.COLLECTOR, Severity.WARNING)
     assert "GPUs are not read" in event.message
-    assert told(watching) != []  # a fresh source; one source tells once
+    assert published(watching) != []  # a fresh source; one source tells once
     (source,) = watching.event_sources()
     assert len(source.poll(0.01)) == 1
     assert source.poll(0.01) == ()
@@ -134,14 +134,14 @@ def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_reported_on
     after = watch(context)
     opened = after.open()
     assert len(uuids(opened.reader)) == 2
-    (event,) = told(after)
+    (event,) = published(after)
     assert event.severity is Severity.INFO
     assert "answers again" in event.message
     assert opened.nvml is not None
     opened.nvml.close()
     third = watch(context)
     again = third.open()
-    assert told(third) == []
+    assert published(third) == []
     assert again.nvml is not None
     again.nvml.close()
 
@@ -164,7 +164,7 @@ def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_co
     plant.state.set_faults([NOT_LOADED])
     watching = watch(real)
     assert watching.open().reader is None
-    assert (watching.away, told(watching)) == (None, [])
+    assert (watching.away, published(watching)) == (None, [])
     answered = threading.Event()
     asking = threading.Thread(target=watching.probe_until_back, args=(answered,), daemon=True)
     asking.start()
@@ -175,7 +175,7 @@ def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_co
     after = watch(real)
     opened = after.open()
     assert len(uuids(opened.reader)) == 2
-    (event,) = told(after)
+    (event,) = published(after)
     assert event.severity is Severity.INFO
     assert "The GPU driver came after" in event.message
     assert opened.nvml is not None
@@ -209,7 +209,7 @@ def test_a_driver_that_hung_when_the_run_began_is_not_opened_but_asked_from_outs
         watching = watch(begun)
         opened = watching.open()
         assert len(uuids(opened.reader)) == 2
-        assert len(told(watching)) == messages
+        assert len(published(watching)) == messages
         assert opened.nvml is not None
         opened.nvml.close()
 
@@ -338,4 +338,7 @@ def test_a_driver_counts_as_dead_after_ten_deadlines_of_one_hang_and_other_colle
     assert [check_hung(WorkerState.HUNG, WorkerState.WORKING) for _ in range(19)] == [""] * 19
     assert check_hung(WorkerState.WORKING, WorkerState.WORKING) == ""
     assert [check_hung(WorkerState.HUNG, WorkerState.WORKING) for _ in range(20)] == [""] * 20
-    assert check_hung(WorkerState.HUNG, WorkerState.WORKING) == "the GPU driver does not respond: gpu_fast has hung for 20 s"
+    assert (
+        check_hung(WorkerState.HUNG, WorkerState.WORKING)
+        == "the GPU driver does not respond: gpu_fast has hung for 20 s"
+    )

@@ -20,11 +20,11 @@ def test_within_the_budget_nothing_is_stretched() -> None:
 
 
 def test_either_share_over_the_budget_stretches_and_is_named() -> None:
-    for shares, word in (((0.2, 0.0), "CPU"), ((0.0, 0.2), "driver")):
+    for shares, over_budget in (((0.2, 0.0), "CPU"), ((0.0, 0.2), "driver")):
         budget = Budget(BudgetSettings(cpu_ratio=0.1, driver_ratio=0.1))
         spend(budget, *shares, 3)
         assert budget.stretch > 2.0
-        assert word in budget.over
+        assert over_budget in budget.over
 
 
 def test_it_comes_back_slowly_and_stops_at_one() -> None:

@@ -206,7 +206,7 @@ def test_a_sensor_whose_values_often_repeat_is_not_taken_for_a_slower_one(repeat
 
 
 @pytest.mark.parametrize(("load", "mode"), [(math.nan, PaceMode.IN_STEP), (0.0, PaceMode.IDLE)])
-def test_a_gpu_whose_load_nobody_can_report_counts_as_busy_while_it_shows_a_power(load: float, mode: PaceMode) -> None:
+def test_a_gpu_without_a_load_counts_as_busy_while_it_shows_a_power(load: float, mode: PaceMode) -> None:
     pacer = begun(1, load=True)
     sensors = [SimulatedSensor(period_s=0.1, phase_s=0.0)]
     polled = poll(pacer, sensors, start_s=START_S, end_s=START_S + IDLE_AFTER_S + 10.0, busy=lambda _: load)
@@ -230,11 +230,11 @@ def test_updates_that_came_while_a_read_hung_are_counted_as_missed() -> None:
     assert 45 <= pacer.report().missed <= 52
 
 
-def test_a_gpu_lost_while_nothing_runs_is_reported_of_within_two_seconds() -> None:
+def test_a_gpu_lost_while_nothing_runs_is_reported_within_two_seconds() -> None:
     # The worst case: it is lost right after a row, and the rows come a hair too early for the hold.
     period_ns = round((1.0 / PacerSettings().idle_hz - 1e-4) * NS_PER_S)
     spec, topology, detector = gpu_fast_spec(2), node_topology(2), GpuLost(limits=GpuLostLimits())
-    state, told_ns = detector.start(spec), None
+    state, found_ns = detector.start(spec), None
     for number in range(50):
         values = np.full((1, *spec.shape), 50.0)
         if number > 9:
@@ -242,13 +242,13 @@ def test_a_gpu_lost_while_nothing_runs_is_reported_of_within_two_seconds() -> No
         time_ns = np.array([START_NS + number * period_ns])
         frame = Frame(spec=spec, time_ns=time_ns, values=values, fresh=np.ones(values.shape, dtype=np.bool_))
         state, findings = detector.step(state, frame, topology)
-        told_ns = int(time_ns[0]) if findings and told_ns is None else told_ns
-    assert told_ns is not None
-    assert (told_ns - START_NS) / NS_PER_S - 9 * period_ns / NS_PER_S + EVERY_S < 2.0
+        found_ns = int(time_ns[0]) if findings and found_ns is None else found_ns
+    assert found_ns is not None
+    assert (found_ns - START_NS) / NS_PER_S - 9 * period_ns / NS_PER_S + EVERY_S < 2.0
 
 
-def ages_told(pacer: Pacer, sensors: list[SimulatedSensor], *, start_s: float, end_s: float) -> list[tuple[int, float]]:
-    """The sensor and the error of the age of each update that polls saw, NaN where no age is told."""
+def ages(pacer: Pacer, sensors: list[SimulatedSensor], *, start_s: float, end_s: float) -> list[tuple[int, float]]:
+    """The sensor and the error of the age of each update that polls saw, NaN where there is none."""
     errors: list[tuple[int, float]] = []
     age_s = pacer.age_s
 
@@ -272,15 +272,15 @@ def test_in_step_the_age_of_an_update_is_ordered_to_a_few_hundredths_of_the_peri
     ]
     pacer = begun(len(sensors))
     poll(pacer, sensors, start_s=START_S, end_s=START_S + 15.0, late_s=0.0005)
-    errors = ages_told(pacer, sensors, start_s=START_S + 15.0, end_s=START_S + 30.0)
-    told_s = [error for _, error in errors if not math.isnan(error)]
-    assert len(told_s) > 0.99 * len(errors)
-    assert np.percentile(told_s, 50) < 0.06 * period_s
-    assert np.percentile(told_s, 99) < 0.1 * period_s
+    errors = ages(pacer, sensors, start_s=START_S + 15.0, end_s=START_S + 30.0)
+    reported_s = [error for _, error in errors if not math.isnan(error)]
+    assert len(reported_s) > 0.99 * len(errors)
+    assert np.percentile(reported_s, 50) < 0.06 * period_s
+    assert np.percentile(reported_s, 99) < 0.1 * period_s
 
 
 def test_while_nothing_is_known_of_the_updates_no_age_is_reported() -> None:
     sensors = [SimulatedSensor(period_s=0.02, phase_s=0.003)]
-    errors = ages_told(begun(1), sensors, start_s=START_S, end_s=START_S + 0.2)
+    errors = ages(begun(1), sensors, start_s=START_S, end_s=START_S + 0.2)
     assert errors
     assert all(math.isnan(error) for _, error in errors)
