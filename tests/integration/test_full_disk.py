@@ -54,4 +54,4 @@ def test_on_a_full_disk_a_sag_is_answered_shown_and_reported_and_the_end_states_
     summary = node.lines[-1]
     assert (summary["type"], summary["incidents"], summary["caps_left"]) == ("summary", 1, 0)
     assert summary["records_lost"] > 5
-    assert any("records of this run are not kept: " in line for line in node.output)
+    assert any("records of this run were lost: " in line for line in node.output)
