@@ -1,4 +1,4 @@
-"""The computed clock cap: the highest supported clock at which the predicted worst dip stays above a limit.
+"""Computed clock cap: the highest supported clock at which the predicted worst dip stays above a limit.
 
 A supply path is a Thevenin source with a transient term. When every GPU of a synchronous step rises together, the
 terminals fall to ``E - R I_high - Z (I_high - I_low)``; the GPUs draw constant power, so ``I = P / V`` and ``V`` is the
@@ -16,9 +16,9 @@ from physics.source_band import SourceBand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyPath:
-    """A source as the load sees it. `transient_ohm` is the extra drop of a step, per ampere, before it recovers.
+    """A source as seen by the load. `transient_ohm` is the extra drop of a step, per ampere, before it recovers.
 
-    `band` says how far the first two may be off together; None takes them as they are.
+    `band` is the error of the first two; None means exact.
     """
 
     open_circuit_v: float
@@ -29,7 +29,7 @@ class SupplyPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLoad:
-    """What one GPU drew in the high and the low phase of the load, both at `clock_mhz`."""
+    """Power of one GPU in the high and the low phase of the load, both at `clock_mhz`."""
 
     max_clock_mhz: float
     clock_mhz: float
@@ -39,10 +39,10 @@ class GpuLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyLoad:
-    """What one supply carried while its GPUs drew what `gpus` says.
+    """Power of one supply while its GPUs had the power in `gpus`.
 
-    `share_ratio` is the part of a change of GPU power that this supply feels: 1 where it feeds the GPUs alone, one
-    half where two share them evenly. `gpus` are those that a cap would slow down.
+    `share_ratio` is the part of a change of GPU power that this supply carries: 1 if it alone feeds the GPUs, one half
+    if two share them evenly. `gpus` are those that a cap would slow down.
     """
 
     power_high_w: float
@@ -53,7 +53,7 @@ class SupplyLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoltageCap:
-    """The answer: `holds` is False where not even the lowest clock on offer keeps the limit."""
+    """Result: `holds` is False if not even the lowest clock keeps the limit."""
 
     clock_mhz: float
     predicted_v: float
@@ -61,7 +61,7 @@ class VoltageCap:
 
 
 def terminal_voltage_v(path: SupplyPath, power_w: float) -> float:
-    """Return the voltage under a constant-power load; NaN where the source cannot carry it."""
+    """Return the voltage under a constant-power load; NaN if the source cannot carry it."""
     root = path.open_circuit_v**2 - 4.0 * path.source_resistance_ohm * power_w
     return math.nan if root < 0.0 else (path.open_circuit_v + math.sqrt(root)) / 2.0
 
@@ -78,7 +78,7 @@ def cautious_voltage_v(path: SupplyPath, power_w: float) -> float:
 def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float, curve: PowerCurve = DEFAULT_CURVE) -> float:
     """Predict the lowest voltage of a synchronous step with every GPU capped at `clock_mhz`; NaN on collapse.
 
-    It is the lower end of the 95 % bounds where those of the source are known. It falls as the clock rises, because
+    It is the lower end of the 95 % bounds if those of the source are known. It falls as the clock rises, because
     the high phase gains more power than the low one, and because a source counts as known only where its resistance
     is larger than its error.
     """
@@ -106,7 +106,7 @@ def highest_clock(
 ) -> VoltageCap:
     """Return the highest of `clocks_mhz` (ascending, not empty) whose predicted worst dip is at or above `limit_v`.
 
-    Where none is, the lowest clock with ``holds=False``. The dip falls with the clock, so a bisection finds it.
+    If none is, the lowest clock with ``holds=False``. The dip falls with the clock, so a bisection finds it.
     """
     if not clocks_mhz:
         raise ValueError("there is no clock to choose from")
@@ -124,6 +124,6 @@ def _powers_at(gpu: GpuLoad, clock_mhz: float, curve: PowerCurve) -> tuple[float
     full_w = gpu.power_high_w / curve.share(measured_ratio)
     low_load = curve.load_of(gpu.power_low_w / full_w, measured_ratio)
     ratio = clock_mhz / gpu.max_clock_mhz
-    # What the low phase draws below idle or above full load on the curve is not the clock's doing: keep it.
+    # The part of the low phase below idle or above full load of the curve does not depend on the clock: keep it.
     low_rest_w = gpu.power_low_w - full_w * curve.share(measured_ratio, low_load)
     return full_w * curve.share(ratio), full_w * curve.share(ratio, low_load) + low_rest_w

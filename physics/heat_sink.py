@@ -1,9 +1,9 @@
-"""What a heat sink carries to the air while the load changes: power, delayed by the sink's time constant.
+"""Heat that a heat sink passes to the air while the load changes: power, delayed by the sink's time constant.
 
 A die on its paste follows its power within seconds, the heat sink under it within a minute. With ``s`` the share of the
 resistance that lies between heat sink and air, ``T - T_air = theta [(1 - s) P + s F]``, where `F` is the power delayed
-by a first-order lag. So a window tells a resistance also where the load changes within it, provided that the time
-before is known. What is wrong in `s` and in the time constant is wrong for all siblings alike.
+by a first-order lag. So the resistance can be determined also while the load changes within a window, if the
+time before is known. Errors of `s` and of the time constant are the same for all siblings.
 """
 
 import math
@@ -23,12 +23,12 @@ _FORGOTTEN_SHARE = 0.1
 def carried_w(
     *, before_w: FloatArray, mean_w: FloatArray, older_w: FloatArray, recent_w: FloatArray, length_s: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what the sink carried over a window in the mean, and what it carries at its end.
+    """Return the mean heat that the sink passed on over a window, and the heat at its end.
 
     Parameters
     ----------
     before_w
-        What it carried when the window began; NaN where unknown, which only a long window makes good.
+        Heat when the window began; NaN if unknown, which only a long window makes up for.
     mean_w, older_w, recent_w
         Power in the window: its mean, and the means weighted by ``1 - g`` and by ``g``, where ``g = exp(-age / tau)``
         with the age at the window's end.
@@ -43,6 +43,6 @@ def carried_w(
 
 
 def felt_w(power_w: FloatArray, sink_w: FloatArray) -> FloatArray:
-    """Return the power that a GPU's temperature tells of: part of it now, part of it delayed by the sink."""
+    """Return the power that determines a GPU's temperature: part of it present, part delayed by the sink."""
     felt: FloatArray = (1.0 - AIR_SHARE) * power_w + AIR_SHARE * sink_w
     return felt

@@ -1,6 +1,6 @@
-"""What the engine is told of the node besides incidents: what each GPU draws and what each supply shows.
+"""State of a node: power and settings of each GPU, voltage and current of each supply.
 
-The caller fills it from the last seconds of samples. None stands for what it does not know.
+The caller fills it from the last seconds of samples. None means unknown.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class GpuState:
     Parameters
     ----------
     supported_mhz
-        The clocks that can be set, ascending; nothing where none can.
+        The clocks that can be set, ascending; empty if none can.
     clock_mhz
         The clock at which it drew `power_high_w`.
     power_high_w, power_low_w
@@ -50,7 +50,7 @@ class SupplyState:
     current_high_a, current_low_a
         Its current in the high and the low phase of the load, over the window of the GPUs' powers.
     band
-        How far open-circuit voltage and source resistance may be off; None where nobody can tell.
+        Error band of open-circuit voltage and source resistance; None if unknown.
     """
 
     entity_id: str
@@ -64,16 +64,16 @@ class SupplyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """All GPUs and supplies of one node at one moment. `job_started_ns` is when a job last began to use its GPUs."""
+    """All GPUs and supplies of one node at one time. `job_started_ns` is when a job last began to use its GPUs."""
 
     gpus: tuple[GpuState, ...]
     supplies: tuple[SupplyState, ...] = ()
     job_started_ns: int | None = None
 
     def gpu(self, entity_id: str) -> GpuState | None:
-        """Return one GPU, None where it does not answer."""
+        """Return one GPU, None if it does not answer."""
         return next((gpu for gpu in self.gpus if gpu.entity_id == entity_id), None)
 
     def supply(self, entity_id: str) -> SupplyState | None:
-        """Return one supply, None where nothing is known of it."""
+        """Return one supply, None if nothing is known of it."""
         return next((supply for supply in self.supplies if supply.entity_id == entity_id), None)

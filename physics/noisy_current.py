@@ -1,10 +1,10 @@
-"""The slope where the current is noisy too: least squares then gives too small a resistance.
+"""Slope with a noisy current: least squares then returns too small a resistance.
 
 Noise in the regressor shrinks the slope of least squares by s_I^2 / (s_I^2 + s_n^2) (errors in variables; for batteries
-arXiv 2101.05349, which solves it by total least squares with a known ratio of the noises). A logged pair does not say
-that ratio, so the noise is found from the current itself: what two neighbouring samples share is load, what they do not
-share is noise. That is the method of instrumental variables with the neighbours as instrument (Reiersol 1941, Durbin
-1954), which needs noise that differs from sample to sample and a load that lasts longer than one.
+arXiv 2101.05349, which solves it by total least squares with a known ratio of the noises). A logged pair does not hold
+that ratio, so the noise is found from the current itself: what neighbouring samples share is load, the rest is noise.
+That is the method of instrumental variables with the neighbours as instrument (Reiersol 1941, Durbin 1954), which needs
+noise that differs from sample to sample and a load that lasts longer than one.
 """
 
 import math
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from physics.normal_distribution import MAD_TO_SD
 from telemetry.frames import FloatArray
 
 # Below a fifth of the spread the shrinkage is under 4 %, less than what the correction adds in scatter.
 MIN_NOISE_RATIO = 0.2
-# heuristic: neighbours that share less than this with the sample say too little about it (a weak instrument).
+# heuristic: neighbours that share less than this with the sample are a weak instrument.
 MIN_SHARED = 0.5
 MIN_PAIRS = 100
 # heuristic: noise stands between all neighbours, so half of it must show in the median difference too. What shows only
 # at the edges of a load is a skew of less than a sample, not noise.
 MIN_EVERYWHERE = 0.5
-_MAD_TO_SD = 1.4826  # of a normal distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,13 @@ class NoisyCurrent:
     shared: float
 
     @property
-    def matters(self) -> bool:
-        """Whether the slope of least squares needs the correction."""
+    def is_significant(self) -> bool:
+        """True if the slope of least squares needs the correction."""
         return self.noise_ratio > MIN_NOISE_RATIO
 
 
 def noisy_current(voltage_v: FloatArray, current_a: FloatArray) -> NoisyCurrent | None:
-    """Return the noise of the current and the corrected slope, None where the pair does not tell.
+    """Return the noise of the current and the corrected slope, None if they cannot be determined.
 
     Both of shape ``(n,)``, evenly sampled and without NaN.
     """
@@ -61,7 +61,7 @@ def noisy_current(voltage_v: FloatArray, current_a: FloatArray) -> NoisyCurrent 
         return None
     noise_aa = aa - load_aa
     noise_a = math.sqrt(noise_aa / len(amps))
-    everywhere_a = _MAD_TO_SD * float(np.median(np.abs(np.diff(current_a)))) / math.sqrt(2.0)
+    everywhere_a = MAD_TO_SD * float(np.median(np.abs(np.diff(current_a)))) / math.sqrt(2.0)
     if everywhere_a < MIN_EVERYWHERE * noise_a:
         return None
     return NoisyCurrent(

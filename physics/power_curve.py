@@ -1,4 +1,4 @@
-"""The shape of GPU power over clock, for scaling a measured power to another clock."""
+"""Curve of GPU power over clock, to scale a measured power to another clock."""
 
 from dataclasses import dataclass
 

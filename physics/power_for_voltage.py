@@ -1,8 +1,8 @@
-"""The computed power limit: the highest at which the plateau of the load keeps a supply above a voltage.
+"""Computed power limit: the highest at which the plateau of the load keeps a supply above a voltage.
 
 A power limit is kept by a control loop over tens to hundreds of milliseconds, so it bounds the average power and not
 the spike with which a compute phase begins: on a box of four V100, ``nvidia-smi -pl 200`` held the average and let more
-than 300 W through (https://blbadger.github.io/gpu-server). What is predicted here is the plateau alone.
+than 300 W through (https://blbadger.github.io/gpu-server). Only the plateau is predicted here.
 """
 
 import math
@@ -15,7 +15,7 @@ from physics.clock_for_voltage import SupplyLoad, SupplyPath, cautious_voltage_v
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlateauCap:
-    """The answer: `holds` is False where not even the lowest limit on offer keeps the voltage."""
+    """Result: `holds` is False if not even the lowest limit keeps the voltage."""
 
     limit_w: float
     predicted_v: float

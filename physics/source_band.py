@@ -1,19 +1,16 @@
-"""How far a source may be from its estimate: a band about a line, narrow where it was measured, wide beside that.
+"""Error band of a fitted source: narrow at the measured currents, wide beyond them.
 
-Open-circuit voltage and resistance come from one fit, so their errors belong together: a line that is steeper than it
-seems also begins higher, and between the currents of the fit the two errors cancel. Taking the lowest voltage and the
-highest resistance of their bounds at once describes a line that no fit of these samples allows. The error of what the
+Open-circuit voltage and resistance come from one fit, so their errors are correlated: a line that is steeper than
+estimated also begins higher, and between the currents of the fit the two errors cancel. The lowest voltage and the
+highest resistance of their bounds together form a line that no fit of these samples allows. The error of what the
 line *predicts* at a current is ``s(I)^2 = s_mean^2 + (I - I_mean)^2 s_R^2`` (the confidence band of a regression line:
-Draper and Smith, Applied Regression Analysis, 1998, chapter 3), and the lower end of that is what a cap rests on.
+Draper and Smith, Applied Regression Analysis, 1998, chapter 3), and a cap uses its lower end.
 """
 
 import math
 from dataclasses import dataclass
 
-# The lower end of the 95 % bounds of a voltage: one-sided, normal distribution.
-Z_LOWER = 1.645
-# A bound of 95 % on both sides, as detectors give theirs, is this many standard deviations wide.
-Z_BOTH = 1.96
+from physics.normal_distribution import Z_BOTH, Z_LOWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

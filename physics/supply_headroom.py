@@ -1,7 +1,7 @@
-"""How low the rail will go: at full load, and right after all GPUs rise together.
+"""Predicted lowest voltage of a rail: at full load, and right after all GPUs rise together.
 
-V_min = E - R I_hi - Z (I_hi - I_lo). Each estimate is taken at its cautious end. Z is what a supply gives way by for
-some milliseconds after a step, as the load feels it: measured from dips (`dip_impedance`), else what supplies do.
+V_min = E - R I_hi - Z (I_hi - I_lo). Each estimate is taken at its cautious end. Z is the extra drop of a supply per
+ampere for some milliseconds after a step: measured from dips (`dip_impedance`), else a typical value.
 """
 
 import math
@@ -15,7 +15,7 @@ TRANSIENT_OHM = 0.66 * 0.004
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """A supply path with its 95 % bounds; `transient_ohm` is its dynamic impedance as a step feels it."""
+    """A supply path with its 95 % bounds; `transient_ohm` is its dynamic impedance for a step."""
 
     open_v: float
     open_low_v: float
@@ -26,7 +26,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """The voltages predicted: likely and at the cautious ends; `margin_v` is the worst one over the limit."""
+    """Predicted voltages, likely and at the cautious ends; `margin_v` is the worst one above the limit."""
 
     full_v: float
     full_low_v: float
@@ -36,7 +36,7 @@ class Headroom:
 
 
 def current_of_power(path: Path, power_w: float, *, cautious: bool = True) -> float | None:
-    """Return the current of a load that draws constant power, None where the path cannot carry it."""
+    """Return the current of a load that draws constant power, None if the path cannot carry it."""
     open_v = path.open_low_v if cautious else path.open_v
     ohm = path.resistance_high_ohm if cautious else path.resistance_ohm
     root = open_v * open_v - 4.0 * ohm * power_w

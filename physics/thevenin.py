@@ -1,8 +1,8 @@
 """Open-circuit voltage and source resistance of supply paths, from their own voltage and current.
 
-The model is V = E - R I + e. Weighted least squares with exponential forgetting, over all supplies at once. An estimate
-is given only where the load moved enough to tell R from E, and where V follows I: voltage and current that were not
-taken together can turn the sign of R (a skew of 50 ms on a 100 ms square wave does).
+The model is V = E - R I + e. Weighted least squares with exponential forgetting, over all supplies at once. There is
+an estimate only if the load moved enough to separate R from E, and if V follows I: voltage and current that were not
+sampled together can reverse the sign of R (a skew of 50 ms on a 100 ms square wave does).
 
 Forgetting and its range: Vahidi, Stefanopoulou and Peng, "Recursive least squares with forgetting for online estimation
 of vehicle mass and road grade", Vehicle System Dynamics 43(1), 2005.
@@ -14,16 +14,11 @@ from enum import StrEnum
 
 import numpy as np
 
+from physics.gates import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO
+from physics.normal_distribution import Z_BOTH
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
-# A change of current below 1 A, or 3 % of the largest current seen, moves V by less than the 9 mV that remain about
-# the line on real 12 V feeds (Oxford GPU_Power_Benchmark): the slope would be noise.
-MIN_SPREAD_A = 1.0
-# The voltage that it was measured at; what carries the same power at a higher one moves by fewer amperes.
-NOMINAL_V = 12.0
-MIN_SPREAD_RATIO = 0.03
-MIN_CORRELATION = 0.9
 MIN_SAMPLES = 30.0
 # A supply recovers from a load step within 20 ms (same recordings), so samples closer than that share their error.
 INDEPENDENT_AFTER_S = 0.02
@@ -32,11 +27,10 @@ INDEPENDENT_AFTER_S = 0.02
 LOCAL_S = 2.0
 MAX_LOCAL_SHARE = 0.25
 MIN_KEEP = 1.0 - 1.0 / 32.0
-Z_95 = 1.96  # two-sided 95 % of the normal distribution
 
 
 class Identifiability(StrEnum):
-    """Whether an estimate can be given, or why not."""
+    """Result of an estimate: identified, or the reason why not."""
 
     IDENTIFIED = "identified"
     TOO_FEW_SAMPLES = "too few samples"
@@ -48,7 +42,7 @@ class Identifiability(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyEstimate:
-    """What is known of one supply path. The four numbers and bounds are None unless it is identified."""
+    """Estimate of one supply path. The four numbers and bounds are None unless it is identified."""
 
     identifiability: Identifiability
     open_circuit_v: float | None
@@ -64,8 +58,8 @@ class SupplyEstimate:
 class Moments:
     """Weighted moments of current and voltage about their local means, each of shape ``(n_supplies,)``.
 
-    `mean_a` and `mean_v` are the local means, `offset_a` and `offset_v` what lies off them on average: a local mean
-    lags behind a drift by a constant, which must not count as spread.
+    `mean_a` and `mean_v` are the local means, `offset_a` and `offset_v` the average offset from them: a local
+    mean lags behind a drift by a constant, which must not count as spread.
     `weight` and `weight_squares` are sums of the weights and their squares, `independent` the weighted count of samples
     that share no error with the one before, `age_ns` the time since the last sample. `high_a` and `low_a` are the
     envelope of the current, which falls back to the mean with the same memory.
@@ -117,7 +111,7 @@ def add_sample(
     fresh: MaskArray,
     memory_s: float,
 ) -> Moments:
-    """Add one sample per supply where it is fresh and both values are known; `elapsed_ns` is since the last call.
+    """Add one sample per supply that is fresh and has both values; `elapsed_ns` is since the last call.
 
     Both values pass the same high-pass, which V = E - R I survives with the same R, so that a path that ages while it
     is watched, or an E that drifts, does not blur the slope. Mean and spread are updated after West, CACM 22(9), 1979.
@@ -198,7 +192,7 @@ def moments_of_window(time_s: FloatArray, voltage_v: FloatArray, current_a: Floa
 
 
 def estimate(moments: Moments, index: int) -> SupplyEstimate:
-    """Return the estimate for one supply with 95 % bounds, or why there is none."""
+    """Return the estimate of one supply with 95 % bounds, or the reason why there is none."""
     weight = float(moments.weight[index])
     squares = float(moments.weight_squares[index])
     samples = weight * weight / squares if squares > 0 else 0.0
@@ -222,9 +216,9 @@ def estimate(moments: Moments, index: int) -> SupplyEstimate:
     return SupplyEstimate(
         identifiability=Identifiability.IDENTIFIED,
         open_circuit_v=open_circuit_v,
-        open_circuit_bounds_v=(open_circuit_v - Z_95 * sd_v, open_circuit_v + Z_95 * sd_v),
+        open_circuit_bounds_v=(open_circuit_v - Z_BOTH * sd_v, open_circuit_v + Z_BOTH * sd_v),
         source_resistance_ohm=resistance_ohm,
-        source_resistance_bounds_ohm=(max(resistance_ohm - Z_95 * sd_ohm, 0.0), resistance_ohm + Z_95 * sd_ohm),
+        source_resistance_bounds_ohm=(max(resistance_ohm - Z_BOTH * sd_ohm, 0.0), resistance_ohm + Z_BOTH * sd_ohm),
         correlation=correlation,
         spread_a=spread_a,
         samples=samples,

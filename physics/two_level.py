@@ -1,9 +1,9 @@
-"""A supply path from a few seconds of samples: the two-level form, for a load that steps between two plateaus.
+"""Two-level estimate of a supply path from a few seconds of samples, for a load that steps between two plateaus.
 
 A training load spends most of its time in a high and a low phase. The medians of the two phases, sorted by current,
 give ``R = (V_low - V_high) / (I_high - I_low)`` and ``E = V_high + R I_high`` without a long memory, so it follows a
-path that changes within seconds, where an estimate over minutes or a regression over the change does not. What the
-samples scatter about that line says how far the two levels, and with them the line, may be off.
+path that changes within seconds, where an estimate over minutes or a regression over the change does not. The
+scatter of the samples about that line is the error of the two levels, and of the line.
 """
 
 import math
@@ -11,20 +11,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
+from physics.gates import MIN_SPREAD_A, MIN_SPREAD_RATIO
 from physics.node_state import SupplyState
-from physics.source_band import Z_LOWER, of_two_levels
+from physics.normal_distribution import MAD_TO_SD, MEDIAN_TO_MEAN, Z_LOWER
+from physics.source_band import of_two_levels
 
-# Fewer samples than a second holds at the default rate say little of a step that lasts about one.
+# heuristic: fewer samples than in a second at the default rate do not resolve a step of about a second.
 SAMPLES_MIN = 20
-# The excitation gate of recursive least squares with forgetting: below it the estimate winds up on noise
-# (doi 10.1186/s10033-023-00846-0).
-SWING_MIN_A = 1.0
-SWING_RATIO_MIN = 0.03
-# Of a normal distribution: 1.4826 makes a median deviation the standard deviation, 1.2533 the error of a mean that of
-# a median (Kenney and Keeping, Mathematics of Statistics, 1962, section 11.9).
-_MAD_TO_SD = 1.4826
-_MEDIAN_TO_MEAN = 1.2533
-# What lies within one step of a scale reads the same: a uniform error, of this share of the step (JCGM 100:2008,
+# Values within one step of a scale read the same: a uniform error, of this share of the step (JCGM 100:2008,
 # F.2.2.1).
 _STEP_TO_SD = 1.0 / math.sqrt(12.0)
 
@@ -32,8 +26,8 @@ _STEP_TO_SD = 1.0 / math.sqrt(12.0)
 def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> SupplyState:
     """Return the state of a supply from paired samples of the last seconds; about 30 us for 60 of them.
 
-    Pairs with a NaN are left out. What the samples do not tell is None: everything where there are too few, the source
-    where the current hardly moves, the voltage does not fall with it, or falls by no more than it scatters.
+    Pairs with a NaN are left out. All values are None with too few samples, the source if the current hardly
+    moves, the voltage does not fall with it, or falls by no more than its scatter.
     """
     pairs = sorted(
         (float(current_a), float(voltage_v))
@@ -47,7 +41,7 @@ def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequen
     low_a, low_v = (median(item) for item in zip(*pairs[:quarter], strict=True))
     high_a, high_v = (median(item) for item in zip(*pairs[-quarter:], strict=True))
     swing_a = high_a - low_a
-    if swing_a <= max(SWING_MIN_A, SWING_RATIO_MIN * high_a) or low_v <= high_v:
+    if swing_a <= max(MIN_SPREAD_A, MIN_SPREAD_RATIO * high_a) or low_v <= high_v:
         return SupplyState(entity_id=entity_id, minimum_v=minimum_v)
     resistance_ohm = (low_v - high_v) / swing_a
     level_sd_v = _level_sd_v((*pairs[:quarter], *pairs[-quarter:]), high_v, high_a, resistance_ohm)
@@ -66,16 +60,15 @@ def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequen
 
 
 def _level_sd_v(pairs: Sequence[tuple[float, float]], high_v: float, high_a: float, resistance_ohm: float) -> float:
-    """Return the standard error of the median voltage of one level, out of what the samples of both lie off the line.
+    """Return the standard error of the median voltage of one level, from the residuals of both levels.
 
-    A value that is read twice counts once; the single deep dips are few enough not to move a median. Readings that do
-    not scatter at all are no surer than the step of their scale, which is no wider than the two closest of them are
-    apart.
+    A value that is read twice counts once; single deep dips are too few to move a median. Readings without scatter are
+    as uncertain as the step of their scale, at most the distance of the two closest.
     """
     off_v = [voltage_v - (high_v + resistance_ohm * (high_a - current_a)) for current_a, voltage_v in pairs]
-    scatter_v = _MAD_TO_SD * median(abs(one) for one in off_v)
-    told_v = sorted({voltage_v for _, voltage_v in pairs})
-    step_v = min((above_v - below_v for below_v, above_v in pairwise(told_v)), default=0.0)
+    scatter_v = MAD_TO_SD * median(abs(one) for one in off_v)
+    levels_v = sorted({voltage_v for _, voltage_v in pairs})
+    step_v = min((above_v - below_v for below_v, above_v in pairwise(levels_v)), default=0.0)
     scatter_v = max(scatter_v, _STEP_TO_SD * step_v)
     each = max(len(set(pairs)) / 2.0, 1.0)
-    return _MEDIAN_TO_MEAN * scatter_v / math.sqrt(each)
+    return MEDIAN_TO_MEAN * scatter_v / math.sqrt(each)

@@ -13,6 +13,7 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import RailSagLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
+from physics.gates import IMPLAUSIBLE_BELOW_V
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -20,9 +21,6 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
 from telemetry.quantities import duration, ohms, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# Half of 12 V: no load that still computes draws a rail down there, so a lone reading below is a failed conversion
-# until it lasts.
-_IMPLAUSIBLE_BELOW_V = 6.0
 # -10 %, which ATX12V allows its second rail at peak load: the far end of the score.
 _WORST_V = 10.80
 # A minimum this much deeper is reported as an update; about the noise of one sample (9.7 mV, see RailSagLimits).
@@ -134,7 +132,7 @@ class RailSag:
             under=voltage_v > limits.clear_above_v,
             seen=~np.isnan(voltage_v),
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
-            at_once=(voltage_v < limits.at_once_below_v) & (voltage_v > _IMPLAUSIBLE_BELOW_V),
+            at_once=(voltage_v < limits.at_once_below_v) & (voltage_v > IMPLAUSIBLE_BELOW_V),
         )
         dips = state.dips
         if conditions.busy or state.conditions.busy:

@@ -11,7 +11,7 @@ from analytics.supply.dead_branch import Branches
 from analytics.supply.input_fall import DIP_RATIO, InputFall
 from analytics.supply.reference import Reference
 from analytics.supply.slow_change import SlowChange
-from physics.thevenin import NOMINAL_V
+from physics.gates import NOMINAL_V
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
 from telemetry.quantities import duration, multiple, ohms, volts

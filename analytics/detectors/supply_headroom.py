@@ -21,6 +21,7 @@ from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full,
 from analytics.supply.branches import known_count
 from analytics.supply.dip_impedance import DipImpedance
 from analytics.supply.reference import Reference, look
+from physics.gates import IMPLAUSIBLE_BELOW_V
 from physics.supply_headroom import TRANSIENT_OHM, Path, predict
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -35,8 +36,6 @@ _FAR_OVER = 1.15
 # heuristic: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
 _MORE_THAN_EVER = 1.1
 _LONGEST_STEP_NS = 60 * NS_PER_S
-# Half of 12 V: no load that still computes draws a rail down there (see rail_sag).
-_IMPLAUSIBLE_BELOW_V = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -175,10 +174,10 @@ class SupplyHeadroom:
         seen = means.samples > 0
         high_a, low_a = np.where(seen, load.high_a, np.nan), np.where(seen, load.low_a, np.nan)
         swings = (high_a - low_a) > limits.swing_ratio * high_a
-        lowest_v = np.where(load.lowest_v > _IMPLAUSIBLE_BELOW_V, load.lowest_v, np.nan)
+        lowest_v = np.where(load.lowest_v > IMPLAUSIBLE_BELOW_V, load.lowest_v, np.nan)
         dips = state.dips.after(reference, stepped=seen & swings, high_a=high_a, low_a=low_a, lowest_v=lowest_v)
         sound = ~(reference.ratio() > limits.flat_ratio)
-        low = (load.lowest_v < limits.minimum_v) & (load.lowest_v > _IMPLAUSIBLE_BELOW_V)
+        low = (load.lowest_v < limits.minimum_v) & (load.lowest_v > IMPLAUSIBLE_BELOW_V)
         mean_w = means.mean_a * means.mean_v
         heavy = (mean_w > _FAR_OVER * load.size_w) | (~swings & (mean_w > load.size_w))
         peaks = load.peak_w > limits.step_ratio * load.size_w

@@ -11,14 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
-from physics.thevenin import (
-    INDEPENDENT_AFTER_S,
-    MIN_CORRELATION,
-    MIN_SAMPLES,
-    MIN_SPREAD_A,
-    MIN_SPREAD_RATIO,
-    NOMINAL_V,
-)
+from physics.gates import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO, NOMINAL_V
+from physics.thevenin import INDEPENDENT_AFTER_S, MIN_SAMPLES
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray
 

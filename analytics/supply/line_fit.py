@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from physics.thevenin import INDEPENDENT_AFTER_S, Z_95
+from physics.normal_distribution import MAD_TO_SD, Z_BOTH
+from physics.thevenin import INDEPENDENT_AFTER_S
 from telemetry.frames import FloatArray, MaskArray
 
 WindowArray = npt.NDArray[np.intp]
 
 # heuristic: eight robust standard deviations off the line is no noise; 1.4826 makes a median deviation one of them.
 _ABSURD_SD = 8.0
-_MAD_TO_SD = 1.4826
 # The mean of a value in steps q with noise s lies off by up to q/pi exp(-2 (pi s/q)^2) (Widrow and Kollar, Quantization
 # Noise, 2008, chapter 19); for the difference of two levels that is one standard deviation. The steps themselves add
 # q^2/12 to the variance about the line.
@@ -62,7 +62,7 @@ class Line:
 def t_95(degrees: float) -> float:
     """Return the two-sided 95 % point of Student's t, by Fisher's expansion (Abramowitz and Stegun 26.7.5)."""
     dof = max(degrees, 1.0)
-    z = Z_95
+    z = Z_BOTH
     return z + (z**3 + z) / (4 * dof) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * dof**2)
 
 
@@ -77,7 +77,7 @@ def fit_line(
     residual = _residual(voltage_v, current_a, windows, kept)
     if residual is None:
         return None
-    spread = _MAD_TO_SD * float(np.median(np.abs(residual - np.median(residual))))
+    spread = MAD_TO_SD * float(np.median(np.abs(residual - np.median(residual))))
     if spread > 0.0:
         kept = np.abs(residual) <= max(_ABSURD_SD * spread, quantum_v)
     return _line(time_s[kept], voltage_v[kept], current_a[kept], windows[kept], quantum_v)

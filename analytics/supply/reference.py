@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.supply.blocks import Windows
-from physics.thevenin import NOMINAL_V
+from physics.gates import NOMINAL_V
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 # heuristic: the median of three survives one window in which a job began.

@@ -13,9 +13,10 @@ import numpy as np
 from analytics.supply.line_fit import Line, WindowArray, fit_line, independent_samples
 from analytics.supply.quantum import quantum_of
 from analytics.supply.time_skew import LagFit, PartSkew, better_lag, part_skew
+from physics.gates import MIN_CORRELATION, MIN_SPREAD_RATIO
 from physics.noisy_current import NoisyCurrent, noisy_current
 from physics.resistance_temperature import at_25_c
-from physics.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
+from physics.thevenin import Identifiability
 from telemetry.frames import FloatArray
 
 # heuristic: eight means of a second are enough where they lie on a line; the bounds show their uncertainty.
@@ -162,7 +163,7 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
         return replace(blank, identifiability=Identifiability.LOAD_TOO_STEADY)
     better = better_lag(pair.volts, pair.amps, pair.period_s)
     # Noise in the current lets its neighbours speak for it, which is no skew.
-    part = None if noise is not None and noise.matters else part_skew(pair.volts, pair.amps)
+    part = None if noise is not None and noise.is_significant else part_skew(pair.volts, pair.amps)
     line = _widened(_corrected(line, noise), part)
     why = _why(line, better, part, largest_a=float(np.abs(pair.amps).max()))
     judged = replace(
@@ -218,7 +219,7 @@ def _blank(pair: _Pair, windows: WindowArray, quantum_v: float, noise: NoisyCurr
         windows=len(np.unique(windows)),
         period_s=pair.period_s,
         quantum_v=quantum_v,
-        current_noise_a=noise.noise_a if noise is not None and noise.matters else None,
+        current_noise_a=noise.noise_a if noise is not None and noise.is_significant else None,
         skew_s=None,
     )
 
@@ -243,7 +244,7 @@ def _widened(line: Line, part: PartSkew | None) -> Line:
 
 def _corrected(line: Line, noise: NoisyCurrent | None) -> Line:
     """Return the line without what the noise of the current took from its slope."""
-    if noise is None or not noise.matters:
+    if noise is None or not noise.is_significant:
         return line
     grown = 1.0 + noise.noise_ratio**2
     mean_a = (line.open_v - line.mean_v) / line.slope_ohm if line.slope_ohm else 0.0

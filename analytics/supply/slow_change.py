@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from analytics.change.cusum import CusumState, cusum_step
 from analytics.detectors.baseline_reset import reset_where
-from physics.thevenin import Z_95
+from physics.normal_distribution import MAD_TO_SD, Z_BOTH
 from telemetry.frames import FloatArray, MaskArray
 
 CountArray = npt.NDArray[np.int64]
@@ -41,7 +41,6 @@ COARSE_EFFECT_RATIO = 1.20
 _SURE_PART = 0.5
 # heuristic: after years without an answer nothing is known any more, and it shall not overflow.
 _MOST_VARIANCE = 1.0
-_MAD_TO_SD = 1.4826
 # Standard error of a median over that of a mean, for normal noise: root of pi / 2.
 _MEDIAN_ERROR = float(np.sqrt(np.pi / 2.0))
 
@@ -90,7 +89,7 @@ class SlowChange:
 
     def rise_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Return the 95 % bounds of the rise, with the baseline's own uncertainty; NaN where there is none yet."""
-        reach = Z_95 * np.sqrt(self.variance + self.centre_sd**2)
+        reach = Z_BOTH * np.sqrt(self.variance + self.centre_sd**2)
         return np.exp(self.effect - reach), np.exp(self.effect + reach)
 
     def risen(self, coarse: MaskArray) -> MaskArray:
@@ -156,6 +155,6 @@ def _completed(state: SlowChange, learning: MaskArray) -> SlowChange:
     centre, centre_sd, scatter = state.centre.copy(), state.centre_sd.copy(), state.scatter.copy()
     centre[due] = np.nanmedian(state.learnt[due], axis=1)
     off = np.abs(state.learnt[due] - centre[due, np.newaxis])
-    scatter[due] = _MAD_TO_SD * np.nanmedian(off, axis=1)
+    scatter[due] = MAD_TO_SD * np.nanmedian(off, axis=1)
     centre_sd[due] = _MEDIAN_ERROR * np.maximum(scatter[due], EFFECT_SCATTER_FLOOR) / np.sqrt(counts)
     return replace(state, centre=centre, centre_sd=centre_sd, scatter=scatter)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from physics.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath
 from physics.node_state import GpuState, NodeState
-from physics.source_band import Z_LOWER, SourceBand, of_bounds
+from physics.normal_distribution import Z_LOWER
+from physics.source_band import SourceBand, of_bounds
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident

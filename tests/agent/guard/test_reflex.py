@@ -11,13 +11,13 @@ from agent.guard.foresight import REFLEX, ahead_of, is_reflex, sag_of
 from agent.guard.reflex import (
     AFTER_WRONG_S,
     CONFIRM_WITHIN_S,
-    IMPLAUSIBLE_BELOW_V,
     PREPARE_AGAIN_S,
     PREPARE_EVERY_S,
     READY_FOR_S,
     WRONG_MAX,
 )
 from analytics.detectors.limits import RailSagLimits
+from physics.gates import IMPLAUSIBLE_BELOW_V
 from rules.engine.engine import Engine
 from telemetry.knobs import KnobKind
 from telemetry.records import ActionState, Mode
