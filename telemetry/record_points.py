@@ -80,7 +80,7 @@ def _incident(record: Incident) -> tuple[str, dict[str, str], Fields]:
         tags,
         {
             "title": f"{record.cause} {record.state}",
-            "text": record.summary,
+            "text": record.text,
             "severity_rank": _rank(record.severity),
             "impact_gpu_hours": float(record.impact_gpu_hours),
             "affected": ", ".join(record.affected),

@@ -239,6 +239,7 @@ class Incident:
     `affected` lists every entity with a finding in it. `hypotheses` are ranked, the likeliest first; their
     probabilities add up to 1. `silence` holds operator, end and reason of a silence, None without one. `held` is True
     if a mitigated incident is held down by an action; otherwise it was over before the action.
+    `summary` is what and how bad; `notes` are short facts about it: what else is affected, which action holds it down.
     """
 
     id: str
@@ -257,6 +258,12 @@ class Incident:
     hypotheses: tuple[Hypothesis, ...] = ()
     silence: str | None = None
     held: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Summary and notes in one line."""
+        return "; ".join((self.summary, *self.notes))
 
     def number(self, name: str) -> float | None:
         """Return the newest value of the evidence with a name over its findings, None where there is none."""

@@ -94,6 +94,10 @@ class Kinship:
         """Return whether the topology has this entity."""
         return entity_id in self._order
 
+    def label(self, entity_id: str) -> str:
+        """Return the name of an entity as people write it: ``GPU 3``; its id where the topology does not know it."""
+        return self.topology.entity(entity_id).label if entity_id in self._order else entity_id
+
     def name(self, entity_id: str) -> str:
         """Return what people call an entity, its id where the topology does not know it."""
         return self.topology.entity(entity_id).name if entity_id in self._order else entity_id

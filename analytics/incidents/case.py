@@ -165,7 +165,7 @@ class Judged:
 
 
 def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Case:
-    """Return the case with all that follows from its findings: cause, severity, state, impact and words."""
+    """Return the case with all that follows from its findings: cause, severity, state, impact and texts."""
     before, lead, active = case.incident, case.lead, bool(case.active)
     severity = max((before.severity, *(own.severity for own in before.findings)), key=lambda worst: worst.rank)
     probability = loss_probability(cause=lead.cause, severity=severity, hypotheses=judged.hypotheses)
@@ -182,7 +182,7 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         quiet_since_ns = None
     elif quiet_since_ns is None:
         quiet_since_ns = now_ns
-    # An action holds down what was seen, which the lead tells; the fault behind it stands and is in the evidence.
+    # An action holds down what was seen, which is the lead; the fault behind it remains and is in the evidence.
     reported = case.still_wrong if state is IncidentState.OPEN else lead
     affected = tuple(sorted({own.entity_id for own in before.findings}))
     stake_gpu_hours = at_stake_gpu_hours(
@@ -197,7 +197,8 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         state=state,
         affected=affected,
         impact_gpu_hours=stake_gpu_hours * probability,
-        summary=_summary(reported, affected, kinship, judged, held=_held_by(case, state, late=late)),
+        summary=f"{judged.headline}: {reported.summary}" if judged.headline else reported.summary,
+        notes=_notes(reported, affected, kinship, judged, held=_held_by(case, state, late=late)),
         loss_probability=probability,
         hypotheses=judged.hypotheses,
         silence=judged.silence,
@@ -224,14 +225,10 @@ def _held_by(case: Case, state: IncidentState, *, late: bool) -> str:
     return "it was over before an action came into force" if late else f"held down by {case.held_by or 'an action'}"
 
 
-def _summary(reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str) -> str:
-    others = [kinship.name(entity_id) for entity_id in affected if entity_id != reported.entity_id]
-    parts = [f"{judged.headline}: {reported.summary}" if judged.headline else reported.summary]
-    if others:
-        more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
-        parts.append(f"also on {', '.join(others[:_MAX_NAMES])}{more}")
-    if judged.remark:
-        parts.append(judged.remark)
-    if held:
-        parts.append(held)
-    return "; ".join(parts)
+def _notes(
+    reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str
+) -> tuple[str, ...]:
+    others = [kinship.label(entity_id) for entity_id in affected if entity_id != reported.entity_id]
+    more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
+    also = f"also on {', '.join(others[:_MAX_NAMES])}{more}" if others else ""
+    return tuple(note for note in (also, judged.remark, held) if note)

@@ -133,6 +133,8 @@ def _print(story: IncidentStory, samples: SampleEvidence, names: EntityNames) ->
         soft_wrap=True,
     )
     console.print(escape(names.in_text(one.summary)), soft_wrap=True)
+    for note in one.notes:
+        console.print(f"  {escape(names.in_text(note))}", soft_wrap=True)
     if one.silence is not None:
         console.print(f"[yellow]{escape(one.silence)}[/]", soft_wrap=True)
     _print_timeline(console, "what was seen, in order", story.seen, one.opened_ns)

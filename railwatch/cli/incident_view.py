@@ -63,7 +63,9 @@ def _print_head(console: Console, incident: Incident, names: EntityNames) -> Non
         f"[dim]{incident.id}[/]",
         soft_wrap=True,
     )
-    console.print(escape(names.in_text(shortened(incident.summary))), soft_wrap=True)
+    console.print(escape(names.in_text(incident.summary)), soft_wrap=True)
+    for note in incident.notes:
+        console.print(f"  {escape(names.in_text(note))}", soft_wrap=True)
     lasted = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S
     held = ", held down by an action" if incident.held else ""
     console.print(

@@ -135,7 +135,7 @@ class Service:
                 time_ns=max(now_ns, incident.time_ns),
                 closed_ns=now_ns,
                 state=IncidentState.CLOSED,
-                summary=f"{incident.summary}; the simulated node ended",
+                notes=(*incident.notes, "the simulated node ended"),
             )
             for incident in left
         ]

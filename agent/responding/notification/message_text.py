@@ -105,7 +105,7 @@ def _title(incident: Incident, kind: NoticeKind, *, node: str, simulated: bool) 
 def _lines(
     incident: Incident, kind: NoticeKind, *, node: str, previous: Severity | None, activity: Sequence[str], link: str
 ) -> list[str]:
-    lines = [f"What: {incident.summary}"]
+    lines = [f"What: {incident.text}"]
     symptom = SYMPTOMS.get(incident.cause)
     if symptom is not None and kind is not NoticeKind.RECOVERED:
         lines.append(f"Means: {symptom.means}")

@@ -63,7 +63,7 @@ function incidentCard(incident) {
       element("span", { class: "badge severity" }, incident.severity),
       element("span", { class: "badge" }, stateOf(incident)),
     ),
-    summaryOf(incident.summary),
+    summaryOf(incident),
     element("p", { class: "dim" }, state.labels.causes[incident.cause]?.[1] ?? ""),
     likely(incident),
     finding?.evidence.length ? evidenceTable(finding.evidence) : null,
@@ -79,11 +79,9 @@ function incidentCard(incident) {
   );
 }
 
-/** The first part of a summary is what to read; the rest are its particulars. */
-function summaryOf(summary) {
-  const end = summary.indexOf("; ");
-  if (end < 0) return element("p", { class: "summary" }, element("strong", {}, summary));
-  return element("p", { class: "summary" }, element("strong", {}, summary.slice(0, end)), summary.slice(end));
+/** The summary in bold, and its notes. */
+function summaryOf({ summary, notes = [] }) {
+  return element("p", { class: "summary" }, element("strong", {}, summary), notes.map((note) => `; ${note}`).join(""));
 }
 
 /** The three likeliest fault classes, and who silenced the incident. */

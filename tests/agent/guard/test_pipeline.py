@@ -114,7 +114,7 @@ def test_a_sag_becomes_finding_incident_and_decision_in_one_step_and_the_outcome
     last(loop.run(20, rows=5))
     newest = loop.incidents()[-1]
     assert newest.state is IncidentState.MITIGATED
-    assert "held down by railwatch's own clock cap" in newest.summary
+    assert "held down by railwatch's own clock cap" in newest.text
     (outcome,) = [record for record in loop.records if to_json(record)["type"] == "outcome"]
     fields = to_json(outcome)
     assert fields["helped"] is True
@@ -344,8 +344,8 @@ def test_a_cap_that_is_approved_once_the_rail_is_back_is_credited_with_nothing()
     last(loop.run(15, rows=5))
     newest = loop.incidents()[-1]
     assert newest.state is IncidentState.MITIGATED
-    assert "held down" not in newest.summary
-    assert "it was over before an action came into force" in newest.summary
+    assert "held down" not in newest.text
+    assert "it was over before an action came into force" in newest.text
     (outcome,) = [to_json(record) for record in loop.records if to_json(record)["type"] == "outcome"]
     assert outcome["helped"] is None
     assert outcome["before"] > 11.8

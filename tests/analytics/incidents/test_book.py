@@ -30,7 +30,7 @@ def test_a_symptom_that_an_action_holds_down_is_mitigated_and_never_closes_while
     assert reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))[0].state is IncidentState.OPEN
     (mitigated,) = reported.step(cleared(SAG, at_s=20), at_s=20)
     assert mitigated.state is IncidentState.MITIGATED
-    assert "held down by an action" in mitigated.summary
+    assert "held down by an action" in mitigated.text
     assert reported.step(at_s=4000) == ()
     reported.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
     assert reported.step(at_s=5059) == ()
@@ -42,7 +42,7 @@ def test_a_joint_that_ages_is_held_down_by_the_cap_that_came_before_any_sag() ->
     (opened,) = reported.step(finding(Cause.JOINT_AGEING, SAG.entity_id))
     (held,) = reported.book.note_claim(opened.id, in_force=True, now_ns=at(1))
     assert (held.state, held.held) == (IncidentState.MITIGATED, True)
-    assert "held down by an action" in held.summary
+    assert "held down by an action" in held.text
     (open_again,) = reported.book.note_claim(opened.id, in_force=False, now_ns=at(2))
     assert (open_again.state, open_again.held) == (IncidentState.OPEN, False)
     # A sag on it that was over before the next cap is credited to none.
@@ -50,7 +50,7 @@ def test_a_joint_that_ages_is_held_down_by_the_cap_that_came_before_any_sag() ->
     reported.step(cleared(SAG, at_s=20), at_s=20)
     (late,) = reported.book.note_claim(opened.id, in_force=True, now_ns=at(30))
     assert (late.state, late.held) == (IncidentState.MITIGATED, False)
-    assert "it was over before an action came into force" in late.summary
+    assert "it was over before an action came into force" in late.text
 
 
 def test_an_open_incident_states_what_is_still_wrong_and_what_is_over_stays_in_its_evidence() -> None:
@@ -66,7 +66,7 @@ def test_an_open_incident_states_what_is_still_wrong_and_what_is_over_stays_in_i
     assert again.summary == SAG.summary
     reported.book.note_claim(opened.id, in_force=True, now_ns=at(31))
     (held,) = reported.step(replace(back, time_ns=at(40)), at_s=40)
-    assert (held.state, held.summary) == (IncidentState.MITIGATED, "12 V at psu0 is back; held down by an action")
+    assert (held.state, held.text) == (IncidentState.MITIGATED, "12 V at psu0 is back; held down by an action")
     reported.book.note_claim(opened.id, in_force=False, now_ns=at(50))
     (over,) = reported.step(cleared(joint, at_s=60), at_s=60)
     assert over.summary == back.summary
@@ -82,7 +82,7 @@ def test_a_cap_that_holds_a_sag_down_is_not_stated_to_hold_down_the_lost_supply_
     (held,) = reported.step(back, at_s=20)
     assert (held.state, held.held) == (IncidentState.MITIGATED, True)
     assert held.summary.startswith(back.summary)
-    assert held.summary.endswith("; held down by an action")
+    assert held.text.endswith("; held down by an action")
     assert lost in held.findings
     (open_again,) = reported.book.note_claim(opened.id, in_force=False, now_ns=at(30))
     assert open_again.summary.startswith(lost.summary)
@@ -94,15 +94,15 @@ def test_what_was_over_before_an_action_is_not_held_down_by_it_until_it_comes_ba
     reported.step(cleared(SAG, at_s=20), at_s=20)
     (late,) = reported.book.note_claim(opened.id, in_force=True, now_ns=at(30))
     assert late.state is IncidentState.MITIGATED
-    assert "held down" not in late.summary
+    assert "held down" not in late.text
     reported.book = IncidentBook.restore(reported.book.snapshot(), now_ns=at(31))
     reported.book.note_claim(opened.id, in_force=False, now_ns=at(31))
     reported.book.note_claim(opened.id, in_force=True, now_ns=at(31))
-    assert "it was over before an action came into force" in reported.step(at_s=32)[0].summary
+    assert "it was over before an action came into force" in reported.step(at_s=32)[0].text
     again = replace(SAG, time_ns=at(40), status=FindingStatus.RAISED)
     reported.step(again, at_s=40)
     (held,) = reported.step(cleared(again, at_s=60), at_s=60)
-    assert "held down by an action" in held.summary
+    assert "held down by an action" in held.text
 
 
 OVERLOAD = finding(Cause.SUPPLY_OVERLOAD, "supply:psu0", at_s=0.1, severity=Severity.CRITICAL)
@@ -167,7 +167,7 @@ def test_a_lost_gpu_its_xid_and_its_bus_drop_are_one_incident() -> None:
     (incident,) = reported.open
     assert (incident.cause, incident.entity_id) == (Cause.GPU_LOST, GPUS[2])
     assert len(incident.findings) == 3
-    assert "no electrical evidence" in incident.summary
+    assert "no electrical evidence" in incident.text
 
 
 def test_a_lost_gpu_beside_a_sag_states_so_and_both_incidents_stand() -> None:
@@ -176,18 +176,18 @@ def test_a_lost_gpu_beside_a_sag_states_so_and_both_incidents_stand() -> None:
     reported.step(finding(Cause.GPU_LOST, GPUS[2], at_s=3), at_s=3)
     lost = next(incident for incident in reported.open if incident.cause is Cause.GPU_LOST)
     assert len(reported.open) == 2
-    assert "electrical evidence in i-" in lost.summary
+    assert "electrical evidence in i-" in lost.text
 
 
 def test_a_loss_that_only_the_node_reports_of_is_seen_beside_the_supplies_of_the_node() -> None:
     lost = finding(Cause.GPU_LOST, "node:box", at_s=3)
     reported = IncidentTexts()
     reported.step(lost, at_s=3)
-    assert "no electrical evidence" in reported.open[0].summary
+    assert "no electrical evidence" in reported.open[0].text
     reported = IncidentTexts()
     reported.step(SAG)
     reported.step(lost, at_s=3)
-    assert any("electrical evidence in i-" in incident.summary for incident in reported.open)
+    assert any("electrical evidence in i-" in incident.text for incident in reported.open)
 
 
 def test_errors_of_the_peers_do_not_hide_which_gpu_was_lost() -> None:
@@ -348,7 +348,7 @@ def test_a_storm_over_a_fleet_is_one_incident_a_node() -> None:
     reported.step(*(finding(Cause.SENSOR_LOST, f"gpu:GPU-{number}") for number in range(1600)))
     assert len(reported.open) == 200
     assert all(len(incident.affected) == 8 for incident in reported.open)
-    assert all("and 3 more" in incident.summary for incident in reported.open)
+    assert all("and 3 more" in incident.text for incident in reported.open)
 
 
 CAUSES = [Cause.SUPPLY_SAG, Cause.POWER_BRAKE, Cause.THERMAL_MARGIN, Cause.GPU_LOST, Cause.GPU_ERROR, Cause.SENSOR_LOST]
