@@ -371,7 +371,7 @@ RECORD_TYPES: dict[str, type[Record]] = {
     "outcome": Outcome,
 }
 # Keys of the JSON form that follow from the fields, and their types.
-DERIVED_KEYS: dict[type[Record], Mapping[str, Any]] = {
+DERIVED_KEYS: dict[type[Any], Mapping[str, Any]] = {
     Command: {"message": str},
     Decision: dict.fromkeys(SETTING_FIELDS.values(), float | None),
 }

@@ -8,7 +8,7 @@ from textwrap import wrap
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from telemetry.records import RECORD_TYPES, Evidence, Hypothesis
+from telemetry.records import DERIVED_KEYS, RECORD_TYPES, Evidence, Hypothesis
 
 WIDTH = 116
 _INTRODUCTION = (
@@ -49,6 +49,8 @@ def records_markdown() -> str:
             enums |= dict.fromkeys(found)
             linked = ", ".join(f"[{kind.__name__}](#{kind.__name__.lower()})" for kind in found)
             lines.append(f"| `{item.name}` | {json_name} | {linked} |".replace("|  |", "| |"))
+        derived = DERIVED_KEYS.get(record_type, {})
+        lines += [f"| `{key}` | {_json_of(hint)[0]} | derived from the fields above |" for key, hint in derived.items()]
     for kind in enums:
         lines += ["", f"## {kind.__name__}", "", (getdoc(kind) or "").splitlines()[0], ""]
         lines += wrap(", ".join(f"`{member.value}`" for member in kind) + ".", WIDTH)

@@ -89,7 +89,7 @@ def test_a_class_for_which_nothing_is_set_up_is_refused_with_the_key(tmp_path: P
         run.until_done(child)
     (action,) = run.reported()
     assert action.state is ActionState.REFUSED
-    assert "nothing is set up for drain" in action.reason
+    assert "no actuator is configured for drain" in action.reason
 
 
 def test_a_drain_outlives_the_process_and_a_clean_end(tmp_path: Path) -> None:
