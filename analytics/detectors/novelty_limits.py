@@ -22,8 +22,7 @@ class NoveltyLimits:
     clear_ratio
         heuristic: share of that distance below which it may clear.
     notes_per_gpu_month
-        Rate of notes allowed for a healthy GPU, from which its threshold is computed. These are notes, no pages.
-        Heuristic.
+        Rate of notes allowed for a healthy GPU, from which its threshold is computed. These are notes, no pages (heuristic).
     window_s
         Length of a window. heuristic: half a minute holds some tens of training steps.
     learn_windows

@@ -59,7 +59,7 @@ def test_too_little_healthy_time_leaves_the_default_and_states_so() -> None:
     found = of("novelty.distance", maxima(9.0, 1.0, MIN_BLOCKS - 1))
     assert found.wanted is None
     assert found.threshold == LIMITS.novelty.distance
-    assert f"{MIN_BLOCKS} are needed" in found.why
+    assert f"{MIN_BLOCKS} are required" in found.why
     assert found.crossings == MIN_BLOCKS - 1
 
 
