@@ -154,7 +154,7 @@ def _described_incident(record: Incident, *, brief: bool) -> str:
 
 
 def _described_decision(record: Decision, names: EntityNames, *, brief: bool) -> str:
-    if record.knob is not None:
+    if record.knob is not None and record.action == record.knob.value:
         reason = record.reason
     else:
         reason = f"{record.action}: {_beginning(record.reason) if brief else shortened(record.reason)}"
