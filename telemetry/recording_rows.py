@@ -201,7 +201,7 @@ def _frame(
     held: npt.NDArray[np.float64],
     times_ns: npt.NDArray[np.int64],
     where: npt.NDArray[np.int32],
-    told: npt.NDArray[np.float64],
+    samples: npt.NDArray[np.float64],
 ) -> Frame:
     """Return one frame; `held` is the table's last row before it and becomes its last row."""
     stamps, row = np.unique(times_ns, return_inverse=True)
@@ -210,7 +210,7 @@ def _frame(
     values[0], given[0] = held, True
     sample = where[:, 1] >= 0
     at = (row[sample] + 1, where[sample, 1], where[sample, 2])
-    values[at] = told[sample]
+    values[at] = samples[sample]
     given[at] = True
     newest = np.maximum.accumulate(np.where(given, np.arange(len(values))[:, None, None], 0), axis=0)
     values = np.take_along_axis(values, newest, axis=0)

@@ -173,9 +173,8 @@ class Evidence:
 class Event:
     """Event at a point in time: an Xid, a bus drop, a PCIe error.
 
-    `sources` names every source that reported it, so that an event with two reports stays one. `entity_id` is None for
-    an unknown device. `job_gpus` holds the jobs of the node from this time on, as pairs of a job and a GPU that it
-    computes on; None for an event without that information.
+    `sources` names every source that reported it. `entity_id` is None for an unknown device. `job_gpus` holds the jobs
+    of the node from this time on, as pairs of a job and a GPU that it computes on; None where that is not reported.
     """
 
     id: str
@@ -278,9 +277,8 @@ class Incident:
 class Decision:
     """The output of a policy for one incident, and what the limits made of it.
 
-    `knob` and `setting`, in the unit of the knob, are None where the action moves no knob of a GPU; the JSON form also
-    has the setting as `clock_mhz`, `power_limit_w` or `fan_ratio`. `parameters` go to an actuator outside the GPU, such
-    as the program of a hook. A decision that needs approval has the verdict `pending` until `expires_ns`.
+    `knob` and `setting`, in the unit of the knob, are None where the action moves no knob of a GPU. `parameters` go to
+    an actuator outside the GPU. A decision that needs approval has the verdict `pending` until `expires_ns`.
     """
 
     id: str
@@ -319,8 +317,7 @@ class Action:
     """Change to one knob of one entity, reversible unless its state is `done`.
 
     `knob_kind` is None for a change outside the GPUs; `knob` names the actuator or the driver call. `found`, `wanted`
-    and `read_back` are the setting before, the one requested and the one read afterwards, in the unit of the knob; None
-    where the knob was unset.
+    and `read_back` are the setting before, the requested one and the one read afterwards; None where it was unset.
     """
 
     id: str
