@@ -22,7 +22,7 @@ class NoveltyLimits:
     clear_ratio
         heuristic: share of that distance below which it may clear.
     notes_per_gpu_month
-        Rate of notes allowed for a healthy GPU, from which its threshold is computed. These are notes, no pages (heuristic).
+        heuristic: rate of notes allowed for a healthy GPU, from which its threshold is computed. Notes are no pages.
     window_s
         Length of a window. heuristic: half a minute holds some tens of training steps.
     learn_windows
