@@ -23,8 +23,9 @@ _JOIN_S = 0.5
 STUCK_AFTER_S = 2.0
 # heuristic: a round begins this many of its durations before a row, so that it has ended and the processor is awake.
 _LEAD = 2.0
-# heuristic: a pace within this of a whole number of reads per row is rounded, the error of a measured period.
-_SLACK = 0.1
+# heuristic: a pace within this of a whole number of reads per row is rounded. Of the two reads per update a quarter of
+# one may be missing, and each update is still seen.
+_SLACK = 0.25
 _ABSENT = array("d", [float("nan")] * 4)
 
 
