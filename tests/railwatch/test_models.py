@@ -75,7 +75,10 @@ def test_thresholds_raise_the_limits_of_a_run_and_lower_none(tmp_path: Path) -> 
         ("version: 1\npages_per_node_month: 0.1\nhealthy_node_days: 1\nthresholds: {nope.x: 1}\n", "unknown limit"),
         ("version: 1\npages_per_node_month: 0.1\nhealthy_node_days: 1\nthresholds: {airflow.ratio: -1}\n", "above 0"),
         ("[]\n", "keys to values"),
-        ("time,v\n" + "0.1,12.0\n" * 1000, ":1: (document): no mapping of keys to values; expected a file written by railwatch models"),
+        (
+            "time,v\n" + "0.1,12.0\n" * 1000,
+            ":1: (document): no mapping of keys to values; expected a file written by railwatch models",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_one_line_that_names_it(tmp_path: Path, run: Run, text: str, named: str) -> None:
