@@ -119,7 +119,7 @@ class PowerBrake:
             counted = f"{times} brake{'s' if times != 1 else ''}, {duration(braked_s)} braked"
             if status is FindingStatus.CLEARED:
                 summary = f"{name}: no power brake for {duration(self.limits.clear_after_s)} (before: {counted})"
-            elif braked_s > 0:
+            elif braked_s >= 0.1:
                 summary = f"{name} under hardware power brake: {counted} in {duration(seconds)}"
             else:
                 summary = f"{name} under hardware power brake"
