@@ -1,4 +1,4 @@
-"""The policies that a configuration puts in force, layer over layer."""
+"""Policies in force by the configuration, layer over layer."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,13 +11,13 @@ from telemetry.errors import ConfigError, Problem
 
 
 def layers_of(config: Config) -> tuple[Layered, ...]:
-    """Load the policies in force, each with the layer it comes from: the node's, else the site's, else the built-in."""
+    """Load the policies in force, each with its layer: node, else site, else built-in."""
     builtin = builtin_policy_files() if config.rules.builtin else ()
     return load_layers({Layer.BUILTIN: builtin, Layer.SITE: config.rules.dirs, Layer.NODE: config.rules.node_dirs})
 
 
-def laid_over(config: Config, paths: Sequence[Path]) -> Config:
-    """Return the configuration with these files and folders as the site's policies; as it is where there are none."""
+def with_site_policies(config: Config, paths: Sequence[Path]) -> Config:
+    """Return the configuration with these files and folders as the site's policies; unchanged if there are none."""
     if not paths:
         return config
     return config.model_copy(update={"rules": config.rules.model_copy(update={"dirs": tuple(paths)})})
@@ -29,7 +29,7 @@ def policies_of(config: Config) -> tuple[Policy, ...]:
 
 
 def check_names(config: Config, policies: Collection[Policy]) -> None:
-    """Refuse policies that name what the configuration has not: a program, a route to people, a job's checkpoint.
+    """Refuse policies that name an unknown program, notification route or checkpoint.
 
     Raises
     ------

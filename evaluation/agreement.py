@@ -11,7 +11,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.commands import Command, CommandVerb
 from telemetry.records import Decision, Verdict
 
-# heuristic: two weeks hold ten working days and two weekends of load, and one wrong in twenty is what people bear.
+# heuristic: two weeks hold ten working days and two weekends of load, and one wrong decision in twenty is acceptable.
 DAYS_MIN, AGREED_MIN = 14.0, 0.95
 _DAY_NS = 86_400 * NS_PER_S
 _REPORTED = frozenset({Verdict.OBSERVE, Verdict.RECOMMEND, Verdict.PENDING})
@@ -32,7 +32,7 @@ class Agreement:
 
 
 def agreements_of(decisions: Sequence[Decision], commands: Sequence[Command], *, now_ns: int) -> tuple[Agreement, ...]:
-    """Return the agreement of each class that a decision was kept of; the last word on a decision counts."""
+    """Return the agreement of each class with decisions; the last judgement of a decision counts."""
     last: dict[str, CommandVerb] = {}
     for command in sorted(commands, key=lambda item: item.time_ns):
         if command.verb in _YES | _NO:
@@ -65,7 +65,7 @@ def _lacks(days: float, agreed: int, judged: int) -> str:
     if days < DAYS_MIN:
         return f"{DAYS_MIN - days:.1f} more days"
     if not judged:
-        return "a person's judgement of any decision: railwatch actions judge"
+        return "an operator's judgement of any decision: railwatch actions judge"
     if agreed < AGREED_MIN * judged:
         return f"agreement of {AGREED_MIN:.0%}, it is {agreed / judged:.0%}"
     return ""

@@ -1,10 +1,10 @@
 """Policies over a recording, compared with what was done: output of ``railwatch rules test --recording``.
 
-The samples of a recording show the node as it was answered then. Whatever another policy would have changed is not in
-them, so that from the first difference on a trial says what the policy asks for, not what would have come of it.
+The samples of a recording show the effects of the recorded actions, not those of another policy: from the first
+difference on, a trial shows the requests of a policy, not their effect.
 
-Every class of action counts as enforced, whatever its mode was, and what the recording tells of actions is heard: the
-policies that were in force then give the same answers again.
+Every class of action counts as enforced, whatever its mode was, and recorded results of actions are replayed: the
+policies that were in force then return the same decisions again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,15 +19,15 @@ from telemetry.entities import EntityKind
 from telemetry.recording import Recording
 from telemetry.records import Action, Decision, Mode, Record, Verdict
 
-# Heuristic: a decision of one policy and that of another on the same symptom are one answer if they come this close.
+# heuristic: decisions of two policies on the same symptom are a pair if they are this close in time.
 SAME_NS = 10 * NS_PER_S
-# Heuristic, in parts of the value: half of a clock step of V100 SXM2 is 0.25 % (3.75 of 1530 MHz); twice that is told.
+# heuristic: half of a clock step of V100 SXM2 is 0.25 % (3.75 of 1530 MHz); a difference is twice that.
 _SAME_RATIO = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialDecision:
-    """One decision, in words; `outcome` says what became of it where that is known."""
+    """One decision; `outcome` lists the states of its actions, if known."""
 
     time_ns: int
     policy_id: str
@@ -41,7 +41,7 @@ class TrialDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionPair:
-    """What would have been done at a time, beside what was; None where nothing answers to it on that side."""
+    """Decision of the policies and the recorded one; None if one side has no counterpart."""
 
     time_ns: int
     would: TrialDecision | None
@@ -49,7 +49,7 @@ class DecisionPair:
 
     @property
     def difference(self) -> str:
-        """What differs, in words; empty where nothing does."""
+        """The difference as a phrase; empty if there is none."""
         if self.would is None:
             return "would not be done"
         if self.was is None:
@@ -65,16 +65,16 @@ class DecisionPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of one recording; `unjudged` says in sentences what it could not tell."""
+    """Result for one recording; `unjudged` lists what it could not judge."""
 
     rows: tuple[DecisionPair, ...]
     unjudged: tuple[str, ...]
 
 
 def try_out(read: Recording, settings: PipelineSettings, *, done: Sequence[Record] | None = None) -> Trial:
-    """Replay a recording under the policies of `settings`, and set it beside what its own records say was done.
+    """Replay a recording under the policies of `settings`, and compare the decisions with the recorded ones.
 
-    `done` stands in for the recording's own records where they are known from elsewhere, such as the store of the run.
+    `done` replaces the records of the recording, for example by those of the store of the run.
     """
     limits = replace(settings.action_limits, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
     would = decisions_of(tuple(replayed(read, replace(settings, action_limits=limits))))
@@ -83,7 +83,7 @@ def try_out(read: Recording, settings: PipelineSettings, *, done: Sequence[Recor
 
 
 def decisions_of(records: Sequence[Record]) -> tuple[TrialDecision, ...]:
-    """Return the decisions among records with what became of each, in order of time."""
+    """Return the decisions among records, each with its outcome, in order of time."""
     states: dict[str, list[str]] = {}
     for record in records:
         if isinstance(record, Action):
@@ -105,7 +105,7 @@ def decisions_of(records: Sequence[Record]) -> tuple[TrialDecision, ...]:
 
 
 def pair_decisions(would: Sequence[TrialDecision], was: Sequence[TrialDecision]) -> Iterator[DecisionPair]:
-    """Set two stories beside each other in order of time: each answer with the nearest one of the same action."""
+    """Yield pairs of decisions in order of time: each with the nearest one of the same action."""
     left = list(was)
     rows = []
     for answer in would:
@@ -116,7 +116,7 @@ def pair_decisions(would: Sequence[TrialDecision], was: Sequence[TrialDecision])
             and set(other.targets) & set(answer.targets)
             and abs(other.time_ns - answer.time_ns) <= SAME_NS
         ]
-        # The same policy's own answer first, then whichever is nearest.
+        # A decision of the same policy first, then the nearest.
         match = min(
             near, key=lambda o: (o.policy_id != answer.policy_id, abs(o.time_ns - answer.time_ns)), default=None
         )
@@ -128,7 +128,7 @@ def pair_decisions(would: Sequence[TrialDecision], was: Sequence[TrialDecision])
 
 
 def unjudged(read: Recording, settings: PipelineSettings) -> Iterator[str]:
-    """Return what the recording cannot show: detectors without their signals, predictions without their numbers."""
+    """Yield what the recording cannot show: detectors without signals, predictions without numbers."""
     if read.span_ns is None:
         yield "the recording holds no samples: nothing was judged"
         return
@@ -140,8 +140,8 @@ def unjudged(read: Recording, settings: PipelineSettings) -> Iterator[str]:
     if not supplies:
         yield "no supply telemetry: nothing is known of sags, joints or the clock that holds a voltage"
     elif not any("current_a" in spec.signals for spec in supplies):
-        yield "no supply currents: no source resistance, so that a hold_v fell back on its fraction"
+        yield "no supply currents: no source resistance, so hold_v used its fallback fraction"
     if not read.meta.config.get("supported_mhz"):
         yield "the recording does not hold the supported clocks of the GPUs: no cap could be computed"
     if not any(isinstance(record, Decision) for record in read.records):
-        yield "the recording holds no decisions of its own: nothing to set beside"
+        yield "the recording holds no decisions to compare with"

@@ -1,4 +1,4 @@
-"""The policies that a command is about: those in force, or a person's own laid over them."""
+"""Policies of a command: those in force, with files of the operator as the site's."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 import typer
 
 from config.models import Config
-from config.policies import check_names, laid_over, layers_of
+from config.policies import check_names, layers_of, with_site_policies
 from railwatch.cli.printing import print_problems
 from rules.policy.loading import Layered
 from telemetry.errors import ConfigError
 
 
-def layers_told(config: Config, paths: Sequence[Path], *, named: bool, as_json: bool) -> tuple[Layered, ...]:
-    """Load the policies, these files and folders as the site's; tell every problem, and end, where some are bad.
+def layers_or_exit(config: Config, paths: Sequence[Path], *, named: bool, as_json: bool) -> tuple[Layered, ...]:
+    """Load the policies, with these paths as the site's; report every problem and exit with 2 if there are any.
 
-    Where somebody named the configuration (`named`) it has to have what they name; without one nobody knows.
+    With a configuration file (`named`), names in policies are checked against it.
     """
     try:
-        layers = layers_of(laid_over(config, paths))
+        layers = layers_of(with_site_policies(config, paths))
         if named:
             check_names(config, [item.policy for item in layers])
     except ConfigError as err:

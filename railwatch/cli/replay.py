@@ -11,7 +11,7 @@ from rich.console import Console
 
 from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
-from config.policies import laid_over
+from config.policies import with_site_policies
 from evaluation.replay import recommending, replayed
 from railwatch.cli.printing import describe, pluralize, print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
@@ -37,7 +37,7 @@ def replay(
     `rules test --recording` compares the two.
     """
     read = read_recording(recording)
-    config = laid_over(load_config(config_file, os.environ), () if rules is None else (rules,))
+    config = with_site_policies(load_config(config_file, os.environ), () if rules is None else (rules,))
     settings = recommending(pipeline_settings(config, simulated=bool(read.meta.simulated)))
     ids: defaultdict[str, list[str]] = defaultdict(list)
     console = Console(highlight=False)

@@ -1,4 +1,4 @@
-"""``railwatch rules``: the policies in force, what they say, and whether they do what they say."""
+"""``railwatch rules``: list, show, compare, explain, check and test policies."""
 
 import os
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from config.loading import load_config
 from config.models import Config
-from railwatch.cli.layers import layers_told
+from railwatch.cli.layers import layers_or_exit
 from railwatch.cli.printing import pluralize, print_json, print_table
 from railwatch.cli.rules_trial import try_policies
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
@@ -25,7 +25,7 @@ from rules.policy.model import ActionClass
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="The policies in force, what they say, and whether they do what they say.")
+app = typer.Typer(no_args_is_help=True, help="List, show, compare, explain, check and test policies.")
 app.command(name="test", epilog="Example: railwatch rules test --recording incident.parquet --rules my-rules")(
     try_policies
 )
@@ -36,7 +36,7 @@ Paths = Annotated[
     list[Path] | None,
     typer.Argument(help="Policy files or folders, taken as the site's; none for those in force."),
 ]
-# More of a text than this makes a table of keys unreadable; the file has the whole.
+# heuristic: a longer text makes a table of keys unreadable; the file has the whole.
 _VALUE_COLUMNS = 100
 
 
@@ -47,7 +47,7 @@ def list_command(
     """List the policies in force: the layer each comes from, its mode in force, and what it replaces."""
     config = load_config(config_file, os.environ)
     limits = _limits(config, simulated=simulated)
-    found = layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
+    found = layers_or_exit(config, paths or (), named=config_file is not None, as_json=as_json)
     if as_json:
         for item in found:
             print_json(_listed(item, limits))
@@ -71,7 +71,7 @@ def list_command(
 def show(policy_id: PolicyId, paths: Paths = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
     """Show the file of one policy, the layer it comes from, and what it replaces."""
     config = load_config(config_file, os.environ)
-    item = _named(policy_id, layers_told(config, paths or (), named=config_file is not None, as_json=as_json))
+    item = _named(policy_id, layers_or_exit(config, paths or (), named=config_file is not None, as_json=as_json))
     text = Path(item.policy.where).read_text(encoding="utf-8")
     if as_json:
         print_json({**_listed(item, _limits(config, simulated=False)), "text": text})
@@ -95,7 +95,7 @@ def diff(
 ) -> None:
     """Show what each layer changes against the one below, key by key; exit status 1 where it changes something."""
     policy_id, own = _id_or_path(policy_id, paths or [])
-    layers = layers_told(load_config(config_file, os.environ), own, named=config_file is not None, as_json=as_json)
+    layers = layers_or_exit(load_config(config_file, os.environ), own, named=config_file is not None, as_json=as_json)
     chosen = layers if policy_id is None else (_named(policy_id, layers),)
     changed = False
     for item in chosen:
@@ -109,7 +109,7 @@ def diff(
             changed = True
             _show_added(upper, as_json=as_json)
     if not changed and not as_json:
-        typer.echo("no layer changes anything")
+        typer.echo("no layer changes a policy")
     if changed:
         raise typer.Exit(1)
 
@@ -122,19 +122,19 @@ def explain(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Report in plain words when a policy acts, what it does, within which bounds, how it ends, and on whose word."""
+    """Explain a policy: when it acts, what it does, its limits, how the action ends, and its sources."""
     config = load_config(config_file, os.environ)
-    layers = layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
+    layers = layers_or_exit(config, paths or (), named=config_file is not None, as_json=as_json)
     item = _named(policy_id, layers)
-    told = explain_policy(item.policy, [other.policy for other in layers], _limits(config, simulated=simulated))
+    lines = explain_policy(item.policy, [other.policy for other in layers], _limits(config, simulated=simulated))
     if as_json:
-        print_json({"id": item.policy.id, "words": [{"about": about, "words": words} for about, words in told]})
+        print_json({"id": item.policy.id, "words": [{"about": about, "words": text} for about, text in lines]})
         return
     console = Console(highlight=False)
     console.print(f"[bold]{escape(item.policy.id)}[/]  [dim]{item.layer.value}, {item.policy.status.value}[/]")
     shown = ""
-    for about, words in told:
-        console.print(f"  [dim]{'' if about == shown else about:<7}[/] {escape(words)}", soft_wrap=True)
+    for about, text in lines:
+        console.print(f"  [dim]{'' if about == shown else about:<7}[/] {escape(text)}", soft_wrap=True)
         shown = about
 
 
@@ -147,14 +147,14 @@ def check(
 ) -> None:
     """Find policies that can never act, contradict each other, are unbounded or never tested; exit status 1 on errors.
 
-    Told is only what follows from the policies: what cannot be decided from them is said to be so. With --config a
-    program, a route or a checkpoint that a policy names has to stand in that file, as for every command here.
+    The checks follow from the policies alone. With --config, every program, route and checkpoint that a policy names
+    must exist in that file.
     """
     from agent.guard.outcomes import MEASURES  # noqa: PLC0415 -- it loads the guard, which no other of these needs
 
     config = load_config(config_file, os.environ)
     policies = tuple(
-        item.policy for item in layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
+        item.policy for item in layers_or_exit(config, paths or (), named=config_file is not None, as_json=as_json)
     )
     complaints = check_policies(policies, checked=frozenset(cause.value for cause in MEASURES))
     lines = {where: read_document(Path(where))[1] for where in {item.where for item in complaints}}
@@ -175,7 +175,7 @@ def _limits(config: Config, *, simulated: bool) -> NodeLimits:
 
 
 def _id_or_path(policy_id: str | None, paths: list[Path]) -> tuple[str | None, list[Path]]:
-    """Take a first word that is no id for a path: an id has neither a slash nor a dot in it."""
+    """Take a first argument that is no id for a path: an id has neither a slash nor a dot."""
     if policy_id is None or not ("/" in policy_id or "." in policy_id or Path(policy_id).is_dir()):
         return policy_id, paths
     return None, [Path(policy_id), *paths]

@@ -1,4 +1,4 @@
-"""What policies would have done to what was recorded, beside what was done, as ``railwatch rules test`` shows it."""
+"""Decisions of policies on recordings, compared with the recorded ones, for ``railwatch rules test``."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from telemetry.records import Action, Record, Verdict
 
 
 def try_recording(path: Path, config: Config, *, since: str | None, until: str | None, as_json: bool) -> None:
-    """Try the policies in force on one recording, and show what differs within that time."""
+    """Try the policies in force on one recording, and show the differences in a time span."""
     read = read_recording(path)
     first_ns, last_ns = read.span_ns or (0, 0)
     span = _span(since, until, end_ns=last_ns, first_ns=first_ns)
@@ -32,7 +32,7 @@ def try_recording(path: Path, config: Config, *, since: str | None, until: str |
 
 
 def try_store(data_dir: Path, config: Config, *, since: str | None, until: str | None, as_json: bool) -> None:
-    """Try every recording of a data folder; what was decided while none was written cannot be judged."""
+    """Try every recording of a data folder; decisions outside of recordings cannot be judged."""
     span = _span(since, until, end_ns=SystemClock().utc_ns(), first_ns=0)
     records = open_records(data_dir)
     done = records.between(*span)
@@ -41,7 +41,7 @@ def try_store(data_dir: Path, config: Config, *, since: str | None, until: str |
     for path, read in _recordings(recordings_dir(data_dir), span, as_json=as_json):
         first_ns, last_ns = read.span_ns or (0, 0)
         covered.append((first_ns, last_ns))
-        # What became of a decision may be told after the recording has ended.
+        # The result of a decision may be recorded after the recording has ended.
         inside = tuple(r for r in done if isinstance(r, Action) or first_ns <= r.time_ns <= last_ns)
         _show_trial(path, _tried(config, read, inside, span), as_json=as_json)
     bare = [item for item in decisions_of(done) if not any(a <= item.time_ns <= b for a, b in covered)]
@@ -57,13 +57,13 @@ def try_store(data_dir: Path, config: Config, *, since: str | None, until: str |
         return
     first, last = (iso_utc(time_ns)[:19] for time_ns in span)
     many = f"{pluralize(len(covered), 'recording')}, {pluralize(len(bare), 'decision')}"
-    typer.echo(f"{data_dir}: {many} of which no recording tells, {first} to {last}")
+    typer.echo(f"{data_dir}: {many} outside of recordings, {first} to {last}")
     for item in bare:
-        typer.echo(f"  {iso_utc(item.time_ns)[:19]}  {_words(item)}")
+        typer.echo(f"  {iso_utc(item.time_ns)[:19]}  {_described(item)}")
 
 
 def _recordings(folder: Path, span: tuple[int, int], *, as_json: bool) -> Iterator[tuple[Path, Recording]]:
-    """Yield every recording that reaches into a time; one that a crash cut short is told, and its like go on."""
+    """Yield every recording that overlaps a time span; one that a crash truncated is reported and skipped."""
     for path in sorted(folder.glob("*.parquet")):
         try:
             read = read_recording(path)
@@ -83,14 +83,14 @@ def _show_trial(path: Path, trial: Trial, *, as_json: bool) -> None:
     if as_json:
         for row in trial.rows:
             print_json({"file": str(path), **_fields(row), "difference": row.difference})
-        for words in trial.unjudged:
-            print_json({"file": str(path), "unjudged": words})
+        for reason in trial.unjudged:
+            print_json({"file": str(path), "unjudged": reason})
         return
     rows = [
         (
             iso_utc(row.time_ns)[:23].replace("T", " "),
-            "-" if row.would is None else _words(row.would),
-            "-" if row.was is None else _words(row.was),
+            "-" if row.would is None else _described(row.would),
+            "-" if row.was is None else _described(row.was),
             row.difference or "same",
         )
         for row in trial.rows
@@ -99,14 +99,14 @@ def _show_trial(path: Path, trial: Trial, *, as_json: bool) -> None:
         str(path), ("time", "would be done", "was done", "difference"), rows or [("", "nothing", "nothing", "")]
     )
     console = Console(highlight=False)
-    for words in trial.unjudged:
-        console.print(f"[yellow]not judged[/]: {escape(words)}", soft_wrap=True)
+    for reason in trial.unjudged:
+        console.print(f"[yellow]not judged[/]: {escape(reason)}", soft_wrap=True)
     differ = sum(bool(row.difference) for row in trial.rows)
     differs = f"{differ} {'differs' if differ == 1 else 'differ'}"
     console.print(f"{pluralize(len(trial.rows), 'decision')}, {differs}", highlight=False)
 
 
-def _words(answer: TrialDecision) -> str:
+def _described(answer: TrialDecision) -> str:
     setting = "" if answer.setting is None else f" {answer.setting:g}"
     outcome = f" ({answer.outcome})" if answer.outcome else ""
     verdict = "" if answer.verdict is Verdict.EXECUTE else f" [{answer.verdict.value}]"
@@ -115,7 +115,7 @@ def _words(answer: TrialDecision) -> str:
 
 
 def _fields(row: DecisionPair) -> dict[str, Any]:
-    def told(answer: TrialDecision | None) -> dict[str, Any] | None:
+    def fields(answer: TrialDecision | None) -> dict[str, Any] | None:
         if answer is None:
             return None
         return {
@@ -129,7 +129,7 @@ def _fields(row: DecisionPair) -> dict[str, Any]:
             "reason": answer.reason,
         }
 
-    return {"time": iso_utc(row.time_ns), "would": told(row.would), "was": told(row.was)}
+    return {"time": iso_utc(row.time_ns), "would": fields(row.would), "was": fields(row.was)}
 
 
 def _span(since: str | None, until: str | None, *, end_ns: int, first_ns: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""``railwatch rules test``: the cases of policies, and what policies would have done to what was recorded."""
+"""``railwatch rules test``: the cases of policies, and policies tried on recordings."""
 
 import os
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from config.loading import load_config
-from config.policies import check_names, laid_over, policies_of
-from railwatch.cli.layers import layers_told
+from config.policies import check_names, policies_of, with_site_policies
+from railwatch.cli.layers import layers_or_exit
 from railwatch.cli.printing import pluralize, print_json, print_problems
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from rules.policy.cases import run_cases
@@ -27,26 +27,26 @@ def try_policies(
     ] = None,
     recording: Annotated[
         Path | None,
-        typer.Option(help="Replay this .parquet or .csv: what the policies would have done, beside what was."),
+        typer.Option(help="Replay this .parquet or .csv and compare decisions with the recorded ones."),
     ] = None,
     from_store: Annotated[
         Path | None,
-        typer.Option(help="The same for every recording in this data folder, beside the records kept there."),
+        typer.Option(help="The same for every recording in this data folder, compared with the records kept there."),
     ] = None,
     rules: Annotated[
         Path | None, typer.Option(help="A folder of policies, taken as the site's: they replace those of the same id.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="From this UTC time on, or this long before the end, such as 7d.")
+        str | None, typer.Option(help="Start: a UTC time, or a duration before the end, such as 7d.")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Up to this UTC time, or this long before the end.")] = None,
+    until: Annotated[str | None, typer.Option(help="End: a UTC time, or a duration before the end.")] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run the cases that every policy carries, or try policies on what happened; exit status 1 where a case fails.
+    """Run the cases of policies, or try policies on recordings; exit status 1 if a case fails.
 
-    On a recording nothing is carried out, and the samples stay as they were: from the first difference on it says what
-    the policies ask for, not what would have come of it.
+    On a recording nothing is carried out, and the samples do not change: from the first difference on, the result shows
+    the requests of the policies, not their effect.
     """
     if recording is None and from_store is None:
         if rules is not None or since is not None or until is not None:
@@ -56,12 +56,12 @@ def try_policies(
                 if value is not None
             )
             raise typer.BadParameter("it goes with --recording or --from-store", param_hint=given)
-        _run_cases(_policies_told(paths or [], config_file, as_json=as_json), as_json=as_json)
+        _run_cases(_policies_to_test(paths or [], config_file, as_json=as_json), as_json=as_json)
         return
     if paths or (recording is not None and from_store is not None):
         given = "PATHS" if paths else "--from-store"
-        pair_decisions = "--from-store" if recording is None else "--recording"
-        raise typer.BadParameter(f"it does not go with {pair_decisions}; --rules names other policies", param_hint=given)
+        other = "--from-store" if recording is None else "--recording"
+        raise typer.BadParameter(f"it does not go with {other}; --rules names other policies", param_hint=given)
     from railwatch.cli.rules_recorded import (  # noqa: PLC0415 -- they load the guard; cases need none
         try_recording,
         try_store,
@@ -69,17 +69,17 @@ def try_policies(
 
     config = load_config(config_file, os.environ)
     own = () if rules is None else (rules,)
-    # What is wrong with them is said before a recording is read.
-    layers_told(config, own, named=config_file is not None, as_json=as_json)
-    config = laid_over(config, own)
+    # Their problems are reported before a recording is read.
+    layers_or_exit(config, own, named=config_file is not None, as_json=as_json)
+    config = with_site_policies(config, own)
     if recording is not None:
         try_recording(recording, config, since=since, until=until, as_json=as_json)
     elif from_store is not None:
         try_store(from_store, config, since=since, until=until, as_json=as_json)
 
 
-def _policies_told(paths: Sequence[Path], config_file: Path | None, *, as_json: bool) -> tuple[Policy, ...]:
-    """Load the policies whose cases are to run; tell every problem, and end, where some are bad."""
+def _policies_to_test(paths: Sequence[Path], config_file: Path | None, *, as_json: bool) -> tuple[Policy, ...]:
+    """Load the policies whose cases to run; report every problem and exit with 2 if there are any."""
     config = None if config_file is None else load_config(config_file, os.environ)
     try:
         if config is None:
