@@ -1,4 +1,4 @@
-"""What the rules would do if a supply sagged now, asked while it does not. Pure."""
+"""Foreseen incident of a supply that might sag, for caps that are prepared in advance. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,32 +8,32 @@ from rules.caps.targets import kind_of
 from telemetry.entities import EntityKind
 from telemetry.records import Action, Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
 
-# Claims made ahead of the rules stand under names of their own, so that they are told from incidents everywhere.
+# Prefix of the ids of prepared caps, which tells them from incidents.
 REFLEX = "reflex:"
 # Half of what one sample of a real feed scatters by (see RailSagLimits): below the limit, and hardly more than that.
 _BELOW_V = 0.005
 
 
 def is_reflex(incident_id: str) -> bool:
-    """Return whether an incident id is the name of a reflex."""
+    """Return True if an incident id is that of a reflex."""
     return incident_id.startswith(REFLEX)
 
 
 def ahead_of(action: Action) -> str | None:
-    """Return the policy that an action went ahead of, None for one that the rules had decided."""
+    """Return the policy of an action that a reflex sent ahead of the rules, None for one that the rules decided."""
     return action.decision_id.removesuffix(f":{action.incident_id}") if is_reflex(action.incident_id) else None
 
 
 def reflex_id(supply_id: str, now_ns: int) -> str:
-    """Return the name under which the answer for a supply that was prepared at a moment stands."""
+    """Return the id of the cap that was prepared for a supply at `now_ns`."""
     return f"{REFLEX}{supply_id}:{now_ns}"
 
 
 def sag_of(supply_id: str, live: Iterable[Incident], limits: RailSagLimits, now_ns: int) -> Incident:
-    """Return the incident of a supply that has just fallen below where a sag counts at once.
+    """Return the incident of a supply that has just fallen below the limit that counts at once.
 
-    Where one of the incidents in `live` is about that supply, or else about one beside it, it goes on: two that sag are
-    one incident. What stands against an action on it (a person's word, a cap in force) stands against this one too.
+    If an incident in `live` is about that supply, or else about another supply, it is continued: two that sag are one
+    incident. What prevents an action on it (a release by an operator, a cap in force) prevents this one too.
     """
     finding = _finding(supply_id, limits, now_ns)
     about = [(incident, {incident.entity_id, *incident.affected}) for incident in live]

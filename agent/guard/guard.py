@@ -1,4 +1,4 @@
-"""The live guard: wakes with every fast row, lets the pipeline judge, and carries out what it decides."""
+"""Live guard: runs the pipeline over new rows and carries out its decisions."""
 
 import contextlib
 import json
@@ -37,24 +37,24 @@ from telemetry.records import (
 
 logger = logging.getLogger(__name__)
 
-# Without a row for this long the guard still looks at events and at the passing of time.
+# Without new rows the guard still runs a step this often, for events and the passing of time.
 IDLE_WAKE_S = 0.25
 # And while an incident is open, whose caps are confirmed, tightened and released. Heuristic.
 BUSY_WAKE_S = 0.1
 # Events that wait for the guard; a storm beyond that is counted, not kept.
 MAX_EVENTS = 10_000
-# How often the actuator's journal is looked at: for a lease of minutes and a person's word that is at once.
+# Interval of reads of the actuator's journal; short compared with a lease of minutes.
 JOURNAL_EVERY_S = 1.0
-# What is learnt changes over minutes. Heuristic.
+# heuristic: learnt baselines change over minutes.
 BASELINES_EVERY_S = 30.0
-# Actions that were heard of lately, so that the journal does not tell them twice.
-MAX_HEARD = 1024
-# The actuator let go because it ended: the cause is still there and no person said anything.
-OF_ITSELF = frozenset({ACTUATOR_STOPS, LEFT_BEHIND})
+# Recent actions that were processed, so that the journal does not report them twice.
+MAX_SEEN_ACTIONS = 1024
+# Reasons of releases at the end of the actuator: the cause is unresolved, and no operator released anything.
+BY_ACTUATOR_END = frozenset({ACTUATOR_STOPS, LEFT_BEHIND})
 
 
 class RecordSink(Protocol):
-    """Where records go."""
+    """Receiver of records."""
 
     def append(self, record: Record) -> None:
         """Keep one record."""
@@ -62,10 +62,10 @@ class RecordSink(Protocol):
 
 
 class StepSink(Protocol):
-    """Who learns what each step took in."""
+    """Receiver of the input of each step."""
 
     def note(self, now_ns: int, nexts: Mapping[str, int], events: int) -> None:
-        """Learn of one step: its time, the row that comes next in each table, and how many events it told."""
+        """Note one step: its time, the number of the next row of each table, and the number of events."""
         ...
 
 
@@ -75,28 +75,28 @@ class Guard:
     Parameters
     ----------
     snapshot_path
-        Where the open incidents and the claims are kept for a restart.
+        File with open incidents and claims, for a restart.
     actions_path
-        The actuator's journal: there stands what nobody here asked for, a release by a person or a lease that ran
+        The actuator's journal, for changes without a request of the guard: a release by an operator, a lease that ran
         out. None follows no journal.
     responses_path
-        The responder's journal, of what was done outside the GPUs; None follows none.
+        The responder's journal, with actions outside the GPUs; None follows none.
     events_path
-        The journal of events that another process of the node writes; None follows none.
+        Journal of events of another process of the node; None follows none.
     person_path
-        The journal of what people say, such as that a baseline is accepted; None follows none.
+        Journal of operator commands, such as the acceptance of a baseline; None follows none.
     baselines_path
-        Where it is written down now and then what is learnt of each entity; None for nowhere.
+        File with the state of the baselines of each entity, written periodically; None writes none.
     learnt
-        Where the baselines themselves are kept for a restart; None keeps none.
+        File with the baselines themselves, for a restart; None keeps none.
     spill_dir
-        Where both go on while the disk is full.
+        Folder for journals while the disk is full.
     steps
-        Learns what each step took in, for replays; None where nobody wants to know.
+        Receives the input of each step, for replays; None records none.
     reflex
-        Is kept ready here, and let go; None answers every sag the ordinary way.
+        Prepared and released here; None handles every sag through the pipeline alone.
     on_suspicion
-        Called after a step in which a detector raised something or an event warned; it may not block.
+        Called after a step with a new finding or a warning event; must not block.
     """
 
     def __init__(
@@ -135,15 +135,15 @@ class Guard:
         self._reflex = reflex
         self._on_suspicion = on_suspicion
         paths = [path for path in (events_path, person_path) if path is not None]
-        self._told = tuple(RecordJournalReader(path, spill_dir=spill_dir) for path in paths)
-        for reader in self._told:
+        self._report_journals = tuple(RecordJournalReader(path, spill_dir=spill_dir) for path in paths)
+        for reader in self._report_journals:
             reader.skip_to_end()
         self._baselines_path = baselines_path
         self._baselines_at_s = 0.0
         self._learnt = learnt
         self._ask_at_s = 0.0
         self._look_at_s = 0.0
-        self._heard: dict[tuple[str, int, ActionState], None] = {}
+        self._seen_actions: dict[tuple[str, int, ActionState], None] = {}
         self._events: queue.Queue[Event] = queue.Queue(MAX_EVENTS)
         self._rows = threading.Event()
         self._step_failures = 0
@@ -152,15 +152,15 @@ class Guard:
 
     @property
     def failures(self) -> int:
-        """Steps, blocks and orders that failed for a reason that nobody foresaw; the log has the tracebacks."""
+        """Number of steps, blocks and orders with an unexpected error; the log has the tracebacks."""
         return self._step_failures + self._pipeline.failures + self._orders.failures
 
     def wake(self) -> None:
-        """Report it that rows came; any thread may."""
+        """Wake the guard for new rows; any thread may call it."""
         self._rows.set()
 
-    def tell(self, event: Event) -> None:
-        """Hand it an event; any thread may."""
+    def add_event(self, event: Event) -> None:
+        """Queue an event; any thread may call it."""
         try:
             self._events.put_nowait(event)
         except queue.Full:
@@ -168,7 +168,7 @@ class Guard:
         self._rows.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Guard until told to stop. A step that fails is counted and logged, and the next one goes on."""
+        """Run steps until a stop is requested. A step that fails is counted and logged; the next one continues."""
         self.restore()
         while not stop.is_set():
             self._rows.wait(BUSY_WAKE_S if self._pipeline.incidents else IDLE_WAKE_S)
@@ -179,54 +179,54 @@ class Guard:
                 self._step_failures += 1
                 logger.exception("guard step failed")
                 if self._reflex is not None:
-                    self._reflex.settle(())  # what is out is not confirmed by a step that fails
+                    self._reflex.settle(())  # a failed step confirms no reflex
         if self._learnt is not None:
             self._learnt.end(self._pipeline, self._clock.utc_ns())
 
     def step(self) -> Step:
-        """Judge what came since the last step, and act on it."""
+        """Judge rows, events and commands since the last step, and act on them."""
         now_ns = self._clock.utc_ns()
         step = self._pipeline.step(self._new_rows(), self._new_reports(), now_ns)
-        # The act first: writing records down can wait the microseconds that a sagging rail cannot.
+        # Act first: writing records can wait the microseconds that a sagging rail cannot.
         actions = [action for decision in step.to_execute for action in self._orders.carry_out(decision)]
         actions += (*self._orders.catch_up(), *self._orders.renew())
         if is_suspicious(step):
             self._on_suspicion()
         if any(action.state is ActionState.REFUSED for action in actions):
-            self._look_at_s = 0.0  # a person may have taken back what was to be made stricter
+            self._look_at_s = 0.0  # an operator may have released what was to be tightened
         journalled = self._read_journal()
-        # In the order in which they came to pass: a person may have taken back what has just been answered.
-        changed = self._hear(sorted((*journalled, *actions), key=lambda action: action.time_ns), now_ns)
+        # In order of time: an operator may have released what was just applied.
+        changed = self._process_actions(sorted((*journalled, *actions), key=lambda action: action.time_ns), now_ns)
         for record in (*step.records, *changed):
             self._sink.append(record)
         if self._reflex is not None:
             jobs_moved = any(event.job_gpus is not None for event in step.events)
-            news = bool(step.decisions or actions or journalled or jobs_moved)
-            self._keep_ready(self._reflex, actions, now_ns, news=news)
+            is_changed = bool(step.decisions or actions or journalled or jobs_moved)
+            self._keep_ready(self._reflex, actions, now_ns, is_changed=is_changed)
         accepted = any(command.verb is CommandVerb.ACCEPT_BASELINE for command in step.commands)
         if accepted:
             self._baselines_at_s = 0.0
-        self._tell_baselines(now_ns)
+        self._write_baselines(now_ns)
         if self._learnt is not None:
-            self._learnt.keep(self._pipeline, now_ns, now=accepted or any(map(self._turns, step.findings)))
+            self._learnt.keep(self._pipeline, now_ns, now=accepted or any(map(self._changes_baseline, step.findings)))
         if self._steps is not None:
             self._steps.note(now_ns, self._next, len(step.events) + len(step.commands))
         if step.incidents or step.decisions or changed or journalled:
             self._save()
         return step
 
-    def _turns(self, finding: Finding) -> bool:
+    def _changes_baseline(self, finding: Finding) -> bool:
         """Return True if a finding against a baseline begins or ends: a restart must find both in agreement."""
         return finding.status is not FindingStatus.UPDATED and self._pipeline.is_of_baseline(finding)
 
-    def _keep_ready(self, reflex: Reflex, actions: Sequence[Action], now_ns: int, *, news: bool) -> None:
+    def _keep_ready(self, reflex: Reflex, actions: Sequence[Action], now_ns: int, *, is_changed: bool) -> None:
         reflex.settle(actions)
-        if news:
+        if is_changed:
             reflex.forget()
         reflex.prepare(lambda supply_ids: self._pipeline.foresee_sags(supply_ids, now_ns), now_ns)
 
     def restore(self) -> None:
-        """Go on from the last snapshot: what happened to its caps since, then those that the rules still want."""
+        """Restore the last snapshot, process changes of its caps since, then apply caps that the rules still want."""
         now_ns = self._clock.utc_ns()
         positions: dict[str, Position] = {}
         try:
@@ -236,20 +236,20 @@ class Guard:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError) as err:
-            logger.warning("open incidents of the last run cannot be read: %s", err)
+            logger.warning("cannot read the open incidents of the last run, starting without: %s", err)
         if self._learnt is not None:
             self._learnt.restore(self._pipeline, now_ns)
         self._journal = self._following(self._actions_path, positions.get("journal"))
         self._responses = self._following(self._responses_path, positions.get("responses"))
-        for record in self._hear(self._read_journal(), now_ns):
+        for record in self._process_actions(self._read_journal(), now_ns):
             self._sink.append(record)
         # The cause outlives a restart, the setting may not have.
         self._orders.owe_all(reason="still wanted after a restart")
-        for record in self._hear(self._orders.catch_up(), now_ns):
+        for record in self._process_actions(self._orders.catch_up(), now_ns):
             self._sink.append(record)
 
     def _following(self, path: Path | None, position: Position | None) -> RecordJournalReader | None:
-        """Follow a journal from a position, from its end where there is none."""
+        """Return a reader of a journal from a position, or from its end if there is none."""
         if path is None:
             return None
         reader = RecordJournalReader(path, position, spill_dir=self._spill_dir)
@@ -261,7 +261,7 @@ class Guard:
         frames = []
         for table in self._tables:
             name = table.spec.name
-            # A table that counts anew was started anew.
+            # A table whose count is lower was restarted.
             count = table.count
             since = self._next[name] = self._next[name] if self._next[name] <= count else 0
             if since == count:
@@ -283,27 +283,32 @@ class Guard:
     def _journalled_reports(self) -> list[Event | Command]:
         """Return new events and commands of the journals, read at most once in `JOURNAL_EVERY_S`."""
         now_s = self._clock.monotonic_s()
-        if not self._told or now_s < self._ask_at_s:
+        if not self._report_journals or now_s < self._ask_at_s:
             return []
         self._ask_at_s = now_s + JOURNAL_EVERY_S
         try:
-            return [record for reader in self._told for record in reader.read() if isinstance(record, Event | Command)]
+            return [
+                record
+                for reader in self._report_journals
+                for record in reader.read()
+                if isinstance(record, Event | Command)
+            ]
         except OSError as err:
-            logger.warning("a journal of events cannot be read: %s", err)
+            logger.warning("cannot read a journal of events or commands, will retry: %s", err)
             return []
 
-    def _tell_baselines(self, now_ns: int) -> None:
-        """Write down what is learnt, at most once in `BASELINES_EVERY_S`; at once where somebody accepted something."""
+    def _write_baselines(self, now_ns: int) -> None:
+        """Write the state of the baselines, at most once in `BASELINES_EVERY_S`; at once after an acceptance."""
         now_s = self._clock.monotonic_s()
         if self._baselines_path is None or now_s < self._baselines_at_s:
             return
         self._baselines_at_s = now_s + BASELINES_EVERY_S
         rows = [asdict(one) for one in self._pipeline.note_baselines(now_ns)]
-        with contextlib.suppress(OSError):  # a command that asks for them finds those before
+        with contextlib.suppress(OSError):  # a command then reads the previous file
             replace_file(self._baselines_path, json.dumps(rows).encode(), synced=False)
 
     def _read_journal(self) -> tuple[Action, ...]:
-        """Return the actions in the journals of actuator and responder that were not heard of yet."""
+        """Return the new actions in the journals of actuator and responder."""
         now_s = self._clock.monotonic_s()
         readers = [reader for reader in (self._journal, self._responses) if reader is not None]
         if not readers or now_s < self._look_at_s:
@@ -312,31 +317,31 @@ class Guard:
         try:
             found = tuple(record for reader in readers for record in reader.read() if isinstance(record, Action))
         except OSError as err:
-            logger.warning("a journal of actions cannot be read: %s", err)
+            logger.warning("cannot read a journal of actions, will retry: %s", err)
             return ()
-        return tuple(action for action in found if _key(action) not in self._heard)
+        return tuple(action for action in found if _key(action) not in self._seen_actions)
 
-    def _hear(self, actions: Sequence[Action], now_ns: int) -> tuple[Incident, ...]:
-        """Learn what became of caps; gives the incidents whose state that changes."""
+    def _process_actions(self, actions: Sequence[Action], now_ns: int) -> tuple[Incident, ...]:
+        """Process reported actions; return the incidents whose state changes."""
         taken_back: dict[str, None] = {}
         noted: list[Action] = []
         for action in actions:
-            self._heard[_key(action)] = None
+            self._seen_actions[_key(action)] = None
             knob = action.knob_kind
             claims = () if knob is None else self._orders.wanted(action.incident_id, action.entity_id, knob)
             if not claims or action.mode is not Mode.ENFORCE:
                 noted.append(action)
-            elif action.state is ActionState.EXPIRED:  # only because nobody renewed it, and we are back
+            elif action.state is ActionState.EXPIRED:  # not renewed in time; renew it now
                 self._orders.renew_now(action.incident_id)
             elif action.state is not ActionState.RELEASED:
                 noted.append(action)
-            elif action.reason in OF_ITSELF:
-                self._orders.owe([(action.incident_id, action.entity_id)], reason="the actuator had let go of it")
+            elif action.reason in BY_ACTUATOR_END:
+                self._orders.owe([(action.incident_id, action.entity_id)], reason="released as the actuator ended")
             else:
                 taken_back[action.incident_id] = None
                 noted += (replace(action, decision_id=claim.decision_id) for claim in claims)
-        for key in tuple(self._heard)[: max(0, len(self._heard) - MAX_HEARD)]:
-            del self._heard[key]
+        for key in tuple(self._seen_actions)[: max(0, len(self._seen_actions) - MAX_SEEN_ACTIONS)]:
+            del self._seen_actions[key]
         changed = self._pipeline.note_actions(noted, now_ns)
         self._bar(taken_back)
         return changed
@@ -344,7 +349,7 @@ class Guard:
     def _bar(self, incident_ids: Iterable[str]) -> None:
         for incident_id in incident_ids:
             self._pipeline.engine.bar(incident_id, who="a person")
-            logger.warning("a person took the action on %s back; it gets no new one", incident_id)
+            logger.warning("incident %s: action released by an operator; no new action until it closes", incident_id)
 
     def _save(self) -> None:
         state = self._pipeline.snapshot()
@@ -363,9 +368,9 @@ class Guard:
 
 
 def is_suspicious(step: Step) -> bool:
-    """Return whether something begins that is worth a closer look.
+    """Return True if a finding begins or an event warns, so that sensors should be read faster.
 
-    What the agent tells of its own collectors is not: one that is slowed for its cost must not be read faster for it.
+    Events about the agent's own collectors do not count: one that is slowed for its cost must not be read faster.
     """
     return any(finding.status is FindingStatus.RAISED for finding in step.findings) or any(
         event.severity is not Severity.INFO and event.kind is not EventKind.COLLECTOR for event in step.events
@@ -377,7 +382,7 @@ def _key(action: Action) -> tuple[str, int, ActionState]:
 
 
 def _positions(state: Mapping[str, object]) -> dict[str, Position]:
-    """Return where in the journals of actions a snapshot stood; without those that it did not follow."""
+    """Return the positions in the journals of actions from a snapshot; without journals that it did not follow."""
     found: dict[str, Position] = {}
     for name in ("journal", "responses"):
         numbers = state.get(name)

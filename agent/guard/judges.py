@@ -1,8 +1,8 @@
-"""The detectors at two paces: what the guard answers is judged row by row, everything else by blocks of a second.
+"""Detectors at two rates: urgent ones judge row by row, all others in blocks of one second.
 
-A detector gives the same findings however its rows are cut, so a block only tells of them later. Which rows make a
-block follows from the times of the steps alone, wherever the first of them lies: a replay that takes the same steps
-judges the same blocks. A patient detector that fails costs what the patient ones say of its block, never an answer.
+A detector returns the same findings however its rows are cut, so a block only delays them. The times of the steps alone
+define the blocks: a replay of the same steps judges the same blocks. A patient detector that fails loses the findings
+of its block, never an urgent one.
 """
 
 import logging
@@ -24,9 +24,9 @@ from telemetry.records import Event, Finding, FindingStatus
 
 logger = logging.getLogger(__name__)
 
-# Heuristic: what the guard acts on within milliseconds or promises within two seconds.
+# heuristic: findings that the guard acts on within milliseconds or promises within two seconds.
 URGENT = frozenset({"rail_sag", "power_brake", "hw_slowdown", "thermal_margin", "gpu_lost"})
-# Heuristic: all others speak of what lasts for seconds to months, and a step of them all costs five times as much.
+# heuristic: all others concern conditions of seconds to months, and a step of them all costs five times as much.
 BLOCK_NS = NS_PER_S
 
 
@@ -36,7 +36,7 @@ class Judges:
     Attributes
     ----------
     failures
-        Blocks that a patient detector could not judge; the log has the first one's traceback.
+        Blocks in which a patient detector failed; the log has the first traceback.
     """
 
     def __init__(self, limits: DetectorLimits, specs: Sequence[TableSpec]) -> None:
@@ -77,22 +77,21 @@ class Judges:
 
     @property
     def away(self) -> frozenset[tuple[str, str]]:
-        """What was learnt before and is not there at this start, by detector and entity."""
+        """Baselines of entities that are absent at this start, by detector and entity."""
         return frozenset((lot.detector, entity_id) for lot in self._away for entity_id in lot.kept_ns)
 
     def learnt(self, now_ns: int, frozen: Mapping[str, int]) -> Callable[[], bytes]:
-        """Return what packs that which the detectors have learnt by now; any thread may call it, at any time.
+        """Return a function that packs the present baselines; any thread may call it, at any time.
 
-        `frozen` says of each baseline since when it is; it is not changed any more.
-
-        A state is never changed, only followed by another one: to keep hold of it is all that this costs.
+        `frozen` has the time since which each baseline is frozen; it is not changed any more. A state is immutable, so
+        this only keeps a reference to it.
         """
         return partial(pack_learnt, self._patient, self._patient_state, now_ns, frozen=frozen, away=self._away)
 
     def take_learnt(self, blob: bytes, now_ns: int, holding: Iterable[Finding]) -> Resumed:
-        """Go on with what was learnt before a restart; ValueError where it is damaged, and nothing is changed.
+        """Restore baselines from before a restart; ValueError if they are damaged, and nothing is changed.
 
-        `holding` are the findings that the book holds; those that go on are told to whom they explain something.
+        `holding` are the findings that the book holds; those that continue are passed to detectors that use them.
         """
         resumed = with_learnt(self._patient, self._patient_state, blob, now_ns=now_ns, holding=holding)
         self._patient_state, self._away = resumed.state, resumed.away
@@ -110,14 +109,14 @@ class Judges:
     ) -> tuple[Finding, ...]:
         """Judge new rows and events up to `now_ns`; findings of rows in order of time, then those of events.
 
-        `holding` are the findings that hold so far: those that an event ends are given as cleared.
+        `holding` are the findings that hold so far: those that an event ends are returned as cleared.
         """
         found: list[Finding] = []
-        if events:  # the rows before come before what is told now
+        if events:  # earlier rows come before the new events
             found += self._judge_block(topology)
             ended = self._ended_by(events, (*holding, *found), now_ns)
             found += ended
-            self._heard += ended  # nobody is explained by it any more
+            self._heard += ended  # it no longer explains other findings
             if accepted := accepted_entities(events):
                 self._away = without(self._away, accepted)
         self._urgent_state = self._urgent.take_events(self._urgent_state, events)
@@ -127,34 +126,34 @@ class Judges:
         self._heard += (*urgent, *told)
         self._waiting += frames
         block = now_ns // BLOCK_NS
-        # What is urgent is answered first: the block waits for a step that raises nothing.
+        # Urgent findings first: the block waits for a step that raises nothing.
         if block != self._block and not any(finding.status is FindingStatus.RAISED for finding in urgent):
             self._block = block
             found += self._judge_block(topology)
         return (*sorted((*urgent, *found), key=lambda finding: finding.time_ns), *told)
 
     def _ended_by(self, events: Sequence[Event], told: Iterable[Finding], now_ns: int) -> tuple[Finding, ...]:
-        """Return the findings that acceptance ends, of each the newest that was told."""
+        """Return the findings that an acceptance ends, the newest of each."""
         newest = {one.id: one for one in told}
         return findings_ended_by(events, newest.values(), (*self._urgent.learning, *self._patient.learning), now_ns)
 
     def _judge_block(self, topology: Topology) -> tuple[Finding, ...]:
-        """Let the patient detectors judge what waits."""
+        """Run the patient detectors over the waiting rows."""
         frames, self._waiting = self._waiting, []
         heard, self._heard = self._heard, []
         try:
             state = _told(self._patient, self._patient_state, heard)
             self._patient_state, found = self._patient.step(state, frames, topology)
-        except Exception:  # supervisor of patient detectors: a defect in one may not hold back what is urgent
+        except Exception:  # supervisor of patient detectors: a defect in one must not block urgent findings
             if not self.failures:
-                logger.exception("a patient detector failed, and its block is lost")
+                logger.exception("a detector failed, its findings of this second are lost")
             self.failures += 1
             return ()
         return found
 
 
 def _told(panel: Panel, state: PanelState, findings: Sequence[Finding]) -> PanelState:
-    """Return the detectors that listen to what others find."""
+    """Return the state after detectors that use the findings of others have received them."""
     if not findings:
         return state
     told = tuple(

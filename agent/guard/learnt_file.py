@@ -1,6 +1,6 @@
-"""Where a guard keeps what its detectors learnt, so that a restart does not begin to learn a fault as normal.
+"""File of learnt baselines, so that a restart does not learn a fault as normal.
 
-The guard only hands over what it holds; a thread packs it and waits for the disk, for the guard waits for neither.
+The guard only passes a reference; a thread packs it and waits for the disk.
 """
 
 import contextlib
@@ -18,36 +18,36 @@ from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# Heuristic: no more than this is learnt anew where the process is killed, of baselines that take minutes to a week.
+# heuristic: a kill loses at most this much of baselines that take minutes to a week.
 KEEP_EVERY_S = 300.0
-# Heuristic: it is tried again this soon after it failed, for a finding or the word of a person may wait for it.
+# heuristic: pause before the retry of a failed write; a finding or an operator's command may depend on it.
 RETRY_S = 5.0
-# Heuristic: a node of sixteen GPUs keeps a tenth of a MiB; what is longer is another file.
+# heuristic: a node of sixteen GPUs keeps a tenth of a MiB; a longer file is not ours.
 MOST_BYTES = 64 * 2**20
-# Heuristic: at its end a guard waits so long for a write that goes on; a disk that hangs must not hold it up.
+# heuristic: time limit at the end of the guard for a write under way; a disk that hangs must not block it.
 _END_S = 1.0
 _HANGS = "the disk does not answer"
 
 
 class Learner(Protocol):
-    """Whoever learns: the pipeline."""
+    """Owner of the baselines: the pipeline."""
 
     def learnt(self, now_ns: int) -> Callable[[], bytes]:
-        """Return what packs that which was learnt so far; another thread calls it."""
+        """Return a function that packs the baselines; another thread calls it."""
         ...
 
     def take_learnt(self, blob: bytes, now_ns: int) -> Resumed:
-        """Go on with what was learnt; ValueError where it is damaged, and nothing is changed."""
+        """Restore baselines; ValueError if they are damaged, and nothing is changed."""
         ...
 
 
 class LearntFile:
-    """One file, written whole or not at all, now and then and at the end; one thread owns it, another one writes.
+    """File that is replaced atomically, periodically and at the end; one thread owns it, another one writes.
 
     Attributes
     ----------
     failures
-        Times that it could not be written, or was still being written when it was due again.
+        Number of failed writes, and of writes that were still under way when the next was due.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -56,25 +56,25 @@ class LearntFile:
         self._keep_at_s = clock.monotonic_s() + KEEP_EVERY_S
         self._writer: threading.Thread | None = None
         self._hangs_at_s = math.inf
-        self._is_said = False
+        self._is_logged = False
         self.failures = 0
 
     def restore(self, learner: Learner, now_ns: int) -> None:
-        """Let it go on from the file, and say what begins anew; one that cannot be used is put aside."""
+        """Restore baselines from the file, and log which start again; an unusable file is renamed to .bad."""
         try:
             resumed = learner.take_learnt(_read(self._path), now_ns)
         except FileNotFoundError:
             return
-        except Exception as err:  # noqa: BLE001 -- supervisor of what is kept: a file must not keep the guard from starting
-            logger.warning("what was learnt before cannot be used, and is learnt anew: %s: %s", self._path, err)
+        except Exception as err:  # noqa: BLE001 -- supervisor of the file: it must not prevent the start of the guard
+            logger.warning("cannot restore learnt baselines, learning again: %s: %s", self._path, err)
             with contextlib.suppress(OSError):
                 self._path.replace(self._path.with_suffix(".bad"))
             return
         level = logging.INFO if resumed.is_whole else logging.WARNING
-        logger.log(level, "what was learnt before goes on: %s: %s", self._path, resumed.summary)
+        logger.log(level, "restored learnt baselines: %s: %s", self._path, resumed.summary)
 
     def keep(self, learner: Learner, now_ns: int, *, now: bool = False) -> None:
-        """Have it written down, at most once in `KEEP_EVERY_S` unless it is asked for now; it returns at once."""
+        """Write the file in the background, at most once in `KEEP_EVERY_S` unless `now` is set."""
         now_s = self._clock.monotonic_s()
         if now:
             self._keep_at_s = now_s
@@ -83,26 +83,26 @@ class LearntFile:
         if not self.wait(0.0):
             if now_s >= self._hangs_at_s:
                 self._hangs_at_s = now_s + KEEP_EVERY_S
-                self._fail("what is learnt cannot be kept for a restart: %s: %s", _HANGS)
+                self._fail("cannot save learnt baselines, will retry: %s: %s", _HANGS)
             return
         self._keep_at_s, self._hangs_at_s = now_s + KEEP_EVERY_S, now_s + KEEP_EVERY_S
         writer = threading.Thread(target=self._write, args=(learner.learnt(now_ns),), name="learnt", daemon=True)
         try:
             writer.start()
-        except RuntimeError as err:  # one that never began cannot be waited for
-            self._fail("what is learnt cannot be kept for a restart: %s: %s", err)
+        except RuntimeError as err:  # a thread that never started cannot be joined
+            self._fail("cannot save learnt baselines, will retry: %s: %s", err)
         else:
             self._writer = writer
 
     def end(self, learner: Learner, now_ns: int) -> None:
-        """Write it down for the last time; it waits for the disk, unless that hangs already."""
+        """Write the file for the last time; wait for the disk, unless it hangs already."""
         if self.wait(_END_S):
             self._write(learner.learnt(now_ns))
         else:
-            self._fail("what is learnt cannot be kept for a restart: %s: %s", _HANGS)
+            self._fail("cannot save learnt baselines, will retry: %s: %s", _HANGS)
 
     def wait(self, limit_s: float) -> bool:
-        """Wait until nothing is being written; False where that takes too long."""
+        """Wait for the write under way; return False at the time limit."""
         if self._writer is not None:
             self._writer.join(limit_s)
         return self._writer is None or not self._writer.is_alive()
@@ -111,23 +111,23 @@ class LearntFile:
         try:
             replace_file(self._path, pack())
         except OSError as err:
-            self._fail("what is learnt cannot be kept for a restart: %s: %s", err.strerror)
-        except Exception as err:  # noqa: BLE001 -- supervisor of what is kept: a defect in it may not end more than it
-            self._fail("what is learnt cannot be packed for a restart: %s: %r", err)
+            self._fail("cannot save learnt baselines, will retry: %s: %s", err.strerror)
+        except Exception as err:  # noqa: BLE001 -- supervisor of the write: a defect must not end the thread of the guard
+            self._fail("cannot pack learnt baselines: %s: %r", err)
         else:
-            self._is_said = False
+            self._is_logged = False
 
     def _fail(self, text: str, why: object) -> None:
         self.failures += 1
         self._keep_at_s = min(self._keep_at_s, self._clock.monotonic_s() + RETRY_S)
-        if not self._is_said:
+        if not self._is_logged:
             logger.warning(text, self._path, why)
-        self._is_said = True
+        self._is_logged = True
 
 
 def _read(path: Path) -> bytes:
-    """Return what is in a file; ValueError where it is none, or not one of ours by its length."""
-    told = path.stat()
-    if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
-        raise ValueError(f"{told.st_size} bytes, expected a plain file of {MOST_BYTES} at most")
+    """Return the content of a file; ValueError if it is no regular file, or too long."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        raise ValueError(f"{status.st_size} bytes, expected a regular file of at most {MOST_BYTES} bytes")
     return path.read_bytes()

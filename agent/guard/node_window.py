@@ -1,4 +1,4 @@
-"""The last seconds of a node as the rules want them: what each GPU draws at which clock, what each supply shows."""
+"""Last seconds of a node for the rules: power and clock of each GPU, voltage and current of each supply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,16 +20,16 @@ WINDOW_S = 3.0
 # The two phases of a load that alternates, without its single spikes.
 HIGH_PERCENTILE = 90.0
 LOW_PERCENTILE = 10.0
-# What is asked of the newest row alone, whichever table has it.
+# Signals of which the newest value counts, from any table.
 _NEWEST = ("gpu_temp_c", "fan_ratio")
-# The least and the most that can be set, by kind of knob and GPU UUID; that of a power limit is the vendor's default.
+# Range of settings, by kind of knob and GPU UUID; the maximum of a power limit is the vendor's default.
 Ranges = Mapping[str, Mapping[str, Sequence[float]]]
 NO_RANGES: Ranges = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class NodeWindow:
-    """Keeps the newest rows of the tables with GPU power and with supply voltage.
+    """Newest rows of the tables with GPU power and with supply voltage.
 
     `supported_mhz` gives the clocks that can be set, by GPU UUID; a GPU with neither those nor a power limit that can
     be set is left out of the state. `ranges` says what else can be set: the driver is asked for it once, for the rare
@@ -44,7 +44,7 @@ class NodeWindow:
     _newest: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def feed(self, frame: Frame) -> None:
-        """Take in new rows; tables with neither power nor voltage are left aside."""
+        """Take in new rows; tables with neither power nor voltage are ignored."""
         if len(frame) and frame.spec.kind is EntityKind.GPU:
             self._keep_newest(frame)
         if not len(frame) or not {"power_w", "voltage_v"} & set(frame.spec.signals):
@@ -60,7 +60,7 @@ class NodeWindow:
             kept.pop(0)
 
     def note_clock_change(self, now_ns: int) -> None:
-        """Learn that clocks were changed."""
+        """Note a change of clocks; earlier rows no longer count."""
         self._clock_changed_ns = now_ns
 
     def state(self) -> NodeState:

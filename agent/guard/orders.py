@@ -1,7 +1,7 @@
-"""What the actuator is asked for, and asked again where it did not hear.
+"""Requests to the actuator, with retries.
 
-Remembered is which GPU of which incident it has to be told of, not what was decided then: said again is what the
-rules want by that time, so a decision that was overtaken is never carried out late.
+A retry is kept as incident and GPU, not as the decision: it requests what the rules want by then, so an outdated
+decision is never carried out late.
 """
 
 import logging
@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 
 # Leases are renewed four times before they run out.
 RENEWALS_PER_LEASE = 4
-# An actuator that died is back within a second or two; one that hangs costs a time-out at each try.
+# An actuator that died is back within a second or two; one that hangs costs a time-out at each attempt.
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 5.0
 OWNER = "railwatch"
 
-# What an agent before this one left in force, and nobody wants any more, goes after so long: the cause may still be
-# there and this one has to see it first. Heuristic: as long as the policies wait before they loosen a cap.
+# heuristic: caps of an earlier agent that the rules do not want are released after this time, as long as policies wait
+# before they relax a cap: the cause may still be there, and this agent has to see it first.
 ORPHAN_S = 600.0
 
 # An incident's hold on one GPU: incident id, entity id.
@@ -40,20 +40,20 @@ _Order = tuple[str | None, KnobKind, float | None]
 
 
 class CapActuator(Protocol):
-    """Whoever turns knobs: the actuator process through its client, or a fake."""
+    """Actuator of knobs: the actuator process through its client, or a fake."""
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Turn the knobs of a request."""
+        """Set the knobs of a request."""
         ...
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
-        """Begin the leases of an incident anew."""
+        """Renew the leases of an incident."""
         ...
 
     def release(
         self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
     ) -> tuple[Action, ...]:
-        """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
+        """Release an incident's claims on one GPU, or on one of its knobs if a kind is given."""
         ...
 
     def in_force(self) -> tuple[Action, ...]:
@@ -62,12 +62,12 @@ class CapActuator(Protocol):
 
 
 class Orders:
-    """Keeps the actuator at what the engine wants; one thread owns it.
+    """Keeps the actuator in line with the engine; one thread owns it.
 
     Attributes
     ----------
     failures
-        Orders that failed for a reason that nobody foresaw; the log has the tracebacks.
+        Number of requests with an unexpected error; the log has the tracebacks.
     """
 
     def __init__(self, actuator: CapActuator, engine: Engine, clock: Clock) -> None:
@@ -76,7 +76,7 @@ class Orders:
         self._clock = clock
         self._owed: dict[Pair, str] = {}
         self._refused: set[Held] = set()
-        self._told: set[Held] = set()
+        self._requested: set[Held] = set()
         self._orphans: set[Held] | None = None
         self._orphans_at_s = 0.0
         self._try_at_s = 0.0
@@ -92,19 +92,19 @@ class Orders:
         return tuple(claim for _, claim in ordered)
 
     def carry_out(self, decision: Decision) -> tuple[Action, ...]:
-        """Return the actuator of a decision that the engine has just taken."""
-        return self._say(decision.incident_id, decision.targets, decision.reason)
+        """Carry out a decision of the engine; return the actions."""
+        return self._send(decision.incident_id, decision.targets, decision.reason)
 
     def owe(self, pairs: Iterable[Pair], *, reason: str) -> None:
-        """Note that the actuator has to be told of these at the next chance."""
+        """Schedule requests for these at the next step."""
         self._owed.update(dict.fromkeys(pairs, reason))
 
     def owe_all(self, *, reason: str) -> None:
-        """Note that it has to be told of everything that the rules want."""
+        """Schedule requests for everything that the rules want."""
         self.owe(((claim.incident_id, gpu) for claim in self._engine.claims for gpu in claim.gpus), reason=reason)
 
     def catch_up(self) -> tuple[Action, ...]:
-        """Return what is owed and due, as the rules want it by now."""
+        """Send the scheduled requests that are due, as the rules want it by now."""
         if not self._owed or self._clock.monotonic_s() < self._try_at_s:
             return ()
         owed, self._owed = self._owed, {}
@@ -113,14 +113,14 @@ class Orders:
             by_incident.setdefault((incident_id, reason), []).append(entity_id)
         actions: list[Action] = []
         for (incident_id, reason), targets in by_incident.items():
-            if self._owed:  # it did not hear the one before: each further try would cost a time-out
+            if self._owed:  # the actuator did not answer the one before: each further attempt would cost a time-out
                 self.owe(((incident_id, target) for target in targets), reason=reason)
             else:
-                actions += self._say(incident_id, targets, reason)
+                actions += self._send(incident_id, targets, reason)
         return tuple(actions)
 
     def renew(self) -> tuple[Action, ...]:
-        """Renew the leases that are due, and owe what the actuator turns out not to have."""
+        """Renew the leases that are due, and schedule requests for caps that the actuator does not have."""
         now_s = self._clock.monotonic_s()
         leases_s: dict[str, float] = {}
         for claim in self._engine.claims:
@@ -133,17 +133,17 @@ class Orders:
             if now_s >= self._renew_at_s.setdefault(incident_id, now_s + pause_s):
                 self._renew_at_s[incident_id] = now_s + pause_s
                 actions += self._renew(incident_id, lease_s)
-        return (*actions, *self._let_orphans_go(now_s))
+        return (*actions, *self._release_orphans(now_s))
 
     def renew_now(self, incident_id: str) -> None:
-        """Renew the leases of an incident at the next chance, whenever they are due."""
+        """Renew the leases of an incident at the next step, before they are due."""
         self._renew_at_s[incident_id] = self._clock.monotonic_s()
 
     def _renew(self, incident_id: str, lease_s: float) -> tuple[Action, ...]:
         try:
             actions = self._actuator.renew(incident_id, lease_s=lease_s)
         except (TransientError, ActionRefusedError) as err:
-            logger.warning("lease not renewed: %s", err, extra={"incident": incident_id})
+            logger.warning("cannot renew the lease of incident %s, will retry: %s", incident_id, err)
             return ()
         known = {(action.incident_id, action.entity_id, action.knob_kind) for action in actions}
         missing = [held for held in self._all_wanted() if held[0] == incident_id and held not in known]
@@ -154,8 +154,8 @@ class Orders:
     def _all_wanted(self) -> list[Held]:
         return [(claim.incident_id, gpu, kind_of(claim)) for claim in self._engine.claims for gpu in claim.gpus]
 
-    def _let_orphans_go(self, now_s: float) -> tuple[Action, ...]:
-        """Release in the end what an agent before this one left and the rules of this one never asked for."""
+    def _release_orphans(self, now_s: float) -> tuple[Action, ...]:
+        """Release caps that an earlier agent left and that the rules never wanted since."""
         if self._orphans is None:
             self._find_orphans(now_s)
         if not self._orphans or now_s < self._orphans_at_s:
@@ -164,10 +164,10 @@ class Orders:
         actions: list[Action] = []
         for incident_id, gpu, kind in sorted(orphans):
             try:
-                reason = "left by an agent that ended, and not asked for since"
+                reason = "left by an earlier agent, not wanted since"
                 actions += self._actuator.release(incident_id, entity_id=gpu, reason=reason, kind=kind)
             except (TransientError, ActionRefusedError) as err:
-                logger.warning("what an earlier agent left is not released yet: %s", err)
+                logger.warning("cannot release a cap of an earlier agent, will retry: %s", err)
                 self._orphans.add((incident_id, gpu, kind))
                 self._orphans_at_s = now_s + LONGEST_PAUSE_S
         return tuple(actions)
@@ -178,14 +178,14 @@ class Orders:
         try:
             left = self._actuator.in_force()
         except (TransientError, ActionRefusedError) as err:
-            logger.info("what is in force is not known yet: %s", err)
+            logger.info("cannot list the caps in force, will retry: %s", err)
             self._orphans_at_s = now_s + LONGEST_PAUSE_S
             return
         kinds = [(action, action.knob_kind) for action in left if action.owner == OWNER]
         self._orphans = {(action.incident_id, action.entity_id, kind) for action, kind in kinds if kind is not None}
         self._orphans_at_s = now_s + ORPHAN_S
 
-    def _say(self, incident_id: str, targets: Iterable[str], reason: str) -> tuple[Action, ...]:
+    def _send(self, incident_id: str, targets: Iterable[str], reason: str) -> tuple[Action, ...]:
         orders: dict[_Order, tuple[CapClaim | None, list[str]]] = {}
         for target in targets:
             self._owed.pop((incident_id, target), None)
@@ -194,19 +194,19 @@ class Orders:
                 if claim is not None:
                     wanted = claim.decision_id, kind, settings_of(claim)[target]
                     orders.setdefault(wanted, (claim, []))[1].append(target)
-                elif kind is KnobKind.CLOCK or (incident_id, target, kind) in self._told:
+                elif kind is KnobKind.CLOCK or (incident_id, target, kind) in self._requested:
                     orders.setdefault((None, kind, None), (None, []))[1].append(target)
         actions: list[Action] = []
         for key, (claim, gpus) in orders.items():
             try:
                 actions += self._order(incident_id, gpus, claim, key, reason)
             except TransientError as err:
-                self._unheard(incident_id, gpus, reason, err)
+                self._note_no_answer(incident_id, gpus, reason, err)
             except ActionRefusedError as err:
-                logger.error("actuator refused: %s", err, extra={"incident": incident_id})  # noqa: TRY400 -- the reason says it all
-            except Exception:  # supervisor of actions: one that fails may not keep the others back
+                logger.error("actuator refused a request of incident %s: %s", incident_id, err)  # noqa: TRY400 -- the reason suffices
+            except Exception:  # supervisor of actions: one that fails must not block the others
                 self.failures += 1
-                logger.exception("an order to the actuator failed")
+                logger.exception("request to the actuator failed, will retry")
                 self.owe(((incident_id, gpu) for gpu in gpus), reason=reason)
                 self._pause()
         if not self._owed:
@@ -226,9 +226,9 @@ class Orders:
             actions: list[Action] = []
             for gpu in gpus:
                 actions += self._actuator.release(incident_id, entity_id=gpu, reason=reason, kind=kind)
-                self._told.discard((incident_id, gpu, kind))
+                self._requested.discard((incident_id, gpu, kind))
             return tuple(actions)
-        self._told.update((incident_id, gpu, kind) for gpu in gpus)
+        self._requested.update((incident_id, gpu, kind) for gpu in gpus)
         done = self._actuator.apply(request_of(claim, gpus, setting, reason=reason))
         for action in done:
             change = self._refused.add if action.state is ActionState.REFUSED else self._refused.discard
@@ -236,9 +236,9 @@ class Orders:
         self._refused = {held for held in self._refused if self.wanted(*held)}
         return done
 
-    def _unheard(self, incident_id: str, gpus: list[str], reason: str, error: TransientError) -> None:
+    def _note_no_answer(self, incident_id: str, gpus: list[str], reason: str, error: TransientError) -> None:
         if self._pause_s == 0.0:
-            logger.error("actuator did not answer, it is asked again: %s", error)
+            logger.error("actuator did not answer, retrying: %s", error)
         self.owe(((incident_id, gpu) for gpu in gpus), reason=reason)
         self._pause()
 
@@ -256,7 +256,7 @@ def request_of(
     incident_id: str | None = None,
     decision_id: str | None = None,
 ) -> CapRequest:
-    """Return what the actuator is asked for; under the names of the claim unless others are given."""
+    """Return the request of a claim; with the ids of the claim unless others are given."""
     return CapRequest(
         incident_id=incident_id or claim.incident_id,
         decision_id=decision_id or claim.decision_id,
@@ -274,7 +274,7 @@ def request_of(
 def _uuid(entity_id: str) -> str:
     kind, _, key = entity_id.partition(":")
     if kind != EntityKind.GPU:
-        raise ActionRefusedError(f"{entity_id} is no GPU, so it has no clock to cap")
+        raise ActionRefusedError(f"{entity_id} is not a GPU: no clock to cap")
     return key
 
 

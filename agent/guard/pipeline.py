@@ -1,6 +1,6 @@
-"""From rows and events to decisions: the same pipeline live on the node and over a recording.
+"""Pipeline from rows and events to decisions, the same live on the node and over a recording.
 
-It reads no clock and touches no hardware. Given the same rows, events and times it gives the same records.
+It reads no clock and accesses no hardware. The same rows, events and times give the same records.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ from telemetry.records import (
     Verdict,
 )
 
-# What may have moved a clock; a renewed lease moves none.
+# States of actions that may have changed a clock; a renewed lease changes none.
 MOVED = frozenset({ActionState.APPLIED, ActionState.RELAXED, ActionState.EXPIRED, ActionState.RELEASED})
 # Actions whose outcome is watched.
 WATCHED = frozenset(Verb(action.value) for action in ActionClass) - {Verb.NOTIFY}
@@ -55,7 +55,7 @@ _ACTION_NAMES = {KnobKind.CLOCK: "clock cap", KnobKind.POWER: "power cap", KnobK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one step of the pipeline gave."""
+    """Records of one step of the pipeline."""
 
     events: tuple[Event, ...] = ()
     commands: tuple[Command, ...] = ()
@@ -66,12 +66,12 @@ class Step:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """Everything, in the order of cause and effect."""
+        """All records, in the order of cause and effect."""
         return (*self.events, *self.commands, *self.findings, *self.incidents, *self.decisions, *self.outcomes)
 
     @property
     def to_execute(self) -> tuple[Decision, ...]:
-        """The decisions that ask for a change of a GPU; the responder follows the others in the guard's journal."""
+        """Decisions that change a GPU; the responder reads the others from the guard's journal."""
         return tuple(
             decision
             for decision in self.decisions
@@ -81,7 +81,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
-    """What the pipeline judges and decides by."""
+    """Policies and limits of the pipeline."""
 
     policies: tuple[Policy, ...]
     action_limits: NodeLimits
@@ -136,7 +136,7 @@ class Pipeline:
 
     @property
     def failures(self) -> int:
-        """Blocks of rows that a patient detector could not judge."""
+        """Blocks of rows in which a patient detector failed."""
         return self._judges.failures
 
     @property
@@ -151,7 +151,7 @@ class Pipeline:
 
     @property
     def baselines(self) -> tuple[Baseline, ...]:
-        """What is learnt of each entity, and how far that has come."""
+        """Baselines of each entity, with their progress."""
         entities = self._judges.entities
         return tuple(
             one
@@ -170,13 +170,13 @@ class Pipeline:
         return tuple(replace(one, frozen_ns=min(fresh[one.key], now_ns) if one.key in fresh else None) for one in found)
 
     def learnt(self, now_ns: int) -> Callable[[], bytes]:
-        """Return what packs that which the detectors have learnt by now; any thread may call it."""
+        """Return a function that packs the present baselines; any thread may call it."""
         return self._judges.learnt(now_ns, self._frozen)
 
     def take_learnt(self, blob: bytes, now_ns: int) -> Resumed:
-        """Go on with what was learnt before a restart, and with the findings of the book that it bears out.
+        """Restore baselines from before a restart, and the findings of the book that they confirm.
 
-        ValueError where it is damaged, and nothing is changed. To be called behind `restore`, before the first step.
+        ValueError if they are damaged, and nothing is changed. Call it after `restore`, before the first step.
         """
         holding = [finding for incident in self._book.incidents for finding in incident.findings]
         holding = [finding for finding in holding if finding.status is not FindingStatus.CLEARED]
@@ -186,7 +186,7 @@ class Pipeline:
         return resumed
 
     def is_of_baseline(self, finding: Finding) -> bool:
-        """Return whether a finding holds something against a baseline."""
+        """Return True if a finding is a deviation from a baseline."""
         return name_of(finding) in self._judges.learning
 
     def step(self, frames: Sequence[Frame], reports: Sequence[Event | Command], now_ns: int) -> Step:
@@ -226,14 +226,14 @@ class Pipeline:
         )
 
     def note_jobs(self, job_gpus: Sequence[tuple[str, str]]) -> None:
-        """Learn which job computes on which GPU: what is for the GPUs of a job is for those, from the next step on."""
+        """Note the GPUs of each job; actions for the GPUs of a job use them from the next step on."""
         self._engine.topology = self._topology.with_jobs(job_gpus)
 
     def note_actions(self, actions: Sequence[Action], now_ns: int) -> tuple[Incident, ...]:
-        """Learn what became of decisions; gives the incidents whose state that changes."""
+        """Process reported actions; return the incidents whose state changes."""
         changed: list[Incident] = []
         for action in actions:
-            # A reflex is no incident's: its cap lasts until the rules' own stands, or a second.
+            # A reflex belongs to no incident: its cap lasts until the cap of the rules is in force, or a second.
             if action.mode is not Mode.ENFORCE or is_reflex(action.incident_id):
                 continue
             self._engine.note_action(action)
@@ -265,7 +265,7 @@ class Pipeline:
         return replace(self._window.state(), job_started_ns=self._job_started_ns)
 
     def _note_knob(self, action: Action, now_ns: int) -> tuple[Incident, ...]:
-        """Learn what became of a GPU's setting; what is done elsewhere holds no symptom down."""
+        """Process an action on a GPU's setting; an action elsewhere holds no symptom down."""
         held = self._in_force.setdefault(action.incident_id, {})
         key = (action.entity_id, action.knob)
         if action.state in IN_FORCE:
@@ -279,7 +279,7 @@ class Pipeline:
         )
         if not held:
             del self._in_force[action.incident_id]
-            self._outcomes.forget([action.incident_id])  # nothing is in force any more that could help
+            self._outcomes.forget([action.incident_id])  # no action is in force any more that could help
         return changed
 
     def _begin_outcome(self, action: Action, now_ns: int) -> None:
@@ -305,13 +305,13 @@ class Pipeline:
                 self.note_jobs(event.job_gpus)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what has to survive a restart, as JSON types."""
+        """Return the state for a restart, as JSON types."""
         return {"book": self._book.snapshot(), "engine": self._engine.snapshot()}
 
     def restore(self, state: Mapping[str, Any], now_ns: int) -> None:
-        """Go on from a snapshot; ValueError where it is none, and nothing is changed then.
+        """Restore a snapshot; ValueError if it is invalid, and nothing is changed then.
 
-        No action counts as in force until `note_actions` tells of it again: a restart may have undone it.
+        No action counts as in force until `note_actions` reports it again: a restart may have undone it.
         """
         book = IncidentBook.restore(state["book"], now_ns=now_ns, settings=self._book_settings)
         self._engine.restore(state["engine"])

@@ -1,4 +1,4 @@
-"""The steps of a live guard once more, over what a recording kept of it."""
+"""Replay of the steps of a live guard from a recording."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from telemetry.records import Action, ActionState, Event, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a recording kept of a guard's steps.
+    """Steps of a guard in a recording.
 
     `steps` are the rows of the step log, `tables` all rows of each table that the guard judged, `first_rows` the
     number of the first of them. `reports` are the events and commands in the order in which the guard read them,
@@ -29,14 +29,14 @@ class Trace:
 
 
 def retrace(pipeline: Pipeline, trace: Trace) -> Iterator[Record]:
-    """Yield what the pipeline says at each step that the live guard took: the same rows, the same times.
+    """Yield the records of the pipeline at each step of the live guard: the same rows, the same times.
 
-    Actions are taken note of as the live guard did, so that incidents stand as they stood. One that ran out was
-    renewed at once, and the incident never heard of it.
+    Actions are processed as by the live guard, so that incidents have the same states. A lease that ran out was renewed
+    at once, without an effect on its incident.
     """
     names = tables_of(trace.steps.spec)
     nexts = np.nan_to_num(trace.steps.values[:, 0, : len(names)]).astype(np.int64)
-    told = np.nan_to_num(trace.steps.signal(EVENTS)[:, 0]).astype(np.int64)
+    counts = np.nan_to_num(trace.steps.signal(EVENTS)[:, 0]).astype(np.int64)
     done = dict.fromkeys(names, 0)
     reports = iter(trace.reports)
     actions = [action for action in trace.actions if action.state is not ActionState.EXPIRED]
@@ -51,10 +51,10 @@ def retrace(pipeline: Pipeline, trace: Trace) -> Iterator[Record]:
             if stop > done[name]:
                 frames.append(table.rows(done[name], stop))
                 done[name] = stop
-        read = [report for _, report in zip(range(told[number]), reports, strict=False)]
+        read = [report for _, report in zip(range(counts[number]), reports, strict=False)]
         yield from pipeline.step(frames, read, now_ns).records
         until_ns = times_ns[number + 1] if number + 1 < len(times_ns) else now_ns + 1
-        heard = [action for action in actions if action.time_ns < until_ns]
-        if heard:
-            actions = actions[len(heard) :]
-            yield from pipeline.note_actions(heard, now_ns)
+        noted = [action for action in actions if action.time_ns < until_ns]
+        if noted:
+            actions = actions[len(noted) :]
+            yield from pipeline.note_actions(noted, now_ns)

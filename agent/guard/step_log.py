@@ -1,8 +1,7 @@
-"""Which rows and events each step of the guard took in, so that a replay of a recording takes the same steps.
+"""Log of the rows and events of each step of the guard, so that a replay takes the same steps.
 
-A table of a ring of its own, one row a step, stamped with the step's own time: for every table of the guard the number
-of the row that comes next, and how many events the step told. A replay that takes in the same rows at the same times
-gives the same records.
+A table in a ring of its own, one row per step with the time of the step: for every table of the guard the number of the
+next row, and the number of events of the step. A replay of the same rows at the same times gives the same records.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ _NEXT = "next_"
 
 
 class StepLog:
-    """Notes the steps of one guard; `rows` bounds them as a ring bounds its rows."""
+    """Log of the steps of one guard; `rows` is the size of its ring."""
 
     def __init__(self, path: Path, names: Sequence[str], *, node: Entity, simulated: bool, rows: int) -> None:
         agent = Entity(kind=EntityKind.AGENT, key=node.key, name=node.name)
@@ -45,10 +44,10 @@ class StepLog:
         self._table.append(now_ns, self._values, self._fresh)
 
     def close(self) -> None:
-        """Let the ring go."""
+        """Close the ring."""
         self._ring.close()
 
 
 def tables_of(spec: TableSpec) -> tuple[str, ...]:
-    """Name the tables whose rows the steps count, in the order of the columns."""
+    """Return the names of the tables whose rows the steps count, in the order of the columns."""
     return tuple(name.removeprefix(_NEXT) for name in spec.signals if name.startswith(_NEXT))

@@ -60,7 +60,7 @@ class Waking:
             self._wake()
 
     def _is_low(self, name: str) -> bool:
-        """Return whether the newest row shows a low rail, and pass it on if so."""
+        """Return True if the newest row shows a low rail, and report it."""
         rails = self._rails.get(name)
         if rails is None:
             return False

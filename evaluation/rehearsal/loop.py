@@ -108,7 +108,7 @@ class ClosedLoop:
         self._tables.take(start_ms, plant.state, plant.settings)
         for event in events:
             for record in (*self._event_recorder.record_event(event)[0], *self._begun(event)):
-                self._guard.tell(record)
+                self._guard.add_event(record)
         if (start_ms + BLOCK_MS) % STEP_MS == 0:
             self._guard.step()
             self._actuator.tick()

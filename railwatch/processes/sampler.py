@@ -216,7 +216,7 @@ def _look_again(builder: SourceBuilder[FastSettings], changed: Flag, stop: Flag)
 def _pass_on(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...]) -> None:
     reenumeration.note(events)
     for event in events:
-        guard.tell(event)
+        guard.add_event(event)
 
 
 def _builder(context: RunContext, driver: OpenDriver, accounts: Accounts, clock: Clock) -> SourceBuilder[FastSettings]:

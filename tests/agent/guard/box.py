@@ -43,7 +43,9 @@ POWER_BRAKE = 0x80 | 0x08
 
 
 def make_pipeline(mode: Mode = Mode.ENFORCE, specs: Iterable[TableSpec] = SPECS) -> Pipeline:
-    settings = PipelineSettings(policies=load_builtin_policies(), action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, mode)))
+    settings = PipelineSettings(
+        policies=load_builtin_policies(), action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, mode))
+    )
     return Pipeline(tuple(specs), TOPOLOGY, settings, supported_mhz=SUPPORTED_MHZ)
 
 

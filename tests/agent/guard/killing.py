@@ -131,7 +131,9 @@ def judge_left(box: killing.Box, client: ActuatorClient) -> dict[str, int]:
 
 
 def told_by_actuator(box: killing.Box) -> list[Action]:
-    return [record for record in RecordJournalReader(box.folder / "actuator.jsonl").read() if isinstance(record, Action)]
+    return [
+        record for record in RecordJournalReader(box.folder / "actuator.jsonl").read() if isinstance(record, Action)
+    ]
 
 
 def is_capped(client: ActuatorClient) -> bool:

@@ -103,7 +103,7 @@ def windows_learnt(judges: Judges) -> list[float]:
 def test_what_needs_no_baseline_goes_on(rig: Rig) -> None:
     rig.sag()
     supply = next(incident.entity_id for incident in rig.pipeline._incidents.values())
-    rig.guard.tell(accepted(supply, time_ns=rig.box.time_ns))
+    rig.guard.add_event(accepted(supply, time_ns=rig.box.time_ns))
     step = rig.guard.step()
     assert [event.kind for event in step.events] == [EventKind.BASELINE]
     assert step.findings == ()

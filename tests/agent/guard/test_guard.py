@@ -257,7 +257,7 @@ def test_a_guard_that_cannot_read_its_snapshot_states_so_and_starts_empty(
 ) -> None:
     (rig.folder / "guard.json").write_text('{"book": 1}')
     rig.start_guard()
-    assert "cannot be read" in caplog.text
+    assert "cannot read the open incidents" in caplog.text
     rig.sag()
     assert rig.capped() != {1530.0}
 
@@ -271,7 +271,7 @@ def test_what_a_person_takes_back_stays_back_until_the_incident_closes(
     rig.tick(60 * 20 // 4)
     assert rig.capped() == {1530.0}
     assert rig.pipeline.engine.claims == ()
-    assert f"a person took the action on {incident_id} back" in caplog.text
+    assert f"incident {incident_id}: action released by an operator" in caplog.text
     rig.tick(20 * 20)
     refused = [r for r in rig.sink.records if isinstance(r, Decision) and "a person took" in r.reason]
     assert len(refused) == 1
@@ -327,7 +327,7 @@ def test_its_own_release_is_not_taken_for_a_persons(rig: Rig) -> None:
     assert [action.state for action in actions] == [ActionState.RELEASED] * 4
     assert rig.capped() == {1530.0}
     rig.guard._look_at_s = 0.0
-    assert len(rig.guard._hear(rig.guard._read_journal(), rig.clock.utc_ns())) == 1
+    assert len(rig.guard._process_actions(rig.guard._read_journal(), rig.clock.utc_ns())) == 1
     watches = rig.pipeline.engine._memory.watches.values()
     assert [watch.barred for watch in watches if watch.barred] == []
 
@@ -358,7 +358,7 @@ def test_a_table_that_counts_again_is_read_from_its_beginning(rig: Rig) -> None:
 def test_events_beyond_the_bound_are_counted(rig: Rig) -> None:
     event: Event = event_of(entity_id=GPUS[0].id)
     for _ in range(guard_module.MAX_EVENTS + 3):
-        rig.guard.tell(event)
+        rig.guard.add_event(event)
     assert rig.guard.events_dropped == 3
     step = rig.guard.step()
     assert len(step.incidents) == 1
@@ -375,7 +375,7 @@ def test_a_snapshot_that_cannot_be_written_is_reported_and_the_cap_stands(
 
 
 def test_an_action_that_nobody_here_asked_for_changes_nothing(rig: Rig) -> None:
-    assert rig.guard._hear(done(decided()[3], ActionState.RELEASED, now_ns=ROW_NS), ROW_NS) == ()
+    assert rig.guard._process_actions(done(decided()[3], ActionState.RELEASED, now_ns=ROW_NS), ROW_NS) == ()
 
 
 def test_a_quiet_step_is_cheap(rig: Rig) -> None:
@@ -406,7 +406,7 @@ def test_an_event_that_warns_asks_for_a_closer_look_whichever_process_reports_it
 ) -> None:
     rig.tick(40)
     event = event_of(kind=kind, severity=severity, code=None)
-    rig.guard.tell(replace(event, id="own"))
+    rig.guard.add_event(replace(event, id="own"))
     rig.tick()
     assert rig.suspicions == asks
     journal = RecordJournalWriter(rig.folder / "slow.jsonl")

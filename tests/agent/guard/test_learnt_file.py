@@ -138,7 +138,9 @@ def novelty_of(judges: Judges) -> NoveltyState:
 
 
 def pipeline_of(frame: Frame) -> Pipeline:
-    return Pipeline([frame.spec], BOX, PipelineSettings(policies=(), action_limits=NodeLimits(modes={})), supported_mhz={})
+    return Pipeline(
+        [frame.spec], BOX, PipelineSettings(policies=(), action_limits=NodeLimits(modes={})), supported_mhz={}
+    )
 
 
 class Run:
@@ -263,7 +265,7 @@ def test_a_file_that_cannot_be_used_is_put_aside_and_stated_in_one_line(
     path.write_bytes(body)
     LearntFile(path, FakeClock()).restore(pipeline_of(ageing(1)), 0)
     (said,) = caplog.messages
-    assert "learnt anew" in said
+    assert "learning again" in said
     assert "\n" not in said
     assert not path.exists()
     assert path.with_suffix(".bad").read_bytes() == body
@@ -274,7 +276,7 @@ def test_a_file_of_any_length_is_not_read(tmp_path: Path, caplog: pytest.LogCapt
     with path.open("wb") as file:
         file.truncate(MOST_BYTES + 1)
     LearntFile(path, FakeClock()).restore(pipeline_of(ageing(1)), 0)
-    assert "expected a plain file" in caplog.text
+    assert "expected a regular file" in caplog.text
 
 
 def test_a_file_that_fails_in_a_way_nobody_foresaw_does_not_keep_the_guard_from_starting(tmp_path: Path) -> None:
@@ -293,7 +295,7 @@ def test_a_folder_that_cannot_be_written_is_stated_once_counted_and_ends_nothing
         file.wait(LIMIT_S)
     file.end(pipeline, 0)
     (said,) = caplog.messages
-    assert "cannot be kept" in said
+    assert "cannot save learnt baselines" in said
     assert file.failures == 4
 
 
