@@ -273,7 +273,7 @@ def test_what_a_person_takes_back_stays_back_until_the_incident_closes(
     assert rig.pipeline.engine.claims == ()
     assert f"incident {incident_id}: action released by an operator" in caplog.text
     rig.tick(20 * 20)
-    refused = [r for r in rig.sink.records if isinstance(r, Decision) and "a person took" in r.reason]
+    refused = [r for r in rig.sink.records if isinstance(r, Decision) and "a person released the action" in r.reason]
     assert len(refused) == 1
     assert rig.capped() == {1530.0}
     assert rig.states().count(ActionState.REFUSED) <= 4, "told at most once, and not asked for again"
