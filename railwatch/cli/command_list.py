@@ -66,7 +66,7 @@ COMMANDS = (
     ListedCommand(name="incidents", summary="List and show incidents, with the evidence and what was done."),
     ListedCommand(name="actions", summary="List, show, verify, approve and release actions."),
     ListedCommand(name="recordings", summary="List and show the recordings of the flight recorder."),
-    ListedCommand(name="rules", summary="The policies in force, what they say, and whether they do what they say."),
+    ListedCommand(name="rules", summary="List, show, compare, explain, check and test policies."),
     ListedCommand(name="simulate", summary="GPU nodes as physics: list, look at, run, serve and check them."),
     ListedCommand(name="logs", summary="Find GPU and PCIe errors in kernel logs."),
     ListedCommand(name="explain", summary="Explain an Xid, a cause or an incident, and what to do about it."),
