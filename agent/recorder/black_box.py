@@ -96,7 +96,7 @@ class BlackBox:
             segment.left_entries = 0
 
     def append(self, entries: Sequence[Entry], *, opening: Callable[[], Sequence[Entry]], keep_from_ns: int) -> None:
-        """Put entries on disk and let go of segments that ended before `keep_from_ns`; `opening` begins a segment."""
+        """Write entries to disk and delete segments that ended before `keep_from_ns`; `opening` begins a segment."""
         if not entries:
             return
         taken_ns = entries[-1].taken_ns
@@ -166,7 +166,7 @@ class BlackBox:
     def _fail(self, err: OSError) -> None:
         self.counts.failed_flushes += 1
         if not self._trouble:
-            logger.error("the black box in %s cannot be written: %s; it goes on in memory", self.folder, err.strerror)
+            logger.error("black box %s cannot be written: %s; it goes on in memory", self.folder, err.strerror)
         self._trouble = err.strerror or str(err)
         if self._fd is not None:
             self.close()  # its end may be torn: what follows begins a segment of its own

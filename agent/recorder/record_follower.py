@@ -112,7 +112,7 @@ class RecordFollower:
             try:
                 found += reader.read()
             except OSError as err:
-                self._say(f"journal {name}: {err.strerror}")
+                self._log_trouble(f"journal {name}: {err.strerror}")
         return found
 
     def lines(self) -> Sequence[KernelLine]:
@@ -121,7 +121,7 @@ class RecordFollower:
             try:
                 self._catch_up(self._source)
             except RailwatchError as err:
-                self._say(f"kernel log: {err}")
+                self._log_trouble(f"kernel log: {err}")
                 self._source = None
         return self._lines.take()
 
@@ -133,7 +133,7 @@ class RecordFollower:
                 self._lines.since_ns = 0
                 return
 
-    def _say(self, trouble: str) -> None:
+    def _log_trouble(self, trouble: str) -> None:
         if trouble != self._trouble:
             logger.warning("recordings lack what cannot be read: %s", trouble)
         self._trouble = trouble

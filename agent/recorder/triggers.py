@@ -1,4 +1,4 @@
-"""What makes the recorder write: findings, incidents, GPUs that crash, and people who ask."""
+"""Triggers of a recording: findings, incidents, GPU crashes, and requests of operators."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ class Trigger:
 
 
 class TriggerJudge:
-    """Tells the records that ask for a recording; remembers which incidents and events it has heard of."""
+    """Selects the records that start a recording; remembers the incidents and events it has seen."""
 
     def __init__(self) -> None:
         self._seen: dict[str, None] = {}

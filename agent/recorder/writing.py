@@ -53,8 +53,8 @@ class RecordingWriter:
         self._again_s = again_s
         self._orders: queue.Queue[RecordingJob | None] = queue.Queue()
         self._waiting: deque[RecordingJob] = deque()
-        self._said = False
-        self._telling = threading.Lock()
+        self._logged = False
+        self._reporting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="recordings", daemon=True)
         self._thread.start()
 
@@ -66,7 +66,7 @@ class RecordingWriter:
     def submit(self, order: RecordingJob) -> None:
         """Hand over an order."""
         if self._orders.qsize() >= _MAX_UNSEEN:
-            self._tell(Result(order=order, why="too many recordings wait", abandoned=True))
+            self._report(Result(order=order, why="too many recordings wait", abandoned=True))
             return
         self._orders.put(order)
 
@@ -76,8 +76,8 @@ class RecordingWriter:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _tell(self, result: Result) -> None:
-        with self._telling:
+    def _report(self, result: Result) -> None:
+        with self._reporting:
             self._on_result(result)
 
     def _run(self) -> None:
@@ -90,7 +90,7 @@ class RecordingWriter:
             if order is None:
                 self._try_waiting()
                 for left in self._waiting:
-                    self._tell(Result(order=left, why="the recorder ends", abandoned=True))
+                    self._report(Result(order=left, why="the recorder ends", abandoned=True))
                 return
             self._waiting.append(order)
             self._try_waiting(new=order)
@@ -104,17 +104,17 @@ class RecordingWriter:
                 self._waiting.append(order)
                 self._complain(str(err))
                 if order is new:
-                    self._tell(Result(order=order, why=str(err)))
+                    self._report(Result(order=order, why=str(err)))
             except Exception:  # supervisor of one recording: a defect in it must not end the recorder
                 logger.exception("recording %s cannot be made", order.name)
-                self._tell(Result(order=order, why="a defect; the log has it", abandoned=True))
+                self._report(Result(order=order, why="a defect; the log has it", abandoned=True))
             else:
-                self._said = False
-                self._tell(Result(order=order, written=written))
+                self._logged = False
+                self._report(Result(order=order, written=written))
         while len(self._waiting) > _MAX_WAITING:
-            self._tell(Result(order=self._waiting.popleft(), why="too many recordings wait", abandoned=True))
+            self._report(Result(order=self._waiting.popleft(), why="too many recordings wait", abandoned=True))
 
     def _complain(self, why: str) -> None:
-        if not self._said:
+        if not self._logged:
             logger.error("a recording waits in memory: %s", why)
-        self._said = True
+        self._logged = True
