@@ -33,11 +33,12 @@ soak: $(STAMP) ## the slow tests that make test leaves out, and the properties w
 	$(BIN)/python -m pytest -m soak --numprocesses auto
 	$(BIN)/python -m pytest -m "hypothesis and not soak" --numprocesses auto --hypothesis-profile explore
 
-check: $(STAMP) ## format, lint, types, import contracts, generated references
+check: $(STAMP) ## format, lint, types, import contracts, plain words, generated references
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.docs.plain_words
 	$(BIN)/python -m railwatch.reference.generate --check
 
 bench: $(STAMP) ## every benchmark, side by side

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from agent.collectors.meters.channel import parse_oid
+from agent.collectors.meters.pdu_channel import parse_oid
 from agent.collectors.meters.pdu_mibs import PDU_SIGNALS
 from agent.collectors.meters.settings import (
     Authentication,

@@ -49,7 +49,7 @@ class Judges:
         self._patient_state = self._patient.start(specs)
         self._away: tuple[LearntBatch, ...] = ()
         self._waiting: list[Frame] = []
-        self._heard: list[Finding] = []
+        self._received: list[Finding] = []
         self._block: int | None = None
         self.failures = 0
 
@@ -78,7 +78,7 @@ class Judges:
     @property
     def away(self) -> frozenset[tuple[str, str]]:
         """Baselines of entities that are absent at this start, by detector and entity."""
-        return frozenset((lot.detector, entity_id) for lot in self._away for entity_id in lot.kept_ns)
+        return frozenset((batch.detector, entity_id) for batch in self._away for entity_id in batch.kept_ns)
 
     def learnt(self, now_ns: int, frozen: Mapping[str, int]) -> Callable[[], bytes]:
         """Return a function that packs the present baselines; any thread may call it, at any time.
@@ -95,7 +95,7 @@ class Judges:
         """
         resumed = with_learnt(self._patient, self._patient_state, blob, now_ns=now_ns, holding=holding)
         self._patient_state, self._away = resumed.state, resumed.away
-        self._heard += resumed.going_on
+        self._received += resumed.going_on
         return resumed
 
     def step(
@@ -116,33 +116,33 @@ class Judges:
             found += self._judge_block(topology)
             ended = self._ended_by(events, (*holding, *found), now_ns)
             found += ended
-            self._heard += ended  # it no longer explains other findings
+            self._received += ended  # it no longer explains other findings
             if accepted := accepted_entities(events):
                 self._away = without(self._away, accepted)
         self._urgent_state = self._urgent.take_events(self._urgent_state, events)
         self._patient_state = self._patient.take_events(self._patient_state, events)
         self._urgent_state, urgent = self._urgent.step(self._urgent_state, frames, topology)
-        self._urgent_state, told = self._urgent.step_events(self._urgent_state, events, now_ns, topology)
-        self._heard += (*urgent, *told)
+        self._urgent_state, of_events = self._urgent.step_events(self._urgent_state, events, now_ns, topology)
+        self._received += (*urgent, *of_events)
         self._waiting += frames
         block = now_ns // BLOCK_NS
         # Urgent findings first: the block waits for a step that raises nothing.
         if block != self._block and not any(finding.status is FindingStatus.RAISED for finding in urgent):
             self._block = block
             found += self._judge_block(topology)
-        return (*sorted((*urgent, *found), key=lambda finding: finding.time_ns), *told)
+        return (*sorted((*urgent, *found), key=lambda finding: finding.time_ns), *of_events)
 
-    def _ended_by(self, events: Sequence[Event], told: Iterable[Finding], now_ns: int) -> tuple[Finding, ...]:
+    def _ended_by(self, events: Sequence[Event], active: Iterable[Finding], now_ns: int) -> tuple[Finding, ...]:
         """Return the findings that an acceptance ends, the newest of each."""
-        newest = {one.id: one for one in told}
+        newest = {one.id: one for one in active}
         return findings_ended_by(events, newest.values(), (*self._urgent.learning, *self._patient.learning), now_ns)
 
     def _judge_block(self, topology: Topology) -> tuple[Finding, ...]:
         """Run the patient detectors over the waiting rows."""
         frames, self._waiting = self._waiting, []
-        heard, self._heard = self._heard, []
+        received, self._received = self._received, []
         try:
-            state = _told(self._patient, self._patient_state, heard)
+            state = _with_findings(self._patient, self._patient_state, received)
             self._patient_state, found = self._patient.step(state, frames, topology)
         except Exception:  # supervisor of patient detectors: a defect in one must not block urgent findings
             if not self.failures:
@@ -152,12 +152,12 @@ class Judges:
         return found
 
 
-def _told(panel: Panel, state: PanelState, findings: Sequence[Finding]) -> PanelState:
+def _with_findings(panel: Panel, state: PanelState, findings: Sequence[Finding]) -> PanelState:
     """Return the state after detectors that use the findings of others have received them."""
     if not findings:
         return state
-    told = tuple(
+    states = tuple(
         detector.take_findings(own, findings) if own is not None and hasattr(detector, "take_findings") else own
         for detector, own in zip(panel.detectors, state.detectors, strict=True)
     )
-    return replace(state, detectors=told)
+    return replace(state, detectors=states)

@@ -81,14 +81,14 @@ def whole_entries(data: bytes) -> Iterator[Entry]:
 def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> Entry:
     """Return the rows of a frame as an entry that gives back every bit.
 
-    `layout` says which tables these are, `first` the number of the first row within its table.
+    `layout` is the number of the set of tables, `first` the number of the first row within its table.
 
     Each row is kept as its difference (exclusive or) from the row before, byte planes together: what is held from row
     to row becomes zeros.
     """
-    words = np.ascontiguousarray(frame.values).view(np.uint64).reshape(len(frame), -1)
-    steps = words.copy()
-    steps[1:] ^= words[:-1]
+    patterns = np.ascontiguousarray(frame.values).view(np.uint64).reshape(len(frame), -1)
+    steps = patterns.copy()
+    steps[1:] ^= patterns[:-1]
     planes = np.ascontiguousarray(steps.T).view(np.uint8).reshape(-1, 8).T
     head = {"table": frame.spec.name, "layout": layout, "rows": len(frame), "first": first}
     parts = (
@@ -119,6 +119,8 @@ def unpack_rows(entry: Entry, spec: TableSpec) -> Frame:
     fresh = np.unpackbits(bits, count=n_rows * n_cells).astype(np.bool_)
     planes = np.frombuffer(body, np.uint8, 8 * n_rows * n_cells, planes_at).reshape(8, -1)
     steps = np.ascontiguousarray(planes.T).view(np.uint64).reshape(n_cells, n_rows)
-    words = np.ascontiguousarray(np.bitwise_xor.accumulate(steps, axis=1).T)
+    patterns = np.ascontiguousarray(np.bitwise_xor.accumulate(steps, axis=1).T)
     shape = (n_rows, *spec.shape)
-    return Frame(spec=spec, time_ns=time_ns, values=words.view(np.float64).reshape(shape), fresh=fresh.reshape(shape))
+    return Frame(
+        spec=spec, time_ns=time_ns, values=patterns.view(np.float64).reshape(shape), fresh=fresh.reshape(shape)
+    )

@@ -110,7 +110,7 @@ def event_order(records: Sequence[Record]) -> list[int]:
 
 
 def name_of(what: str, time_ns: int) -> str:
-    """Return the name of a recording: when, and one word of what."""
+    """Return the name of a recording: time and trigger."""
     stamp = datetime.fromtimestamp(time_ns // NS_PER_S, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
-    word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in what)[:_NAME_MAX]
-    return f"{stamp}-{word}"
+    trigger = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in what)[:_NAME_MAX]
+    return f"{stamp}-{trigger}"

@@ -53,9 +53,9 @@ def story() -> None:
     for stretch, events in moved(plant, order.duration_ms):
         bare.take(plant, stretch, events)
     figure, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(9, 6), layout="constrained")
-    for seen, colour, words in ((bare, WITHOUT, "without railwatch"), (ours, WITH, "with railwatch")):
+    for seen, colour, label in ((bare, WITHOUT, "without railwatch"), (ours, WITH, "with railwatch")):
         time_s, rail_v, clock_mhz = seen.columns
-        upper.plot(time_s, rail_v, color=colour, linewidth=0.8, label=words)
+        upper.plot(time_s, rail_v, color=colour, linewidth=0.8, label=label)
         lower.plot(time_s, clock_mhz, color=colour, linewidth=1.2)
         if seen.lost_s is not None:
             for axes in (upper, lower):

@@ -63,6 +63,6 @@ def refusals(
 def is_new(policy: FleetPolicy, incident: Incident, kind: str, at: StepContext) -> bool:
     """Return True the first time this kind is reported for an incident."""
     one = (policy.id, incident.id, kind)
-    new = one not in at.memory.said
-    at.memory.said.add(one)
+    new = one not in at.memory.reported
+    at.memory.reported.add(one)
     return new

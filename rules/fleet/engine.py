@@ -91,9 +91,9 @@ class FleetEngine:
         wanted = [node for node in _wanted(policy, case, at) if node not in dry]
         if not wanted or pair in memory.barred or is_climbed(pair, self._acting, memory):
             return ""
-        kind, words = self.limits.quiet(policy.then.action, incident.silence, now_ns)
+        kind, reason = self.limits.quiet(policy.then.action, incident.silence, now_ns)
         if kind:
-            out.decisions += refusals(policy, incident, {kind: (words, len(wanted))}, mode, at)
+            out.decisions += refusals(policy, incident, {kind: (reason, len(wanted))}, mode, at)
             return ""
         if self._waits(policy, incident, wanted, at, out):
             return ""
@@ -102,11 +102,11 @@ class FleetEngine:
         begun, refused, tripped = [], dict[str, tuple[str, int]](), ""
         for node in wanted:
             tripped = tripped or ledger.want(node, self.limits, fleet_nodes=len(fleet.racks), now_ns=now_ns)
-            kind, words = ledger.refusal(
+            kind, reason = ledger.refusal(
                 node, fleet.racks[node], self.limits, fleet_nodes=len(fleet.racks), now_ns=now_ns
             )
             if kind:
-                refused[kind] = words, refused.get(kind, ("", 0))[1] + 1
+                refused[kind] = reason, refused.get(kind, ("", 0))[1] + 1
             else:
                 ledger.note_begun(node, fleet.racks[node], now_ns)
                 begun.append(node)

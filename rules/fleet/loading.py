@@ -102,7 +102,7 @@ def played(policy: FleetPolicy, case: FleetCase) -> int:
     engine.step([met], fleet, _AT_NS)
     engine.step([met], fleet, _AT_NS + round(policy.then.hold_s * NS_PER_S))
     began = sum(claim.policy_id == policy.id for claim in memory.claims.values())
-    return began or len(memory.told)
+    return began or len(memory.notified)
 
 
 def _incident(case: FleetCase) -> Incident:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from rules.limits.fleet import FleetLedger
 from rules.policy.model import ActionClass
@@ -84,11 +85,11 @@ class FleetMemory:
     ----------
     ledger, shadow
         Actions counted against the budgets: enforced ones, and those of a dry run.
-    said
+    reported
         Refusals and dry runs that were reported, by policy, incident and kind.
     paged
         When operators were last notified, by policy and entity.
-    told
+    notified
         Incidents that operators were notified of, with the policy.
     ended
         When a claim last ended, by policy and node.
@@ -104,9 +105,9 @@ class FleetMemory:
     shadow: FleetLedger
     claims: dict[tuple[str, str, str], FleetClaim] = field(default_factory=dict)
     met_since: dict[Pair, int] = field(default_factory=dict)
-    said: set[tuple[str, str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str, str]] = field(default_factory=set)
     paged: dict[Pair, int] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    notified: dict[str, str] = field(default_factory=dict)
     ended: dict[Pair, int] = field(default_factory=dict)
     quiet: dict[str, int] = field(default_factory=dict)
     released_ns: int = 0
@@ -128,7 +129,7 @@ class FleetMemory:
         for table in (self.met_since, self.awaited, self.pending):
             for key in [key for key in table if key[1] not in held]:
                 del table[key]
-        self.said = {one for one in self.said if one[1] in held}
+        self.reported = {one for one in self.reported if one[1] in held}
         self.approved = {pair for pair in self.approved if pair[1] in held}
         self.barred = {pair for pair in self.barred if pair[1] in held}
         self.quiet = {name: since_ns for name, since_ns in self.quiet.items() if name in held}
@@ -162,9 +163,9 @@ class FleetMemory:
             shadow=self.shadow,
             claims=tuple(self.claims.values()),
             met_since=tuple((*key, at_ns) for key, at_ns in self.met_since.items()),
-            said=tuple(sorted(self.said)),
+            reported=tuple(sorted(self.reported)),
             paged=tuple((*key, at_ns) for key, at_ns in self.paged.items()),
-            told=tuple(self.told.items()),
+            notified=tuple(self.notified.items()),
             ended=tuple((*key, at_ns) for key, at_ns in self.ended.items()),
             quiet=tuple(self.quiet.items()),
             released_ns=self.released_ns,
@@ -175,7 +176,7 @@ class FleetMemory:
             unsent=tuple(self.unsent),
             person=self.person,
         )
-        return _STORED.dump_json(stored)
+        return _STORED.dump_json(stored, by_alias=True)
 
     @staticmethod
     def from_json(body: bytes) -> "FleetMemory":
@@ -186,9 +187,9 @@ class FleetMemory:
             shadow=stored.shadow,
             claims={claim.key: claim for claim in stored.claims},
             met_since={(policy, name): at_ns for policy, name, at_ns in stored.met_since},
-            said=set(stored.said),
+            reported=set(stored.reported),
             paged={(policy, name): at_ns for policy, name, at_ns in stored.paged},
-            told=dict(stored.told),
+            notified=dict(stored.notified),
             ended={(policy, name): at_ns for policy, name, at_ns in stored.ended},
             quiet=dict(stored.quiet),
             released_ns=stored.released_ns,
@@ -210,9 +211,10 @@ class _Stored:
     shadow: FleetLedger
     claims: tuple[FleetClaim, ...]
     met_since: _Stamps
-    said: tuple[tuple[str, str, str], ...]
+    # The file keeps the keys of earlier versions.
+    reported: Annotated[tuple[tuple[str, str, str], ...], Field(alias="said")]
     paged: _Stamps
-    told: tuple[tuple[str, str], ...]
+    notified: Annotated[tuple[tuple[str, str], ...], Field(alias="told")]
     ended: _Stamps
     quiet: tuple[tuple[str, int], ...]
     released_ns: int

@@ -17,7 +17,7 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
     memory, incident, now_ns = at.memory, case.incident, at.now_ns
     for policy in policies:
         key = (policy.id, incident.entity_id)
-        if incident.id in memory.told or not is_met(policy, case, at):
+        if incident.id in memory.notified or not is_met(policy, case, at):
             continue
         if any(at.limits.quiet(ActionClass.NOTIFY, incident.silence, now_ns)):
             continue
@@ -27,7 +27,7 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
         reason = f"{incident.summary}; breaker tripped, an operator must reset it: {tripped}" if tripped else ""
         decision = decided(policy, incident, [], mode, at, reason=reason or incident.summary)
         memory.paged[key] = now_ns
-        memory.told[incident.id] = policy.id
+        memory.notified[incident.id] = policy.id
         if mode is Mode.ENFORCE:
             memory.unsent.append(UnsentPage(decision=decision, incident=incident))
         yield decision
@@ -38,7 +38,7 @@ def page_breaker(
 ) -> Iterator[Decision]:
     """Notify operators of a breaker that trips for an incident of which they were notified before."""
     memory, incident = at.memory, case.incident
-    if not tripped or incident.id not in memory.told:
+    if not tripped or incident.id not in memory.notified:
         return
     for policy in policies[:1]:
         mode = at.limits.mode(ActionClass.NOTIFY, policy.then.mode)
@@ -55,9 +55,9 @@ def page_breaker(
 
 def recover(live: frozenset[str], at: StepContext) -> None:
     """Notify operators of the end of the incidents that they were notified of."""
-    for incident_id, policy_id in list(at.memory.told.items()):
+    for incident_id, policy_id in list(at.memory.notified.items()):
         if incident_id not in live:
-            del at.memory.told[incident_id]
+            del at.memory.notified[incident_id]
             decision = Decision(
                 id=f"{policy_id}:{incident_id}:{at.now_ns}",
                 time_ns=at.now_ns,

@@ -42,7 +42,7 @@ class FakeClock:
             self.advance(delay_s)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass on both clocks."""
+        """Advance both clocks."""
         with self._lock:
             self._monotonic_s += seconds
             self._utc_ns += round(seconds * NS_PER_S)
@@ -158,7 +158,7 @@ class FakeGpuReader:
 
 
 class FakeGpuEvents:
-    """Gives what was queued, one batch per wait; an exception in the queue is raised."""
+    """Source that returns what was queued, one batch per wait; an exception in the queue is raised."""
 
     def __init__(self, batches: Iterable[tuple[DriverEvent, ...] | Exception] = ()) -> None:
         self.batches = list(batches)

@@ -39,8 +39,8 @@ class SteppedClock:
         self._clock.sleep_until(monotonic_s)
 
 
-class Teller:
-    """Tells the same loss at each poll, at the time of day."""
+class EventRecorder:
+    """Reports the same loss at each poll, at the time of day."""
 
     name = "teller"
 
@@ -65,8 +65,8 @@ def sampled(folder: Path, *, step_s: int) -> tuple[list[np.ndarray[tuple[int], n
     ring = make_ring(
         folder / "ring", [collector], settings, node="node0", topology=node_topology(), simulated=True, seconds=60
     )
-    told: list[Event] = []
-    sources: list[EventSource] = [Teller(clock)]
+    reported: list[Event] = []
+    sources: list[EventSource] = [EventRecorder(clock)]
     sampler = Sampler(
         ring,
         [collector],
@@ -74,14 +74,14 @@ def sampled(folder: Path, *, step_s: int) -> tuple[list[np.ndarray[tuple[int], n
         settings=settings,
         accounts=Accounts(),
         event_sources=sources,
-        on_events=told.extend,
+        on_events=reported.extend,
     )
     table = ring.tables["gpu_fast"]
     sampler.start()
-    wait_for(lambda: table.count >= ROWS and len(told) >= 4)
+    wait_for(lambda: table.count >= ROWS and len(reported) >= 4)
     clock.step_s = step_s
-    count, tellings = table.count, len(told)
-    wait_for(lambda: table.count >= count + ROWS and len(told) >= tellings + 4)
+    count, tellings = table.count, len(reported)
+    wait_for(lambda: table.count >= count + ROWS and len(reported) >= tellings + 4)
     sampler.stop(60.0)
     frames, since = [], 0
     while since < table.count:
@@ -91,7 +91,7 @@ def sampled(folder: Path, *, step_s: int) -> tuple[list[np.ndarray[tuple[int], n
         since = read.next
     count = table.count
     ring.close()
-    return frames, count, told
+    return frames, count, reported
 
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
@@ -108,8 +108,8 @@ def test_every_row_is_kept_and_no_tick_is_missed_or_made_up_for(tmp_path: Path, 
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
 def test_a_loss_that_lasts_is_reported_again_once_after_the_step_and_no_more(tmp_path: Path, step_s: int) -> None:
-    _, _, told = sampled(tmp_path, step_s=step_s)
-    losses = [event for event in told if event.sources == ("nvml",)]
+    _, _, reported = sampled(tmp_path, step_s=step_s)
+    losses = [event for event in reported if event.sources == ("nvml",)]
     _, fused = fuse(FusionState(), [replace(event, id=f"loss{n}") for n, event in enumerate(losses)])
     assert len(losses) > 6
     assert len({event.id for event in fused}) == 2

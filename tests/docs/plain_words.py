@@ -81,7 +81,7 @@ def text_places(path: str, tree: ast.Module) -> Iterator[Place]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             found = _TEXT.search(node.value)
             # One word alone is a key of data on disk or on the wire, not a text.
-            if found and " " in node.value:
+            if found and len(node.value.split()) > 1:
                 yield Place(kind="text", path=path, line=node.lineno, found=node.value.strip()[:80])
 
 

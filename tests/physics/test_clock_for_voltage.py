@@ -24,7 +24,7 @@ V100 = GpuLoad(max_clock_mhz=1530.0, clock_mhz=1530.0, power_high_w=350.0, power
 
 
 def _cap(branch_ohm: float, branches: int, *, limit_v: float = 11.40) -> VoltageCap:
-    # Supplies in parallel behind a short bus, each with 4 mohm of transient impedance.
+    # Supplies in parallel behind a short bus, each with 4 mΩ of transient impedance.
     path = SupplyPath(
         open_circuit_v=12.30,
         source_resistance_ohm=branch_ohm / branches + 0.0003,

@@ -70,7 +70,7 @@ def test_the_stream_forgets_and_follows_a_path_that_ages() -> None:
 def test_a_path_that_ages_while_it_is_watched_is_followed() -> None:
     rng = np.random.default_rng(3)
     amps = load(rng, 600)
-    ohm = np.linspace(0.005, 0.015, 600)  # 0.33 mohm a second
+    ohm = np.linspace(0.005, 0.015, 600)  # 0.33 mΩ a second
     volts = 12.3 - ohm * amps + rng.normal(0, 0.004, 600)
     found = stream(volts, amps, step_ns=50_000_000, memory_s=4.0)
     assert found.source_resistance_ohm == pytest.approx(0.015 - 4.0 * 0.00033, rel=0.1)

@@ -35,7 +35,7 @@ def context(tmp_path: Path) -> Iterator[RunContext]:
     records.append([ASKED])
     records.close()
     stop = threading.Event()
-    guard = threading.Thread(target=_hear, args=(run, stop))
+    guard = threading.Thread(target=_receive, args=(run, stop))
     guard.start()
     yield run
     stop.set()
@@ -43,16 +43,16 @@ def context(tmp_path: Path) -> Iterator[RunContext]:
     shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def _hear(run: RunContext, stop: threading.Event) -> None:
-    said, journal = run.journal_reader("person"), run.journal_writer("guard")
+def _receive(run: RunContext, stop: threading.Event) -> None:
+    output, journal = run.journal_reader("person"), run.journal_writer("guard")
     while not stop.wait(0.05):
-        for record in said.read():
+        for record in output.read():
             journal.append(record)
     journal.close()
 
 
-def _run(run: RunContext, *words: str) -> int:
-    command = ["actions", *words, "--data-dir", str(run.config.data_dir), "--who", "ben"]
+def _run(run: RunContext, *arguments: str) -> int:
+    command = ["actions", *arguments, "--data-dir", str(run.config.data_dir), "--who", "ben"]
     try:
         return int(app_for_arguments(["actions"])(command, standalone_mode=False) or 0)
     except click.exceptions.Exit as ended:
@@ -67,12 +67,12 @@ def test_a_yes_states_what_is_set_at_most(context: RunContext, capsys: pytest.Ca
     ]
 
 
-@pytest.mark.parametrize(("verb", "words"), [(CommandVerb.APPROVE, "approved"), (CommandVerb.REJECT, "rejected")])
+@pytest.mark.parametrize(("verb", "text"), [(CommandVerb.APPROVE, "approved"), (CommandVerb.REJECT, "rejected")])
 def test_a_second_answer_is_reported_who_gave_the_first(
-    context: RunContext, capsys: pytest.CaptureFixture[str], verb: CommandVerb, words: str
+    context: RunContext, capsys: pytest.CaptureFixture[str], verb: CommandVerb, text: str
 ) -> None:
     records = RecordFile(context.config.data_dir / "records")
     records.append([new_command(verb, ASKED.id, who="ana", why="go", now_ns=2)])
     records.close()
     assert _run(context, verb.value, "cap:") == 1
-    assert capsys.readouterr().err == f"cap:i-1:1: already {words} by ana\n"
+    assert capsys.readouterr().err == f"cap:i-1:1: already {text} by ana\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.railwatch.command_line import command_line
-from tests.rules.policy_texts import FLEET, TELL
+from tests.rules.policy_texts import FLEET, REPORT
 
 
 def test_a_folder_of_policies_that_is_not_here_is_a_warning(
@@ -33,7 +33,7 @@ def test_a_folder_of_policies_that_nobody_may_look_at_is_refused_and_not_taken_f
         return real_stat(path, follow_symlinks=follow_symlinks)
 
     barred.mkdir(parents=True)
-    (barred / "own.yaml").write_text(TELL)
+    (barred / "own.yaml").write_text(REPORT)
     monkeypatch.setattr(Path, "stat", stat)
     status, out, err = command_line(monkeypatch, capsys)("config", "check", str(file))
     assert (status, out) == (2, "")
@@ -50,7 +50,7 @@ def test_the_policies_of_the_fleet_are_checked_with_the_configuration_and_those_
     for folder in (node, fleet):
         folder.mkdir()
     file.write_text(f"rules: {{dirs: [{node}]}}\nfleet:\n  act:\n    dirs: [{fleet}, {tmp_path}/none]\n")
-    (node / "mine.yaml").write_text(TELL.replace("status: experimental", "status: new"))
+    (node / "mine.yaml").write_text(REPORT.replace("status: experimental", "status: new"))
     (fleet / "a.yaml").write_text(FLEET.replace("clock: 0.7", "clock: 1.0"))
     (fleet / "b.yaml").write_text(FLEET.replace("expect: 4", "expect: 40"))
     (fleet / "c.yaml").write_text(FLEET.replace("then:", "after: nobody\nthen:"))
@@ -66,7 +66,7 @@ def test_the_policies_of_the_fleet_are_checked_with_the_configuration_and_those_
         for bad in folder.iterdir():
             bad.unlink()
     (fleet / "mine.yaml").write_text(FLEET)
-    (node / "mine.yaml").write_text(TELL)
+    (node / "mine.yaml").write_text(REPORT)
     status, out, err = run("config", "check", str(file))
     assert (status, out) == (0, f"{file}: 1 warning\n")
     assert err.startswith(f"{file}:4: fleet.act.dirs: warning: {tmp_path}/none: No such file or directory")

@@ -14,7 +14,7 @@ from telemetry.records import Action, ActionState, Decision, Mode, Verdict
 from telemetry.store.records import RecordFile
 from tests.railwatch.command_line import Run, command_line, objects
 from tests.railwatch.sagging import sagging_recording
-from tests.rules.policy_texts import TELL
+from tests.rules.policy_texts import REPORT
 
 BEGUN_NS = 1_700_000_000 * NS_PER_S
 
@@ -28,8 +28,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def layered(tmp_path: Path) -> str:
     """A configuration with a site's and a node's layer over the built-in one."""
     for name, text in (
-        ("site", TELL),
-        ("node", TELL.replace("cooldown: 10m", "cooldown: 1h").replace("  - {name: quiet", "  - {name: silent")),
+        ("site", REPORT),
+        ("node", REPORT.replace("cooldown: 10m", "cooldown: 1h").replace("  - {name: quiet", "  - {name: silent")),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "sag.yaml").write_text(text)
@@ -53,11 +53,11 @@ def test_the_list_shows_layer_mode_and_what_is_replaced(run: Run, layered: str, 
 
 
 def test_a_folder_is_listed_and_compared_as_the_sites(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))
+    (tmp_path / "mine.yaml").write_text(REPORT.replace("id: supply-sag-clock-cap", "id: mine"))
     rows = {row["id"]: row["layer"] for row in objects(run("list", str(tmp_path), "--json")[1])}
     assert (rows["mine"], rows["supply-sag-clock-cap"]) == ("site", "built-in")
-    for words in ((str(tmp_path),), ("mine", str(tmp_path))):
-        status, out, _ = run("diff", *words)
+    for arguments in ((str(tmp_path),), ("mine", str(tmp_path))):
+        status, out, _ = run("diff", *arguments)
         assert (status, out.splitlines()[0]) == (1, f"mine: added by site {tmp_path}/mine.yaml")
 
 
@@ -102,19 +102,19 @@ def test_a_name_that_the_configuration_lacks_is_refused_at_its_line(
 ) -> None:
     (tmp_path / "my").mkdir()
     policy, file = tmp_path / "my" / "mine.yaml", tmp_path / "railwatch.yaml"
-    word = then.partition(",")[0]
-    text = TELL.replace("{action: notify, cooldown", f"{{action: {then}, cooldown").replace(
+    argument = then.partition(",")[0]
+    text = REPORT.replace("{action: notify, cooldown", f"{{action: {then}, cooldown").replace(
         "id: supply-sag-clock-cap", "id: mine"
     )
-    policy.write_text(text.replace("expect: {action: notify}", f"expect: {{action: {word}}}"))
+    policy.write_text(text.replace("expect: {action: notify}", f"expect: {{action: {argument}}}"))
     file.write_text(f"actuators:\n  {config}\nrules: {{dirs: [{tmp_path}/my]}}\n")
     run = command_line(monkeypatch, capsys)
     line = f"{policy}:6: {at}: {known}\n"
     recorded = ("rules", "test", "--recording", str(tmp_path / "any.parquet"), "--config")
     asked = [("rules", name, "--config") for name in ("list", "test", "check", "diff")]
-    for words in (*asked, recorded, ("config", "check"), ("up", "--simulate", "v100x4", "--config")):
-        status, out, err = run(*words, str(file))
-        assert (status, out, err.removeprefix("railwatch: ")) == (2, "", line), words
+    for arguments in (*asked, recorded, ("config", "check"), ("up", "--simulate", "v100x4", "--config")):
+        status, out, err = run(*arguments, str(file))
+        assert (status, out, err.removeprefix("railwatch: ")) == (2, "", line), arguments
     assert run("rules", "test", str(policy), "--config", str(file))[2] == line
     for name in ("list", "test", "check"):
         assert run("rules", name, str(policy))[0] != 2, "without a configuration nobody knows"
@@ -148,7 +148,7 @@ def test_a_policy_that_is_not_there_is_reported_with_those_that_are(run: Run) ->
 
 
 def test_a_folder_after_the_id_lays_its_policies_over_those_in_force(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))
+    (tmp_path / "mine.yaml").write_text(REPORT.replace("id: supply-sag-clock-cap", "id: mine"))
     assert run("show", "mine", str(tmp_path))[1].startswith(f"# site, {tmp_path}/mine.yaml\n")
     assert "cooldown after an action: 10m" in run("explain", "mine", str(tmp_path))[1]
     assert run("explain", "supply-sag-clock-cap", str(tmp_path))[0] == 0, "the built-in ones stay"
@@ -156,7 +156,7 @@ def test_a_folder_after_the_id_lays_its_policies_over_those_in_force(run: Run, t
 
 def test_a_policy_that_no_layer_below_has_is_a_difference(run: Run, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "mine.yaml").write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))
+    (tmp_path / "site" / "mine.yaml").write_text(REPORT.replace("id: supply-sag-clock-cap", "id: mine"))
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"rules: {{dirs: [{tmp_path}/site]}}\n")
     status, out, _ = run("diff", "--config", str(config))
@@ -184,20 +184,20 @@ def test_where_no_layer_changes_anything_the_answer_is_none(run: Run) -> None:
     assert run("diff")[:2] == (0, "no layer changes a policy\n")
 
 
-def test_a_policy_is_explained_in_words(run: Run) -> None:
+def test_a_policy_is_explained_in_sentences(run: Run) -> None:
     status, out, _ = run("explain", "supply-sag-clock-cap")
     assert status == 0
     assert "cause is supply_sag" in out
     assert "stay above 11.55 V" in out
     assert "mode in force: observe, so nothing is changed" in out
     assert "11.55 V: heuristic" in out
-    (told,) = objects(run("explain", "supply-sag-clock-cap", "--simulated", "--json")[1])
-    assert {"about": "within", "words": "mode in force: enforce"} in told["words"]
+    (reported,) = objects(run("explain", "supply-sag-clock-cap", "--simulated", "--json")[1])
+    assert {"about": "within", "words": "mode in force: enforce"} in reported["words"]
 
 
 def test_a_check_reports_errors_and_warnings_by_file_line_and_key(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    text = TELL.replace("id: supply-sag-clock-cap", "id: mine")
+    text = REPORT.replace("id: supply-sag-clock-cap", "id: mine")
     path.write_text(text.replace("when: {cause: supply_sag}", "when: {cause: novelty, state: closed}"))
     status, out, _ = run("check", str(path))
     assert status == 1
@@ -210,8 +210,8 @@ def test_a_check_reports_errors_and_warnings_by_file_line_and_key(run: Run, tmp_
 
 def test_warnings_fail_only_where_they_are_asked_to(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))  # beside the built-in one
-    text = TELL.replace("id: supply-sag-clock-cap", "id: twin")
+    path.write_text(REPORT.replace("id: supply-sag-clock-cap", "id: mine"))  # beside the built-in one
+    text = REPORT.replace("id: supply-sag-clock-cap", "id: twin")
     (tmp_path / "twin.yaml").write_text(text)
     status, out, _ = run("check", str(tmp_path))
     assert status == 0
@@ -221,21 +221,23 @@ def test_warnings_fail_only_where_they_are_asked_to(run: Run, tmp_path: Path) ->
 
 def test_a_file_with_mistakes_is_refused_by_every_command(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
-    path.write_text(TELL.replace("when: {cause: supply_sag}", "when: {cause: suply_sag}"))
+    path.write_text(REPORT.replace("when: {cause: supply_sag}", "when: {cause: suply_sag}"))
     for arguments in (("check", str(path)), ("test", str(path))):
         status, _, err = run(*arguments)
         assert status == 2
         assert err.startswith(
             f"{path}:5: when.cause: got 'suply_sag'; expected supply_sag instead of suply_sag, or one of"
         )
-        (told,) = objects(run(*arguments, "--json")[1])
-        assert (told["file"], told["line"], told["key"]) == (str(path), 5, "when.cause")
+        (reported,) = objects(run(*arguments, "--json")[1])
+        assert (reported["file"], reported["line"], reported["key"]) == (str(path), 5, "when.cause")
 
 
 def test_a_fixed_clock_that_lowers_nothing_is_an_error_at_its_key(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "high.yaml"
     clock = "then: {action: clock_cap, target: all_gpus, clock: {mhz: 3000}, budget: {actions: 1}}"
-    path.write_text(TELL.replace("then: {action: notify, cooldown: 10m}", clock).replace("id: supply-sag", "id: high"))
+    path.write_text(
+        REPORT.replace("then: {action: notify, cooldown: 10m}", clock).replace("id: supply-sag", "id: high")
+    )
     status, out, _ = run("check", str(path))
     assert status == 1
     assert f"{path}:6: then.clock.mhz: error: without effect: never lowers a clock on the nodes of its cases" in out
@@ -286,7 +288,7 @@ def test_what_policies_would_have_done_stands_beside_what_was_done(run: Run, tmp
     sagging_recording(recording)
     with_done(recording)
     mine = tmp_path / "mine.yaml"
-    mine.write_text(TELL)
+    mine.write_text(REPORT)
     status, out, err = run("test", "--recording", str(recording), "--rules", str(mine), "--json")
     assert status == 0, err
     rows = [row for row in objects(out) if "difference" in row]
@@ -295,9 +297,9 @@ def test_what_policies_would_have_done_stands_beside_what_was_done(run: Run, tmp
     assert pairs == [("supply-sag-clock-cap", "by-hand", ""), beside], "the other built-in ones stay in force"
     assert rows[0]["was"]["came"] == "applied"
     assert "11." in rows[0]["would"]["reason"]
-    told = [row["unjudged"] for row in objects(out) if "unjudged" in row]
-    assert any("power_brake" in words for words in told), "no GPU table, so no brake"
-    assert any("supported clocks of the GPUs" in words for words in told)
+    reported = [row["unjudged"] for row in objects(out) if "unjudged" in row]
+    assert any("power_brake" in text for text in reported), "no GPU table, so no brake"
+    assert any("supported clocks of the GPUs" in text for text in reported)
 
 
 def quiet_recording(path: Path) -> tuple[Decision, Action]:
@@ -386,7 +388,7 @@ def test_policies_tried_on_a_recording_are_laid_over_the_builtin_ones(run: Run, 
     recording = tmp_path / "sag.parquet"
     sagging_recording(recording)
     (tmp_path / "rules").mkdir()
-    other = TELL.replace("id: supply-sag-clock-cap", "id: mine").replace(
+    other = REPORT.replace("id: supply-sag-clock-cap", "id: mine").replace(
         "when: {cause: supply_sag}", "when: {cause: gpu_lost}"
     )
     other = other.replace("{cause: supply_sag, entity_kind: supply}", "{cause: gpu_lost}")

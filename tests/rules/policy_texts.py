@@ -1,6 +1,6 @@
 """Policies as their files say them: one of a node, one of the fleet."""
 
-TELL = """\
+REPORT = """\
 id: supply-sag-clock-cap
 status: experimental
 why: On this node a person wants to know, and no more.

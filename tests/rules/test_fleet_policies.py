@@ -47,10 +47,10 @@ def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
         ("status: experimental", "status: experimental\nbudget: none", "budget"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_file_and_key(tmp_path: Path, old: str, new: str, says: str) -> None:
+def test_what_cannot_be_meant_is_refused_with_file_and_key(tmp_path: Path, old: str, new: str, states: str) -> None:
     with pytest.raises(ConfigError) as err:
         load(tmp_path, FLEET.replace(old, new))
-    assert says in str(err.value)
+    assert states in str(err.value)
     assert str(tmp_path / "mine.yaml") in str(err.value)
     assert len(str(err.value).splitlines()) == 1
 
@@ -67,9 +67,9 @@ def test_the_cases_of_a_policy_that_follows_another_are_played_as_if_that_one_ha
     ("content", "says"),
     [(b"id: \xe9", "byte 0xe9"), (b"", "nothing in it"), (b"#" * (SIZE_MAX_BYTES + 1), "expected at most")],
 )
-def test_a_file_that_is_no_policy_is_refused_as_on_a_node(tmp_path: Path, content: bytes, says: str) -> None:
+def test_a_file_that_is_no_policy_is_refused_as_on_a_node(tmp_path: Path, content: bytes, states: str) -> None:
     (tmp_path / "mine.yaml").write_bytes(content)
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=states):
         load_fleet_policies([tmp_path], builtin=False)
 
 
@@ -109,7 +109,7 @@ def test_a_later_folder_replaces_the_policy_of_its_id(tmp_path: Path) -> None:
     ],
 )
 def test_a_second_rung_is_played_and_stands_on_one_that_acts(
-    tmp_path: Path, below: tuple[str, str], expect: int, says: str
+    tmp_path: Path, below: tuple[str, str], expect: int, states: str
 ) -> None:
     acts = 1 if below[1] == "notify" else 4
     text = FLEET.replace(*below).replace("mine", "first").replace("expect: 4", f"expect: {acts}")
@@ -117,5 +117,5 @@ def test_a_second_rung_is_played_and_stands_on_one_that_acts(
     above = FLEET.replace("then:", "after: first\nthen:")
     with pytest.raises(ConfigError) as err:
         load(tmp_path, above.replace("expect: 4", f"expect: {expect}"))
-    assert says in str(err.value)
+    assert states in str(err.value)
     assert len(str(err.value).splitlines()) == 1

@@ -102,7 +102,7 @@ def engine_of(service: int, share: float, disk: bytes) -> FleetEngine:
 
 
 def carried_out(engine: FleetEngine, turn: Turn, nodes: Nodes, now_ns: int) -> bytes:
-    """Let a service do what is due; gives what its disk has afterwards."""
+    """Run one step of a service; returns what its disk has afterwards."""
     incident = sag(IncidentState.OPEN if turn.is_open else IncidentState.MITIGATED)
     fleet = FleetView(racks={node: RACKS[node] for node in sorted(turn.sees)}, reporting=turn.sees)
     step = engine.step([FleetIncident(incident=incident, nodes=tuple(sorted(RACKS)))], fleet, now_ns)

@@ -107,14 +107,14 @@ def test_a_case_that_expects_something_else_states_what_came() -> None:
     policy = POLICIES["thermal-margin-clock-cap"]
     case = policy.cases[0]
     (expected,) = case.expect
-    for wrong, words in (
+    for wrong, texts in (
         (replace(expected, clock_mhz=1000.0), "at 1000 MHz after 0 s, got clock_cap for 1 at 1297.5 MHz"),
         (replace(expected, targets=4), "clock_cap for 4"),
         (replace(expected, at_s=9.0), "after 9 s"),
     ):
         result = run_case(policy, replace(case, expect=(wrong,)))
         assert not result.passed
-        assert words in result.problems[0]
+        assert texts in result.problems[0]
     quiet = run_case(policy, replace(case, expect=()))
     assert "expected nothing more" in quiet.problems[0]
     extra = Expectation(at_s=0.0, action=Verb.NOTIFY, targets=None, clock_mhz=None)

@@ -83,8 +83,8 @@ def test_a_power_cap_holds_the_plateau_stays_below_the_default_and_states_what_i
 
 def test_where_no_knob_of_the_kind_is_there_the_next_rung_may_try() -> None:
     engine = _engine(policy(POWER, name="power"), replace(policy(NOTIFY, name="tell"), after="power"))
-    refusal, told = engine.step([incident(numbers=SAG)], _limited(limits=False), 0)
-    assert (refusal.verdict, told.action) == (Verdict.REFUSE, "notify")
+    refusal, reported = engine.step([incident(numbers=SAG)], _limited(limits=False), 0)
+    assert (refusal.verdict, reported.action) == (Verdict.REFUSE, "notify")
 
 
 def test_a_rung_is_climbed_only_when_the_check_of_the_one_below_failed() -> None:
@@ -96,9 +96,9 @@ def test_a_rung_is_climbed_only_when_the_check_of_the_one_below_failed() -> None
     engine.note_outcome(_outcome(first, helped=True, at_s=14))
     assert engine.step([], node(), seconds(14)) == ()
     engine.note_outcome(_outcome(first, helped=False, at_s=15))
-    exhausted, told = engine.step([], node(), seconds(16))
+    exhausted, reported = engine.step([], node(), seconds(16))
     assert "is the safe clock" in exhausted.reason
-    assert told.action == "notify"
+    assert reported.action == "notify"
 
 
 def test_a_rung_waits_while_the_cap_below_can_still_be_made_stricter() -> None:
@@ -184,9 +184,9 @@ def test_a_setting_as_strict_as_approved_that_is_gone_is_asked_about_again() -> 
     waiting = _only(engine.step([incident(numbers=SAG)], node(), 0))
     engine.approve(waiting.id, who="ana")
     engine.limits = replace(limits, min_clock_ratio=0.6)
-    anew = _only(engine.step([], node(), seconds(5)))
-    assert anew.verdict is Verdict.PENDING
-    assert (anew.clock_mhz or 0.0) > (waiting.clock_mhz or 0.0)
+    once_more = _only(engine.step([], node(), seconds(5)))
+    assert once_more.verdict is Verdict.PENDING
+    assert (once_more.clock_mhz or 0.0) > (waiting.clock_mhz or 0.0)
 
 
 def test_a_power_cycle_always_asks() -> None:
@@ -225,14 +225,14 @@ def test_actions_outside_the_gpu_are_spaced_and_caps_are_not() -> None:
 def test_a_policys_own_budget_and_the_daily_one_hold() -> None:
     own = replace(NOTIFY, cooldown_s=0.0, budget=Budget(actions=1, per_s=7200.0))
     daily = replace(NOTIFY, cooldown_s=0.0)
-    for then, limits, words in (
+    for then, limits, texts in (
         (own, ENFORCED, "budget of 1 new actions in 2h used up"),
         (daily, replace(ENFORCED, actions_per_day=1), "1 new notify actions a day"),
     ):
         engine = _engine(policy(then), limits=limits)
         engine.step([incident(Cause.GPU_LOST)], node(), 0)
         later = incident(Cause.GPU_LOST, name="i2", at_s=4000)
-        assert words in _only(engine.step([later], node(), seconds(4000))).reason
+        assert texts in _only(engine.step([later], node(), seconds(4000))).reason
 
 
 def test_evidence_has_to_come_as_often_as_the_policy_asks() -> None:
@@ -272,16 +272,16 @@ def test_a_job_that_begins_on_a_weak_supply_goes_up_in_steps_to_where_the_cap_le
     cap_mhz = engine.claims[0].strictest
     begun = _only(engine.step([], _limited(job_s=20), seconds(20)))
     assert begun.clock_mhz == pytest.approx(915.0)
-    told = [
+    reported = [
         one
         for at_s in range(21, 62)
         for one in engine.step([], _limited(job_s=20), seconds(at_s))
         if one.rule == "ramp"
     ]
-    clocks = [one.clock_mhz for one in told if one.clock_mhz is not None]
+    clocks = [one.clock_mhz for one in reported if one.clock_mhz is not None]
     assert clocks == sorted(clocks)
     assert max(clocks) <= cap_mhz
-    assert told[-1].action == "clock_release"
+    assert reported[-1].action == "clock_release"
     assert [claim.policy_id for claim in engine.claims] == ["cap"]
 
 
@@ -296,11 +296,11 @@ def test_the_fan_is_regulated_up_and_down_and_given_back() -> None:
     assert engine.step([], _limited(fans=True, temp_c=90.0), seconds(44)) == ()
     assert _only(engine.step([], _limited(fans=True, temp_c=90.0), seconds(45))).fan_ratio == 1.0
     gone = incident(Cause.AIRFLOW, at_s=50, entities=("node:box",), state=IncidentState.CLOSED)
-    told = [
+    reported = [
         one for at_s in range(50, 1500) for one in engine.step([gone], _limited(fans=True, temp_c=60.0), seconds(at_s))
     ]
-    assert {one.action for one in told} == {"fan_relax", "fan_release"}
-    assert told[-1].action == "fan_release"
+    assert {one.action for one in reported} == {"fan_relax", "fan_release"}
+    assert reported[-1].action == "fan_release"
     assert engine.claims == ()
 
 
@@ -311,8 +311,8 @@ def test_an_action_that_failed_lets_the_next_rung_try() -> None:
     )
     first = _only(engine.step([incident(Cause.POWER_BRAKE, entities=(GPUS[0],))], node(), 0))
     engine.note_action(action(first, GPUS[0], ActionState.FAILED, at_s=1, reason="not permitted"))
-    told = [one for at_s in range(2, 20) for one in engine.step([], node(), seconds(at_s))]
-    assert "notify" in {one.action for one in told}
+    reported = [one for at_s in range(2, 20) for one in engine.step([], node(), seconds(at_s))]
+    assert "notify" in {one.action for one in reported}
 
 
 def test_a_yes_that_cannot_be_carried_out_in_time_ends_and_is_reported() -> None:
@@ -321,9 +321,9 @@ def test_a_yes_that_cannot_be_carried_out_in_time_ends_and_is_reported() -> None
     engine.approve(waiting.id, who="ana")
     engine.trip("for the test", now_ns=seconds(1))
     assert engine.pending == ()
-    told = {one.id: one for one in engine.step([], node(), seconds(3600))}[waiting.id]
-    assert told.verdict is Verdict.REFUSE
-    assert "approved by ana, but no longer applicable within 1h" in told.reason
+    reported = {one.id: one for one in engine.step([], node(), seconds(3600))}[waiting.id]
+    assert reported.verdict is Verdict.REFUSE
+    assert "approved by ana, but no longer applicable within 1h" in reported.reason
     engine.reset_breaker(who="ana", now_ns=seconds(3601))
     assert all(one.verdict is not Verdict.EXECUTE for one in engine.step([], node(), seconds(3602)))
 

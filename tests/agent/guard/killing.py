@@ -45,7 +45,7 @@ PATIENCE_S = 60.0
 
 
 class Steps:
-    """Says in a file that some steps were taken: by then what was left is dealt with."""
+    """Marks in a file that some steps were taken: by then leftovers are handled."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -112,7 +112,7 @@ def judge_left(box: killing.Box, client: ActuatorClient) -> dict[str, int]:
     now_ns = CLOCK.utc_ns()
     held = {(action.unit, action.entity_id): action for action in client.in_force()}
     assert all(check.agrees for check in client.verify()), "a knob does not stand where the journal says"
-    reported = {record.id for record in told_by_actuator(box) if record.state is ActionState.APPLIED}
+    reported = {record.id for record in actions_of_actuator(box) if record.state is ActionState.APPLIED}
     counts = {"as_found": 0, "held": 0}
     for (kind, uuid), stands in box.stands().items():
         action = held.get((kind.unit, f"gpu:{uuid}"))
@@ -130,7 +130,7 @@ def judge_left(box: killing.Box, client: ActuatorClient) -> dict[str, int]:
     return counts
 
 
-def told_by_actuator(box: killing.Box) -> list[Action]:
+def actions_of_actuator(box: killing.Box) -> list[Action]:
     return [
         record for record in RecordJournalReader(box.folder / "actuator.jsonl").read() if isinstance(record, Action)
     ]
@@ -165,7 +165,7 @@ class Point:
             self.guard = -1
 
     def sag(self) -> None:
-        """Let the rail give way under a guard that is ready; returns with the first row that may show it."""
+        """Make the rail sag under a guard that is ready; returns with the first row that may show it."""
         wait_for((self.box.folder / "ready").exists, "the guard is ready", within_s=PATIENCE_S)
         (self.box.folder / "sag").touch()
         wait_for((self.box.folder / "sagged").exists, "the rail sags", within_s=PATIENCE_S)

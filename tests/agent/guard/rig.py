@@ -123,7 +123,7 @@ class Rig:
         self.ring.close()
 
     def row(self) -> None:
-        """Let a row come that the guard has not looked at yet."""
+        """Add a row that the guard has not read yet."""
         self.clock.advance(0.05)
         self.box.time_ns = self.clock.utc_ns() - 50_000_000
         self.box.append_to(self.ring)
@@ -134,7 +134,7 @@ class Rig:
             self.guard.step()
 
     def sag(self) -> None:
-        """Let the rail give way, until the guard has acted."""
+        """Make the rail sag until the guard has acted."""
         self.tick(40)
         self.box.resistance_ohm = WEAK_OHM
         self.tick(2)

@@ -22,7 +22,7 @@ from tests.analytics.detectors.novelty_scenes import node
 from tests.analytics.detectors.test_novelty import finding_about
 from tests.analytics.scenes import event_of, node_of
 
-WORDS = "gpu1 accepted as it is by ada: new thermal pads"
+TEXTS = "gpu1 accepted as it is by ada: new thermal pads"
 # Learnt in a quarter of an hour, so that the scene is short.
 QUICK = NoveltyLimits(learn_windows=30, blocks=3, block_windows=5)
 QUICKLY = DetectorLimits(novelty=QUICK)
@@ -36,8 +36,8 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 def accepted(entity_id: str = "gpu:GPU-1", *, time_ns: int = START_NS) -> Event:
-    told = event_of(kind=EventKind.BASELINE, code=None, entity_id=entity_id, severity=Severity.INFO, message=WORDS)
-    return replace(told, id=f"baseline:{entity_id}:{time_ns}", time_ns=time_ns)
+    reported = event_of(kind=EventKind.BASELINE, code=None, entity_id=entity_id, severity=Severity.INFO, message=TEXTS)
+    return replace(reported, id=f"baseline:{entity_id}:{time_ns}", time_ns=time_ns)
 
 
 def acceptance(entity_id: str, *, time_ns: int) -> Command:
@@ -58,7 +58,7 @@ def test_what_a_baseline_found_ends_with_who_and_why_and_the_incident_closes() -
         states += [incident.state for incident in step.incidents if incident.cause is Cause.NOVELTY]
     assert next(one.status for one in findings) is FindingStatus.RAISED
     (ended,) = [one for one in findings if one.status is FindingStatus.CLEARED]
-    assert WORDS in ended.summary
+    assert TEXTS in ended.summary
     assert ended.time_ns == int(frame.time_ns[100])
     assert states[-1] is IncidentState.CLOSED
     assert findings[-1] is ended, "it is learnt as it is now, and not told again"
@@ -79,17 +79,17 @@ def test_what_is_found_in_the_very_second_of_the_acceptance_ends_as_well() -> No
     assert judges.step([rows[first]], (), times_ns[first - 1], node_of(4, 0)) == (), "it waits for the second to end"
     found = judges.step([], [accepted(time_ns=times_ns[first])], times_ns[first - 1], node_of(4, 0))
     assert [one.status for one in found] == [FindingStatus.RAISED, FindingStatus.CLEARED]
-    assert WORDS in found[-1].summary
+    assert TEXTS in found[-1].summary
 
 
 def test_what_acceptance_ended_explains_nothing_any_more_so_that_the_gpu_is_learnt_again() -> None:
     frame = node(1, rows=60)
     other = replace(finding_about("gpu:GPU-1", row=0), detector="thermal_resistance")
     judges = Judges(QUICKLY, [frame.spec])
-    judges._heard = [other]
+    judges._received = [other]
     for row, now_ns in enumerate(frame.time_ns.tolist()):
-        told, holding = ([accepted(time_ns=now_ns)], [other]) if row == 20 else ([], [])
-        judges.step([frame.rows(row, row + 1)], told, now_ns, node_of(4, 0), holding=holding)
+        reported, holding = ([accepted(time_ns=now_ns)], [other]) if row == 20 else ([], [])
+        judges.step([frame.rows(row, row + 1)], reported, now_ns, node_of(4, 0), holding=holding)
         if row == 19:
             assert windows_learnt(judges) == [19.0, 0.0, 19.0, 19.0]
     assert windows_learnt(judges)[1] > 20.0

@@ -86,16 +86,16 @@ def test_a_release_that_is_received_of_together_with_the_cap_comes_after_it(rig:
 
 
 class DeafActuator:
-    """Hears nothing while it is told to be deaf; remembers what it heard."""
+    """Actuator that receives nothing while it is deaf; records what it received."""
 
     def __init__(self) -> None:
         self.deaf = False
-        self.heard: list[tuple[str, float | None]] = []
+        self.received: list[tuple[str, float | None]] = []
         self.asked = 0
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
         self._listen()
-        self.heard += [(gpu.entity_id, request.setting) for gpu in request.gpus]
+        self.received += [(gpu.entity_id, request.setting) for gpu in request.gpus]
         return ()
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
@@ -109,7 +109,7 @@ class DeafActuator:
         self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
     ) -> tuple[Action, ...]:
         self._listen()
-        self.heard.append((entity_id, None))
+        self.received.append((entity_id, None))
         return ()
 
     def _listen(self) -> None:
@@ -153,8 +153,8 @@ def test_a_decision_that_was_overtaken_is_not_stated_late() -> None:
     orders.carry_out(replace(first, id="newer", setting=502.0))
     clock.advance(60.0)
     orders.catch_up()
-    assert {clock_mhz for _, clock_mhz in actuator.heard} == {502.0}
-    assert len(actuator.heard) == 4
+    assert {clock_mhz for _, clock_mhz in actuator.received} == {502.0}
+    assert len(actuator.received) == 4
 
 
 def test_what_is_stated_late_is_what_the_rules_want_by_then() -> None:
@@ -168,7 +168,7 @@ def test_what_is_stated_late_is_what_the_rules_want_by_then() -> None:
     actuator.deaf = False
     clock.advance(60.0)
     orders.catch_up()
-    assert sorted(actuator.heard, key=str) == sorted([(free, None), *((gpu, 502.0) for gpu in kept)], key=str)
+    assert sorted(actuator.received, key=str) == sorted([(free, None), *((gpu, 502.0) for gpu in kept)], key=str)
 
 
 def test_an_actuator_that_stays_away_is_asked_less_and_less_often() -> None:

@@ -23,7 +23,7 @@ def steps(volts: list[float]) -> list[Frame]:
     return [whole.rows(first, first + ROWS_A_STEP) for first in range(0, len(whole), ROWS_A_STEP)]
 
 
-def told(frames: list[Frame]) -> list[tuple[Finding, int]]:
+def reported(frames: list[Frame]) -> list[tuple[Finding, int]]:
     """Each finding with the time of the step that told it."""
     judges = Judges(DetectorLimits(), [frames[0].spec])
     found = []
@@ -39,7 +39,7 @@ def test_every_detector_that_is_urgent_is_one_that_there_is() -> None:
 
 def test_a_rail_that_sags_is_reported_in_the_step_that_shows_it() -> None:
     frames = steps([12.0] * 30 + [11.1] * 2 + [12.0] * 8)
-    late_ns = [now_ns - finding.time_ns for finding, now_ns in told(frames) if finding.detector == "rail_sag"]
+    late_ns = [now_ns - finding.time_ns for finding, now_ns in reported(frames) if finding.detector == "rail_sag"]
     assert late_ns
     assert max(late_ns) < BLOCK_NS / 10
 
@@ -51,7 +51,7 @@ def test_the_others_are_reported_within_a_second_and_state_what_they_would_have_
     for frame in frames:
         state, found = panel.step(state, [frame], NODE)
         at_once += found
-    by_blocks = told(frames)
+    by_blocks = reported(frames)
     assert any(finding.detector not in URGENT for finding in at_once)
     assert sorted(map(repr, at_once)) == sorted(repr(finding) for finding, _ in by_blocks)
     assert all(0 <= now_ns - finding.time_ns <= BLOCK_NS for finding, now_ns in by_blocks)
@@ -82,7 +82,7 @@ def test_a_patient_detector_that_fails_costs_no_urgent_finding_and_is_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     frames = steps([12.0] * 30 + [11.1] * 2 + [12.0] * 28)
-    sound = [finding for finding, _ in told(frames) if finding.detector in URGENT]
+    sound = [finding for finding, _ in reported(frames) if finding.detector in URGENT]
     judges = Judges(DetectorLimits(), [frames[0].spec])
     judges._patient = Panel(detectors=(Broken(),), event_detectors=())
     judges._patient_state = judges._patient.start([frames[0].spec])

@@ -110,8 +110,8 @@ def test_an_entity_that_is_gone_or_new_does_not_keep_the_others_from_going_on() 
     again = Pipeline([fewer], node_of(4, 0), settings, supported_mhz={})
     now_ns = int(frame.time_ns[-1])
     before.note_baselines(now_ns)
-    said = again.take_learnt(before.learnt(now_ns)(), now_ns)
-    assert "1 absent" in said.summary
+    output = again.take_learnt(before.learnt(now_ns)(), now_ns)
+    assert "1 absent" in output.summary
     baselines = [one for one in again.note_baselines(now_ns + NS_PER_S) if one.detector == "novelty"]
     learnt = {one.entity_id: one.learnt_ratio for one in baselines}
     assert set(learnt) == {entity.id for entity in fewer.entities}
@@ -123,7 +123,7 @@ def test_what_explained_a_gpu_before_a_restart_explains_nothing_for_good_behind_
     frame = node(1, rows=20)
     first = Judges(DetectorLimits(), [frame.spec])
     judged(first, [frame.rows(0, 4)], node_of(4, 0))
-    first._heard.append(finding_about("gpu:GPU-1", row=4))
+    first._received.append(finding_about("gpu:GPU-1", row=4))
     judged(first, [frame.rows(4, 20)], node_of(4, 0))
     again, _ = restarted(first, frame)
     assert [list(one.explained.held) for one in (novelty_of(first), novelty_of(again))] == [
@@ -155,8 +155,8 @@ class Run:
         self.file.restore(self.pipeline, now_ns)
 
     def feed(self, rows: Sequence[Frame]) -> list[tuple[str, IncidentState]]:
-        told = [step for frame in rows for step in [self.pipeline.step([frame], (), int(frame.time_ns[-1]))]]
-        return [(incident.id, incident.state) for step in told for incident in step.incidents]
+        reported = [step for frame in rows for step in [self.pipeline.step([frame], (), int(frame.time_ns[-1]))]]
+        return [(incident.id, incident.state) for step in reported for incident in step.incidents]
 
 
 def pieces(frame: Frame) -> list[Frame]:
@@ -179,9 +179,9 @@ def test_a_finding_that_holds_over_a_restart_is_one_incident_and_ends_by_what_is
     idle = [again.feed(shifted(pieces(rests), 60.0 * number)) for number in range(1, 5)]
     assert not any(idle), "an idle node tells nothing of its joint, and pages nobody"
     healthy = pieces(ageing(2, times=1.0))
-    told = [one for number in range(5, 10) for one in again.feed(shifted(healthy, 60.0 * number))]
-    assert {incident_id for incident_id, _ in told} == {opened[0]}
-    assert told[-1][1] is IncidentState.CLOSED
+    reported = [one for number in range(5, 10) for one in again.feed(shifted(healthy, 60.0 * number))]
+    assert {incident_id for incident_id, _ in reported} == {opened[0]}
+    assert reported[-1][1] is IncidentState.CLOSED
 
 
 def test_the_file_is_written_now_and_then_and_whenever_it_is_asked_for(tmp_path: Path) -> None:
@@ -264,9 +264,9 @@ def test_a_file_that_cannot_be_used_is_put_aside_and_stated_in_one_line(
     path = tmp_path / "learnt"
     path.write_bytes(body)
     LearntFile(path, FakeClock()).restore(pipeline_of(ageing(1)), 0)
-    (said,) = caplog.messages
-    assert "learning again" in said
-    assert "\n" not in said
+    (output,) = caplog.messages
+    assert "learning again" in output
+    assert "\n" not in output
     assert not path.exists()
     assert path.with_suffix(".bad").read_bytes() == body
 
@@ -294,8 +294,8 @@ def test_a_folder_that_cannot_be_written_is_stated_once_counted_and_ends_nothing
         file.keep(pipeline, 0, now=True)
         file.wait(LIMIT_S)
     file.end(pipeline, 0)
-    (said,) = caplog.messages
-    assert "cannot save learnt baselines" in said
+    (output,) = caplog.messages
+    assert "cannot save learnt baselines" in output
     assert file.failures == 4
 
 
@@ -325,8 +325,8 @@ def test_a_machine_without_a_thread_to_spare_costs_that_write_and_no_step(
         patch.setattr(threading.Thread, "start", fails)
         for _ in range(2):
             file.keep(pipeline, 0, now=True)
-    (said,) = caplog.messages
-    assert "can't start new thread" in said
+    (output,) = caplog.messages
+    assert "can't start new thread" in output
     assert file.failures == 2
     file.end(pipeline, 0)
     assert (tmp_path / "learnt").exists()
@@ -343,8 +343,8 @@ def test_a_disk_that_hangs_is_stated_once(tmp_path: Path, caplog: pytest.LogCapt
     for _ in range(3):
         clock.advance(1.0)
         file.keep(slow, 3, now=True)
-    (said,) = caplog.messages
-    assert "the disk does not answer" in said
+    (output,) = caplog.messages
+    assert "the disk does not answer" in output
     assert file.failures == 1
     slow.go.set()
     assert file.wait(LIMIT_S)
@@ -403,11 +403,11 @@ def test_a_guard_that_is_killed_while_joints_are_bad_reports_of_them_once(rig: R
         rig.tick(10)
         assert rig.clock.utc_ns() < START_NS + 60 * NS_PER_S
     assert rig.learnt.wait(LIMIT_S)
-    told, incidents = joints(rig), {one.id for one in rig.pipeline.incidents}
+    reported, incidents = joints(rig), {one.id for one in rig.pipeline.incidents}
     rig.start_guard()
     rig.clock.advance(BookSettings().confirm_s + BookSettings().quiet_s)
     rig.tick(40)
-    assert joints(rig) == told
+    assert joints(rig) == reported
     assert {one.id for one in rig.pipeline.incidents} == incidents
     held = [one for incident in rig.pipeline.incidents for one in incident.findings if one.cause is Cause.JOINT_AGEING]
-    assert {one.entity_id for one in held if one.status is not FindingStatus.CLEARED} == {one for one, _ in told}
+    assert {one.entity_id for one in held if one.status is not FindingStatus.CLEARED} == {one for one, _ in reported}

@@ -43,7 +43,7 @@ def look(rig: Rig) -> None:
 
 
 def fire(rig: Rig) -> None:
-    """Let the rail give way; the guard has not looked at it yet."""
+    """Make the rail sag; the guard has not read it yet."""
     rig.tick(40)
     rig.box.resistance_ohm = WEAK_OHM
     rig.row()
@@ -54,7 +54,7 @@ def fire(rig: Rig) -> None:
 
 
 def fire_unseen(rig: Rig) -> None:
-    """Let a row of the rails fire that the ring does not hold, so that the rules never see it."""
+    """Pass a row of the rails that the ring does not hold, so that the rules never see it."""
     rig.tick(40)
     row = memoryview(bytearray(rig.ring.tables["supply"].newest())).cast("d")
     row[0] = 11.0
@@ -245,7 +245,7 @@ def test_nothing_is_ready_while_the_breaker_is_tripped(rig: Rig) -> None:
     assert rig.reflex.ready == {}
 
 
-def test_nothing_is_ready_against_the_word_of_a_person(rig: Rig) -> None:
+def test_no_reflex_is_ready_against_an_operator_command(rig: Rig) -> None:
     fire(rig)
     rig.guard.step()
     wait_for(lambda: settled(rig))

@@ -98,16 +98,16 @@ def test_a_rail_without_a_value_waits(scene: Scene) -> None:
 
 
 def test_a_low_rail_is_passed_on_with_its_row_before_the_guard_wakes(scene: Scene) -> None:
-    told: list[tuple[str, list[float], int]] = []
+    reported: list[tuple[str, list[float], int]] = []
     scene.waking = Waking(
         scene.tables,
         scene._wake,
         scene.clock,
         low_v=11.4,
-        on_low=lambda name, row: told.append((name, list(row), scene.woken)),
+        on_low=lambda name, row: reported.append((name, list(row), scene.woken)),
     )
     low, high = [11.3, 40.0, 11.3], [12.0, 40.0, 12.0]
     scene.row("supply", high, high)
     scene.row("supply", high, low)
-    assert told == [("supply", [*high, *low], 1)]
+    assert reported == [("supply", [*high, *low], 1)]
     assert scene.woken == 2

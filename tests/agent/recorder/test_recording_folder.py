@@ -89,11 +89,11 @@ def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_writte
     results: list[Result] = []
     failed, written = Event(), Event()
 
-    def hear(result: Result) -> None:
+    def receive(result: Result) -> None:
         results.append(result)
         (failed if result.written is None else written).set()
 
-    writer = RecordingWriter(RecordingFolder(place, 1 << 30), hear, again_s=0.02)
+    writer = RecordingWriter(RecordingFolder(place, 1 << 30), receive, again_s=0.02)
     writer.submit(order)
     assert failed.wait(60)
     assert writer.busy == 1

@@ -103,7 +103,7 @@ def test_a_folder_owes_something_while_there_is_work_a_hold_or_something_to_repo
     assert is_owed(tmp_path)
 
 
-def test_a_held_switch_keeps_the_key_told_on_disk(tmp_path: Path) -> None:
+def test_a_held_switch_keeps_its_earlier_key_on_disk(tmp_path: Path) -> None:
     queue = WorkQueue(tmp_path)
     claim = SwitchClaim(
         incident_id="i-1", decision_id="d-1", entity_id="node:box", reason="sag", lease_s=60.0, reported=True

@@ -76,7 +76,9 @@ def test_series_returns_columns_of_what_was_asked(setting: Setting) -> None:
         ({"kind": "gpu", "signal": "power_w", "bucket_s": "0"}, "bucket_s"),
     ],
 )
-def test_a_bad_question_is_refused_with_what_was_expected(setting: Setting, params: dict[str, str], expected: str) -> None:
+def test_a_bad_question_is_refused_with_what_was_expected(
+    setting: Setting, params: dict[str, str], expected: str
+) -> None:
     reply = setting.client.get("/api/v1/series", params=params)
     assert reply.status_code == 422
     assert expected in reply.text

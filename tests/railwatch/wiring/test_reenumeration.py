@@ -119,9 +119,7 @@ def test_who_reads_the_gpus_too_receives_that_they_were_counted_again_since_it_b
     assert not Recount(tmp_path).was_done
 
 
-def test_a_request_that_cannot_be_written_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_request_that_cannot_be_written_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ring, recount = _rare(tmp_path), Recount(tmp_path / "no")
     for mode in (1.0, 0.0):
         _show(ring, mode, 0.0)

@@ -13,7 +13,7 @@ from rules.policy.model import ActionClass
 from telemetry.records import ActionState, Cause, Mode, Verdict
 from tests.rules.scenes import ENFORCED, GPUS, action, incident, node, seconds, topology
 
-TOLD = replace(ENFORCED, unmeasured_start=UnmeasuredStart.RAMP)
+REPORTED = replace(ENFORCED, unmeasured_start=UnmeasuredStart.RAMP)
 PSU = "supply:psu0"
 IDLE = SupplyState(entity_id=PSU, minimum_v=12.1)
 STEPPING = SupplyState(
@@ -29,7 +29,7 @@ MURMURING = replace(STEPPING, current_low_a=95.0)
 TOO_SLOW = SupplyState(entity_id=PSU)
 
 
-def _engine(limits: NodeLimits = TOLD) -> Engine:
+def _engine(limits: NodeLimits = REPORTED) -> Engine:
     return Engine(load_builtin_policies(), limits=limits, topology=topology())
 
 
@@ -47,10 +47,10 @@ def test_the_ramp_stands_before_the_first_job_and_goes_up_once_the_path_is_measu
     for at_s in (60, 3600, 7200):  # an idle node waits as long as it is idle
         assert engine.step([], node(MURMURING if at_s == 3600 else IDLE), seconds(at_s)) == ()
     assert _clocks(engine) == {915.0}
-    said = [one for at_s in range(7201, 7260) for one in engine.step([], node(STEPPING), seconds(at_s))]
-    assert {one.action for one in said[:-1]} == {"clock_relax"}
-    assert said[-1].action == "clock_release"
-    clocks = [one.clock_mhz or 1530.0 for one in said]
+    output = [one for at_s in range(7201, 7260) for one in engine.step([], node(STEPPING), seconds(at_s))]
+    assert {one.action for one in output[:-1]} == {"clock_relax"}
+    assert output[-1].action == "clock_release"
+    clocks = [one.clock_mhz or 1530.0 for one in output]
     assert clocks == sorted(clocks)
     assert engine.claims == ()
     assert not engine.busy
@@ -109,7 +109,7 @@ def test_a_restart_and_a_clock_set_back_begin_the_wait_for_a_first_value_again()
     assert again.claims == ()
 
 
-def test_once_the_owner_takes_the_word_back_the_cap_goes_too() -> None:
+def test_once_unmeasured_start_is_full_again_the_cap_is_released() -> None:
     engine = _engine()
     engine.step([], node(IDLE), 0)
     engine.limits = ENFORCED
@@ -133,7 +133,7 @@ def test_one_supply_of_two_that_was_not_measured_keeps_it() -> None:
     assert _clocks(engine) == {915.0}
 
 
-def test_without_the_owners_word_or_a_supply_nothing_is_slowed_down() -> None:
+def test_without_unmeasured_start_or_a_supply_nothing_is_slowed_down() -> None:
     quiet = _engine(ENFORCED)
     assert not quiet.busy
     assert quiet.step([], node(IDLE), 0) == ()
@@ -141,9 +141,9 @@ def test_without_the_owners_word_or_a_supply_nothing_is_slowed_down() -> None:
 
 
 def test_where_nothing_is_enforced_it_is_reported_and_not_done() -> None:
-    engine = _engine(replace(TOLD, modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
-    (told,) = engine.step([], node(IDLE), 0)
-    assert told.verdict is Verdict.RECOMMEND
+    engine = _engine(replace(REPORTED, modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
+    (reported,) = engine.step([], node(IDLE), 0)
+    assert reported.verdict is Verdict.RECOMMEND
     assert engine.claims == ()
     for at_s in range(1, 60):
         assert engine.step([], node(STEPPING), seconds(at_s)) == ()
@@ -156,8 +156,8 @@ def test_a_sag_under_it_gets_its_own_cap(at_s: float) -> None:
     engine.step([], node(IDLE), 0)
     numbers = {"limit_v": 11.40, "minimum_v": 11.2, "open_circuit_v": 12.3, "source_resistance_ohm": 0.0085}
     sag = incident(Cause.SUPPLY_SAG, at_s=at_s, numbers={**numbers, "current_high_a": 152.0, "current_low_a": 80.0})
-    said = engine.step([sag], node(IDLE), seconds(at_s))
-    (cap,) = (one for one in said if one.rule == "supply-sag-clock-cap")
+    output = engine.step([sag], node(IDLE), seconds(at_s))
+    (cap,) = (one for one in output if one.rule == "supply-sag-clock-cap")
     assert cap.clock_mhz is not None
     assert cap.clock_mhz < 915.0
 

@@ -30,7 +30,7 @@ TWO_JOBS = on((TRAIN, 0), (TRAIN, 2), (OTHER, 3))
 
 
 @pytest.mark.parametrize(
-    ("entities", "meant", "words"),
+    ("entities", "meant", "text"),
     [
         ((GPUS[0],), (0, 2), "for the job slurm:7 on gpu0, gpu2"),
         ((GPUS[3],), (3,), "for the job container:4f5a6b7c8d9e on gpu3"),
@@ -43,12 +43,12 @@ TWO_JOBS = on((TRAIN, 0), (TRAIN, 2), (OTHER, 3))
     ],
 )
 def test_an_action_for_a_job_is_for_its_gpus_alone_and_for_the_node_where_an_owner_is_not_known(
-    entities: tuple[str, ...], meant: tuple[int, ...], words: str
+    entities: tuple[str, ...], meant: tuple[int, ...], text: str
 ) -> None:
     topology = scenes.topology().with_jobs(TWO_JOBS)
     about = incident(entities=entities)
     assert targets_of(Target.ALL_GPUS_OF_JOB, about, node(), topology) == tuple(GPUS[gpu] for gpu in meant)
-    assert reach_summary(Target.ALL_GPUS_OF_JOB, about, topology) == words
+    assert reach_summary(Target.ALL_GPUS_OF_JOB, about, topology) == text
 
 
 def test_where_a_supply_sags_it_is_for_the_jobs_on_the_gpus_that_it_feeds() -> None:
@@ -67,10 +67,10 @@ def test_a_gpu_of_the_job_that_is_lost_is_not_meant() -> None:
 
 @pytest.mark.parametrize("target", [target for target in Target if target is not Target.ALL_GPUS_OF_JOB])
 def test_no_other_target_asks_for_jobs(target: Target) -> None:
-    plain, told = scenes.topology(), scenes.topology().with_jobs(TWO_JOBS)
+    plain, reported = scenes.topology(), scenes.topology().with_jobs(TWO_JOBS)
     about = incident(entities=(GPUS[0],))
-    assert targets_of(target, about, node(), told) == targets_of(target, about, node(), plain)
-    assert reach_summary(target, about, told) == ""
+    assert targets_of(target, about, node(), reported) == targets_of(target, about, node(), plain)
+    assert reach_summary(target, about, reported) == ""
 
 
 def capped(engine: Engine, name: str, *, at_s: float) -> Decision:

@@ -32,7 +32,7 @@ def flaws(policies: Sequence[Policy], kind: Flaw) -> list[tuple[str, str]]:
     return [(item.policy_id, item.key) for item in check_policies(policies) if item.flaw is kind]
 
 
-def words(policies: Sequence[Policy], kind: Flaw) -> str:
+def texts(policies: Sequence[Policy], kind: Flaw) -> str:
     return "\n".join(item.summary for item in check_policies(policies) if item.flaw is kind)
 
 
@@ -49,17 +49,17 @@ def test_a_condition_that_nothing_meets_is_unreachable() -> None:
 def test_a_side_that_nothing_meets_is_reported_beside_one_that_can_be_met() -> None:
     half = policy("half", {"any": [LOST, NEVER]})
     assert flaws([half], Flaw.UNREACHABLE) == [("half", "when")]
-    assert "its alternative 'state is closed'" in words([half], Flaw.UNREACHABLE)
+    assert "its alternative 'state is closed'" in texts([half], Flaw.UNREACHABLE)
 
 
 def test_a_way_to_be_met_that_no_case_takes_is_reported() -> None:
     both = policy("both", {"any": [LOST, {"cause": "hang", "severity": "critical"}]})
-    assert "no case fires through 'cause is hang and severity is critical'" in words([both], Flaw.UNTESTED)
+    assert "no case fires through 'cause is hang and severity is critical'" in texts([both], Flaw.UNTESTED)
     assert flaws([policy("one")], Flaw.UNTESTED) == []
 
 
 @pytest.mark.parametrize(
-    ("ladder", "kind", "said"),
+    ("ladder", "kind", "output"),
     [
         ([("b", "gone")], Flaw.LADDER, "there is no policy gone"),
         ([("a", "b"), ("b", "a")], Flaw.LADDER, "in a circle: a after b"),
@@ -67,9 +67,9 @@ def test_a_way_to_be_met_that_no_case_takes_is_reported() -> None:
     ],
 )
 def test_a_ladder_that_stands_on_nothing_or_in_a_circle_is_an_error(
-    ladder: list[tuple[str, str]], kind: Flaw, said: str
+    ladder: list[tuple[str, str]], kind: Flaw, output: str
 ) -> None:
-    assert said in words([policy(name, after=after) for name, after in ladder], kind)
+    assert output in texts([policy(name, after=after) for name, after in ladder], kind)
 
 
 def test_a_rung_is_unreachable_after_one_that_never_acts() -> None:
@@ -77,11 +77,11 @@ def test_a_rung_is_unreachable_after_one_that_never_acts() -> None:
     first = policy("first", action=ActionClass.CHECKPOINT)
     assert flaws([first, rung], Flaw.UNREACHABLE) == []
     deprecated = replace(first, status=PolicyStatus.DEPRECATED)
-    assert "deprecated and never acts" in words([deprecated, rung], Flaw.UNREACHABLE)
+    assert "deprecated and never acts" in texts([deprecated, rung], Flaw.UNREACHABLE)
     watching = replace(first, then=replace(first.then, mode=Mode.OBSERVE))
     assert flaws([watching, rung], Flaw.UNREACHABLE) == []  # it is gone past
     elsewhere = replace(first, when=parse_condition(HANG))
-    assert "no incident meets both its condition and that of first" in words([elsewhere, rung], Flaw.UNREACHABLE)
+    assert "no incident meets both its condition and that of first" in texts([elsewhere, rung], Flaw.UNREACHABLE)
 
 
 def test_a_rung_that_waits_for_a_check_that_nobody_makes_is_reported() -> None:
@@ -107,9 +107,9 @@ def test_asking_for_time_and_taking_it_away_is_a_contradiction() -> None:
     save = policy("save", action=ActionClass.CHECKPOINT)
     end = policy("end", {"severity": "critical"}, action=ActionClass.REQUEUE)
     assert flaws([save, end], Flaw.CONTRADICTING) == [("save", "when")]
-    told = words([save, end], Flaw.CONTRADICTING)
-    assert "save requests a checkpoint from the job while end ends the job at once" in told
-    assert "both if cause is gpu_lost and severity is critical" in told
+    reported = texts([save, end], Flaw.CONTRADICTING)
+    assert "save requests a checkpoint from the job while end ends the job at once" in reported
+    assert "both if cause is gpu_lost and severity is critical" in reported
 
 
 def test_one_after_the_other_is_none() -> None:
@@ -131,9 +131,9 @@ def test_nor_is_a_pair_that_no_incident_joins_or_that_is_not_enforced() -> None:
 
 
 def test_two_that_do_the_same_overlap_and_the_stricter_cap_wins() -> None:
-    assert "one and two both do notify" in words([policy("one"), policy("two")], Flaw.OVERLAPPING)
+    assert "one and two both do notify" in texts([policy("one"), policy("two")], Flaw.OVERLAPPING)
     twin = replace(CAP, id="twin")
-    assert "both hold clock_cap; the stricter one wins" in words([CAP, twin], Flaw.OVERLAPPING)
+    assert "both hold clock_cap; the stricter one wins" in texts([CAP, twin], Flaw.OVERLAPPING)
 
 
 def test_a_ramp_leaves_the_caps_of_others_alone() -> None:
@@ -157,10 +157,10 @@ def test_what_keeps_an_action_in_bounds_is_asked_for() -> None:
 
 def test_a_number_that_no_source_names_is_reported() -> None:
     bare = policy("bare", {**LOST, "numbers": {"silent_s": "> 4.5"}})
-    assert "no line of it names 4.5" in words([bare], Flaw.UNSOURCED)
+    assert "no line of it names 4.5" in texts([bare], Flaw.UNSOURCED)
     sourced = replace(bare, source=("measured in March: 4.5 s",))
     assert flaws([sourced], Flaw.UNSOURCED) == []
-    assert "names 4.5" in words([replace(bare, source=("14.5 s, 4.55 s",))], Flaw.UNSOURCED)
+    assert "names 4.5" in texts([replace(bare, source=("14.5 s, 4.55 s",))], Flaw.UNSOURCED)
     assert flaws([replace(bare, source=("measured: 3, 4.5 and 11, 12 s",))], Flaw.UNSOURCED) == []
     thousand = policy("bare", {**LOST, "numbers": {"silent_s": "> 1530"}})
     for line in ("1530 s", "1,530 s", "1 530 s"):

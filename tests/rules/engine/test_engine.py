@@ -120,9 +120,9 @@ def test_a_deprecated_policy_never_decides() -> None:
 
 def test_a_message_goes_out_once_per_incident_and_after_the_cooldown() -> None:
     engine = _engine(policy(NOTIFY))
-    told = _only(engine.step([incident(Cause.GPU_LOST, entities=(GPUS[0],))], node(), 0))
-    assert told.action == "notify"
-    assert told.targets == (GPUS[0],)
+    reported = _only(engine.step([incident(Cause.GPU_LOST, entities=(GPUS[0],))], node(), 0))
+    assert reported.action == "notify"
+    assert reported.targets == (GPUS[0],)
     assert engine.step([incident(Cause.GPU_LOST, at_s=9, entities=(GPUS[0],))], node(), seconds(9)) == ()
     again = incident(Cause.GPU_LOST, at_s=10, name="i2", entities=(GPUS[0],))
     refusal = _only(engine.step([again], node(), seconds(10)))
@@ -130,7 +130,7 @@ def test_a_message_goes_out_once_per_incident_and_after_the_cooldown() -> None:
     assert _only(engine.step([], node(), seconds(60))).verdict is Verdict.EXECUTE
 
 
-def test_each_rail_refuses_in_words() -> None:
+def test_each_limit_refuses_with_its_reason() -> None:
     found = incident(numbers=SAG)
     approval = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
     few = replace(ENFORCED, capped_gpus_max=3)
@@ -264,13 +264,13 @@ def test_the_last_step_returns_the_gpus_back_and_starts_the_cooldown() -> None:
     assert (engine.claims == ()) is (1500 - ended_s < 60)
 
 
-@pytest.mark.parametrize(("minimum_v", "words"), [(None, "voltage of supply:psu0 is not known"), (11.53, "11.53 V")])
-def test_a_cap_stays_while_the_supply_is_not_known_to_carry_more(minimum_v: float | None, words: str) -> None:
+@pytest.mark.parametrize(("minimum_v", "text"), [(None, "voltage of supply:psu0 is not known"), (11.53, "11.53 V")])
+def test_a_cap_stays_while_the_supply_is_not_known_to_carry_more(minimum_v: float | None, text: str) -> None:
     engine = _engine()
     engine.step([incident(numbers=SAG)], node(), 0)
     refusal = _only(tuple(_relaxed(engine, 4000, minimum_v=minimum_v)))
     assert refusal.verdict is Verdict.REFUSE
-    assert words in refusal.reason
+    assert text in refusal.reason
 
 
 def test_a_cap_stays_one_step_above_what_the_prediction_allows() -> None:

@@ -84,29 +84,29 @@ class Fleet:
         return [claim.node for claim in self.engine.memory.claims.values()]
 
 
-def deeds(step: FleetStep) -> list[tuple[OrderKind, str]]:
+def requested(step: FleetStep) -> list[tuple[OrderKind, str]]:
     return [(order.order_kind, order.claim.node) for order in step.orders]
 
 
 def test_one_node_a_rack_is_capped_and_the_rest_is_refused_once_with_its_reason() -> None:
     fleet = Fleet()
     step = fleet.step(sag(), at_s=0)
-    assert deeds(step) == [(OrderKind.BEGIN, node) for node in ("n000", "n010", "n020")]
+    assert requested(step) == [(OrderKind.BEGIN, node) for node in ("n000", "n010", "n020")]
     assert [one.verdict for one in step.decisions] == [Verdict.EXECUTE, Verdict.REFUSE, Verdict.EXECUTE]
     assert "one rack in 10 min is used up; 27 nodes left as they are" in step.decisions[1].reason
     again = fleet.step(sag(), at_s=5)
     assert (again.decisions, again.orders) == ((), ())
     later = fleet.step(sag(), at_s=600)
-    assert [node for order_kind, node in deeds(later) if order_kind is OrderKind.BEGIN] == ["n001", "n011", "n021"]
+    assert [node for order_kind, node in requested(later) if order_kind is OrderKind.BEGIN] == ["n001", "n011", "n021"]
 
 
 def test_leases_are_renewed_four_times_and_what_nobody_answered_is_asked_again_on_the_same_budget() -> None:
     fleet = Fleet()
     fleet.step(sag(), at_s=0, answer=OrderResult.SILENT)
     assert {claim.state for claim in fleet.engine.memory.claims.values()} == {ClaimState.RESERVED}
-    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=11))] == [OrderKind.BEGIN] * 3
-    assert deeds(fleet.step(sag(), at_s=20)) == []
-    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=42))] == [OrderKind.RENEW] * 3
+    assert [order_kind for order_kind, _ in requested(fleet.step(sag(), at_s=11))] == [OrderKind.BEGIN] * 3
+    assert requested(fleet.step(sag(), at_s=20)) == []
+    assert [order_kind for order_kind, _ in requested(fleet.step(sag(), at_s=42))] == [OrderKind.RENEW] * 3
     assert len(fleet.engine.memory.ledger.begun) == 3
 
 
@@ -114,18 +114,18 @@ def test_what_an_agent_refuses_is_given_back_and_left_alone_for_the_cooldown() -
     fleet = Fleet()
     fleet.step(sag(), at_s=0, answer=OrderResult.REFUSED)
     # An attempt before it, which nobody answered, may have been carried out.
-    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=5))] == [OrderKind.END] * 3
+    assert [order_kind for order_kind, _ in requested(fleet.step(sag(), at_s=5))] == [OrderKind.END] * 3
     assert fleet.held == []
-    assert [node for _, node in deeds(fleet.step(sag(), at_s=604))] == ["n001", "n011", "n021"]
+    assert [node for _, node in requested(fleet.step(sag(), at_s=604))] == ["n001", "n011", "n021"]
 
 
 def test_what_an_agent_does_not_renew_is_given_back_since_its_cap_may_still_stand() -> None:
     fleet = Fleet()
     fleet.step(sag(), at_s=0)
-    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=31, answer=OrderResult.LOST))] == [
+    assert [order_kind for order_kind, _ in requested(fleet.step(sag(), at_s=31, answer=OrderResult.LOST))] == [
         OrderKind.RENEW
     ] * 3
-    assert [order_kind for order_kind, _ in deeds(fleet.step(sag(), at_s=32))] == [OrderKind.END] * 3
+    assert [order_kind for order_kind, _ in requested(fleet.step(sag(), at_s=32))] == [OrderKind.END] * 3
     assert fleet.held == []
 
 
@@ -134,11 +134,11 @@ def test_caps_are_released_one_by_one_after_a_quiet_while_and_kept_while_the_inc
     fleet.step(sag(), at_s=0)
     quiet = sag(IncidentState.MITIGATED)
     for at_s in range(10, 1800, 10):
-        assert all(order_kind is OrderKind.RENEW for order_kind, _ in deeds(fleet.step(quiet, at_s=at_s)))
+        assert all(order_kind is OrderKind.RENEW for order_kind, _ in requested(fleet.step(quiet, at_s=at_s)))
     ended = [
         (at_s, node)
         for at_s in range(1800, 1900, 5)
-        for order_kind, node in deeds(fleet.step(quiet, at_s=at_s))
+        for order_kind, node in requested(fleet.step(quiet, at_s=at_s))
         if order_kind is OrderKind.END
     ]
     assert ended == [(1810, "n000"), (1820, "n010"), (1830, "n020")]
@@ -149,24 +149,24 @@ def test_a_tripped_breaker_holds_everything_until_a_person_resets_it() -> None:
     fleet = Fleet(breaker_ratio=0.10)
     step = fleet.step(sag(), at_s=0)
     assert fleet.engine.memory.ledger.breaker is not None
-    began = [node for order_kind, node in deeds(step) if order_kind is OrderKind.BEGIN]
+    began = [node for order_kind, node in requested(step) if order_kind is OrderKind.BEGIN]
     assert began == ["n000", "n010", "n020"][: len(began)]
     for at_s in range(700, 4000, 300):
         assert all(
             order_kind is OrderKind.RENEW
-            for order_kind, _ in deeds(fleet.step(sag(IncidentState.MITIGATED), at_s=at_s))
+            for order_kind, _ in requested(fleet.step(sag(IncidentState.MITIGATED), at_s=at_s))
         )
     fleet.engine.memory.ledger.reset()
-    assert (OrderKind.END, "n000") in deeds(fleet.step(sag(IncidentState.MITIGATED), at_s=4000))
+    assert (OrderKind.END, "n000") in requested(fleet.step(sag(IncidentState.MITIGATED), at_s=4000))
 
 
 def test_people_are_reported_once_of_the_incident_and_of_the_breaker_in_the_same_breath() -> None:
     fleet = Fleet(breaker_ratio=0.10)
     for at_s in range(0, 600, 5):
         fleet.step(sag(), at_s=at_s)
-    (word,) = fleet.engine.memory.unsent
-    assert "breaker tripped" in word.decision.reason
-    fleet.engine.note_sent(word.decision.id)
+    (page,) = fleet.engine.memory.unsent
+    assert "breaker tripped" in page.decision.reason
+    fleet.engine.note_sent(page.decision.id)
     fleet.step(at_s=600)
     assert [one.recovery for one in fleet.engine.memory.unsent] == [True]
 
@@ -181,7 +181,7 @@ def test_without_enforce_it_states_what_it_would_do_and_asks_nobody() -> None:
     assert fleet.step(sag(), at_s=5).decisions == ()
 
 
-def test_what_needs_approval_waits_expires_and_is_carried_out_on_a_persons_word() -> None:
+def test_what_needs_approval_waits_expires_and_is_carried_out_once_approved() -> None:
     fleet = Fleet(approval=frozenset({ActionClass.CLOCK_CAP}))
     step = fleet.step(sag(), at_s=0)
     (pending,) = [one for one in step.decisions if one.verdict is Verdict.PENDING]
@@ -225,7 +225,7 @@ def test_the_memory_goes_over_a_restart_whole() -> None:
 def test_a_silent_node_is_not_asked() -> None:
     fleet = Fleet()
     fleet.view = replace(fleet.view, reporting=fleet.view.reporting - {"n000"})
-    assert [node for _, node in deeds(fleet.step(sag(), at_s=0))] == ["n001", "n010", "n020"]
+    assert [node for _, node in requested(fleet.step(sag(), at_s=0))] == ["n001", "n010", "n020"]
 
 
 def test_a_silence_and_maintenance_hold_back_what_they_name_and_are_reported_once() -> None:
@@ -247,15 +247,15 @@ def test_a_silence_and_maintenance_hold_back_what_they_name_and_are_reported_onc
     assert len(fleet.engine.memory.unsent) == 1  # and people are told when it is over
 
 
-def test_a_clock_that_is_set_back_ends_no_lease_and_keeps_no_word_and_no_release_waiting() -> None:
+def test_a_clock_that_is_set_back_ends_no_lease_and_delays_no_command_and_no_release() -> None:
     fleet = Fleet()
     fleet.step(sag(), at_s=7200)
     fleet.step(sag(), at_s=7231)
     back = fleet.step(sag(), at_s=31)
-    assert [order_kind for order_kind, _ in deeds(back)] == [OrderKind.RENEW] * 3
-    assert deeds(fleet.step(sag(), at_s=36)) == []
+    assert [order_kind for order_kind, _ in requested(back)] == [OrderKind.RENEW] * 3
+    assert requested(fleet.step(sag(), at_s=36)) == []
     fleet.step(sag(IncidentState.CLOSED), at_s=7300)
     fleet.step(sag(IncidentState.CLOSED), at_s=100)  # quiet began ahead of this clock, and now counts from here
     left = fleet.step(sag(IncidentState.CLOSED), at_s=100 + 1801)
-    assert sum(order_kind is OrderKind.END for order_kind, _ in deeds(left)) == 1
+    assert sum(order_kind is OrderKind.END for order_kind, _ in requested(left)) == 1
     assert len(fleet.engine.memory.ledger.begun) <= 3

@@ -25,8 +25,8 @@ def test_the_first_action_of_a_window_is_allowed_and_the_second_is_not() -> None
     now_ns = 1_000 * NS_PER_S
     assert ledger.refusal("n1", "r1", limits, fleet_nodes=5, now_ns=now_ns) == ("", "")
     ledger.note_begun("n1", "r1", now_ns)
-    kind, words = ledger.refusal("n2", "r2", limits, fleet_nodes=5, now_ns=now_ns + 599 * NS_PER_S)
-    assert (kind, words) == ("fleet", "the budget of 1 of 5 nodes in 10 min is used up")
+    kind, texts = ledger.refusal("n2", "r2", limits, fleet_nodes=5, now_ns=now_ns + 599 * NS_PER_S)
+    assert (kind, texts) == ("fleet", "the budget of 1 of 5 nodes in 10 min is used up")
     assert ledger.refusal("n2", "r2", limits, fleet_nodes=5, now_ns=now_ns + 600 * NS_PER_S) == ("", "")
 
 
@@ -49,9 +49,9 @@ def test_a_service_that_remembers_nothing_waits_for_a_window() -> None:
 def test_the_breaker_trips_on_the_share_that_is_wanted_latches_and_is_reset_by_hand_alone() -> None:
     ledger, limits = FleetLedger(since_ns=0), FleetLimits(nodes_ratio=1.0, per_rack=100)
     now_ns = 1_000 * NS_PER_S
-    told = [ledger.want(f"n{number}", limits, fleet_nodes=20, now_ns=now_ns) for number in range(6)]
-    assert [bool(words) for words in told] == [False] * 4 + [True, False]
-    assert "5 of 20 nodes" in told[4]
+    reported = [ledger.want(f"n{number}", limits, fleet_nodes=20, now_ns=now_ns) for number in range(6)]
+    assert [bool(texts) for texts in reported] == [False] * 4 + [True, False]
+    assert "5 of 20 nodes" in reported[4]
     much_later_ns = now_ns + 86_400 * NS_PER_S
     ledger.forget(limits, much_later_ns)
     assert ledger.refusal("n9", "", limits, fleet_nodes=20, now_ns=much_later_ns)[0] == "breaker"

@@ -57,7 +57,7 @@ def test_a_good_file_loads_with_its_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "line", "words"),
+    ("old", "new", "key", "line", "text"),
     [
         ("id: cap-it", "id: Cap it", "id", 1, "joined by hyphens"),
         ("status: stable", "status: new", "status", 2, "'experimental', 'stable' or 'deprecated'"),
@@ -110,13 +110,13 @@ def test_a_good_file_loads_with_its_defaults(tmp_path: Path) -> None:
     ],
 )
 def test_each_mistake_is_named_with_file_line_and_key(
-    tmp_path: Path, *, old: str, new: str, key: str, line: int, words: str
+    tmp_path: Path, *, old: str, new: str, key: str, line: int, text: str
 ) -> None:
     assert old in GOOD
     problem = _at(_problems(tmp_path, GOOD.replace(old, new, 1)), key)
     assert problem.line == line
     assert problem.where == str(tmp_path / "policy.yaml")
-    assert words in problem.expected
+    assert text in problem.expected
 
 
 def test_a_duration_that_is_too_long_for_a_number_is_refused(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_no_policies_are_no_policies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "line", "words"),
+    ("old", "new", "key", "line", "text"),
     [
         ("{mhz: 1005}", "{mhz: 1005}\n  lease: none", "then.lease", 10, "ends by itself"),
         ("{mhz: 1005}", "{mhz: 1005}\n  lease: 0s", "then.lease", 10, "ends by itself"),
@@ -215,11 +215,11 @@ def test_no_policies_are_no_policies() -> None:
     ],
 )
 def test_what_would_uncap_never_end_or_reach_too_far_is_refused(
-    tmp_path: Path, *, old: str, new: str, key: str, line: int, words: str
+    tmp_path: Path, *, old: str, new: str, key: str, line: int, text: str
 ) -> None:
     problem = _at(_problems(tmp_path, GOOD.replace(old, new, 1)), key)
     assert problem.line == line
-    assert words in problem.expected
+    assert text in problem.expected
 
 
 def test_a_key_that_is_forbidden_is_reported_once(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_each_mistake_of_a_condition_has_its_line_and_key(tmp_path: Path) -> Non
     ],
     ids=["utf-16", "utf-16-be", "latin-1", "tab", "empty", "remarks", "twice", "two documents", "nul"],
 )
-def test_a_file_that_is_no_plain_yaml_is_reported_in_words(
+def test_a_file_that_is_no_plain_yaml_is_reported_in_one_line(
     tmp_path: Path, *, content: bytes, line: int | None, found: str
 ) -> None:
     path = tmp_path / "policy.yaml"

@@ -79,9 +79,7 @@ def test_a_storm_is_a_message_a_minute_with_all_that_came_meanwhile(post: Post) 
         post.pass_time(0.5)
     post.pass_time(400.0)
     assert len(post.wire.messages) <= 1 + 550 / GROUP_S
-    assert sorted(name for one in post.wire.messages for name in one) == sorted(
-        f"i-{n:04d}" for n in range(300)
-    )
+    assert sorted(name for one in post.wire.messages for name in one) == sorted(f"i-{n:04d}" for n in range(300))
 
 
 def test_a_route_of_a_program_is_reported_at_once_and_each_time(tmp_path: Path) -> None:
