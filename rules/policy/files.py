@@ -30,7 +30,12 @@ def files_in(folder: Path) -> tuple[Path, ...]:
 
 def read_policy(path: Path) -> tuple[Any, Lines]:
     """Return the plain data of a policy file and the line of each key; ConfigError if it cannot be read or is empty."""
-    data, lines = read_yaml(_text_of(path), where=str(path))
+    return parse_policy(path, text_of(path))
+
+
+def parse_policy(path: Path, text: str) -> tuple[Any, Lines]:
+    """Return the plain data of the text of a policy file and the line of each key; ConfigError as `read_policy`."""
+    data, lines = read_yaml(text, where=str(path))
     if not data:
         found, expected = "nothing in it", "a policy: id, status, why, source, ..."
         raise ConfigError([policy_problem(path, 1, "(document)", found, expected)])
@@ -47,7 +52,8 @@ def taken_problem(path: Path, line: int | None, policy_id: str, first: str) -> P
     return policy_problem(path, line, "id", f"got {policy_id!r}", f"a unique id; {first} has this one")
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a policy file; ConfigError if it cannot be read, is too large or not UTF-8."""
     try:
         size_bytes = path.stat().st_size
         content = path.read_bytes() if path.is_file() and size_bytes <= SIZE_MAX_BYTES else None

@@ -3,14 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 from rules.policy.document import PolicyDocument
-from rules.policy.files import SUFFIXES, files_in, is_folder, policy_problem, read_policy, taken_problem
+from rules.policy.files import SUFFIXES, files_in, is_folder, parse_policy, policy_problem, taken_problem, text_of
 from rules.policy.forbidden import Forbidden, forbidden_reach, forbidden_values
 from rules.policy.model import Policy
 from telemetry.documents import Lines, check_document, in_line_order
 from telemetry.errors import ConfigError, Problem
+
+# heuristic: how many parsed files are kept; 17 are built in, and a site has as many of its own.
+_KEPT = 64
 
 
 class Layer(StrEnum):
@@ -90,7 +94,7 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
     first_with: dict[str, str] = {}
     for path in files:
         try:
-            policy, line = _load(path)
+            policy, line = _load(path, text_of(path))
         except ConfigError as err:
             problems.extend(err.problems)
             continue
@@ -104,8 +108,10 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
     return tuple(policies)
 
 
-def _load(path: Path) -> tuple[Policy, int | None]:
-    data, lines = read_policy(path)
+# A process that is forked has the policies that its parent loaded; a file that was changed is another text.
+@lru_cache(maxsize=_KEPT)
+def _load(path: Path, text: str) -> tuple[Policy, int | None]:
+    data, lines = parse_policy(path, text)
     refused = [_forbidden(path, item, lines) for item in forbidden_values(data)]
     try:
         document = check_document(PolicyDocument, data, where=str(path), lines=lines)
