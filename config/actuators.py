@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from agent.responding.checkpoint import CheckpointSettings
 from agent.responding.hook import HookProgram
+from agent.responding.schedulers.slurm import TIMEOUT_S, SlurmSettings
 from agent.responding.signalling import SignalledProcess
-from agent.responding.slurm import TIMEOUT_S, SlurmSettings
 from config.kubernetes import Kubernetes
 from config.notification import Notification
 from config.power_cycle import PowerCycleSection

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from agent.responding.kubernetes import EvictionSettings
-from agent.responding.kubernetes_api import KubernetesSettings
+from agent.responding.schedulers.kubernetes import EvictionSettings
+from agent.responding.schedulers.kubernetes_api import KubernetesSettings
 from config.section import Section, UserPath, at_least
 from telemetry.durations import DurationS
 

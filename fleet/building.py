@@ -7,7 +7,7 @@ from secrets import token_hex
 
 from agent.responding.notification.build import build_notifier
 from agent.responding.notification.notifier import Sender
-from agent.responding.slurm import SlurmCommands, SlurmDrain
+from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain
 from analytics.fleet.judge import FleetSettings
 from config.actuators import Scheduler
 from config.destination import destination_of
@@ -16,9 +16,9 @@ from config.models import Config, Store, StoreKind
 from config.sources import SourceUse
 from fleet.acting import FleetActing, FleetActuators
 from fleet.agent_client import AgentClient, TlsTransport
-from fleet.control.expiry import Expiry
-from fleet.control.identity import authority_key, check_private, client_context, private_key, valid_until_ns
-from fleet.control.tokens import read_token
+from fleet.certificates.expiry import Expiry
+from fleet.certificates.identity import authority_key, check_private, client_context, private_key, valid_until_ns
+from fleet.certificates.tokens import read_token
 from fleet.daemon import FleetDaemon
 from fleet.influx import InfluxFleetReader
 from fleet.ledger_file import LedgerFile

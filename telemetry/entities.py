@@ -1,9 +1,10 @@
 """Entities that have signals, and the topology that connects them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 
 # Names that end in a number, as collectors build them: gpu3, psu0.
 _NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa)(\d+)")
@@ -108,3 +109,25 @@ class Topology:
     def children(self, entity_id: str) -> tuple[Entity, ...]:
         """Return the ids of the entities that this one feeds or holds."""
         return tuple(self._by_id[child] for parent, child in self.edges if parent == entity_id)
+
+
+def label_list(labels: Iterable[str]) -> str:
+    """Return several labels in one text, consecutive numbers as a range: ``GPUs 0-3, PSU 1``."""
+    parts = []
+    split = [(label.rpartition(" ")[0], label.rpartition(" ")[2]) for label in {*labels}]
+    counted = sorted((kind, int(number)) for kind, number in split if kind and number.isdecimal())
+    for kind, members in groupby(counted, key=lambda one: one[0]):
+        numbers = [number for _, number in members]
+        parts.append(f"{kind}{'s' if len(numbers) > 1 else ''} {_ranges(numbers)}")
+    parts += sorted(f"{kind} {number}".strip() for kind, number in split if not (kind and number.isdecimal()))
+    return ", ".join(parts)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

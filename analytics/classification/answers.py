@@ -18,7 +18,7 @@ ANSWERS: dict[FaultClass, Answer] = {
     FaultClass.JOINT_AGEING: Answer(
         means="a joint, plug or cable of the supply path ages",
         would_disprove="the same resistance as before, after the joints were measured or tightened",
-        check="millivolts across each joint at a known current; warm plugs and lugs, power off",
+        check="under load, millivolts across each joint at a known current; then power off, check plugs and lugs",
     ),
     FaultClass.SUPPLY_LOST: Answer(
         means="one of several supplies carries nothing any more",
@@ -58,7 +58,7 @@ ANSWERS: dict[FaultClass, Answer] = {
     FaultClass.HANG: Answer(
         means="the job makes no progress while its GPUs spin",
         would_disprove="a step that ends",
-        check="end or restart the job; which rank is behind; driver threads that spin",
+        check="find the rank that is behind and keep its stack, then end or restart the job",
     ),
     FaultClass.DRIVER_FAULT: Answer(
         means="driver, firmware or application, not the hardware around them",
@@ -78,7 +78,7 @@ ANSWERS: dict[FaultClass, Answer] = {
     FaultClass.NO_ELECTRICAL_EVIDENCE: Answer(
         means="a GPU was lost, and nothing on the supply side explains it",
         would_disprove="a dip in a faster recording of the rail at the moment of the loss",
-        check="kernel log, PCI device, seat; change no supply on a hunch",
+        check="kernel log, PCI device, seat of the module; swap no supply without evidence",
     ),
     FaultClass.UNKNOWN: Answer(
         means="what was seen fits no class, or several alike",

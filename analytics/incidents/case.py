@@ -6,11 +6,12 @@ from hashlib import sha256
 from analytics.connectivity import Kinship
 from analytics.incidents.families import STANDING, STORM, explains, family_of, finding_key, rank_of
 from analytics.incidents.impact import at_stake_gpu_hours, loss_probability, severity_of
-from telemetry.entities import EntityKind
+from telemetry.entities import EntityKind, label_list
 from telemetry.records import Cause, Finding, FindingStatus, Hypothesis, Incident, IncidentState
 
 MAX_FINDINGS = 512
-_MAX_NAMES = 4
+# heuristic: more names than these, or a longer list, hide the summary.
+_MAX_NAMES, _NOTE_MAX = 4, 40
 _JOB_ID = f"{EntityKind.JOB}:"
 
 
@@ -229,6 +230,7 @@ def _notes(
     reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str
 ) -> tuple[str, ...]:
     others = [kinship.label(entity_id) for entity_id in affected if entity_id != reported.entity_id]
-    more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
-    also = f"also on {', '.join(others[:_MAX_NAMES])}{more}" if others else ""
+    also = f"also on {label_list(others)}" if others else ""
+    if len(also) > _NOTE_MAX:
+        also = f"also on {label_list(others[:_MAX_NAMES])} and {len(others) - _MAX_NAMES} more"
     return tuple(note for note in (also, judged.remark, held) if note)

@@ -98,11 +98,11 @@ def agent(task: dict[str, Any]) -> None:
     Without a rate it reads at its defaults: GPUs in step with their sensors, with the driver's own samples as well,
     rails at the speed of their sensors.
     """
-    from agent.collectors.build.settings import FastSettings  # noqa: PLC0415
-    from agent.collectors.build.sources import build_collectors  # noqa: PLC0415
     from agent.collectors.hwmon.rails import SweepOptions  # noqa: PLC0415
     from agent.collectors.rails.pace import DEFAULT_MAX_HZ  # noqa: PLC0415
     from agent.collectors.rails.sweep import SweepSettings  # noqa: PLC0415
+    from agent.collectors.registry.settings import FastSettings  # noqa: PLC0415
+    from agent.collectors.registry.sources import build_collectors  # noqa: PLC0415
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
     from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
     from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agent.actuation.held_knob import GpuTarget
 from agent.actuation.request import CapRequest
-from fleet.control.identity import Peer
+from fleet.certificates.identity import Peer
+from fleet.certificates.tokens import READ, act, read_token
 from fleet.control.node_limits import NodeState, refusal, setting_of, targets_of
 from fleet.control.replay_protection import ReplayProtection
 from fleet.control.request import (
@@ -28,7 +29,6 @@ from fleet.control.request import (
     read_envelope,
     read_request,
 )
-from fleet.control.tokens import READ, act, read_token
 from rules.caps.knobs import VERBS
 from rules.limits.node import NodeLimits
 from telemetry.clock import NS_PER_S, Clock

@@ -12,8 +12,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+from fleet.certificates.identity import Peer, peer_of, server_context
 from fleet.control.admission import Admission
-from fleet.control.identity import Peer, peer_of, server_context
 from fleet.control.request import ENVELOPE_BYTES_MAX, ControlReply
 from telemetry.errors import EnvironmentLacksError, NotPermittedError
 from telemetry.identity_names import Identity

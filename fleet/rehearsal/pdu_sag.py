@@ -14,7 +14,7 @@ from agent.responding.port import MessageRequest, Receipt
 from analytics.fleet.judge import FleetSettings
 from fleet.acting import FleetActing, FleetActuators
 from fleet.agent_client import AgentClient
-from fleet.control.tokens import Token, act, issue_token
+from fleet.certificates.tokens import Token, act, issue_token
 from fleet.ledger_file import LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
 from fleet.operator_commands import CommandReader

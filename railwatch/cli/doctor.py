@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agent.collectors.build.result import BuiltCollector
-from agent.collectors.build.settings import FastSettings
-from agent.collectors.build.sources import (
+from agent.collectors.events.factories import kernel_log_status
+from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.readings.source import Readings, readings_status
+from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.registry.settings import FastSettings
+from agent.collectors.registry.sources import (
     build_collectors,
     build_event_sources,
     build_slow_collectors,
     build_slow_event_sources,
 )
-from agent.collectors.events.factories import kernel_log_status
-from agent.collectors.port import SourceState, SourceStatus
-from agent.collectors.readings.source import Readings, readings_status
 from agent.sampler.accounts import Accounts
 from config.loading import load_config
 from railwatch.cli.doctor_driver import period_rows, probe_rows

@@ -19,11 +19,16 @@ def evidence_lines(
         alike.setdefault((finding.detector, *(item.name for item in finding.evidence)), []).append(finding)
     for (detector, *_), members in alike.items():
         columns = zip(*(finding.evidence for finding in members), strict=True)
-        numbers = [f"{evidence_label(column[0].name)} {_span(column)}" for column in columns]
+        numbers = [f"{evidence_label(column[0].name)} {_span(column)}" for column in columns if not _is_empty(column)]
         where = names.names(finding.entity_id for finding in members)
         text = ", ".join(numbers[:most]) or "no numbers"
         title = detector.replace("_", " ")
         yield f"{where}  {text}" if text.startswith(title) else f"{where}  {title}: {text}"
+
+
+def _is_empty(column: Sequence[Evidence]) -> bool:
+    """Return True for durations of zero: nothing was counted yet."""
+    return column[0].unit == "s" and not any(item.value for item in column)
 
 
 def _span(column: Sequence[Evidence]) -> str:

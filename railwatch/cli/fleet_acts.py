@@ -15,7 +15,7 @@ from config.loading import load_config
 from config.models import Config
 from fleet.agent_client import TlsTransport
 from fleet.building import token_in
-from fleet.control.identity import client_context
+from fleet.certificates.identity import client_context
 from fleet.ledger_file import LEDGER, read_memory
 from fleet.operator_commands import command_writer, service_runs
 from railwatch.cli.baselines import current_user

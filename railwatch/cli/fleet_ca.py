@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fleet.authority import AUTHORITY, DAYS, Authority
-from fleet.control.tokens import SCOPES
+from fleet.certificates.authority import AUTHORITY, DAYS, Authority
+from fleet.certificates.tokens import SCOPES
 from telemetry.clock import SystemClock, iso_utc
 
 app = typer.Typer(no_args_is_help=True, help="Certificates of nodes and services, and tokens of services.")

@@ -28,7 +28,8 @@ def print_incident(console: Console, incident: Incident, linked: Sequence[Record
     done += _decision_lines(linked, names)
     _print_part(console, "what was done", done or ["nothing"])
     outcomes = [*outcome_lines(linked)]
-    _print_part(console, "did it help", outcomes[-_MOST_OUTCOMES:], more=len(outcomes) - _MOST_OUTCOMES)
+    unjudged = ["not judged before the end"] if changes and incident.closed_ns else []
+    _print_part(console, "did it help", outcomes[-_MOST_OUTCOMES:] or unjudged, more=len(outcomes) - _MOST_OUTCOMES)
     _print_part(console, "check next", [f"{number}. {text}" for number, text in enumerate(checks_of(incident), 1)])
     console.print(f"[dim]more: railwatch explain incident {incident.id}; UUIDs and every record: --verbose[/]")
 
@@ -57,7 +58,8 @@ def outcome_lines(records: Iterable[Record]) -> Iterator[str]:
 
 def _print_head(console: Console, incident: Incident, names: EntityNames) -> None:
     style = SEVERITY_STYLE[incident.severity]
-    where = names.names(incident.affected or (incident.entity_id,))
+    leading = [one.entity_id for one in incident.findings if one.cause is incident.cause]
+    where = names.names(leading or (incident.entity_id,))
     console.print(
         f"[{style}]{incident.severity.value}: {incident.cause.value.replace('_', ' ')}[/] on {escape(where)}  "
         f"[dim]{incident.id}[/]",
@@ -98,8 +100,8 @@ def _decision_lines(linked: Sequence[Record], names: EntityNames) -> list[str]:
 
 _VERDICTS = {
     Verdict.EXECUTE: "sent",
-    Verdict.RECOMMEND: "recommended, not done",
-    Verdict.OBSERVE: "observed, not done",
+    Verdict.RECOMMEND: "recommended, not done (mode recommend)",
+    Verdict.OBSERVE: "not done (mode observe)",
     Verdict.REFUSE: "refused",
     Verdict.PENDING: "waiting for approval",
 }

@@ -1,4 +1,4 @@
-"""Changes of one knob over several entities as one entry: ``12 caps, 1530 → 937 MHz, released 05:24:08``."""
+"""Changes of one knob over several entities as one entry: ``1530 → 937 MHz in 12 steps, released 05:24:08``."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -129,8 +129,7 @@ def _settings(steps: Iterable[ActionStep]) -> str:
     if len(caps) == 1:
         return last if caps[0].found is None else f"{caps[0].found:g} → {last}"
     start = caps[0].wanted if caps[0].found is None else caps[0].found
-    name = "settings" if unit == "ratio" else "caps"
-    return f"{len(caps)} {name}, {setting_text(start, unit).removesuffix(' ' + unit)} → {last}"
+    return f"{setting_text(start, unit).removesuffix(' ' + unit)} → {last} in {len(caps)} steps"
 
 
 def _state(newest: tuple[Action, ...], *, in_force: bool) -> str:

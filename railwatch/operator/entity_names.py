@@ -1,10 +1,9 @@
 """Display names of entities: ``GPU 3`` instead of a UUID, and ``GPUs 0-3`` for several."""
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable
 
-from telemetry.entities import Entity
+from telemetry.entities import Entity, label_list
 
 _NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa) ?(\d+)")
 _UUID = re.compile(r"(?:gpu:)?(GPU-[0-9a-f]{8})-[0-9a-f-]{27}")
@@ -32,25 +31,8 @@ class EntityNames:
 
     def names(self, entity_ids: Iterable[str]) -> str:
         """Return the display names of several entities, consecutive numbers as a range: ``GPUs 0-3, PSU 1``."""
-        parts = []
-        split = [(name.rpartition(" ")[0], name.rpartition(" ")[2]) for name in {*map(self.name, entity_ids)}]
-        counted = sorted((kind, int(number)) for kind, number in split if kind and number.isdecimal())
-        for kind, members in groupby(counted, key=lambda one: one[0]):
-            numbers = [number for _, number in members]
-            parts.append(f"{kind}{'s' if len(numbers) > 1 else ''} {_ranges(numbers)}")
-        parts += sorted(f"{kind} {number}".strip() for kind, number in split if not (kind and number.isdecimal()))
-        return ", ".join(parts)
+        return label_list(map(self.name, entity_ids))
 
     def in_text(self, text: str) -> str:
         """Return a text with the UUID of every GPU replaced by its name."""
         return _UUID.sub(lambda found: self.name(f"gpu:{found[0].removeprefix('gpu:')}"), text)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

@@ -7,9 +7,6 @@ from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
-from agent.collectors.build.background import SourceBuilder
-from agent.collectors.build.settings import FastSettings
-from agent.collectors.build.sources import FAST_COLLECTORS, build_event_sources
 from agent.collectors.events.driver_events import DriverEvents
 from agent.collectors.events.driver_lines import DriverLineParser
 from agent.collectors.events.factories import boot_id, kernel_log_status
@@ -17,6 +14,9 @@ from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.collectors.events.kernel_log_position import KernelLogPosition, LinesSince, ResumingKernelLog
 from agent.collectors.gpu.roster import GpuRoster
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
+from agent.collectors.registry.background import SourceBuilder
+from agent.collectors.registry.settings import FastSettings
+from agent.collectors.registry.sources import FAST_COLLECTORS, build_event_sources
 from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.ring.ring import Ring
 from agent.sampler.accounts import Accounts

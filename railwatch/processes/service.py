@@ -135,7 +135,7 @@ class Service:
                 time_ns=max(now_ns, incident.time_ns),
                 closed_ns=now_ns,
                 state=IncidentState.CLOSED,
-                notes=(*incident.notes, "the simulated node ended"),
+                notes=(*incident.notes, "closed because the simulated run ended, fault not cleared"),
             )
             for incident in left
         ]

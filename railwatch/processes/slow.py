@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from threading import Event as Flag
 from threading import Thread
 
-from agent.collectors.build.background import SourceBuilder
-from agent.collectors.build.result import BuiltCollector
-from agent.collectors.build.settings import SlowSettings
-from agent.collectors.build.sources import BUILD_LIMIT_S, build_slow_event_sources, slow_builder
 from agent.collectors.host.self_metrics import SelfMetrics
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.readings.source import readings_status
+from agent.collectors.registry.background import SourceBuilder
+from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.registry.settings import SlowSettings
+from agent.collectors.registry.sources import BUILD_LIMIT_S, build_slow_event_sources, slow_builder
 from agent.ring.ring import Ring
 from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.collectors.build.settings import EventSettings
+from agent.collectors.registry.settings import EventSettings
 from agent.driver.port import GpuIdentity
 from config.sources import SourceUse
 from railwatch.run_context import RunContext

@@ -11,14 +11,14 @@ from agent.responding.checkpoint import Checkpoint
 from agent.responding.counts import ActuatorCounts
 from agent.responding.heartbeat import checkpoint_step
 from agent.responding.hook import Hook
-from agent.responding.kubernetes import KubernetesDrain
-from agent.responding.kubernetes_api import KubernetesApi
 from agent.responding.notification.notifier import NoRoutes
 from agent.responding.port import Message, Switch
 from agent.responding.rate_limit import RateLimit
 from agent.responding.responder import Lane
+from agent.responding.schedulers.kubernetes import KubernetesDrain
+from agent.responding.schedulers.kubernetes_api import KubernetesApi
+from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
 from agent.responding.sending import DELIVERY_POLICIES, Sending
-from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
 from agent.responding.switching import Switching
 from agent.responding.work import OWNER, token_of
 from agent.responding.work_queue import WorkQueue

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.collectors.build.result import BuiltCollector
 from agent.collectors.hwmon.rails import SweepOptions
 from agent.collectors.port import Collector, SourceState, SourceStatus
 from agent.collectors.rails.pace import DEFAULT_MAX_HZ, MAX_HZ
 from agent.collectors.rails.sweep import SweepSettings
+from agent.collectors.registry.result import BuiltCollector
 from agent.sampler.pacing.budget import BudgetSettings
 from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.settings import Pace, SamplerSettings

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from agent.collectors.bmc.settings import RARE_FROM_S, BmcKind
 from agent.collectors.bmc.sources import BoardSource
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.hwmon.tree import find_inlet
 from agent.collectors.readings.listener import ListenerSettings
 from agent.collectors.readings.source import ReadingsSettings
+from agent.collectors.registry.settings import SlowSettings
 from config.sources import SourceUse
 from railwatch.run_context import RunContext
 from railwatch.wiring.slow_gpus import slow_gpus

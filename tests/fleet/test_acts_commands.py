@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.control.identity import authority_key
-from fleet.control.tokens import read_token
+from fleet.certificates.identity import authority_key
+from fleet.certificates.tokens import read_token
 from fleet.ledger_file import LedgerFile
 from fleet.operator_commands import CommandReader
 from railwatch.cli import app as command_line

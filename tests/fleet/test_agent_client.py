@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fleet.agent_client import ANSWER_BYTES_MAX, TlsTransport
-from fleet.authority import Authority
-from fleet.control.identity import client_context, server_context
+from fleet.certificates.authority import Authority
+from fleet.certificates.identity import client_context, server_context
 from telemetry.clock import SystemClock
 from telemetry.errors import TransientError
 from telemetry.identity_names import Identity

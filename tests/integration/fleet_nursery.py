@@ -15,7 +15,7 @@ from secrets import token_hex
 
 from fleet.acting import FleetActing, FleetActuators
 from fleet.agent_client import AgentClient, TlsTransport
-from fleet.control.identity import client_context, private_key
+from fleet.certificates.identity import client_context, private_key
 from fleet.ledger_file import LedgerFile
 from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox

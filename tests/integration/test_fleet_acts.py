@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 import rules
-from fleet.authority import Authority
-from fleet.control.tokens import READ, act
+from fleet.certificates.authority import Authority
+from fleet.certificates.tokens import READ, act
 from fleet.ledger_file import LedgerFile, read_memory
 from railwatch.run_context import read_status
 from rules.fleet.memory import ClaimState, FleetMemory

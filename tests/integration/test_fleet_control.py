@@ -14,9 +14,9 @@ import pytest
 
 from agent.actuation.client import ActuatorClient
 from fleet.agent_client import AgentClient, TlsTransport
-from fleet.authority import Authority
-from fleet.control.identity import client_context, private_key
-from fleet.control.tokens import READ, act
+from fleet.certificates.authority import Authority
+from fleet.certificates.identity import client_context, private_key
+from fleet.certificates.tokens import READ, act
 from railwatch.run_context import read_status
 from rules.fleet.memory import ClaimState, FleetClaim
 from rules.fleet.orders import OrderKind, OrderResult

@@ -20,13 +20,13 @@ import pytest
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.knob_log import KnobLog
-from fleet.authority import Authority
+from fleet.certificates.authority import Authority
+from fleet.certificates.identity import authority_key
+from fleet.certificates.tokens import act
 from fleet.control.admission import Admission, AdmissionSettings
-from fleet.control.identity import authority_key
 from fleet.control.node_limits import NodeState
 from fleet.control.replay_protection import ReplayProtection
 from fleet.control.server import ControlServer
-from fleet.control.tokens import act
 from fleet.ledger_file import read_memory
 from fleet.rehearsal.simulated_agents import CLOCKS_MHZ, SimulatedKnob
 from rules.limits.node import NodeLimits

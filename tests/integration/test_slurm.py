@@ -8,7 +8,7 @@ import pytest
 from agent.responding.counts import ActuatorCounts
 from agent.responding.port import Held, MessageRequest
 from agent.responding.rate_limit import RateLimit
-from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
+from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
 from agent.responding.switching import LOOK_EVERY_S, Switching
 from agent.responding.work import Task, work_of
 from agent.responding.work_queue import WorkQueue

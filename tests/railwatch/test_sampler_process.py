@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.build.result import BuiltCollector
-from agent.collectors.build.settings import FastSettings
 from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.registry.settings import FastSettings
 from agent.ring.ring import Ring
 from agent.sampler.sampler import EVENT_BURST_S, Sampler
 from railwatch.processes import sampler

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.build import sources as build_sources
-from agent.collectors.build.result import BuiltCollector
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.registry import sources as build_sources
+from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.registry.settings import SlowSettings
 from agent.ring.ring import Ring
 from railwatch.processes import slow
 from railwatch.run_context import RunContext

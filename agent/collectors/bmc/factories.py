@@ -7,9 +7,9 @@ from agent.collectors.bmc.layout import BMC_SUFFIX, FAN_TABLE, NODE_TABLE, SUPPL
 from agent.collectors.bmc.log_source import BoardLog
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
 from agent.collectors.bmc.tables import BoardNode, BoardTable
-from agent.collectors.build.result import BuiltCollector, missing, working
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.port import EventSource, SourceState
+from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.registry.settings import SlowSettings
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, RailwatchError
 
 _HOW_TO_GET_ANY = (

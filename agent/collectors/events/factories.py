@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from agent.collectors.build.result import BuiltEventSource, missing_events, working_events
-from agent.collectors.build.settings import EventSettings
 from agent.collectors.events.fabric_log import FabricLog
 from agent.collectors.events.kernel_log import KernelLog
 from agent.collectors.events.link_state import LinkState
 from agent.collectors.events.tracepoints import POINTS, Tracepoints, may_use, points_of
 from agent.collectors.events.uevents import KernelUevents, Uevents
 from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.registry.result import BuiltEventSource, missing_events, working_events
+from agent.collectors.registry.settings import EventSettings
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TRACE_PERMISSION = "run as root, or create the instance as root: docs/how-to/grant-kernel-log-access.md"

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from agent.collectors.build.result import BuiltCollector, missing, working
-from agent.collectors.build.settings import FastSettings, SlowSettings
 from agent.collectors.gpu.driver_samples import GpuSamples
 from agent.collectors.gpu.driver_threads import DriverThreads
 from agent.collectors.gpu.fast import GpuFast
@@ -13,6 +11,8 @@ from agent.collectors.gpu.processes import GpuProcesses, GpuProcessEvents
 from agent.collectors.gpu.rare import GpuRare
 from agent.collectors.gpu.slow import GpuSlow
 from agent.collectors.port import Collector, EventSource, SourceState
+from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.registry.settings import FastSettings, SlowSettings
 from agent.driver.port import GpuReader
 
 _HOW_TO_GET = "install and load the NVIDIA driver, and allow this user to open /dev/nvidia*"

@@ -1,12 +1,12 @@
 """Factories of the host collectors."""
 
-from agent.collectors.build.result import BuiltCollector, missing, working
-from agent.collectors.build.settings import FastSettings
 from agent.collectors.gpu.factories import with_gpus
 from agent.collectors.host.host import Host
 from agent.collectors.host.pci import Pci
 from agent.collectors.host.pressure import Pressure, pressure_folder
 from agent.collectors.host.self_metrics import SelfMetrics
+from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.registry.settings import FastSettings
 
 
 def pci(settings: FastSettings) -> BuiltCollector:

@@ -1,7 +1,5 @@
 """Factories of the hwmon collectors."""
 
-from agent.collectors.build.result import BuiltCollector, missing, working
-from agent.collectors.build.settings import FastSettings, SlowSettings
 from agent.collectors.hwmon.rails import Hwmon
 from agent.collectors.hwmon.slow import (
     FANS,
@@ -14,6 +12,8 @@ from agent.collectors.hwmon.slow import (
     temperature_table,
 )
 from agent.collectors.port import Collector
+from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.registry.settings import FastSettings, SlowSettings
 
 _OFF = "switched off by configuration"
 

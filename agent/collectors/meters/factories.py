@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from agent.collectors.build.result import BuiltCollector, missing
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.meters.pdu import Pdu, find_pdus
 from agent.collectors.meters.ups import Ups, UpsEvents, find_upss
 from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.registry.result import BuiltCollector, missing
+from agent.collectors.registry.settings import SlowSettings
 
 _CHECK_PDU = "check address, community or user with: snmpwalk -v2c -c COMMUNITY HOST 1.3.6.1.2.1.1"
 _CHECK_UPS = "check with: upsc -l HOST:PORT, and that upsd listens there (LISTEN in upsd.conf)"

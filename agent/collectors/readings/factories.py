@@ -1,8 +1,8 @@
 """Factory of the source of sent readings."""
 
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.port import EventSource
 from agent.collectors.readings.source import Readings
+from agent.collectors.registry.settings import SlowSettings
 
 
 def readings(settings: SlowSettings) -> EventSource | None:

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.result import BuiltCollector
-from agent.collectors.build.sources import (
+from agent.collectors.events.factories import kernel_log_status
+from agent.collectors.port import Collector, SourceState
+from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.registry.sources import (
     FAST_COLLECTORS,
     SLOW_COLLECTORS,
     SLOW_EVENT_SOURCES,
     build_collectors,
     build_slow_collectors,
 )
-from agent.collectors.events.factories import kernel_log_status
-from agent.collectors.port import Collector, SourceState
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray

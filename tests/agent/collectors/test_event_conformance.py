@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.build.settings import EventSettings
-from agent.collectors.build.sources import FAST_EVENT_SOURCES
 from agent.collectors.events.driver_lines import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog
 from agent.collectors.events.tracepoints import INSTANCE, POINTS
 from agent.collectors.port import EventSource
+from agent.collectors.registry.settings import EventSettings
+from agent.collectors.registry.sources import FAST_EVENT_SOURCES
 from telemetry.errors import RailwatchError
 from tests.agent.collectors.sysfs_tree import pci_device
 from tests.agent.fakes import FakeClock, gpu_identities

@@ -5,9 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.result import BuiltCollector
-from agent.collectors.build.settings import FastSettings, SlowSettings
-from agent.collectors.build.sources import build_collectors
 from agent.collectors.gpu.factories import gpu_process_events, gpu_processes, gpu_rare
 from agent.collectors.gpu.links import GpuLinks
 from agent.collectors.gpu.pipes import GpuPipes
@@ -15,6 +12,9 @@ from agent.collectors.gpu.processes import GpuProcesses
 from agent.collectors.gpu.rare import GpuRare
 from agent.collectors.gpu.sources import GpuSources, OpenGpus
 from agent.collectors.port import Collector, SourceState
+from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.registry.settings import FastSettings, SlowSettings
+from agent.collectors.registry.sources import build_collectors
 from agent.driver.port import GpuProcess, LinkReader, PipeReader
 from agent.sampler.accounts import Accounts
 from telemetry.entities import EntityKind

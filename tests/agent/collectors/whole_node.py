@@ -9,14 +9,14 @@ import numpy as np
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.bmc.tables import BoardNode, BoardTable
-from agent.collectors.build.settings import FastSettings, SlowSettings
-from agent.collectors.build.sources import FAST_COLLECTORS, SLOW_COLLECTORS, FastFactory, SlowFactory
 from agent.collectors.gpu.processes import GpuProcesses
 from agent.collectors.gpu.sources import GpuSources, OpenGpus
 from agent.collectors.meters.pdu import Pdu, find_pdus
 from agent.collectors.meters.pdu_channel import Oid, SnmpValue, parse_oid
 from agent.collectors.meters.settings import PduSettings
 from agent.collectors.port import Collector
+from agent.collectors.registry.settings import FastSettings, SlowSettings
+from agent.collectors.registry.sources import FAST_COLLECTORS, SLOW_COLLECTORS, FastFactory, SlowFactory
 from agent.driver.port import GpuIdentity, GpuProcess, LinkIdentity, ProcessUse, SampleRun
 from agent.sampler.accounts import Accounts
 from telemetry.clock import SystemClock

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.settings import FastSettings
-from agent.collectors.build.sources import build_collectors
 from agent.collectors.events.driver_events import DriverEvents
 from agent.collectors.events.driver_lines import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.collectors.port import Collector
+from agent.collectors.registry.settings import FastSettings
+from agent.collectors.registry.sources import build_collectors
 from agent.driver.nvml import NvmlDriver
 from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring

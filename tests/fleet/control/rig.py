@@ -8,12 +8,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.knob_log import KnobLog
+from fleet.certificates.identity import Peer
+from fleet.certificates.tokens import READ, Token, act, issue_token
 from fleet.control.admission import Admission, AdmissionSettings
-from fleet.control.identity import Peer
 from fleet.control.node_limits import NodeState
 from fleet.control.replay_protection import ReplayProtection
 from fleet.control.request import ControlReply, NodeRequest, RequestVerb, sealed
-from fleet.control.tokens import READ, Token, act, issue_token
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fleet.certificates.tokens import READ, act
 from fleet.control.admission import DONE, EVENTS_PER_MINUTE, RefusalKind
 from fleet.control.replay_protection import ReplayProtection
 from fleet.control.request import SIGNED_AS, RequestVerb
-from fleet.control.tokens import READ, act
 from rules.limits.node import Maintenance
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.gpu.factories import gpu_processes, gpu_rare
 from agent.collectors.gpu.sources import GpuSources
+from agent.collectors.registry.settings import SlowSettings
 from agent.driver.nvml import NvmlDriver
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.slow_gpus import slow_gpus

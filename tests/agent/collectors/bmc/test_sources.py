@@ -8,8 +8,8 @@ from agent.collectors.bmc import factories, ipmitool
 from agent.collectors.bmc.redfish_client import ROOT
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Transport
 from agent.collectors.bmc.sources import BoardSource
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.port import SourceState
+from agent.collectors.registry.settings import SlowSettings
 from agent.sampler.settings import Pace, SamplerSettings
 from config.loading import load_config
 from config.models import Config

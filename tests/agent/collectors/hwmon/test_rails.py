@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.settings import FastSettings
-from agent.collectors.build.sources import build_collectors
 from agent.collectors.host.host import Host
 from agent.collectors.hwmon.rails import Hwmon
 from agent.collectors.hwmon.slow import other_rails
 from agent.collectors.hwmon.tree import find_inlet, survey_rails
+from agent.collectors.registry.settings import FastSettings
+from agent.collectors.registry.sources import build_collectors
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS, AttributeFile
 from agent.sampler.accounts import Accounts
 from tests.agent.collectors.sysfs_tree import two_supplies, write

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.result import BuiltCollector
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.meters import factories
 from agent.collectors.meters.pdu import Pdu
 from agent.collectors.meters.settings import Authentication, OidReading, PduSettings, Privacy, SnmpVersion
 from agent.collectors.port import SourceState
+from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.registry.settings import SlowSettings
 from telemetry.errors import TransientError
 from tests.agent.collectors.meters.devices import APC, APC_PDU, EATON_PDU
 from tests.agent.collectors.meters.snmpd import AUTH_PASSWORD, PRIVACY_PASSWORD, Snmpd, snmpd

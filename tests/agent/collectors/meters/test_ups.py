@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from agent.collectors.build.settings import SlowSettings
 from agent.collectors.meters import factories
 from agent.collectors.meters.nut import NutClient, SilentUpsError
 from agent.collectors.meters.settings import UpsdSettings
 from agent.collectors.meters.ups import Ups, UpsEvents, find_upss
 from agent.collectors.meters.ups_status import UpsFlag, changes, parse_status
 from agent.collectors.port import SourceState
+from agent.collectors.registry.settings import SlowSettings
 from telemetry.clock import SystemClock
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.records import Event, EventKind, Severity

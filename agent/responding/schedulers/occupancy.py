@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agent.responding.kubernetes import Cluster
-from agent.responding.slurm import SlurmCommands
+from agent.responding.schedulers.kubernetes import Cluster
+from agent.responding.schedulers.slurm import SlurmCommands
 
 
 class SlurmWork:

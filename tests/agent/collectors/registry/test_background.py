@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.collectors.build.background import SourceBuilder
-from agent.collectors.build.result import BuiltCollector
 from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.registry.background import SourceBuilder
+from agent.collectors.registry.result import BuiltCollector
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec

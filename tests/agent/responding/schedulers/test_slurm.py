@@ -3,7 +3,7 @@
 import pytest
 
 from agent.responding.port import Held
-from agent.responding.slurm import switch_state_of
+from agent.responding.schedulers.slurm import switch_state_of
 from telemetry.errors import ActionRefusedError
 
 LINE = (

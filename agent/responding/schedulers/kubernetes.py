@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.responding.kubernetes_api import BlockedError, ConflictError, NodeView, Pod, Taint
 from agent.responding.port import EvictionProgress, Held, SwitchState
 from agent.responding.rate_limit import RateLimit
+from agent.responding.schedulers.kubernetes_api import BlockedError, ConflictError, NodeView, Pod, Taint
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from agent.collectors.build.result import BuiltCollector
 from agent.collectors.port import Collector, SourceState, SourceStatus
+from agent.collectors.registry.result import BuiltCollector
 from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)

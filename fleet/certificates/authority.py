@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleet.control.identity import FLEET_URI, NODE_URI, private_key
-from fleet.control.tokens import Token, issue_token
+from fleet.certificates.identity import FLEET_URI, NODE_URI, private_key
+from fleet.certificates.tokens import Token, issue_token
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError

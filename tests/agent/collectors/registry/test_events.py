@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.build.settings import EventSettings
-from agent.collectors.build.sources import FAST_EVENT_SOURCES, build_event_sources
 from agent.collectors.port import SourceState
+from agent.collectors.registry.settings import EventSettings
+from agent.collectors.registry.sources import FAST_EVENT_SOURCES, build_event_sources
 from tests.agent.collectors.sysfs_tree import pci_device
 from tests.agent.fakes import FakeClock, gpu_identities
 

@@ -7,9 +7,6 @@ source's thread, and of its status when it fails. Factories are in `factories.py
 from collections.abc import Callable
 
 from agent.collectors.bmc import factories as bmc
-from agent.collectors.build.background import SourceBuilder
-from agent.collectors.build.result import BuiltCollector, BuiltEventSource
-from agent.collectors.build.settings import EventSettings, FastSettings, SlowSettings
 from agent.collectors.events import factories as events
 from agent.collectors.gpu import factories as gpu
 from agent.collectors.host import factories as host
@@ -17,6 +14,9 @@ from agent.collectors.hwmon import factories as hwmon
 from agent.collectors.meters import factories as meters
 from agent.collectors.port import EventSource
 from agent.collectors.readings import factories as readings
+from agent.collectors.registry.background import SourceBuilder
+from agent.collectors.registry.result import BuiltCollector, BuiltEventSource
+from agent.collectors.registry.settings import EventSettings, FastSettings, SlowSettings
 
 FastFactory = Callable[[FastSettings], BuiltCollector]
 SlowFactory = Callable[[SlowSettings], BuiltCollector]

@@ -1,0 +1,1 @@
+"""Schedulers that drain and requeue: Slurm and Kubernetes."""

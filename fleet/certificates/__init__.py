@@ -1,0 +1,1 @@
+"""Certificates and tokens of a fleet: issuing, checking, expiry."""
