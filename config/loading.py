@@ -136,6 +136,18 @@ def _override(data: dict[str, Any], environ: Mapping[str, str], problems: list[P
             value = yaml.safe_load(environ[variable])
         except yaml.YAMLError:
             value = environ[variable]
+        dotted = ".".join(keys)
+        if dotted in origin:
+            problems.append(
+                Problem(
+                    where=variable,
+                    line=None,
+                    key=dotted,
+                    found=f"set as {origin[dotted]} too",
+                    expected="the present name alone",
+                )
+            )
+            continue
         target = data
         for key in keys[:-1]:
             inner = target.setdefault(key, {})
@@ -144,7 +156,7 @@ def _override(data: dict[str, Any], environ: Mapping[str, str], problems: list[P
             target = inner
         else:
             target[keys[-1]] = value
-            origin[".".join(keys)] = variable
+            origin[dotted] = variable
     return origin
 
 

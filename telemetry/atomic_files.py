@@ -21,7 +21,7 @@ def open_replaced(path: Path, body: bytes, *, mode: int = 0o640, synced: bool = 
     """Replace a file as `replace_file` does and return its descriptor, which appends."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)  # left by a kill, perhaps with another mode
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, mode)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, mode)
     try:
         write_whole(descriptor, body)
         if synced:

@@ -23,7 +23,7 @@ def present_form(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         case "event" if fields.get("kind") == "approval":
             return command_from_event(fields) or fields
         case "decision":
-            return _decision(fields)
+            return present_decision(fields)
         case "action" if "knob_kind" not in fields:
             return {**fields, "knob_kind": _KNOB_OF_UNIT.get(fields.get("unit", ""))}
         case "outcome" if "higher_is_better" not in fields:
@@ -77,7 +77,7 @@ def _of_others(event: Mapping[str, Any]) -> dict[str, str] | None:
     return {"verb": CommandVerb.RELEASE.value, "subject": subject, "who": who, "why": why}
 
 
-def _decision(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def present_decision(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Drop the fields that name the knob; where knob and setting are missing, take them from there."""
     rest = {name: value for name, value in fields.items() if name not in SETTING_FIELDS.values()}
     if "knob" in fields:

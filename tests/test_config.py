@@ -170,3 +170,9 @@ def test_the_limits_of_actions_under_both_names_are_refused(tmp_path: Path) -> N
     path.write_text("limits: {spacing: 2m}\nrails: {spacing: 1m}\n")
     with pytest.raises(ConfigError, match=r"railwatch.yaml:2: rails: both rails and limits; expected only limits"):
         load_config(path, {})
+
+
+def test_a_section_set_by_its_earlier_and_its_present_variable_is_refused(tmp_path: Path) -> None:
+    (problem,) = problems("", tmp_path, RAILWATCH_LIMITS__ACTIONS_PER_HOUR="5", RAILWATCH_RAILS__ACTIONS_PER_HOUR="3")
+    assert problem.startswith("RAILWATCH_RAILS__ACTIONS_PER_HOUR: limits.actions_per_hour: ")
+    assert problem.endswith("set as RAILWATCH_LIMITS__ACTIONS_PER_HOUR too; expected the present name alone")

@@ -171,7 +171,8 @@ class Guard:
         """Run steps until a stop is requested. A step that fails is counted and logged; the next one continues."""
         self.restore()
         while not stop.is_set():
-            self._rows.wait(BUSY_WAKE_S if self._pipeline.incidents else IDLE_WAKE_S)
+            busy = self._pipeline.incidents or self._pipeline.engine.busy
+            self._rows.wait(BUSY_WAKE_S if busy else IDLE_WAKE_S)
             self._rows.clear()
             try:
                 self.step()

@@ -12,6 +12,7 @@ from rules.caps.supply_basis import bases_of
 from rules.caps.targets import supplies_of_incident
 from rules.caps.thermal_loop import first_output, hottest_c, regulate, setting_of
 from rules.caps.tightening import DEEP_AFTER_S, tighten
+from rules.conditions.facts import facts_of
 from rules.engine.approvals import request_approval, use_approval
 from rules.engine.claims import CapClaim
 from rules.engine.memory import Approval
@@ -20,7 +21,7 @@ from rules.engine.refusals import breaker_summary
 from rules.policy.model import SettingRule
 from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
-from telemetry.records import Decision, Mode
+from telemetry.records import Decision, FindingStatus, Mode
 
 # heuristic: a cap that is not enforced is reported again only if its setting would be this much lower. Nothing holds
 # the symptom down meanwhile, so its evidence goes on moving.
@@ -166,6 +167,8 @@ def _tighten(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision
         claim = memory.claims[subject.key] = replace(claim, bases=bases)
     step = tighten(claim, then, subject.incident, subject.node, subject.limits, scale=scale, now_ns=subject.now_ns)
     if step.useless:
+        if not _symptom_is_active(subject):
+            return None  # what the cap was for has ended; another symptom keeps the incident open
         decision = _loosen(subject, claim, claim.gpus, setting=None, reason=step.reason)
         memory.watches[subject.key] = replace(subject.watch, barred=step.reason)
         return decision
@@ -178,6 +181,15 @@ def _tighten(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision
     if step.returned:
         _note_return(subject)
     return _hold(subject, claim, scale, setting=step.setting, reason=step.reason)
+
+
+def _symptom_is_active(subject: PolicyIncident) -> bool:
+    """Return True if an active finding meets the policy's condition by its own cause."""
+    causes = {one.cause for one in subject.incident.findings if one.status is not FindingStatus.CLEARED}
+    return any(
+        subject.policy.when.judge(facts_of(replace(subject.incident, cause=cause), subject.node, subject.now_ns)).met
+        for cause in causes
+    )
 
 
 def _relax(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision | None:

@@ -63,10 +63,12 @@ def tighten(
             reason = f"{describe(answer, knob, hold_v)}; {knob.text(claim.strictest)} no longer holds it"
             came_back = returned and incident.state is IncidentState.OPEN
             return Tightening(setting=answer.setting, reason=reason, returned=came_back)
-    why = _why(claim, response, incident, node, hold_v=hold_v, now_ns=now_ns)
+    age_s = (now_ns - claim.tightened_ns) / NS_PER_S
+    deep = _deep(claim, incident, node, hold_v=hold_v) if age_s >= min(DEEP_AFTER_S, response.settle_s) else None
+    why = deep or _lasting(claim, response, incident, node, age_s=age_s)
     if why is None:
         return Tightening()
-    if response.persist is Persist.RELEASE and not returned:
+    if response.persist is Persist.RELEASE and deep is None and not returned:
         return Tightening(reason=f"{why}: it does not remove the symptom and only costs work", useless=True)
     ratio = limits.safe_resistance_ratio
     predicted = safe_setting(claim.bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=ratio)
@@ -86,15 +88,8 @@ def tighten(
     )
 
 
-def _why(
-    claim: CapClaim, response: Response, incident: Incident, node: NodeState, *, hold_v: float | None, now_ns: int
-) -> str | None:
-    """Return why the setting must be stricter; None if it need not be."""
-    age_s = (now_ns - claim.tightened_ns) / NS_PER_S
-    if age_s >= min(DEEP_AFTER_S, response.settle_s):
-        deep = _deep(claim, incident, node, hold_v=hold_v)
-        if deep is not None:
-            return deep
+def _lasting(claim: CapClaim, response: Response, incident: Incident, node: NodeState, *, age_s: float) -> str | None:
+    """Return which symptom lasts or returned under the setting; None if there is none."""
     if incident.state is not IncidentState.OPEN:
         return None
     if claim.relaxed_ns is not None:

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from rules.engine.claims import CapClaim, Engagement, PolicyProgress, SteadyResistance
 from rules.limits.node import DAY_NS, HOUR_NS, Breaker
 from rules.policy.model import ActionClass, Policy
+from telemetry.earlier_records import present_decision
 from telemetry.records import Decision, Incident, IncidentState
 
 # heuristic: resets of the breaker that are kept, with who and why.
@@ -218,9 +219,17 @@ class Memory:
         return state
 
 
+def _with_present_decisions(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a snapshot with pending decisions of earlier versions in the present form, which has knob and setting."""
+    pending = state.get("pending")
+    if not isinstance(pending, list | tuple):
+        return state
+    return {**state, "pending": [present_decision(one) if isinstance(one, dict) else one for one in pending]}
+
+
 def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory:
     """Restore a snapshot of `Memory`, without policies that no longer exist; ValueError if it is not one."""
-    stored = _STORED.validate_python(state)
+    stored = _STORED.validate_python(_with_present_decisions(state))
     return Memory(
         incidents={incident.id: incident for incident in stored.incidents},
         claims={(item.policy_id, item.incident_id): item for item in stored.claims if item.policy_id in policies},

@@ -147,6 +147,18 @@ def test_a_no_stands_until_the_incident_closes_and_nobody_answering_is_reported(
     assert "no answer within 1h" in other.step([], node(), seconds(3600))[0].reason
 
 
+def test_a_pending_decision_of_an_earlier_version_keeps_its_setting() -> None:
+    engine = _engine(policy(replace(CAP, approval=True)))
+    waiting = _only(engine.step([incident(numbers=SAG)], node(), 0))
+    state = json.loads(json.dumps(engine.snapshot()))
+    (stored,) = state["pending"]
+    del stored["knob"]
+    stored["clock_mhz"] = stored.pop("setting")
+    again = _engine(policy(replace(CAP, approval=True)))
+    again.restore(state)
+    assert [(one.knob, one.setting) for one in again.pending] == [(waiting.knob, waiting.setting)]
+
+
 def test_the_queue_is_bounded_and_survives_a_restart() -> None:
     limits = replace(ENFORCED, pending_max=1)
     engine = _engine(policy(ASKED), limits=limits)

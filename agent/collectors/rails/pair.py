@@ -50,7 +50,12 @@ class RailPair:
     def read(self) -> bool:
         """Read the pair and update its extremes; return True if the pair has changed."""
         voltage_v, current_a = self._read()
-        if voltage_v == self.voltage_v and (current_a == self.current_a or self._current is None):
+        if (
+            voltage_v == self.voltage_v
+            and (current_a == self.current_a or self._current is None)
+            and self._min_v <= voltage_v  # the first read after a row sets its extremes, changed or not
+            and (self._current is None or self._max_a >= current_a)
+        ):
             return False
         if not self._lowest_v <= voltage_v <= self._highest_v:
             self.implausible += not math.isnan(voltage_v)

@@ -48,8 +48,8 @@ def test_the_rate_states_of_each_incident_that_was_no_page_why(run: Run, tmp_pat
     count.note([PAGE])
     status, out, _ = run("incidents", "rate", "--data-dir", str(tmp_path))
     assert status == 0
-    assert "1 page in 0.0137 node-months (10 node-hours watched)" in out
-    assert "with 95 % confidence" in out
+    assert "1 page in 10 node-hours: 2.4 per day per node" in out
+    assert "95 % confidence: " in out
     assert "not counted, severity below warning: i2" in out
     assert "not counted, silenced by an operator: i3" in out
     assert "not counted, older than the count: i4" in out

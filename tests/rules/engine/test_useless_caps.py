@@ -5,8 +5,8 @@ from dataclasses import replace
 from rules.engine.engine import Engine
 from rules.limits.node import NodeLimits
 from rules.policy.model import Persist, Policy
-from telemetry.records import Decision, IncidentState, Verdict
-from tests.rules.scenes import ENFORCED, GPUS, HALF, SAG, incident, node, policy, seconds, topology
+from telemetry.records import Cause, Decision, IncidentState, Verdict
+from tests.rules.scenes import CAP, ENFORCED, GPUS, HALF, SAG, incident, node, policy, seconds, supply, topology
 
 GONE = IncidentState.MITIGATED
 
@@ -32,7 +32,25 @@ def test_a_cap_that_does_not_remove_its_symptom_is_released_once_for_the_inciden
     assert (refused.verdict, refused.reason) == (Verdict.REFUSE, released.reason)
     assert engine.step([incident(numbers=SAG, at_s=90.0)], node(), seconds(90)) == ()
     again = incident(numbers=SAG, at_s=91.0, name="i2")
-    assert _only(engine.step([again], node(), seconds(91))).action == "clock_cap", "another incident is tried anew"
+    assert _only(engine.step([again], node(), seconds(91))).action == "clock_cap", "another incident is tried again"
+
+
+def test_a_cap_that_removed_its_symptom_stays_while_another_symptom_keeps_the_incident_open() -> None:
+    engine = _engine(policy(replace(HALF, persist=Persist.RELEASE, settle_s=15.0), {"cause": "supply_sag"}))
+    _only(engine.step([incident(numbers=SAG)], node(), 0))
+    ended = incident(numbers=SAG, at_s=16.0, state=GONE).findings
+    other = incident(Cause.HW_SLOWDOWN, at_s=16.0, entities=(GPUS[0],)).findings
+    both = replace(incident(numbers=SAG, at_s=16.0), findings=(*ended, *other))
+    assert engine.step([both], node(), seconds(16)) == ()
+    assert len(engine.claims) == 1
+
+
+def test_a_rail_far_below_its_voltage_is_never_a_reason_to_release_the_cap() -> None:
+    held = replace(CAP, persist=Persist.RELEASE, settle_s=15.0)
+    engine = _engine(policy(held))
+    _only(engine.step([incident(numbers=SAG)], node(supply(10.9, 0.0077)), 0))
+    later = engine.step([incident(numbers=SAG, at_s=16.0)], node(supply(10.9, 0.0077)), seconds(16))
+    assert all(decision.action != "clock_release" for decision in later)
 
 
 def test_a_cap_that_removed_its_symptom_stays_and_is_set_again_after_relaxing() -> None:

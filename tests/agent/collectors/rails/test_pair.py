@@ -37,6 +37,18 @@ def test_extremes_are_those_since_they_were_taken(tmp_path: Path) -> None:
     pair.close()
 
 
+def test_a_dip_that_lasts_over_a_row_is_in_the_extremes_of_both_rows(tmp_path: Path) -> None:
+    pair = _pair(tmp_path)
+    write(tmp_path, {"in1_input": "10900"})
+    pair.read()
+    assert pair.take()[2] == pytest.approx(10.9)
+    pair.read()  # unchanged, in the next row
+    write(tmp_path, {"in1_input": "12000"})
+    pair.read()
+    assert pair.take() == pytest.approx((12.0, 10.0, 10.9, 10.0))
+    pair.close()
+
+
 def test_an_absent_value_leaves_the_extremes_alone(tmp_path: Path) -> None:
     pair = _pair(tmp_path)
     pair.read()

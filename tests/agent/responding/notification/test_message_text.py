@@ -29,7 +29,7 @@ def test_one_message_has_all_that_a_person_needs_to_act() -> None:
         "Numbers: minimum_v 11.31 V, gpus 4",
         "railwatch: clock_cap 1057 MHz on gpu:a: done",
         "Likely: a joint, plug or cable of the supply path ages (62%)",
-        "Check: millivolts across each joint at a known current; warm plugs and lugs, power off",
+        "Check: under load, millivolts across each joint at a known current; then power off, check plugs and lugs",
         "Next: railwatch explain incident i-0001",
         "Page: http://node7:8470",
     ]
