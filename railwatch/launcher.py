@@ -37,7 +37,8 @@ SHARED_MODULES = (
     "railwatch.processes.slow",
     "railwatch.processes.recorder",
 )
-# Status of a process whose launcher ended before it: only the launcher could have read the real one.
+# Status of a process whose launcher ended before it, or that was closed while it ran: only the launcher could have
+# read the real one.
 STATUS_UNKNOWN = -1001
 _STATUS = struct.Struct("<i")
 _MAX_REQUEST_BYTES = 1 << 20
@@ -45,6 +46,9 @@ _MAX_REQUEST_BYTES = 1 << 20
 # 9 MiB over all processes of a node.
 _M_ARENA_MAX = -8
 _REPLY_BYTES = 64
+# heuristic: a fork takes milliseconds, and loading all shared modules on a slow node a few seconds. A launcher that is
+# later than this is stopped or stuck.
+ANSWER_S = 10.0
 
 
 class ChildProcess(Protocol):
@@ -108,9 +112,20 @@ class ForkedProcess:
             if len(data) < _STATUS.size and not _readable(self._pidfd, timeout):
                 raise subprocess.TimeoutExpired(self._name, timeout or 0.0)
             self.returncode = _STATUS.unpack(data)[0] if len(data) == _STATUS.size else STATUS_UNKNOWN
-            os.close(self._status_fd)
-            os.close(self._pidfd)
+            self.close()
         return self.returncode
+
+    def close(self) -> None:
+        """Close the descriptors that watch the process; one that still runs then has the status `STATUS_UNKNOWN`.
+
+        Signals no longer reach it. The owners of its standard input and output close those.
+        """
+        if self.returncode is None:
+            self.returncode = STATUS_UNKNOWN
+        open_fds, self._status_fd, self._pidfd = (self._status_fd, self._pidfd), -1, -1
+        for descriptor in open_fds:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def terminate(self) -> None:
         """Send SIGTERM."""
@@ -138,7 +153,9 @@ class Launcher:
 
         It shares what is loaded here, and loads `modules` meanwhile. It ends with this process.
         """
-        if not hasattr(os, "pidfd_open"):
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except (AttributeError, OSError):  # Python, the kernel or a filter of system calls is without it
             return None
         with contextlib.suppress(AttributeError):  # a C library without it
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
@@ -150,11 +167,14 @@ class Launcher:
             ours.close()
             _end_with(_Server(theirs, modules).serve)
         theirs.close()
+        ours.settimeout(ANSWER_S)
         return cls(ours)
 
     def start(self, module: str, arguments: Sequence[str], environ: Mapping[str, str]) -> ForkedProcess:
-        """Start a process that runs `main` of a module; OSError where the launcher does not answer.
+        """Start a process that runs `main` of a module; OSError where the launcher does not answer within `ANSWER_S`.
 
+        After an OSError the launcher is closed, and a later start fails at once. A process that is forked too late
+        finds the end of its standard input, and ends.
         `module` names a process of the node, whose `main` is called as `railwatch.processes.child.run_child` does.
         """
         stdin_read, stdin_write = os.pipe2(os.O_CLOEXEC)
@@ -168,6 +188,7 @@ class Launcher:
             if not fds:
                 raise ConnectionResetError("the launcher has ended")
         except OSError:
+            self.close()  # a late reply must not be taken for that to the next request
             for descriptor in (stdin_write, stdout_read, status_read):
                 os.close(descriptor)
             raise
@@ -200,6 +221,7 @@ class _Server:
 
     def serve(self) -> None:
         """Run until the supervisor is gone."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, as exec passes on, no status can be read
         os.setsid()
         with Path(os.devnull).open("r+b", 0) as nowhere:  # output of the supervisor must end with the supervisor
             os.dup2(nowhere.fileno(), 0)
@@ -220,7 +242,10 @@ class _Server:
 
     def _receive(self) -> bool:
         """Fork the process that is requested; False where the supervisor is gone."""
-        body, fds, _, _ = socket.recv_fds(self._connection, _MAX_REQUEST_BYTES, 3)
+        try:
+            body, fds, _, _ = socket.recv_fds(self._connection, _MAX_REQUEST_BYTES, 3)
+        except ConnectionResetError:  # it closed the connection before it read the last reply
+            return False
         if not body:
             return False
         request = json.loads(body)
@@ -228,10 +253,13 @@ class _Server:
             importlib.import_module(self._to_load.popleft())
         freeze_loaded_objects()
         stdin, stdout, status = fds
+        # The forked process ignores SIGTERM, as this one does, until it sets the default: block it for as long.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid == 0:
             others = (one for pidfd, (_, pipe) in self._running.items() for one in (pidfd, pipe))
             _end_with(lambda: _run(request, fds, (self._connection.fileno(), *others)))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.close(stdin)
         os.close(stdout)
         pidfd = os.pidfd_open(pid)
@@ -256,6 +284,7 @@ def _run(request: dict[str, Any], fds: Sequence[int], to_close: Sequence[int]) -
     """Become the requested process."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.dup2(fds[0], 0)
     os.dup2(fds[1], 1)
     for descriptor in (*fds, *to_close):

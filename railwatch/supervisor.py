@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from railwatch.launcher import ChildProcess, Launcher
+from railwatch.launcher import ChildProcess, ForkedProcess, Launcher
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 
@@ -102,7 +102,8 @@ class Supervisor:
     def watch(self) -> tuple[str, ...]:
         """Check every process and restart those that exited; return the names of those that exited since the last call.
 
-        It never waits: a restarted process reports that it is ready during a later call.
+        It waits for no process: a restarted one reports that it is ready during a later call. A launcher that does
+        not answer holds it up once, for a limited time.
         """
         died = []
         now_s = self._clock.monotonic_s()
@@ -162,7 +163,7 @@ class Supervisor:
         child.restart_at_s = now_s + child.pause_s
 
     def _restart(self, child: _Child) -> None:
-        _close_input(child.process)
+        _release(child.process)
         self.restarts += 1
         fresh = self._spawn(child.spec)
         child.process, child.started_s, child.first_line = fresh.process, fresh.started_s, fresh.first_line
@@ -269,11 +270,17 @@ def _end(name: str, process: ChildProcess) -> int:
         process.wait(LEAVE_S)
     except subprocess.TimeoutExpired:
         logger.error("%s did not exit after SIGKILL; leaving it behind", name)  # noqa: TRY400 -- the traceback adds nothing
-    _close_input(process)
-    return LINGERS if process.returncode is None else process.returncode
+    status = LINGERS if process.returncode is None else process.returncode
+    _release(process)
+    return status
 
 
-def _close_input(process: ChildProcess) -> None:
-    """Close the standard input of a process, which requests its end; the reader closes its output."""
+def _release(process: ChildProcess) -> None:
+    """Close the standard input of a process, which requests its end, and what watches it; the reader closes its output.
+
+    It may still run, where not even SIGKILL ends it.
+    """
     if process.stdin is not None:
         process.stdin.close()
+    if isinstance(process, ForkedProcess):
+        process.close()
