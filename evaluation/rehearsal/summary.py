@@ -58,7 +58,7 @@ def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
         ours("symptom to first cap", "s", lambda one: one.answers.to_first_cap_s),
         Figure(name="false caps", unit="of all", watched=share(false, caps)),
         ours("changes that failed", "a run", lambda one: float(one.answers.failed)),
-        ours("refused by the rails", "a run", lambda one: float(one.answers.refused)),
+        ours("refused by a limit", "a run", lambda one: float(one.answers.refused)),
     )
 
 
