@@ -169,13 +169,13 @@ def test_another_user_is_admitted_by_group_alone_as_the_kernel_reports_it(machin
         machine.socket.chmod(0o666)  # even then: who asks is not taken from the file
         machine.socket.parent.chmod(0o755)
         assert "of uid 2" in as_other(2, 2, *ask).stdout
-        assert "may not ask here" in as_other(2, 2, *ask).stdout
+        assert "is not permitted to send requests" in as_other(2, 2, *ask).stdout
         assert client.status()["refused"]["peer"] == 2
     machine.configure("users: [bin]\nknobs: {}\n")
     with machine.actuatord():
         machine.socket.parent.chmod(0o755)  # as the one before made it, it is for another group
         assert as_other(2, 2, *ask).stdout.strip() == '{"actions":[]}'
-        assert "may not ask here" in as_other(NOBODY, NOBODY, *ask).stdout
+        assert "is not permitted to send requests" in as_other(NOBODY, NOBODY, *ask).stdout
 
 
 @needs_root
@@ -187,7 +187,7 @@ def test_a_client_that_may_not_ask_is_reported_so_and_asks_again_later(machine: 
         try:
             with (
                 contextlib.closing(ActuatorClient(machine.socket, timeout_s=60.0)) as client,
-                pytest.raises(TransientError, match="may not ask here"),
+                pytest.raises(TransientError, match="is not permitted to send requests"),
             ):
                 client.in_force()
         finally:

@@ -67,7 +67,7 @@ def test_a_sag_runs_a_program_asks_for_a_checkpoint_and_drains_until_the_simulat
         hook = reported(node, "hook", "done")
         assert "exit status 0" in hook["reason"]
         assert len((tmp_path / "ran").read_text().split()) == 1
-        assert "nothing tells" in reported(node, "checkpoint", "done")["reason"]
+        assert "no confirmation is configured" in reported(node, "checkpoint", "done")["reason"]
         assert (tmp_path / "asked").exists()
         drained = reported(node, "slurm_drain", "applied")
         assert drained["incident_id"] == hook["incident_id"]

@@ -54,7 +54,7 @@ def test_the_voltage_falls_the_incident_and_the_cap_appear_and_the_voltage_is_he
         see(browser, lambda page: "psu0" in text(page, "#incidents .incident"))
         see(browser, lambda page: "read back" in text(page, "#actions .action"))
         see(browser, lambda page: "Source resistance" in text(page, "#incidents .evidence"))
-        see(browser, lambda page: "psu0" in text(page, "#health"))
+        see(browser, lambda page: "PSU 0" in text(page, "#health"))
 
         see(browser, lambda page: "held down by an action" in text(page, "#incidents .badge"))
         see(browser, lambda page: "lowest voltage" in text(page, "#incidents .answer"))

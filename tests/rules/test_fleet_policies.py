@@ -27,7 +27,7 @@ def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "states"),
     [
         ("clock: 0.7", "clock: 1.0", "then.clock"),
         (", clock: 0.7", "", "clock beside clock_cap"),
@@ -64,7 +64,7 @@ def test_the_cases_of_a_policy_that_follows_another_are_played_as_if_that_one_ha
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "states"),
     [(b"id: \xe9", "byte 0xe9"), (b"", "nothing in it"), (b"#" * (SIZE_MAX_BYTES + 1), "expected at most")],
 )
 def test_a_file_that_is_no_policy_is_refused_as_on_a_node(tmp_path: Path, content: bytes, states: str) -> None:
@@ -101,7 +101,7 @@ def test_a_later_folder_replaces_the_policy_of_its_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("below", "expect", "says"),
+    ("below", "expect", "states"),
     [
         (("mine", "first"), 40, "acts on 4; expected it to act on 40"),
         (("clock_cap, target: nodes_under, clock: 0.7", "notify"), 4, "after: got 'first'"),

@@ -219,7 +219,7 @@ def test_a_real_node_in_observe_states_so(browser: WebDriver) -> None:
     with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)
         assert not browser.find_element(By.ID, "simulated").is_displayed()
-        assert "OBSERVE\nclock cap only watches; nothing is changed" in text(browser, "#mode")
+        assert "OBSERVE\nclock cap observes; nothing is changed" in text(browser, "#mode")
 
 
 def test_a_token_in_the_address_opens_the_page_and_leaves_the_address(browser: WebDriver) -> None:
