@@ -113,7 +113,8 @@ def test_every_decision_stays_within_the_rails(moments: list[StepContext]) -> No
                 assert set(decision.targets) <= set(GPUS)
             if decision.action == "clock_cap" and decision.verdict is Verdict.EXECUTE:
                 tightened_ns[decision.rule] = decision.time_ns
-            if decision.action in ("clock_relax", "clock_release"):
+            # A latched cap asks for approval once for all of its GPUs; nothing is relaxed by that request.
+            if decision.action in ("clock_relax", "clock_release") and decision.verdict is not Verdict.PENDING:
                 assert len(decision.targets) == 1
                 assert decision.time_ns - tightened_ns[decision.rule] >= seconds(RELEASE.after_s)
                 assert decision.rule == "brake" or (moment.minimum_v or 0.0) > 11.55
