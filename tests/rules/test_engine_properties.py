@@ -113,8 +113,11 @@ def test_every_decision_stays_within_the_rails(moments: list[StepContext]) -> No
                 assert set(decision.targets) <= set(GPUS)
             if decision.action == "clock_cap" and decision.verdict is Verdict.EXECUTE:
                 tightened_ns[decision.rule] = decision.time_ns
-            # A latched cap asks for approval once for all of its GPUs; nothing is relaxed by that request.
-            if decision.action in ("clock_relax", "clock_release") and decision.verdict is not Verdict.PENDING:
+            if decision.verdict is Verdict.PENDING:  # only a latched cap asks: for all of its GPUs, relaxing none yet
+                assert decision.action == "clock_relax"
+                assert decision.reason.startswith("the cap stays: ")
+                assert set(decision.targets) <= set(GPUS)
+            elif decision.action in ("clock_relax", "clock_release"):
                 assert len(decision.targets) == 1
                 assert decision.time_ns - tightened_ns[decision.rule] >= seconds(RELEASE.after_s)
                 assert decision.rule == "brake" or (moment.minimum_v or 0.0) > 11.55
