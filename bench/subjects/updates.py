@@ -36,7 +36,7 @@ def plant(task: dict[str, Any]) -> None:
 def agent(task: dict[str, Any]) -> None:
     """Sample the GPUs; prints when the measured time began and what it took, and leaves the ring."""
     from agent.collectors.gpu.driver_samples import GpuSamples  # noqa: PLC0415
-    from agent.collectors.gpu.fast import GpuFast  # noqa: PLC0415
+    from agent.collectors.gpu.driver_tables import GpuFast  # noqa: PLC0415
     from agent.collectors.port import Collector  # noqa: PLC0415
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
     from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own

@@ -17,13 +17,10 @@ _PROGRAM = """
 import math, signal, sys
 signal.alarm(math.ceil(float(sys.argv[1])))
 import numpy
-from agent.collectors.gpu.fast import GpuFast
-from agent.collectors.gpu.links import GpuLinks
-from agent.collectors.gpu.pipes import GpuPipes
-from agent.collectors.gpu.slow import GpuSlow
+from agent.collectors.gpu.driver_tables import GpuFast, link_table, pipe_table, slow_table
 from agent.driver.nvml import NvmlDriver
 driver = NvmlDriver()
-for collector in (GpuFast(driver), GpuSlow(driver), GpuLinks(driver.links), GpuPipes(driver.pipes)):
+for collector in (GpuFast(driver), slow_table(driver), link_table(driver.links), pipe_table(driver.pipes)):
     collector.read(numpy.empty(collector.spec.shape))
 driver.samples.read()
 print(len(driver.gpus()), flush=True)

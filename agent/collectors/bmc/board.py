@@ -1,4 +1,4 @@
-"""A controller behind several sources: one of them reads it, the others use the values it read."""
+"""The board controller behind its collectors and event source: one of them reads it, the others use what it read."""
 
 import logging
 import math
@@ -6,11 +6,15 @@ import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from agent.collectors.bmc.layout import Layout, lay_out, signals_by_point
-from agent.collectors.bmc.point import BoardLink, LogEntry
+from agent.collectors.bmc.layout import AGE, Layout, TableLayout, lay_out, signals_by_point, unit_key
+from agent.collectors.bmc.point import BoardLink, LogEntry, Place
+from agent.collectors.bmc.settings import RARE_FROM_S
 from telemetry.clock import Clock
+from telemetry.entities import EntityKind
 from telemetry.errors import RailwatchError
-from telemetry.signals import Signal
+from telemetry.frames import FloatArray
+from telemetry.records import Event
+from telemetry.signals import RateClass, Signal
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +23,10 @@ _HELD_INTERVALS = 3
 # heuristic: sensors and log wait so long for one another at most, and each is then tried at its next turn. A longer
 # wait for one that hangs would exceed the time limit of a read.
 _TURN_WAIT_S = 0.5
+# heuristic: a lost supply is reported within seconds; where a read takes long, as of a Redfish log with many pages,
+# it uses no more than a fifth of the controller's time.
+_POLL_EVERY_S = 2.0
+_MAX_SHARE = 0.2
 
 
 class Board:
@@ -173,3 +181,112 @@ def _differ(new: Mapping[str, float], old: Mapping[str, float]) -> bool:
     return new.keys() != old.keys() or any(
         value != old[key] and not (math.isnan(value) and math.isnan(old[key])) for key, value in new.items()
     )
+
+
+class BoardNode:
+    """The node as its controller measures it. Only this collector reads the controller, and fails when it hangs.
+
+    A round takes from milliseconds over LAN to seconds through the kernel's device.
+    """
+
+    def __init__(self, board: Board, table: TableLayout) -> None:
+        self.name = table.spec.name
+        self.spec = table.spec
+        self.rate = RateClass.RARE if board.interval_s >= RARE_FROM_S else RateClass.SLOW
+        self._board = board
+        self._table = table
+        self._age = table.spec.signals.index(AGE)
+
+    @property
+    def refused(self) -> int:
+        """Implausible values of the controller so far, including its supplies and fans."""
+        return self._board.refused
+
+    def open(self) -> None:
+        """Do nothing: a read connects."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(1, n_signals)``; raises the errors of the controller's link."""
+        self._board.sweep()
+        self._table.fill(self._board.values(), values)
+        values[0, self._age] = self._board.age_s
+
+    def close(self) -> None:
+        """Close the connection; closing twice is harmless."""
+        self._board.close()
+
+
+class BoardTable:
+    """The supplies or the fans of the controller: values of the last round, NaN once too old. Never waits."""
+
+    rate = RateClass.SLOW
+
+    def __init__(self, board: Board, table: TableLayout) -> None:
+        self.name = table.spec.name
+        self.spec = table.spec
+        self._board = board
+        self._table = table
+
+    def open(self) -> None:
+        """Do nothing: the node's collector connects."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_entities, n_signals)``."""
+        self._table.fill(self._board.values(), values)
+
+    def close(self) -> None:
+        """Do nothing: the node's collector closes the connection."""
+
+
+class BoardLog:
+    """New entries of the controller's log, each one once.
+
+    While the controller does not respond there are no events: its collector reports the failure.
+    """
+
+    name = "bmc_log"
+
+    def __init__(self, board: Board, *, node: str, clock: Clock) -> None:
+        self._board = board
+        self._node = node
+        self._clock = clock
+        self._due_s = 0.0
+
+    def open(self) -> None:
+        """Do nothing: the board opens the connection."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Return new entries if a poll is due, else wait up to the time-out."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._due_s:
+            self._clock.sleep_until(min(self._due_s, now_s + timeout_s))
+            return ()
+        entries = self._board.new_entries()
+        self._due_s = now_s + max(_POLL_EVERY_S, (self._clock.monotonic_s() - now_s) / _MAX_SHARE)
+        return tuple(self._event(entry) for entry in entries)
+
+    def close(self) -> None:
+        """Do nothing: the board closes the connection."""
+
+    def _event(self, entry: LogEntry) -> Event:
+        return Event(
+            id=f"bmc:{self._node}:{entry.id}",
+            time_ns=entry.time_ns,
+            kind=entry.kind,
+            entity_id=self._entity_id(entry),
+            code=entry.code,
+            severity=entry.severity,
+            message=entry.message,
+            sources=(self.name,),
+        )
+
+    def _entity_id(self, entry: LogEntry) -> str:
+        """Return the supply or fan of the entry if a table has it, else the node."""
+        layout = self._board.layout
+        tables = {} if layout is None else {Place.SUPPLY: layout.supplies, Place.FAN: layout.fans}
+        table = tables.get(entry.place)
+        if table is not None and entry.unit:
+            found = next((e.id for e in table.spec.entities if e.key == unit_key(entry.unit)), None)
+            if found is not None:
+                return found
+        return f"{EntityKind.NODE}:{self._node}"

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Callable
 
+from agent.collectors.bmc.board import BoardLog, BoardNode, BoardTable
 from agent.collectors.bmc.layout import BMC_SUFFIX, FAN_TABLE, NODE_TABLE, SUPPLY_TABLE, Layout, TableLayout
-from agent.collectors.bmc.log_source import BoardLog
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
-from agent.collectors.bmc.tables import BoardNode, BoardTable
 from agent.collectors.port import EventSource, SourceState
 from agent.collectors.registry.result import BuiltCollector, missing, working
 from agent.collectors.registry.settings import SlowSettings

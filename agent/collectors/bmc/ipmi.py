@@ -8,7 +8,7 @@ from agent.collectors.bmc.ipmi_port import IpmiPort, IpmiRequest
 from agent.collectors.bmc.point import LogEntry, Place, Point, Quantity, SupplyBit
 from agent.collectors.bmc.sdr import SensorRecord
 from agent.collectors.bmc.sdr_reader import SdrReader
-from agent.collectors.bmc.sel_reader import SelReader
+from agent.collectors.bmc.sel import SelReader
 from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)

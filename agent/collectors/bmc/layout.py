@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import Place, Point, Quantity
+from agent.collectors.tables import node_entity
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import Signal, signal
@@ -126,9 +127,9 @@ def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> Ta
         for name, (found, highest) in sources.items()
         if found and name in signals
     )
-    entity = Entity(kind=EntityKind.NODE, key=node, name=node)
     return TableLayout(
-        spec=TableSpec(name=NODE_TABLE, kind=EntityKind.NODE, entities=(entity,), signals=signals), cells=cells
+        spec=TableSpec(name=NODE_TABLE, kind=EntityKind.NODE, entities=(node_entity(node),), signals=signals),
+        cells=cells,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.collectors.events.tailed_file import TailedFile, TailedLine
 from agent.driver.port import GpuIdentity
 from analytics.kernel_log import KernelLogParser, to_event
-from analytics.kernel_log.fabric_manager import fabric_line
+from analytics.kernel_log.sxid import fabric_line
 from telemetry.clock import Clock
 from telemetry.errors import NotPermittedError
 from telemetry.records import Event, EventKind

@@ -10,12 +10,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.sysfs.process_stat import ProcessStat, parse_process_stat
-from agent.collectors.sysfs.text_file import TextFile
+from agent.collectors.sysfs.proc_file import ProcessStat, TextFile, parse_process_stat
+from agent.collectors.tables import node_table
 from telemetry.clock import Clock
-from telemetry.entities import Entity, EntityKind
-from telemetry.frames import FloatArray, TableSpec
-from telemetry.signals import RateClass, Source, signals_of
+from telemetry.frames import FloatArray
+from telemetry.signals import RateClass, Source
 
 QUEUE, IRQ = "nv_queue_ratio", "nv_irq_ratio"
 _QUEUE_NAME = re.compile(rb"nv_queue")
@@ -46,12 +45,7 @@ class DriverThreads:
     rate = RateClass.SLOW
 
     def __init__(self, node: str, clock: Clock, proc_root: Path = Path("/proc")) -> None:
-        self.spec = TableSpec(
-            name=self.name,
-            kind=EntityKind.NODE,
-            entities=(Entity(kind=EntityKind.NODE, key=node, name=node),),
-            signals=tuple(s.name for s in signals_of(EntityKind.NODE, source=Source.PROC)),
-        )
+        self.spec = node_table(self.name, node, Source.PROC)
         self._clock = clock
         self._root = str(proc_root)
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")

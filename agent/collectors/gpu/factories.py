@@ -2,14 +2,10 @@
 
 from collections.abc import Callable
 
+from agent.collectors.gpu import driver_tables as tables
 from agent.collectors.gpu.driver_samples import GpuSamples
 from agent.collectors.gpu.driver_threads import DriverThreads
-from agent.collectors.gpu.fast import GpuFast
-from agent.collectors.gpu.links import GpuLinks
-from agent.collectors.gpu.pipes import GpuPipes
 from agent.collectors.gpu.processes import GpuProcesses, GpuProcessEvents
-from agent.collectors.gpu.rare import GpuRare
-from agent.collectors.gpu.slow import GpuSlow
 from agent.collectors.port import Collector, EventSource, SourceState
 from agent.collectors.registry.result import BuiltCollector, missing, working
 from agent.collectors.registry.settings import FastSettings, SlowSettings
@@ -32,18 +28,18 @@ def with_gpus(
 
 def gpu_fast(settings: FastSettings) -> BuiltCollector:
     """Build the collector of power, clocks, utilisation and throttle reasons."""
-    return with_gpus(GpuFast.name, settings.reader, settings.why_no_reader, GpuFast)
+    return with_gpus(tables.GpuFast.name, settings.reader, settings.why_no_reader, tables.GpuFast)
 
 
 def gpu_slow(settings: FastSettings) -> BuiltCollector:
     """Build the collector of energy, temperatures, memory, PCIe, ECC and throttle counters."""
-    return with_gpus(GpuSlow.name, settings.reader, settings.why_no_reader, GpuSlow)
+    return with_gpus(tables.SLOW, settings.reader, settings.why_no_reader, tables.slow_table)
 
 
 def gpu_rare(settings: SlowSettings) -> BuiltCollector:
     """Build the collector of limits, modes and fans."""
     gpus = settings.gpus.gpus()
-    return with_gpus(GpuRare.name, gpus.reader, gpus.why, GpuRare)
+    return with_gpus(tables.RARE, gpus.reader, gpus.why, tables.rare_table)
 
 
 def gpu_samples(settings: FastSettings) -> BuiltCollector:
@@ -63,28 +59,28 @@ def gpu_samples(settings: FastSettings) -> BuiltCollector:
 def gpu_links(settings: FastSettings) -> BuiltCollector:
     """Build the collector of NVLink state, errors and traffic."""
     if settings.links is None:
-        return missing(GpuLinks.name, settings.why_no_reader if settings.reader is None else "not read here")
+        return missing(tables.LINKS, settings.why_no_reader if settings.reader is None else "not read here")
     count = len(settings.links.links)
     if count == 0:
-        return missing(GpuLinks.name, "this node has no connected NVLink")
-    return working(GpuLinks(settings.links), f"{count} links")
+        return missing(tables.LINKS, "this node has no connected NVLink")
+    return working(tables.link_table(settings.links), f"{count} links")
 
 
 def gpu_pipes(settings: FastSettings) -> BuiltCollector:
     """Build the collector of performance metrics (GPM)."""
     if settings.pipes is None:
-        return missing(GpuPipes.name, settings.why_no_reader if settings.reader is None else "not read here")
+        return missing(tables.PIPES, settings.why_no_reader if settings.reader is None else "not read here")
     count = len(settings.pipes.gpus)
     if count:
-        return working(GpuPipes(settings.pipes), _gpus(count))
+        return working(tables.pipe_table(settings.pipes), _gpus(count))
     if settings.pipes.is_refused:
         return missing(
-            GpuPipes.name,
+            tables.PIPES,
             "the driver does not permit this user to read performance metrics",
             "allow users to profile (NVreg_RestrictProfilingToAdminUsers=0) or grant CAP_SYS_ADMIN",
             state=SourceState.NOT_PERMITTED,
         )
-    return missing(GpuPipes.name, "no GPU has performance metrics (GPM)", "needs Hopper or newer")
+    return missing(tables.PIPES, "no GPU has performance metrics (GPM)", "needs Hopper or newer")
 
 
 def driver_threads(settings: FastSettings) -> BuiltCollector:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.sysfs.process_stat import parse_process_stat
+from agent.collectors.sysfs.proc_file import parse_process_stat
 
 # Slurm names the control group of a job job_N (slurm.schedmd.com/cgroups.html); Kubernetes that of a pod pod<UID>,
 # with _ for - under systemd (kubernetes.io/docs/concepts/architecture/cgroups).

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.collectors.gpu.process_owner import ProcessOwner, owner_of
-from agent.collectors.gpu.table import gpu_entities
+from agent.collectors.tables import gpu_table
 from agent.driver.port import GpuIdentity, GpuProcess, ProcessReader, ProcessUse
 from telemetry.clock import Clock
-from telemetry.entities import EntityKind
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
-from telemetry.frames import FloatArray, TableSpec
+from telemetry.frames import FloatArray
 from telemetry.records import Event, EventKind, Severity
-from telemetry.signals import RateClass, Source, signals_of
+from telemetry.signals import RateClass, Source
 
 logger = logging.getLogger(__name__)
 
@@ -76,12 +75,7 @@ class GpuProcesses:
         self._seen: dict[str, dict[Key, GpuUser]] = {}
         self._reported_job_gpus: JobGpus = ()
         self.dropped = 0
-        self.spec = TableSpec(
-            name=self.name,
-            kind=EntityKind.GPU,
-            entities=gpu_entities(gpus),
-            signals=tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML_PROCESSES)),
-        )
+        self.spec = gpu_table(self.name, gpus, Source.NVML_PROCESSES)
 
     @property
     def users(self) -> tuple[GpuUser, ...]:
@@ -186,7 +180,7 @@ class GpuProcesses:
                 entity_id=f"gpu:{gpu.uuid}",
                 code=None,
                 severity=Severity.INFO,
-                message=f"{user.label} {verb} gpu{gpu.index}",
+                message=f"{user.label} {verb} GPU {gpu.index}",
                 sources=("nvml",),
                 pci=gpu.pci,
                 pid=process.pid,
@@ -197,7 +191,7 @@ class GpuProcesses:
 
     def _report_jobs(self, job_gpus: JobGpus) -> None:
         time_ns = self._clock.utc_ns()
-        names = {f"gpu:{gpu.uuid}": f"gpu{gpu.index}" for gpu in self._gpus}
+        names = {f"gpu:{gpu.uuid}": f"GPU {gpu.index}" for gpu in self._gpus}
         self._put(
             Event(
                 id=f"gpu_jobs:{time_ns}",

@@ -5,11 +5,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.collectors.gpu.table import gpu_entities
+from agent.collectors.tables import gpu_table
 from agent.driver.port import GpuIdentity
-from telemetry.entities import EntityKind
-from telemetry.frames import FloatArray, TableSpec
-from telemetry.signals import RateClass, Source, signals_of
+from telemetry.frames import FloatArray
+from telemetry.signals import RateClass, Source
 
 # The root port returns all ones for a device that is gone (PCI Express Base Specification, completion of a read that
 # finds no completer).
@@ -28,12 +27,7 @@ class Pci:
     rate = RateClass.SLOW
 
     def __init__(self, gpus: Sequence[GpuIdentity], sysfs_root: Path) -> None:
-        self.spec = TableSpec(
-            name=self.name,
-            kind=EntityKind.GPU,
-            entities=gpu_entities(gpus),
-            signals=tuple(s.name for s in signals_of(EntityKind.GPU, source=Source.PCI)),
-        )
+        self.spec = gpu_table(self.name, gpus, Source.PCI)
         self._folders = tuple(f"{sysfs_root}/bus/pci/devices/{gpu.pci}" for gpu in gpus)
 
     def open(self) -> None:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.collectors.sysfs.text_file import TextFile
-from telemetry.entities import Entity, EntityKind
-from telemetry.frames import FloatArray, TableSpec
-from telemetry.signals import RateClass, Source, signals_of
+from agent.collectors.sysfs.proc_file import TextFile
+from agent.collectors.tables import node_table
+from telemetry.frames import FloatArray
+from telemetry.signals import RateClass, Source
 
 _LINE = re.compile(rb"^(some|full) avg10=(\d+\.\d+) .*\btotal=(\d+)$", re.MULTILINE)
 _RESOURCES = ("cpu", "memory", "io")
@@ -28,12 +28,7 @@ class Pressure:
     rate = RateClass.SLOW
 
     def __init__(self, node: str, proc_root: Path = Path("/proc")) -> None:
-        self.spec = TableSpec(
-            name=self.name,
-            kind=EntityKind.NODE,
-            entities=(Entity(kind=EntityKind.NODE, key=node, name=node),),
-            signals=tuple(s.name for s in signals_of(EntityKind.NODE, source=Source.PRESSURE)),
-        )
+        self.spec = node_table(self.name, node, Source.PRESSURE)
         self._files = {name: TextFile(pressure_folder(proc_root) / name) for name in _RESOURCES}
 
     def open(self) -> None:

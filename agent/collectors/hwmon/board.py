@@ -9,15 +9,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.hwmon.devices import (
+from agent.collectors.hwmon.tree import (
+    INLET,
+    INPUT_SIDE,
+    TWELVE_VOLTS,
     HwmonChannel,
+    Rail,
     channels_of,
     chip_of,
+    current_for,
     hwmon_devices,
     place_of,
+    rail_key,
+    rail_of,
     whole_number_of,
 )
-from agent.collectors.hwmon.tree import INLET, INPUT_SIDE, TWELVE_VOLTS, Rail, current_for, rail_key, rail_of
 
 # ``+5V``, ``5VSB``, ``3.3V``, ``3V3``, ``54V``; not the 5 of ``1.5V`` or ``VCC5``, and not ``-5V``.
 _LABELLED = re.compile(

@@ -1,6 +1,6 @@
 """Factories of the hwmon collectors."""
 
-from agent.collectors.hwmon.rails import Hwmon
+from agent.collectors.hwmon.rails import MAIN_RAILS, main_rails
 from agent.collectors.hwmon.slow import (
     FANS,
     RAILS,
@@ -11,6 +11,7 @@ from agent.collectors.hwmon.slow import (
     supply_table,
     temperature_table,
 )
+from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.port import Collector
 from agent.collectors.registry.result import BuiltCollector, missing, working
 from agent.collectors.registry.settings import FastSettings, SlowSettings
@@ -20,15 +21,16 @@ _OFF = "switched off by configuration"
 
 def hwmon(settings: FastSettings) -> BuiltCollector:
     """Build the collector of the 12 V rails."""
-    collector = Hwmon(settings.sysfs_root, settings.sweeping)
-    implausible = f"; implausible, ignored: {', '.join(collector.implausible)}" if collector.implausible else ""
-    if not collector.rails:
+    survey = survey_rails(settings.sysfs_root)
+    implausible = f"; implausible, ignored: {', '.join(survey.implausible)}" if survey.implausible else ""
+    if not survey.rails:
         return missing(
-            Hwmon.name,
+            MAIN_RAILS,
             f"no 12 V rail under {settings.sysfs_root}/class/hwmon{implausible}",
             "load the driver of the supply's PMBus interface (pmbus, ibm-cffps) or wire an INA226/INA228 to the rail",
         )
-    return working(collector, ", ".join(rail.key for rail in collector.rails) + implausible)
+    collector = main_rails(survey, settings.sweeping)
+    return working(collector, _found(collector) + implausible)
 
 
 def rails(settings: FastSettings) -> BuiltCollector:

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from agent.collectors.hwmon.tree import Rail, survey_rails
+from agent.collectors.hwmon.tree import Rail, RailSurvey
 from agent.collectors.rails.pair import RailPair
 from agent.collectors.rails.sweep import Sweep, SweepSettings
-from telemetry.cells import Cells
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
-from telemetry.frames import FloatArray, TableSpec
+from telemetry.frames import Cells, FloatArray, TableSpec
 from telemetry.signals import RateClass
 
+MAIN_RAILS = "supply"
 # Outside this a 12 V reading is a dead or disturbed sensor. Above: a supply has shut down by then (over-voltage trips
 # at 15.6 V at most: Intel, Desktop Platform Form Factors Power Supply Design Guide, 336521, over-voltage protection).
 # Below: heuristic, half the rail; the node that reads it would be off.
@@ -102,46 +101,8 @@ class RailTable:
             sweep.stop()
 
 
-class Hwmon:
-    """Collector of the 12 V rails found under a sysfs root at construction."""
-
-    name = "supply"
-    rate = RateClass.FAST
-
-    def __init__(self, sysfs_root: Path, sweeping: SweepOptions | None = None) -> None:
-        survey = survey_rails(sysfs_root)
-        self.rails, self.implausible = survey.rails, survey.implausible
-        self._table = RailTable(
-            self.name,
-            self.rails,
-            ("voltage_v", "current_a", "voltage_min_v", "current_max_a"),
-            plausible_v=[PLAUSIBLE_12V] * len(self.rails),
-            sweeping=sweeping,
-        )
-        self.spec = self._table.spec
-
-    @property
-    def sweeps(self) -> tuple[Sweep, ...]:
-        """The groups of rails that are read together."""
-        return self._table.sweeps
-
-    @property
-    def refused(self) -> int:
-        """Reads so far that returned no number, or an implausible one."""
-        return self._table.refused
-
-    def alert(self, call: Callable[[], None]) -> None:
-        """Set the callback for a rail that falls low between two rows."""
-        self._table.alert(call)
-
-    def open(self) -> None:
-        """Start to read the rails between two rows, where that is configured."""
-        self._table.open()
-
-    def read(self, values: FloatArray) -> None:
-        """Fill ``(n_rails, 4)`` with volts and amperes; an implausible voltage is NaN."""
-        self._table.read(values)
-
-    def close(self) -> None:
-        """Stop the threads and close the descriptors; closing twice is harmless."""
-        self._table.close()
+def main_rails(survey: RailSurvey, sweeping: SweepOptions | None = None) -> RailTable:
+    """Return the 12 V rails of a survey; a voltage outside 6 to 16 V is NaN."""
+    signals = ("voltage_v", "current_a", "voltage_min_v", "current_max_a")
+    plausible_v = [PLAUSIBLE_12V] * len(survey.rails)
+    return RailTable(MAIN_RAILS, survey.rails, signals, plausible_v=plausible_v, sweeping=sweeping)

@@ -1,6 +1,12 @@
-"""Collectors of rails other than 12 V, power supplies, fans and temperatures of the hwmon tree."""
+"""Collectors of rails other than 12 V, power supplies, fans and temperatures of the hwmon tree.
 
+A cell of a table is one sysfs attribute, or a combination of a few.
+"""
+
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from agent.collectors.hwmon.board import (
     SupplyDevice,
@@ -10,11 +16,15 @@ from agent.collectors.hwmon.board import (
     survey_temperatures,
 )
 from agent.collectors.hwmon.rails import RailTable, SweepOptions
-from agent.collectors.sysfs.attribute_table import AttributeTable, Cell, Extreme, Flags, attribute
+from agent.collectors.sysfs.attribute_file import AttributeFile
+from agent.collectors.tables import node_entity
 from telemetry.entities import Entity, EntityKind
-from telemetry.frames import TableSpec
-from telemetry.signals import Source, signals_of
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import RateClass, Source, signals_of
 
+_NAN = float("nan")
+# Reads are a second apart, so a missing file is opened again each time.
+_REOPEN_AFTER_READS = 0
 _MILLI, _MICRO = 1e-3, 1e-6
 # An unwired input reads as the end of its scale: -128, -55, 127 or 255 degrees on common chips.
 _PLAUSIBLE_C = (-40.0, 126.0)
@@ -30,6 +40,96 @@ _LABELS = {
 _SUPPLY_SIGNALS = (*_LABELS, "supply_temp_c", "fan_rpm", "supply_alarms")
 _RAIL_SIGNALS = ("rail_voltage_v", "rail_current_a", "rail_voltage_min_v", "rail_current_max_a")
 RAILS, SUPPLIES, FANS, TEMPERATURES = "rails", "board_supplies", "board_fans", "board"
+
+
+class Cell(Protocol):
+    """A value of the table."""
+
+    def read(self) -> float:
+        """Return the value, NaN where there is none now."""
+        ...
+
+    def close(self) -> None:
+        """Close all files; reading opens them again."""
+        ...
+
+
+def attribute(path: Path, factor: float = 1.0) -> AttributeFile:
+    """Return one attribute as a cell."""
+    return AttributeFile(path, factor=factor, reopen_after_reads=_REOPEN_AFTER_READS)
+
+
+class Extreme:
+    """The highest or lowest of several attributes, over those that hold a plausible number now."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        choose: Callable[[Sequence[float]], float],
+        *,
+        factor: float = 1.0,
+        plausible: tuple[float, float] = (-math.inf, math.inf),
+    ) -> None:
+        self._files = [attribute(path, factor) for path in paths]
+        self._choose = choose
+        self._lowest, self._highest = plausible
+
+    def read(self) -> float:
+        """Return the extreme, NaN where none of them holds a number."""
+        known = [value for file in self._files if self._lowest <= (value := file.read()) <= self._highest]
+        return self._choose(known) if known else _NAN
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for file in self._files:
+            file.close()
+
+
+class Flags:
+    """A bit for each attribute that is not 0; several may share one."""
+
+    def __init__(self, bits: Sequence[tuple[Path, int]]) -> None:
+        self._files = [(attribute(path), bit) for path, bit in bits]
+
+    def read(self) -> float:
+        """Return the bits that are set; NaN, not 0, where no attribute can be read."""
+        flags, known = 0, False
+        for file, bit in self._files:
+            value = file.read()
+            known |= not math.isnan(value)
+            flags |= bit if value > 0 else 0
+        return float(flags) if known else _NAN
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for file, _ in self._files:
+            file.close()
+
+
+class AttributeTable:
+    """A collector over cells, one per signal and entity; None for a signal that an entity does not have."""
+
+    rate = RateClass.SLOW
+
+    def __init__(self, spec: TableSpec, cells: Sequence[Sequence[Cell | None]]) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self._cells = tuple(tuple(row) for row in cells)
+
+    def open(self) -> None:
+        """Do nothing: the first read opens each file."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_entities, n_signals)``."""
+        for number, row in enumerate(self._cells):
+            values[number] = [_NAN if cell is None else cell.read() for cell in row]
+
+    def close(self) -> None:
+        """Close the descriptors; closing twice is harmless."""
+        for row in self._cells:
+            for cell in row:
+                if cell is not None:
+                    cell.close()
 
 
 def other_rails(sysfs_root: Path, sweeping: SweepOptions | None = None) -> RailTable | None:
@@ -78,7 +178,6 @@ def temperature_table(sysfs_root: Path, node: str) -> AttributeTable | None:
     """Return the hottest processor, memory module, drive and board sensor of the node, None where none is measured."""
     found = survey_temperatures(sysfs_root)
     names = [s.name for s in signals_of(EntityKind.NODE) if s.name in found and s.source in (Source.HWMON, Source.BMC)]
-    entity = Entity(kind=EntityKind.NODE, key=node, name=node)
-    spec = TableSpec(name=TEMPERATURES, kind=EntityKind.NODE, entities=(entity,), signals=tuple(names))
+    spec = TableSpec(name=TEMPERATURES, kind=EntityKind.NODE, entities=(node_entity(node),), signals=tuple(names))
     cells = [Extreme(found[name], max, factor=_MILLI, plausible=_PLAUSIBLE_C) for name in names]
     return AttributeTable(spec, [cells]) if names else None

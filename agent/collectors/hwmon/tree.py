@@ -1,23 +1,13 @@
-"""Survey of the hwmon tree: 12 V rails with voltage and current, and the inlet temperature.
+"""Survey of ``class/hwmon``: devices and their channels, 12 V rails with voltage and current, the inlet temperature.
 
-Attribute names, units (mV, mA, millidegree) and labels are those of Documentation/hwmon/sysfs-interface.rst and, for
-power supplies, of the PMBus drivers (``vin``, ``vout1``, ``iout1``) in the Linux kernel.
+Attribute names, units (mV, mA, uW, millidegree, rpm) and labels are those of Documentation/hwmon/sysfs-interface.rst
+and, for power supplies, of the PMBus drivers (``vin``, ``vout1``, ``iout1``) in the Linux kernel.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-from agent.collectors.hwmon.devices import (
-    HwmonChannel,
-    channels_of,
-    chip_of,
-    hwmon_devices,
-    place_of,
-    text_of,
-    whole_number_of,
-)
 
 # heuristic: ATX12V allows 5 %, and a sagging rail falls further. A channel labelled 12 V that reads otherwise at start
 # has no scale configured, or no rail behind it.
@@ -31,6 +21,74 @@ INLET = re.compile(r"inlet|intake|ambient", re.IGNORECASE)
 # (data sheets, "all conversions are complete"), Renesas' ISL28022.
 _ONE_CONVERSION = re.compile(r"ina\d|isl28022", re.IGNORECASE)
 _MS = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HwmonChannel:
+    """A measured quantity of a device: ``in2`` with its label, empty where it has none."""
+
+    number: int
+    label: str
+    path: Path
+
+    @property
+    def stem(self) -> str:
+        """The name that its attributes share: ``in2`` of ``in2_input``."""
+        return self.path.name.removesuffix("_input")
+
+
+def hwmon_devices(sysfs_root: Path) -> list[Path]:
+    """List the devices in order of their bus address, since the numbers of hwmonN change from boot to boot."""
+    try:
+        devices = list((sysfs_root / "class/hwmon").iterdir())
+    except OSError:
+        return []
+    return sorted(devices, key=lambda device: (place_of(device), _number(device.name)))
+
+
+def chip_of(device: Path) -> str:
+    """Return the chip name that the driver reports, else the device's own name."""
+    return text_of(device / "name") or device.name
+
+
+def place_of(device: Path) -> str:
+    """Return the device behind a hwmon entry: ``1-0040`` of an I2C sensor; its own name where there is none."""
+    parent = device / "device"
+    return parent.resolve().name if parent.exists() else device.name
+
+
+def channels_of(device: Path, kind: str) -> list[HwmonChannel]:
+    """Return the channels of one kind (``in``, ``curr``, ``power``, ``temp``, ``fan``) by their number."""
+    try:
+        paths = list(device.glob(f"{kind}[0-9]*_input"))
+    except OSError:
+        return []
+    channels = []
+    for path in paths:
+        stem = path.name.removesuffix("_input")
+        channels.append(HwmonChannel(number=_number(stem), label=text_of(device / f"{stem}_label"), path=path))
+    return sorted(channels, key=lambda channel: channel.number)
+
+
+def whole_number_of(path: Path) -> int | None:
+    """Read a whole number from a file, None where it holds none."""
+    try:
+        return int(text_of(path))
+    except ValueError:
+        return None
+
+
+def text_of(path: Path) -> str:
+    """Read a file without its line end; empty where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip("\0 \n")
+    except OSError:
+        return ""
+
+
+def _number(name: str) -> int:
+    digits = re.search(r"(\d+)$", name)
+    return int(digits[1]) if digits else -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +131,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
         candidates = [channel for channel in channels_of(device, "in") if not INPUT_SIDE.search(channel.label)]
         rails = [(channel, current_for(channel, candidates, currents)) for channel in candidates]
         for channel, current in rails:
-            if not _is_rail(channel, current):
+            if not TWELVE_VOLTS.search(channel.label) and (current is None or not reads_as_12v(channel)):
                 continue
             key = rail_key(channel.label, chip, place_of(device))
             if key in keys:
@@ -114,12 +172,6 @@ def find_inlet(sysfs_root: Path) -> Path | None:
             if INLET.search(channel.label) or (not channel.label and INLET.search(chip)):
                 return channel.path
     return None
-
-
-def _is_rail(channel: HwmonChannel, current: HwmonChannel | None) -> bool:
-    if TWELVE_VOLTS.search(channel.label):
-        return True
-    return current is not None and reads_as_12v(channel)
 
 
 def reads_as_12v(channel: HwmonChannel) -> bool:

@@ -8,8 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.collectors.meters.pdu_channel import Oid, PduChannel, SnmpValue
-from agent.collectors.meters.pdu_mibs import PDU_SIGNALS
+from agent.collectors.meters.pdu_mibs import PDU_SIGNALS, Oid, PduChannel, SnmpValue
 from agent.collectors.meters.pdu_survey import channels_of, survey_pdu
 from agent.collectors.meters.settings import PduSettings
 from telemetry.entities import Entity, EntityKind

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from agent.collectors.meters.pdu_channel import Oid, PduChannel, SnmpValue, parse_oid
 from agent.collectors.meters.pdu_mibs import (
     APC_RPDU2,
     EATON_EPDU,
@@ -20,6 +19,10 @@ from agent.collectors.meters.pdu_mibs import (
     RARITAN_PDU2,
     RARITAN_TYPES,
     Column,
+    Oid,
+    PduChannel,
+    SnmpValue,
+    parse_oid,
 )
 from agent.collectors.meters.settings import OidReading
 

@@ -29,7 +29,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
 )
 from pysnmp.proto import errind
 
-from agent.collectors.meters.pdu_channel import Oid, SnmpValue
+from agent.collectors.meters.pdu_mibs import Oid, SnmpValue
 from agent.collectors.meters.settings import Authentication, PduSettings, Privacy, SnmpVersion
 from telemetry.errors import NotPermittedError, TransientError
 

@@ -11,8 +11,8 @@ from agent.collectors.rails.pace import MAX_BUSY_SHARE, MAX_HZ, SensorsWatch, ra
 from agent.collectors.rails.pair import RailPair
 from agent.sampler.schedule import Schedule, wait_until
 from agent.scheduling import use_realtime_priority
-from telemetry.cells import CellView
 from telemetry.clock import Clock
+from telemetry.frames import CellView
 
 logger = logging.getLogger(__name__)
 

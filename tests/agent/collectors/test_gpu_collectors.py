@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent.collectors.gpu.driver_tables import link_table, pipe_table, rare_table
 from agent.collectors.gpu.factories import gpu_process_events, gpu_processes, gpu_rare
-from agent.collectors.gpu.links import GpuLinks
-from agent.collectors.gpu.pipes import GpuPipes
 from agent.collectors.gpu.processes import GpuProcesses
-from agent.collectors.gpu.rare import GpuRare
 from agent.collectors.gpu.sources import GpuSources, OpenGpus
 from agent.collectors.port import Collector, SourceState
 from agent.collectors.registry.result import BuiltCollector
@@ -34,9 +32,9 @@ def _processes() -> GpuProcesses:
 @pytest.fixture(params=["gpu_links", "gpu_pipes", "gpu_rare", "gpu_processes"])
 def collector(request: pytest.FixtureRequest) -> Collector:
     made: tuple[Collector, ...] = (
-        GpuLinks(FakeLinkReader()),
-        GpuPipes(FakePipeReader()),
-        GpuRare(FakeGpuReader(2)),
+        link_table(FakeLinkReader()),
+        pipe_table(FakePipeReader()),
+        rare_table(FakeGpuReader(2)),
         _processes(),
     )
     return next(one for one in made if one.name == request.param)

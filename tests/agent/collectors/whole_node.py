@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.collectors.bmc.board import Board
+from agent.collectors.bmc.board import Board, BoardNode, BoardTable
 from agent.collectors.bmc.point import Place, Point, Quantity
-from agent.collectors.bmc.tables import BoardNode, BoardTable
 from agent.collectors.gpu.processes import GpuProcesses
 from agent.collectors.gpu.sources import GpuSources, OpenGpus
 from agent.collectors.meters.pdu import Pdu, find_pdus
-from agent.collectors.meters.pdu_channel import Oid, SnmpValue, parse_oid
+from agent.collectors.meters.pdu_mibs import Oid, SnmpValue, parse_oid
 from agent.collectors.meters.settings import PduSettings
 from agent.collectors.port import Collector
 from agent.collectors.registry.settings import FastSettings, SlowSettings

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon.rails import Hwmon, SweepOptions
+from agent.collectors.hwmon.rails import RailTable, SweepOptions, main_rails
+from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.rails.sweep import SweepSettings
 from agent.ring.ring import Ring, RingTable
 from agent.sampler.accounts import Accounts
@@ -29,7 +30,7 @@ class Rails:
 
     root: Path
     ring: Ring
-    collector: Hwmon
+    collector: RailTable
     calls: list[float] = field(default_factory=list)
     stop: Callable[[], None] = lambda: None
 
@@ -49,7 +50,7 @@ def rails(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rails]:
     row_s: float = request.param
     root, clock = tmp_path / "sys", SystemClock()
     two_supplies(root)
-    collector = Hwmon(root, SweepOptions(settings=SweepSettings(hz=500.0, low_v=LOW_V), clock=clock))
+    collector = main_rails(survey_rails(root), SweepOptions(settings=SweepSettings(hz=500.0, low_v=LOW_V), clock=clock))
     settings = SamplerSettings(fast=Pace(rate_hz=1 / row_s, stale_after_s=60.0, hung_after_s=60.0))
     ring = make_ring(
         tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60
@@ -95,7 +96,7 @@ def test_a_rail_that_stays_low_gets_no_row_beyond_its_pace_and_another_dip_does(
 
 
 def test_a_thread_that_was_left_behind_adds_no_row_after_the_end(rails: Rails) -> None:
-    note_a_low_rail = rails.collector._table.sweeps[0].on_low
+    note_a_low_rail = rails.collector.sweeps[0].on_low
     rails.stop()
     count = rails.table.count
     note_a_low_rail()
@@ -103,7 +104,7 @@ def test_a_thread_that_was_left_behind_adds_no_row_after_the_end(rails: Rails) -
 
 
 def test_rows_stay_in_order_of_time(rails: Rails) -> None:
-    (sweep,) = rails.collector._table.sweeps
+    (sweep,) = rails.collector.sweeps
     for number in range(30):
         rails.set_mv(11_000 + number if number % 2 else 12_000 + number)
         rounds = sweep.rounds

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.gpu.fast import GpuFast
+from agent.collectors.gpu.driver_tables import GpuFast
 from agent.collectors.host.self_metrics import SelfMetrics
 from agent.collectors.port import Collector, FollowingCollector, PacedCollector, StampedRow
 from agent.ring.ring import Ring, RingTable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.gpu.fast import GpuFast
+from agent.collectors.gpu.driver_tables import GpuFast
 from agent.ring.ring import Ring
 from agent.sampler.accounts import Accounts
 from agent.sampler.pacing.pacer import PaceMode, PacerSettings

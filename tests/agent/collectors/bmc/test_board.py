@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from agent.collectors.bmc.board import Board
-from agent.collectors.bmc.log_source import BoardLog
+from agent.collectors.bmc.board import Board, BoardLog, BoardNode, BoardTable
 from agent.collectors.bmc.point import LogEntry, Place, Point, Quantity
-from agent.collectors.bmc.tables import BoardNode, BoardTable
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray
 from telemetry.records import EventKind, Severity

@@ -11,13 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.bmc.board import Board
+from agent.collectors.bmc.board import Board, BoardLog, BoardNode, BoardTable
 from agent.collectors.bmc.ipmi import IpmiLink
 from agent.collectors.bmc.ipmi_port import IpmiRequest
 from agent.collectors.bmc.ipmitool import IpmitoolPort
-from agent.collectors.bmc.log_source import BoardLog
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
-from agent.collectors.bmc.tables import BoardNode, BoardTable
 from agent.collectors.port import Collector
 from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring

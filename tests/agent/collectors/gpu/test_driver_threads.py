@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agent.collectors.gpu.driver_threads import IRQ, QUEUE, DriverThreads, signal_of, used_ticks
-from agent.collectors.sysfs.process_stat import ProcessStat
+from agent.collectors.sysfs.proc_file import ProcessStat
 from tests.agent.collectors.proc import proc_tree, thread
 from tests.agent.fakes import FakeClock
 

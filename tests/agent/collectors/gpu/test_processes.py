@@ -78,7 +78,7 @@ def test_starts_and_ends_are_reported_with_job_and_gpu(
     reader.set(0, (10, ProcessUse.COMPUTE, GIB))
     _read(collector)
     (event,) = collector.take(0.0)
-    assert event.message == "python3 (pid 10, slurm:1234) uses gpu0"
+    assert event.message == "python3 (pid 10, slurm:1234) uses GPU 0"
     assert (event.kind, event.severity) == (EventKind.GPU_PROCESS, Severity.INFO)
     assert (event.entity_id, event.pci, event.pid) == (f"gpu:{GPUS[0].uuid}", GPUS[0].pci, 10)
     _read(collector)
@@ -87,8 +87,8 @@ def test_starts_and_ends_are_reported_with_job_and_gpu(
     reader.set(0, (12, ProcessUse.COMPUTE, GIB))
     _read(collector)
     assert _messages(collector) == [
-        "python3 (pid 10, slurm:1234) no longer uses gpu0",
-        "python3 (pid 12) began to use gpu0",
+        "python3 (pid 10, slurm:1234) no longer uses GPU 0",
+        "python3 (pid 12) began to use GPU 0",
     ]
     assert [user.label for user in collector.users] == ["python3 (pid 12)"]
 
@@ -127,7 +127,7 @@ def test_a_process_that_becomes_another_jobs_or_begins_to_compute_is_reported(
     assert [event.job_gpus for event in collector.take(0.0)] == [()]
     reader.set(0, (10, ProcessUse.GRAPHICS, GIB), (10, ProcessUse.COMPUTE, GIB))
     _read(collector)
-    assert _messages(collector) == ["jobs now: slurm:7 on gpu0"]
+    assert _messages(collector) == ["jobs now: slurm:7 on GPU 0"]
     (tmp_path / "10/cgroup").write_text("0::/system.slice/slurmstepd.scope/job_8/step_0\n")
     _read(collector)
     assert [event.job_gpus for event in collector.take(0.0)] == [(("slurm:8", f"gpu:{GPUS[0].uuid}"),)]
@@ -184,7 +184,7 @@ def test_a_process_that_ended_is_still_itself_until_the_driver_lists_it_no_more(
     assert _messages(collector) == []
     reader.set(0)
     _read(collector)
-    assert _messages(collector) == ["python3 (pid 10) no longer uses gpu0"]
+    assert _messages(collector) == ["python3 (pid 10) no longer uses GPU 0"]
 
 
 def test_a_process_that_leaves_a_gpu_and_comes_back_is_reported_as_two_events(
@@ -240,5 +240,5 @@ def test_the_event_source_reports_what_the_collector_saw(collector: GpuProcesses
     assert source.poll(0.0) == ()
     reader.set(1, (5, ProcessUse.GRAPHICS, GIB))
     _read(collector)
-    assert [event.message for event in source.poll(1.0)] == ["a process (pid 5) uses gpu1"]
+    assert [event.message for event in source.poll(1.0)] == ["a process (pid 5) uses GPU 1"]
     source.close()

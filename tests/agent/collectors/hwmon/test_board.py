@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon.rails import Hwmon, RailTable
-from agent.collectors.hwmon.slow import fan_table, other_rails, supply_table, temperature_table
-from agent.collectors.sysfs.attribute_table import AttributeTable
+from agent.collectors.hwmon.rails import RailTable, main_rails
+from agent.collectors.hwmon.slow import AttributeTable, fan_table, other_rails, supply_table, temperature_table
+from agent.collectors.hwmon.tree import survey_rails
 from tests.agent.collectors.sysfs_tree import two_supplies, write
 
 HWMON = "class/hwmon/hwmon0"
@@ -108,14 +108,16 @@ def test_a_supply_that_is_pulled_is_absent_and_no_all_clear(tmp_path: Path) -> N
 
 def test_the_rail_of_a_supply_and_the_supply_itself_are_one_entity(tmp_path: Path) -> None:
     _crps(tmp_path)
-    assert [entity.key for entity in Hwmon(tmp_path).spec.entities] == list(_read(supply_table(tmp_path)))
+    assert [entity.key for entity in main_rails(survey_rails(tmp_path)).spec.entities] == list(
+        _read(supply_table(tmp_path))
+    )
 
 
 def test_a_skewed_pair_is_tagged_and_one_of_one_conversion_is_not(tmp_path: Path) -> None:
     _crps(tmp_path)
     write(tmp_path, {"class/hwmon/hwmon1/name": "ina228", "class/hwmon/hwmon1/in0_label": "12V"})
     write(tmp_path, {"class/hwmon/hwmon1/in0_input": "12000", "class/hwmon/hwmon1/curr1_input": "1000"})
-    tags = {entity.key: entity.tag("pair") for entity in Hwmon(tmp_path).spec.entities}
+    tags = {entity.key: entity.tag("pair") for entity in main_rails(survey_rails(tmp_path)).spec.entities}
     assert tags == {"crps185-hwmon0": "skewed", "ina228": None}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.collectors.host.host import Host
-from agent.collectors.hwmon.rails import Hwmon
+from agent.collectors.hwmon.rails import main_rails
 from agent.collectors.hwmon.slow import other_rails
 from agent.collectors.hwmon.tree import find_inlet, survey_rails
 from agent.collectors.registry.settings import FastSettings
@@ -26,7 +26,7 @@ def _keys(root: Path) -> list[str]:
 
 def test_labelled_rails_have_volts_and_amperes_of_each_supply(tmp_path: Path) -> None:
     two_supplies(tmp_path)
-    collector = Hwmon(tmp_path)
+    collector = main_rails(survey_rails(tmp_path))
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert [entity.key for entity in collector.spec.entities] == ["psu0", "psu1"]
@@ -35,7 +35,7 @@ def test_labelled_rails_have_volts_and_amperes_of_each_supply(tmp_path: Path) ->
 
 def test_a_new_value_in_the_same_file_is_seen_at_the_next_read(tmp_path: Path) -> None:
     two_supplies(tmp_path)
-    collector = Hwmon(tmp_path)
+    collector = main_rails(survey_rails(tmp_path))
     values = np.empty(collector.spec.shape)
     collector.read(values)
     write(tmp_path, {f"{HWMON}/in0_input": "11310"})
@@ -58,7 +58,7 @@ def test_a_server_supply_over_pmbus_is_its_output_not_its_input(tmp_path: Path) 
             f"{HWMON}/curr2_label": "iout1",
         },
     )
-    collector = Hwmon(tmp_path)
+    collector = main_rails(survey_rails(tmp_path))
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert values == pytest.approx(np.array([[12.25, 77.0] * 2]))
@@ -89,7 +89,7 @@ def test_three_channels_of_one_chip_are_three_rails(tmp_path: Path) -> None:
             f"{HWMON}/curr{channel}_input": str(channel * 1000),
         }
     write(tmp_path, files)
-    collector = Hwmon(tmp_path)
+    collector = main_rails(survey_rails(tmp_path))
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert _keys(tmp_path) == ["feed1", "feed2", "feed3"]
@@ -125,7 +125,10 @@ def _corsair(root: Path) -> None:
 
 def test_a_supply_that_names_volts_and_amperes_by_rail_has_pairs(tmp_path: Path) -> None:
     _corsair(tmp_path)
-    for collector, wanted in ((Hwmon(tmp_path), {"corsairpsu": (12.05, 20.0)}), (other_rails(tmp_path), OTHERS)):
+    for collector, wanted in (
+        (main_rails(survey_rails(tmp_path)), {"corsairpsu": (12.05, 20.0)}),
+        (other_rails(tmp_path), OTHERS),
+    ):
         assert collector is not None
         values = np.empty(collector.spec.shape)
         collector.read(values)
@@ -177,7 +180,7 @@ def test_a_labelled_rail_that_cannot_be_read_at_start_may_come_back(tmp_path: Pa
 )
 def test_an_implausible_voltage_is_absent(tmp_path: Path, reading_mv: str, voltage_v: float | None) -> None:
     two_supplies(tmp_path)
-    collector = Hwmon(tmp_path)
+    collector = main_rails(survey_rails(tmp_path))
     values = np.empty(collector.spec.shape)
     write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
     collector.read(values)
@@ -241,7 +244,7 @@ def test_a_file_that_was_replaced_is_found_again_after_a_while(tmp_path: Path) -
 def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     two_supplies(tmp_path)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    collector = Hwmon(tmp_path)
+    collector = main_rails(survey_rails(tmp_path))
     for _ in range(3):
         collector.read(np.empty(collector.spec.shape))
         collector.close()

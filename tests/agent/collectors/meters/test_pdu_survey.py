@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.collectors.meters.pdu_channel import Oid, PduChannel, SnmpValue, parse_oid
+from agent.collectors.meters.pdu_mibs import Oid, PduChannel, SnmpValue, parse_oid
 from agent.collectors.meters.pdu_survey import PduSurvey, channels_of, survey_pdu
 from agent.collectors.meters.settings import OidReading
 from tests.agent.collectors.meters.devices import APC, APC_PDU, EATON_PDU, ENTITY_PDU, RARITAN_PDU

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.meters.pdu_channel import Oid
+from agent.collectors.meters.pdu_mibs import Oid
 from agent.collectors.meters.settings import PduSettings
 from telemetry.errors import TransientError
 

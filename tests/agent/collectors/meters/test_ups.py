@@ -12,8 +12,7 @@ import pytest
 from agent.collectors.meters import factories
 from agent.collectors.meters.nut import NutClient, SilentUpsError
 from agent.collectors.meters.settings import UpsdSettings
-from agent.collectors.meters.ups import Ups, UpsEvents, find_upss
-from agent.collectors.meters.ups_status import UpsFlag, changes, parse_status
+from agent.collectors.meters.ups import Ups, UpsEvents, UpsFlag, changes, find_upss, parse_status
 from agent.collectors.port import SourceState
 from agent.collectors.registry.settings import SlowSettings
 from telemetry.clock import SystemClock
