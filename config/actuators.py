@@ -9,23 +9,155 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
 from agent.responding.checkpoint import CheckpointSettings
 from agent.responding.hook import HookProgram
+from agent.responding.reset import PowerCycleSettings, Reset
+from agent.responding.schedulers.kubernetes import EvictionSettings
+from agent.responding.schedulers.kubernetes_api import KubernetesSettings
 from agent.responding.schedulers.slurm import TIMEOUT_S, SlurmSettings
 from agent.responding.signalling import SignalledProcess
-from config.kubernetes import Kubernetes
 from config.notification import Notification
-from config.power_cycle import PowerCycleSection
-from config.section import Section, UserPath, at_least, web_url
+from config.section import Host, Section, UserPath, VariableName, at_least, web_url
 from telemetry.durations import DurationS
 
+# A DNS subdomain, what Kubernetes allows: kubernetes.io/docs/concepts/overview/working-with-objects/names.
+_KUBERNETES_NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_SYSTEM = re.compile(r"/redfish/v1/Systems/[^/\s]+")
 # heuristic: programs run one after the other, so a longer one would hold up the next.
 HOOK_TIMEOUT_MAX_S = 600.0
 # Slurm's own limit for the name of a node, MAX_SLURM_NAME (slurm/slurm.h), and the characters of a host name.
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SLURM_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 # heuristic: signals that jobs commonly handle; none that a job cannot catch.
 _SIGNALS = frozenset({"SIGUSR1", "SIGUSR2", "SIGHUP", "SIGTERM", "SIGCONT", "SIGRTMIN"})
+
+
+def _kubernetes_node(text: str) -> str:
+    if text and not _KUBERNETES_NODE.fullmatch(text):
+        raise ValueError("the name of one node as kubectl get nodes prints it, such as gpu017")
+    return text
+
+
+class Evict(StrEnum):
+    """Eviction of the pods of a cordoned node."""
+
+    NEVER = "never"
+    PODS = "pods"
+
+
+class Kubernetes(Section):
+    """Cordon, taint and eviction through the API server; inside a pod with its service account."""
+
+    node: Annotated[str, AfterValidator(_kubernetes_node)] = Field(
+        default="", description="Name of this node in Kubernetes; empty: the host name."
+    )
+    kubeconfig: UserPath | None = Field(
+        default=None, description="Path of a kubeconfig; unset: the service account of the pod."
+    )
+    context: str = Field(default="", description="Context of the kubeconfig; empty: the current one.")
+    evict: Evict = Field(
+        default=Evict.NEVER,
+        description="Whether pods are evicted once the node is cordoned; PodDisruptionBudgets are respected.",
+    )
+    evict_within: Annotated[DurationS, at_least(1, "1s"), Field(le=3600)] = Field(
+        default=120.0, description="Time limit of the eviction; pods that remain are reported and stay."
+    )
+    grace: Annotated[DurationS, at_least(0, "0s")] | None = Field(
+        default=None, description="Grace period of a pod; unset: its own."
+    )
+
+    def node_of(self, host: str) -> str:
+        """Return the node's name in Kubernetes."""
+        return self.node or host.lower()
+
+    def settings(self) -> KubernetesSettings:
+        """Return the settings of the connection."""
+        kubeconfig = None if self.kubeconfig is None else Path(self.kubeconfig)
+        return KubernetesSettings(kubeconfig=kubeconfig, context=self.context)
+
+    def eviction(self) -> EvictionSettings | None:
+        """Return the settings of the eviction, None if pods are not evicted."""
+        if self.evict is Evict.NEVER:
+            return None
+        grace_s = None if self.grace is None else round(self.grace)
+        return EvictionSettings(within_s=self.evict_within, grace_s=grace_s)
+
+
+def _system(path: str) -> str:
+    if path and not _SYSTEM.fullmatch(path):
+        raise ValueError("a path such as /redfish/v1/Systems/1")
+    return path
+
+
+class Undrained(StrEnum):
+    """Rule for a node without a scheduler that could confirm that it is drained."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
+class PowerCycleSection(Section):
+    """Board controller with a user who may reset the node; every power cycle needs the approval of a person."""
+
+    address: Host = Field(default="", description="Host name or address; empty: no power cycle.")
+    port: int | None = Field(default=None, ge=1, le=65535, description="Port; default 443.")
+    user: str = Field(default="", description="User with the right to reset the system (Redfish role Operator).")
+    password_env: VariableName = Field(
+        default="POWER_CYCLE_PASSWORD", min_length=1, description="Environment variable with the password."
+    )
+    password_file: UserPath | None = Field(
+        default=None, description="File with the password; read instead of the variable."
+    )
+    transport: Transport = Field(
+        default=Transport.TLS,
+        description="Transport of Redfish: `tls`, `tls_unchecked` (accepts any certificate), `plain` (no TLS).",
+    )
+    ca_file: UserPath | None = Field(
+        default=None, description="Certificates to verify the server with; unset: those of the system."
+    )
+    login: Login = Field(
+        default=Login.SESSION, description="Authentication: a session, or user and password with each request."
+    )
+    system: Annotated[str, AfterValidator(_system)] = Field(
+        default="",
+        description="Path of this node, such as /redfish/v1/Systems/1; may be empty if the controller has one system.",
+    )
+    reset: Reset = Field(
+        default=Reset.POWER_CYCLE,
+        description="Type of reset; refused unless the controller lists it as allowed.",
+    )
+    back_within: Annotated[DurationS, at_least(1, "1s"), Field(le=3600)] = Field(
+        default=300.0, description="Time limit until the node is on again."
+    )
+    undrained: Undrained = Field(
+        default=Undrained.REFUSE,
+        description="Whether the node may be power-cycled if `actuators.drain` names no scheduler.",
+    )
+
+    def bmc(self) -> BmcSettings:
+        """Return the connection to the controller."""
+        return BmcSettings(
+            kind=BmcKind.REDFISH,
+            address=self.address,
+            port=self.port,
+            user=self.user,
+            password_variable=self.password_env,
+            password_file=None if self.password_file is None else Path(self.password_file),
+            transport=self.transport,
+            ca_file=None if self.ca_file is None else Path(self.ca_file),
+            login=self.login,
+        )
+
+    def settings(self, node: str) -> PowerCycleSettings:
+        """Return the settings of a power cycle."""
+        return PowerCycleSettings(
+            node=node,
+            reset=self.reset,
+            system=self.system,
+            back_within_s=self.back_within,
+            undrained=self.undrained is Undrained.ALLOW,
+        )
 
 
 def _program(text: str) -> str:
@@ -49,7 +181,7 @@ def _job_url(text: str) -> str:
 
 
 def _slurm_node(text: str) -> str:
-    if text and not _NODE.fullmatch(text):
+    if text and not _SLURM_NODE.fullmatch(text):
         raise ValueError("the name of one node as Slurm knows it, such as gpu017")
     return text
 

@@ -1,9 +1,12 @@
-"""The configured store server as a destination of the uplink.
+"""The configured store server, as a destination of the uplink and as a store to read from.
 
 The clients of the servers are imported only if one is configured: they cost memory and time at start.
 """
 
+from config.fleet import FleetStore
 from config.models import Store, StoreKind
+from telemetry.store.resolution import Resolution
+from telemetry.store.servers import ServerStore
 from telemetry.uplink.port import Destination
 
 
@@ -34,3 +37,24 @@ def destination_of(store: Store) -> Destination:
             basic_auth=store.basic_auth,
         )
     )
+
+
+def server_store_of(store: Store, reads: FleetStore, *, timeout_s: float) -> ServerStore:
+    """Return the server of the section `store` for reading."""
+    url = store.url or ""
+    if reads is FleetStore.VICTORIAMETRICS:
+        from telemetry.store.victoria import VictoriaServer  # noqa: PLC0415 -- see above
+
+        basic = None if store.username is None else f"{store.username}:{store.password or ''}"
+        if store.kind is StoreKind.INFLUXDB2:
+            basic = store.token if store.basic_auth else None
+        return VictoriaServer(url, basic_auth=basic, timeout_s=timeout_s)
+    from telemetry.store.influxql import InfluxQl, InfluxServer  # noqa: PLC0415 -- see above
+
+    if store.kind is StoreKind.INFLUXDB2:
+        # A 2.x server shows InfluxQL each bucket as a database of its name with this one retention policy.
+        buckets = {Resolution.RAW: store.bucket, Resolution.ROLLUP: f"{store.bucket}-rollup"}
+        ql = InfluxQl(url, token=store.token, timeout_s=timeout_s)
+        return InfluxServer(ql, {resolution: (bucket, "autogen") for resolution, bucket in buckets.items()})
+    ql = InfluxQl(url, username=store.username, password=store.password, timeout_s=timeout_s)
+    return InfluxServer(ql, {resolution: (store.database, str(resolution)) for resolution in Resolution})

@@ -1,4 +1,4 @@
-"""What the pipeline of a node is made of: its policies, rails and limits out of the configuration."""
+"""Settings of the pipeline of a node: policies and limits from the configuration."""
 
 from agent.guard.pipeline import PipelineSettings
 from config.models import Config
@@ -8,7 +8,7 @@ from rules.policy.model import ActionClass
 
 
 def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
-    """Return what the guard judges and decides by."""
+    """Return the settings of the guard."""
     modes = {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
     return PipelineSettings(
         policies=policies_of(config),

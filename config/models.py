@@ -9,18 +9,125 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from agent.actuation.limits import UnreadableClocks
+from agent.recorder.settings import RecorderSettings
 from analytics.detectors.limits import DetectorLimits
 from analytics.incidents.book_settings import BookSettings
-from config.actions import Actions
 from config.actuators import Actuators
 from config.control import Control
 from config.fleet import Fleet
-from config.recorder import Recorder
 from config.section import Section, UserPath, at_least, web_url
-from config.sources import AutoHz, Sources
+from config.sources import AutoHz, Sources, SourceUse
 from rules.limits.node import LimitSettings
+from rules.policy.model import ActionClass
 from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS, SizeBytes
+from telemetry.records import Mode
+
+
+class ActionMode(StrEnum):
+    """Mode of a class of action; `auto` is enforce on a simulated node and observe on real hardware."""
+
+    AUTO = "auto"
+    OBSERVE = "observe"
+    RECOMMEND = "recommend"
+    ENFORCE = "enforce"
+
+    def resolve(self, *, simulated: bool) -> Mode:
+        """Return the mode on this node."""
+        if self is ActionMode.AUTO:
+            return Mode.ENFORCE if simulated else Mode.OBSERVE
+        return Mode(self.value)
+
+
+class Actions(Section):
+    """Mode of each class of action: `observe`, `recommend`, `enforce`, or `auto`."""
+
+    clock_cap: ActionMode = Field(
+        default=ActionMode.AUTO,
+        description="Cap GPU clocks. `auto` enforces on a simulated node and observes on real hardware.",
+    )
+    unreadable_clocks: UnreadableClocks = Field(
+        default=UnreadableClocks.REFUSE,
+        description=(
+            "Whether to cap clocks through locked clocks, which the driver cannot read back: the release of a cap "
+            "removes a lock that an operator had set."
+        ),
+    )
+    socket: UserPath | None = Field(
+        default=None,
+        description="Socket of a `railwatch actuatord` that sets clocks, power limits and fans; unset: this run does.",
+    )
+    power_cap: ActionMode = Field(
+        default=ActionMode.AUTO,
+        description="Lower the power limit of GPUs. It limits the average power, not the peaks of single steps.",
+    )
+    fan: ActionMode = Field(default=ActionMode.AUTO, description="Raise the speed of fans.")
+    notify: ActionMode = Field(default=ActionMode.AUTO, description="Notify people.")
+    checkpoint: ActionMode = Field(default=ActionMode.OBSERVE, description="Request a checkpoint from a job.")
+    drain: ActionMode = Field(
+        default=ActionMode.OBSERVE, description="Drain this node in Slurm or Kubernetes, and resume it."
+    )
+    requeue: ActionMode = Field(default=ActionMode.OBSERVE, description="Requeue a Slurm job.")
+    hook: ActionMode = Field(default=ActionMode.OBSERVE, description="Run programs of your own.")
+    power_cycle: ActionMode = Field(
+        default=ActionMode.OBSERVE,
+        description="Power-cycle this node through Redfish, after a person has approved it.",
+    )
+
+    def of(self, action: ActionClass) -> ActionMode:
+        """Return the mode of one class."""
+        mode = getattr(self, action.value)
+        if not isinstance(mode, ActionMode):
+            raise TypeError(f"{action.value} has no mode")
+        return mode
+
+
+class Recorder(Section):
+    """Flight recorder: full-rate history around findings and incidents, and its size limits."""
+
+    use: SourceUse = Field(default=SourceUse.AUTO, description="`auto`: the flight recorder runs; `off`: it does not.")
+    before: Annotated[DurationS, at_least(1, "1s")] = Field(
+        default=60.0, description="Full-rate history in a recording before its trigger."
+    )
+    after: Annotated[DurationS, at_least(1, "1s")] = Field(
+        default=30.0, description="Length of a recording after its trigger; each further trigger extends it."
+    )
+    longest: Annotated[DurationS, at_least(10, "10s")] = Field(
+        default=600.0, description="Longest recording; further triggers begin the next one."
+    )
+    flush: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
+        default=2.0,
+        description="Interval at which the black box is written to disk: the most that a power cut can lose.",
+    )
+    memory_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
+        default=64 << 20, description="Memory limit of the packed history."
+    )
+    box_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
+        default=64 << 20, description="Size limit of the black box on disk."
+    )
+    max_size: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
+        default=2 << 30, description="Size limit of all recordings together; the oldest are deleted first."
+    )
+
+    @model_validator(mode="after")
+    def _longest_holds_the_window(self) -> Self:
+        if self.longest < self.before + self.after:
+            least_s = self.before + self.after
+            raise KeyProblemError("longest", f"got {self.longest:g} s", f"before + after or more: {least_s:g} s")
+        return self
+
+    def settings(self) -> RecorderSettings:
+        """Return the settings of the recorder."""
+        return RecorderSettings(
+            before_s=self.before,
+            after_s=self.after,
+            longest_s=self.longest,
+            flush_s=self.flush,
+            memory_bytes=self.memory_max,
+            box_bytes=self.box_max,
+            max_bytes=self.max_size,
+        )
 
 
 class StoreKind(StrEnum):

@@ -20,7 +20,7 @@ _DATA_DIR = "~/.local/state/railwatch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One key, or a section of keys; `default` is None for a section."""
+    """Key, or section of keys; `default` is None for a section."""
 
     key: str
     text: str

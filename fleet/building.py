@@ -10,9 +10,8 @@ from agent.responding.notification.notifier import Sender
 from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain
 from analytics.fleet.judge import FleetSettings
 from config.actuators import Scheduler
-from config.destination import destination_of
-from config.fleet import FleetStore
-from config.models import Config, Store, StoreKind
+from config.destination import destination_of, server_store_of
+from config.models import Config
 from config.sources import SourceUse
 from fleet.acting import FleetActing, FleetActuators
 from fleet.agent_client import AgentClient, TlsTransport
@@ -20,21 +19,17 @@ from fleet.certificates.expiry import Expiry
 from fleet.certificates.identity import authority_key, check_private, client_context, private_key, valid_until_ns
 from fleet.certificates.tokens import read_token
 from fleet.daemon import FleetDaemon
-from fleet.influx import InfluxFleetReader
 from fleet.ledger_file import LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
 from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox, Published
-from fleet.port import FleetReader
-from fleet.victoria import VictoriaFleetReader
+from fleet.reader import FleetReader, ServerFleetReader
 from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.identity_names import Identity
-from telemetry.store.influxql import InfluxQl
-from telemetry.store.resolution import Resolution
 
 STATE = "fleet.state"
 
@@ -67,7 +62,7 @@ def open_fleet(
         The data folder is not writable, or another fleet loop uses it.
     """
     own = config.fleet
-    reader = reader_of(config.store, own.reads, timeout_s=own.deadline)
+    reader = ServerFleetReader(server_store_of(config.store, own.reads, timeout_s=own.deadline))
     outbox = Outbox(
         config.data_dir, destination_of(config.store), clock, name=own.name, spool_max_bytes=config.store.spool_max
     )
@@ -170,19 +165,3 @@ def expires_ns(token: str, identity: Identity, *, where: Path) -> int:
         return read_token(token, authority_key(identity.authority)).expires_ns
     except ValueError as err:
         raise EnvironmentLacksError(f"{where}: {err}; expected a token of railwatch fleet ca token") from err
-
-
-def reader_of(store: Store, reads: FleetStore, *, timeout_s: float) -> FleetReader:
-    """Return the reader of a store's rollups."""
-    url = store.url or ""
-    if reads is FleetStore.VICTORIAMETRICS:
-        if store.kind is StoreKind.INFLUXDB2:
-            return VictoriaFleetReader(url, basic_auth=store.token if store.basic_auth else None, timeout_s=timeout_s)
-        basic = None if store.username is None else f"{store.username}:{store.password or ''}"
-        return VictoriaFleetReader(url, basic_auth=basic, timeout_s=timeout_s)
-    if store.kind is StoreKind.INFLUXDB2:
-        # A 2.x server shows InfluxQL each bucket as a database of its name with this one retention policy.
-        ql = InfluxQl(url, token=store.token, timeout_s=timeout_s)
-        return InfluxFleetReader(ql, database=f"{store.bucket}-rollup", policy="autogen")
-    ql = InfluxQl(url, username=store.username, password=store.password, timeout_s=timeout_s)
-    return InfluxFleetReader(ql, database=store.database, policy=str(Resolution.ROLLUP))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.folder_watch import FolderWatch
 from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, Decision, Mode, Record
 
@@ -101,6 +103,10 @@ def choose_source(
 
 # How long an action waits for the record of its decision before it is reported without.
 HOLD_BACK_NS = 1_000_000_000
+# heuristic: interval between looks at processes that start or end; people read such a delay as immediate.
+LOOK_S = 0.1
+# heuristic: a process that ends while another holds its output is noticed this late.
+IDLE_LOOK_S = 1.0
 
 
 class NodeRun:
@@ -122,6 +128,7 @@ class NodeRun:
         self._driver, self.source, self._wanted = choose_source(wanted, config.sources.nvml)
         self.simulated = self._wanted.plant_node is not None
         self._supervisor: Supervisor | None = None
+        self._changes: FolderWatch | None = None
         self._journals: dict[str, RecordJournalReader] = {}
         self._claimed = False
         self._decided: set[str] = set()
@@ -193,7 +200,7 @@ class NodeRun:
         slow = context.journal_reader(SLOW)
         slow.skip_to_end()
         context.keep_journal_starts({name: one.position for name, one in {**self._journals, SLOW: slow}.items()})
-        supervisor = self._supervisor = Supervisor(run_dir, self._clock, self._launcher)
+        supervisor = self._supervisor = Supervisor(run_dir, self._clock, self._launcher, on_change=self._wake)
         environ = dict(os.environ)
         if self.simulated:
             served = supervisor.start(_child("plant", environ, start_timeout_s=30.0))
@@ -220,6 +227,20 @@ class NodeRun:
         if self._supervisor is not None:
             self._supervisor.watch()
         yield from self.records()
+
+    def wait(self, stop: Event, timeout_s: float) -> bool:
+        """Wait for new records or a change of a process, at most so long; return True once the stop is requested."""
+        if self._context is None or self._supervisor is None:
+            return stop.wait(timeout_s)
+        if self._changes is None:
+            self._changes = self._context.watch_journals(stop, self._clock, gap_s=LOOK_S)
+            self._cleanup.callback(self._changes.close)
+        look_s = IDLE_LOOK_S if self._supervisor.is_settled and not self._held else LOOK_S
+        return self._changes.wait(min(timeout_s, look_s))
+
+    def _wake(self) -> None:
+        if self._changes is not None:
+            self._changes.wake()
 
     @property
     def restarts(self) -> int:

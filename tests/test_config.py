@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from config.actions import ActionMode
 from config.loading import load_config
-from config.models import Config, StoreKind
+from config.models import ActionMode, Config, StoreKind
 from config.reference import reference_markdown, sample_yaml
 from telemetry.errors import ConfigError
 from telemetry.records import Mode

@@ -24,7 +24,7 @@ from simulator.files.node import NodeFile
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Finding, Incident, IncidentState, Mode
 
 # What judges a supply path; the others need tables that the closed form does not give.
@@ -35,7 +35,7 @@ _CLEAR_AFTER_S = 0.9 * WINDOW_S
 # The engine is asked at most so often at the end of a step, ten seconds apart, for as long as it has something to
 # decide: one round of relaxing four GPUs, one by one.
 _ROUND, _ROUND_S = 4, 10.0
-# Chiu and Jain (1989), doi 10.1016/0169-7552(89)90019-6; the size of the step down is that of rules/caps/tightening.py.
+# Chiu and Jain (1989), doi 10.1016/0169-7552(89)90019-6; the size of the step down is that of rules/caps/adjusting.py.
 _AIMD_DOWN = 0.85
 _AIMD_MARGIN_V = 0.05
 

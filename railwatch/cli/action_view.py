@@ -1,22 +1,79 @@
 """Actions as text: one entry per knob and incident in lists, and one action with its reason, steps and outcome."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
 from agent.guard.foresight import ahead_of
-from railwatch.cli.action_history import ActionStory
-from railwatch.cli.evidence_lines import evidence_lines
-from railwatch.cli.incident_view import outcome_lines
-from railwatch.cli.printing import describe, describe_step, shortened
+from railwatch.cli.incident_view import evidence_lines, outcome_lines
+from railwatch.cli.printing import REASON_CHARACTERS, describe, describe_step
 from railwatch.operator.action_groups import ActionGroup, ActionStep, change_text, group_actions
 from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import iso_utc
-from telemetry.records import Action, ActionState, Finding, Outcome, Record
+from telemetry.quantities import shortened
+from telemetry.records import Action, ActionState, Decision, Finding, Incident, Outcome, Record
+from telemetry.store.records import RecordFile
 
+# heuristic: ids that fit in one line.
+_MOST_IDS = 4
 # heuristic: with head, evidence and outcome these fit on one screen of 25 lines.
 _FIRST_STEPS, _LAST_STEPS, _MOST_EVIDENCE = 3, 4, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionStory:
+    """Incident, decisions, changes and outcomes of one action, each in order of time; at least one change."""
+
+    incident: Incident | None
+    decisions: tuple[Decision, ...]
+    changes: tuple[Action, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records of the action."""
+        incident = () if self.incident is None else (self.incident,)
+        return (*incident, *self.decisions, *self.changes, *self.outcomes)
+
+
+def stories_of(records: RecordFile, wanted: str) -> tuple[ActionStory, ...]:
+    """Return the story of one action, or of each action of an incident; exit with status 1 if there is none."""
+    return tuple(_story(records, action) for action in _picked(records, wanted))
+
+
+def _story(records: RecordFile, action: Action) -> ActionStory:
+    changes = tuple(item for item in records.history(action.id) if isinstance(item, Action))
+    incident = records.get(action.incident_id)
+    wanted = dict.fromkeys(change.decision_id for change in changes)
+    decisions = [found for name in wanted if isinstance(found := records.get(name), Decision)]
+    every = records.find("outcome", limit=1000, where={"incident_id": action.incident_id})
+    outcomes = [item for item in every if isinstance(item, Outcome) and item.decision_id in wanted]
+    return ActionStory(
+        incident=incident if isinstance(incident, Incident) else None,
+        decisions=tuple(sorted(decisions, key=lambda item: item.time_ns)),
+        changes=changes or (action,),
+        outcomes=tuple(sorted(outcomes, key=lambda item: item.time_ns)),
+    )
+
+
+def _picked(records: RecordFile, wanted: str) -> tuple[Action, ...]:
+    known = {item.id: item for item in records.find("action", limit=1000) if isinstance(item, Action)}
+    exact = records.get(wanted)
+    if isinstance(exact, Action):
+        return (exact,)
+    matches = [item for item in known.values() if item.id.startswith(wanted)]
+    if len(matches) == 1:
+        return (matches[0],)
+    of_incident = [item for item in known.values() if item.incident_id.startswith(wanted)]
+    if not matches and len({item.incident_id for item in of_incident}) == 1:
+        return tuple(sorted(of_incident, key=lambda item: item.time_ns))
+    found = f"{len(matches)} actions match" if matches else "no such action"
+    ids = ", ".join(item.id for item in (matches or [*known.values()])[:_MOST_IDS])
+    typer.echo(f"railwatch: {wanted}: {found}; {f'expected one of {ids}' if ids else 'there are no actions'}", err=True)
+    raise typer.Exit(1)
 
 
 def print_groups(console: Console, changes: Sequence[Action], names: EntityNames, *, run_ended: bool = False) -> None:
@@ -30,7 +87,7 @@ def print_groups(console: Console, changes: Sequence[Action], names: EntityNames
             f"{escape(group.summary(run_ended=run_ended) + reflex)}",
             soft_wrap=True,
         )
-        reason = f"[dim]{escape(names.in_text(shortened(_reason(group))))}[/]"
+        reason = f"[dim]{escape(names.in_text(shortened(_reason(group), REASON_CHARACTERS)))}[/]"
         console.print(f"    {group.incident_id}  by {escape(last.owner)}  {reason}", soft_wrap=True)
 
 
@@ -108,7 +165,7 @@ def _step_line(step: ActionStep, group: ActionGroup, names: EntityNames) -> str:
     some = step.entity_ids != group.entity_ids and set(step.entity_ids) != set(group.entity_ids)
     where = f"{names.names(step.entity_ids)}: " if some else ""
     text = change_text(step.first, before=step is group.steps[0])
-    reason = "" if step.first.reason in text else f": {names.in_text(shortened(step.first.reason))}"
+    reason = "" if step.first.reason in text else f": {names.in_text(shortened(step.first.reason, REASON_CHARACTERS))}"
     return f"{iso_utc(step.first.time_ns)[11:19]}  {where}{text}{reason}"
 
 

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from agent.actuation.client import ActuatorClient
 from railwatch.cli import approvals
-from railwatch.cli.action_history import stories_of
-from railwatch.cli.action_view import print_changes, print_groups, print_stories
+from railwatch.cli.action_view import print_changes, print_groups, print_stories, stories_of
 from railwatch.cli.actuator_connection import actuator_of_run, configured_actuator_socket, has_ended
 from railwatch.cli.baselines import Who, current_user
 from railwatch.cli.printing import print_json, record_fields

@@ -13,10 +13,10 @@ from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
 from railwatch.operator.commands import send_to_guard
 from railwatch.run_context import RunContext
-from rules.engine.decisions import setting_of
+from rules.engine.policy_incident import setting_of
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.commands import Command, CommandVerb, new_command
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, EventKind, Verdict, to_json
 
 app = typer.Typer()

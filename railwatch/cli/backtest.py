@@ -17,7 +17,7 @@ from analytics.change.table import ChangeMethod, change_scores, unseen_change_sc
 from analytics.novelty.calibration import MIN_HEALTHY_ROWS, threshold_for, unseen_scores
 from analytics.novelty.score import NoveltyModel, NoveltyScores, begin, fit, score_rows
 from analytics.scoring.events import stretches
-from railwatch.cli.logged_table import LoggedTable, read_table
+from railwatch.cli.logged_file import LoggedTable, read_table
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import ConfigError, Problem

@@ -38,7 +38,7 @@ def clocks(
     if as_json:
         _print_objects(account, frame)
         return
-    rows = [row for index, entity in enumerate(frame.spec.entities) for row in _rows(account, index, entity.name)]
+    rows = [row for index, entity in enumerate(frame.spec.entities) for row in _rows(account, index, entity.label)]
     print_table(f"{account.seconds:.0f} s", ("GPU", "read", "held by", "of that time", "clock lost"), rows)
 
 

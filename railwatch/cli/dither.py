@@ -16,7 +16,6 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import ConfigError, Problem
 from telemetry.recording import Recording, read_recording
-from telemetry.store.merge import merge_frames
 
 app = typer.Typer(no_args_is_help=True, help="Plan and judge an experiment: which GPU moves a supply voltage.")
 
@@ -100,11 +99,9 @@ def _start_ns(text: str) -> int:
 
 def _columns(read: Recording, path: Path, *, gpu: str, supply: str) -> tuple[Any, Any, Any]:
     """Return times, voltage and power ``(n_times,)``, each NaN in the rows of the other."""
-    frames = [*read.frames()]
     found = []
     for kind, signal, name in ((EntityKind.SUPPLY, "voltage_v", supply), (EntityKind.GPU, "power_w", gpu)):
-        own = [one for one in frames if one.spec.kind is kind and signal in one.spec.signals]
-        merged = merge_frames(kind, (signal,), own)
+        merged = read.series(kind, (signal,))
         places = [place for place, one in enumerate(merged.spec.entities) if name in (one.id, one.key, one.name)]
         if len(places) != 1:
             known = ", ".join(one.name for one in merged.spec.entities) or "none"

@@ -9,9 +9,8 @@ import typer
 from rich.console import Console
 
 from agent.collectors.events.factories import kernel_log_status
-from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.port import BuiltCollector, SourceState, SourceStatus
 from agent.collectors.readings.source import Readings, readings_status
-from agent.collectors.registry.result import BuiltCollector
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import (
     build_collectors,
@@ -21,8 +20,7 @@ from agent.collectors.registry.sources import (
 )
 from agent.sampler.accounts import Accounts
 from config.loading import load_config
-from railwatch.cli.doctor_driver import period_rows, probe_rows
-from railwatch.cli.doctor_report import Fields, print_rows
+from railwatch.cli.doctor_report import Fields, period_rows, print_rows, probe_rows
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
@@ -33,7 +31,7 @@ from railwatch.wiring.gpu_driver import OpenDriver
 from railwatch.wiring.slow_sources import slow_settings
 from simulator.driver.build import find_compiler
 from telemetry.clock import SystemClock
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 
 def doctor(
@@ -138,8 +136,8 @@ def _event_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) 
 def _closed(built: Iterable[BuiltCollector]) -> list[SourceStatus]:
     parts = list(built)
     for part in parts:
-        if part.collector is not None:
-            part.collector.close()
+        if part.source is not None:
+            part.source.close()
     return [part.status for part in parts]
 
 

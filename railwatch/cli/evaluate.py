@@ -17,8 +17,7 @@ from evaluation import rows as shape
 from evaluation.rows import Row
 from evaluation.suites import SUITES, Suite
 from evaluation.workers import none_left_at_work
-from railwatch.cli.printing import print_json
-from railwatch.cli.progress_log import ProgressLog
+from railwatch.cli.printing import ProgressLog, print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem

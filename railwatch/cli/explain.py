@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analytics.catalogue import Explanation, explain_sxid, explain_xid
-from analytics.classification.answers import ANSWERS
-from analytics.classification.symptoms import SYMPTOMS
+from analytics.classification.answers import ANSWERS, SYMPTOMS
 from railwatch.cli.explain_incident import incident
 from railwatch.cli.printing import print_json
 from telemetry.records import Cause, FaultClass

@@ -1,5 +1,7 @@
 """``railwatch explain incident``: timeline, likely causes, actions and next checks of one incident."""
 
+import contextlib
+import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
@@ -13,8 +15,8 @@ from rich.markup import escape
 from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from evaluation.replay import recommending, recorded_topology, replayed
-from railwatch.cli.incident_lookup import find_incident
-from railwatch.cli.incident_plot import Around, frames_around, plot
+from railwatch.cli.incident_plot import plot
+from railwatch.cli.incident_view import find_incident
 from railwatch.cli.printing import SEVERITY_STYLE, print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, data_dir_of, names_of_run, open_records
 from railwatch.operator.action_groups import capped_gpus
@@ -29,12 +31,16 @@ from railwatch.operator.incident_story import (
     story_fields,
     story_of_incident,
 )
+from railwatch.wiring.sample_store import open_sample_reader
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind
-from telemetry.errors import EnvironmentLacksError
+from telemetry.errors import EnvironmentLacksError, NotPermittedError, TransientError
 from telemetry.recording import Recording, read_recording
 from telemetry.records import Hypothesis, Incident, Record
+from telemetry.series import SampleReader
 from telemetry.topology import topology_of
+
+logger = logging.getLogger(__name__)
 
 _MOST_REASONS = 4
 # heuristic: of a long timeline the beginning and the end are printed, so that it fits on one screen.
@@ -61,11 +67,11 @@ def incident(
     """Explain one incident: what was seen first, the likely cause, what was done, what to check next."""
     if plot_file is not None and plot_file.suffix not in (".svg", ".png"):
         raise typer.BadParameter(f"{plot_file}: expected a file name ending in .svg or .png", param_hint="--plot")
+    samples: SampleReader | None = None
     if recording is not None:
-        read = read_recording(recording)
+        samples = read = read_recording(recording)
         records = _records_of(read, incident_id, config_file)
         found, names = find_incident(records, incident_id), EntityNames(_entities(read))
-        around: Around = read
     else:
         folder = data_dir_of(config_file, data_dir)
         store = open_records(folder)
@@ -75,15 +81,19 @@ def incident(
             records = [*store.between(found.opened_ns - BEFORE_NS, end_ns)]
         finally:
             store.close()
-        around, names = folder / "store", names_of_run(folder)
+        names = names_of_run(folder)
+        with contextlib.suppress(EnvironmentLacksError):
+            samples = open_sample_reader(load_config(config_file, os.environ), folder)
     story = story_of_incident(found, records, names)
-    samples = _sample_evidence(found, around, capped_gpus(records))
+    evidence = _sample_evidence(found, samples, capped_gpus(records))
     if plot_file is not None:
-        plot(found, around, plot_file)
+        if samples is None:
+            raise EnvironmentLacksError("no samples are stored here; name a recording with --recording")
+        plot(found, samples, plot_file)
     if as_json:
-        print_json({**story_fields(story), **asdict(samples)})
+        print_json({**story_fields(story), **asdict(evidence)})
         return
-    _print(story, samples, names)
+    _print(story, evidence, names)
     if plot_file is not None:
         Console(highlight=False).print(f"plot written to {escape(str(plot_file))}", soft_wrap=True)
 
@@ -107,15 +117,18 @@ def _records_of(read: Recording, incident_id: str, config_file: Path | None) -> 
     return replay
 
 
-def _sample_evidence(found: Incident, around: Around, capped: Collection[str]) -> SampleEvidence:
-    """Return what the samples show; empty if none are kept here, since a server may have them."""
+def _sample_evidence(found: Incident, samples: SampleReader | None, capped: Collection[str]) -> SampleEvidence:
+    """Return what the samples show; empty if none are kept or if a server cannot be read now."""
+    if samples is None:
+        return SampleEvidence()
     end_ns = (found.closed_ns or found.time_ns) + _MARGIN_NS
     try:
-        frames = frames_around(around, found.opened_ns - _MARGIN_NS, end_ns)
-    except EnvironmentLacksError:
+        frames = [*samples.frames(start_ns=found.opened_ns - _MARGIN_NS, stop_ns=end_ns)]
+    except (TransientError, NotPermittedError) as err:
+        logger.warning("explaining without samples: %s", err)
         return SampleEvidence()
-    if isinstance(around, Recording):
-        topology = recorded_topology(around)
+    if isinstance(samples, Recording):
+        topology = recorded_topology(samples)
     else:
         specs = {frame.spec.name: frame.spec for frame in frames}
         node = next((one for spec in specs.values() for one in spec.entities if one.kind is EntityKind.NODE), NODE)
@@ -184,10 +197,8 @@ def _print_timeline(console: Console, title: str, entries: tuple[TimelineEntry, 
                 console.print(f"  ... {hidden} more (--json prints all)")
             continue
         after_s = (entry.time_ns - opened_ns) / NS_PER_S
-        console.print(
-            f"  [dim]{iso_utc(entry.time_ns)[11:23]} {after_s:+9.1f} s[/]  {entry.kind}: {escape(entry.text)}",
-            soft_wrap=True,
-        )
+        text = escape(f"{entry.title or entry.kind}: {entry.text}")
+        console.print(f"  [dim]{iso_utc(entry.time_ns)[11:23]} {after_s:+9.1f} s[/]  {text}", soft_wrap=True)
 
 
 def _print_hypothesis(console: Console, one: Hypothesis) -> None:

@@ -1,4 +1,4 @@
-"""What people ask of a fleet service and tell it: how it stands, the breaker, decisions that wait, a rehearsal."""
+"""``railwatch fleet status|reset-breaker|approve|reject|rehearse``: commands of operators to a fleet service."""
 
 import os
 import sys

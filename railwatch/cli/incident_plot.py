@@ -1,6 +1,5 @@
 """Plot of the signals around an incident; matplotlib is imported only when a plot is requested."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,13 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import Frame
-from telemetry.recording import Recording
 from telemetry.records import Incident
-from telemetry.store.embedded import EmbeddedReader
-from telemetry.store.merge import merge_frames
-from telemetry.store.resolution import Resolution
+from telemetry.series import FULL_RATE, SampleReader, step_for
 
-# Source of samples: a recording, or the folder of the embedded store.
-Around = Recording | Path
 # heuristic: a minute on either side shows the usual values.
 _MARGIN_NS = 60 * NS_PER_S
+# heuristic: longer incidents are plotted from rollups, as a curve has more rows than the plot has columns.
+_LONGEST_RAW_NS = 600 * NS_PER_S
 # Panels, from the supply to the air.
 _PANELS: tuple[tuple[EntityKind, str, str], ...] = (
     (EntityKind.SUPPLY, "voltage_v", "V"),
@@ -32,19 +28,23 @@ _PANELS: tuple[tuple[EntityKind, str, str], ...] = (
 _MOST_LINES = 16
 
 
-def plot(incident: Incident, around: Around, path: Path) -> None:
+def plot(incident: Incident, samples: SampleReader, path: Path) -> None:
     """Plot the signals from a minute before the incident to a minute after it.
 
     Raises
     ------
     EnvironmentLacksError
         matplotlib is not installed, no samples of that time are stored, or the file cannot be written.
+    TransientError
+        The samples cannot be read now.
     """
     figures = _matplotlib()
     start_ns, stop_ns = incident.opened_ns - _MARGIN_NS, (incident.closed_ns or incident.time_ns) + _MARGIN_NS
-    panels = _panels(around, start_ns, stop_ns)
+    # A store keeps full-rate samples for days and rollups for a year.
+    raw = stop_ns - start_ns <= _LONGEST_RAW_NS and _panels(samples, start_ns, stop_ns, FULL_RATE)
+    panels = raw or _panels(samples, start_ns, stop_ns, step_for(stop_ns - start_ns))
     if not panels:
-        raise EnvironmentLacksError(f"{_named(around)}: no samples of that time are stored")
+        raise EnvironmentLacksError(f"incident {incident.id}: no samples of that time are stored")
     figure, axes = figures.subplots(len(panels), 1, sharex=True, squeeze=False, figsize=(9, 1.9 * len(panels)))
     for axis, (signal, unit, frame) in zip(axes[:, 0], panels, strict=True):
         _draw(axis, frame, incident)
@@ -71,30 +71,13 @@ def _matplotlib() -> Any:
     return plt
 
 
-def _panels(around: Around, start_ns: int, stop_ns: int) -> list[tuple[str, str, Frame]]:
-    frames = frames_around(around, start_ns, stop_ns)
+def _panels(samples: SampleReader, start_ns: int, stop_ns: int, step_ns: int) -> list[tuple[str, str, Frame]]:
     found = []
     for kind, signal, unit in _PANELS:
-        frame = merge_frames(
-            kind, (signal,), [one for one in frames if one.spec.kind is kind and signal in one.spec.signals]
-        )
-        if len(frame) and not np.all(np.isnan(frame.values)):
+        frame = samples.series(kind, (signal,), start_ns=start_ns, stop_ns=stop_ns, step_ns=step_ns)
+        if len(frame):
             found.append((signal, unit, frame))
     return found
-
-
-def frames_around(around: Around, start_ns: int, stop_ns: int) -> Sequence[Frame]:
-    """Return the samples of a span of time; EnvironmentLacksError if there is no store."""
-    if isinstance(around, Recording):
-        return [one for one in around.frames() if start_ns <= int(one.time_ns[0]) < stop_ns]
-    if not around.is_dir():
-        raise EnvironmentLacksError(f"{around}: no embedded store; name a recording with --recording")
-    reader = EmbeddedReader(around)
-    try:
-        kept = [*reader.frames(start_ns=start_ns, stop_ns=stop_ns, resolution=Resolution.RAW)]
-        return kept or [*reader.frames(start_ns=start_ns, stop_ns=stop_ns, resolution=Resolution.ROLLUP)]
-    finally:
-        reader.close()
 
 
 def _draw(axis: Any, frame: Frame, incident: Incident) -> None:
@@ -106,11 +89,7 @@ def _draw(axis: Any, frame: Frame, incident: Incident) -> None:
         strong = entity.id in concerned
         # A value holds until the next update of the sensor.
         look = {"linewidth": 1.6 if strong else 0.8, "alpha": 1.0 if strong else 0.6, "drawstyle": "steps-post"}
-        axis.plot(seconds[known], values[known], label=entity.name, **look)
+        axis.plot(seconds[known], values[known], label=entity.label, **look)
     end_s = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S
     axis.axvspan(0.0, max(end_s, 0.1), color="tab:red", alpha=0.08)
     axis.legend(loc="upper right", fontsize="x-small", ncols=4)
-
-
-def _named(around: Around) -> Path:
-    return around.path if isinstance(around, Recording) else around

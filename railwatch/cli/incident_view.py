@@ -1,21 +1,85 @@
-"""One incident on one screen: what and how bad, the evidence, what was done, whether it helped, what to check next."""
+"""Incident on one screen: what and how bad, evidence, actions, outcomes, and what to check next."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
-from railwatch.cli.evidence_lines import evidence_lines
-from railwatch.cli.printing import SEVERITY_STYLE, shortened
+from railwatch.cli.printing import REASON_CHARACTERS, SEVERITY_STYLE
 from railwatch.operator.action_groups import ActionGroup, change_text, group_actions, setting_text
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_story import checks_of
 from telemetry.clock import NS_PER_S, iso_utc
-from telemetry.records import Action, ActionState, Decision, Incident, Outcome, Record, Verdict
+from telemetry.quantities import evidence_label, quantity, shortened
+from telemetry.records import Action, ActionState, Decision, Evidence, Finding, Incident, Outcome, Record, Verdict
 
+# heuristic: ids that fit in one line.
+_MOST_IDS = 6
+# heuristic: detectors list the deciding numbers first, and six of them fit in a line.
+MOST_NUMBERS = 6
 _MOST_HYPOTHESES = 3
 # heuristic: with the other parts these fit on one screen of 25 lines.
 _MOST_EVIDENCE, _MOST_DECISIONS, _MOST_OUTCOMES = 5, 4, 3
+_VERDICTS = {
+    Verdict.EXECUTE: "sent",
+    Verdict.RECOMMEND: "recommended, not done (mode recommend)",
+    Verdict.OBSERVE: "not done (mode observe)",
+    Verdict.REFUSE: "refused",
+    Verdict.PENDING: "waiting for approval",
+}
+
+
+def find_incident(records: Iterable[Record], incident_id: str) -> Incident:
+    """Return the newest record of an incident; report and exit with status 1 if none or several match."""
+    known = {one.id: one for one in records if isinstance(one, Incident)}
+    matches = [one for one in known.values() if one.id.startswith(incident_id)]
+    if len(matches) != 1:
+        found = f"{len(matches)} incidents match" if matches else "no such incident"
+        typer.echo(f"railwatch: {incident_id}: {found}; {_known(matches or [*known.values()])}", err=True)
+        raise typer.Exit(1)
+    return matches[0]
+
+
+def _known(incidents: Sequence[Incident]) -> str:
+    if not incidents:
+        return "there are no incidents"
+    named = ", ".join(f"{one.id} ({one.cause.value})" for one in incidents[:_MOST_IDS])
+    more = f" and {len(incidents) - _MOST_IDS} more" if len(incidents) > _MOST_IDS else ""
+    return f"expected {'' if len(incidents) == 1 else 'one of '}{named}{more}"
+
+
+def evidence_lines(
+    findings: Iterable[Finding], names: EntityNames, *, most: int | None = MOST_NUMBERS
+) -> Iterator[str]:
+    """Yield one line per detector and set of numbers, with the entities first; `most` None prints every number."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.detector, *(item.name for item in finding.evidence)), []).append(finding)
+    for (detector, *_), members in alike.items():
+        columns = zip(*(finding.evidence for finding in members), strict=True)
+        numbers = [f"{evidence_label(column[0].name)} {_span(column)}" for column in columns if not _is_empty(column)]
+        where = names.names(finding.entity_id for finding in members)
+        text = ", ".join(numbers[:most]) or "no numbers"
+        title = detector.replace("_", " ")
+        yield f"{where}  {text}" if text.startswith(title) else f"{where}  {title}: {text}"
+
+
+def _is_empty(column: Sequence[Evidence]) -> bool:
+    """Return True for durations of zero: nothing was counted yet."""
+    return column[0].unit == "s" and not any(item.value for item in column)
+
+
+def _span(column: Sequence[Evidence]) -> str:
+    """Return the value that several entities share, the range of their values, or all of them if without unit."""
+    items = sorted(column, key=lambda item: item.value)
+    texts = list(dict.fromkeys(quantity(item.value, item.unit, item.name) for item in items))
+    if len(texts) == 1:
+        return texts[0]
+    if not items[0].unit:
+        return ", ".join(texts)
+    unit = texts[-1].rpartition(" ")[2]
+    return f"{texts[0].removesuffix(f' {unit}')} to {texts[-1]}"
 
 
 def print_incident(console: Console, incident: Incident, linked: Sequence[Record], names: EntityNames) -> None:
@@ -40,7 +104,7 @@ def group_lines(group: ActionGroup, names: EntityNames) -> Iterator[str]:
     yield f"{iso_utc(first.time_ns)[11:19]}  {group.label} on {names.names(group.entity_ids)}: {group.summary()}"
     applied = [step.first for step in group.steps if step.first.state is ActionState.APPLIED]
     if applied and applied[-1].unit:
-        yield f"          why: {names.in_text(shortened(applied[-1].reason))}"
+        yield f"          why: {names.in_text(shortened(applied[-1].reason, REASON_CHARACTERS))}"
     if first.unit:
         yield f"          before: {setting_text(first.found, first.unit)}"
     for step in group.steps:
@@ -91,20 +155,15 @@ def _decision_lines(linked: Sequence[Record], names: EntityNames) -> list[str]:
     lines = []
     for (action, verdict, rule), found in alike.items():
         times = f", {len(found)} times" if len(found) > 1 else ""
-        why = f": {names.in_text(shortened(found[-1].reason))}" if verdict is not Verdict.EXECUTE else ""
+        why = (
+            f": {names.in_text(shortened(found[-1].reason, REASON_CHARACTERS))}"
+            if verdict is not Verdict.EXECUTE
+            else ""
+        )
         label = f"{action.replace('_', ' ')} on {names.names(found[-1].targets)}" if found[-1].targets else action
         lines.append(f"{iso_utc(found[0].time_ns)[11:19]}  {label}: {_VERDICTS[verdict]}{times} (rule {rule}){why}")
     hidden = len(lines) - _MOST_DECISIONS
     return [*lines[:_MOST_DECISIONS], *([f"... and {hidden} more"] if hidden > 0 else [])]
-
-
-_VERDICTS = {
-    Verdict.EXECUTE: "sent",
-    Verdict.RECOMMEND: "recommended, not done (mode recommend)",
-    Verdict.OBSERVE: "not done (mode observe)",
-    Verdict.REFUSE: "refused",
-    Verdict.PENDING: "waiting for approval",
-}
 
 
 def _print_part(console: Console, title: str, lines: Sequence[str], *, more: int = 0) -> None:

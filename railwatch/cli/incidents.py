@@ -13,9 +13,8 @@ from rich.markup import escape
 from analytics.calibration.achieved import PAGE_FROM
 from config.loading import load_config
 from railwatch.cli.baselines import Who, Why, accept_entities, topology_of_run, with_contents
-from railwatch.cli.incident_lookup import find_incident
-from railwatch.cli.incident_view import print_incident
-from railwatch.cli.printing import SEVERITY_STYLE, describe, print_json, print_table, shortened
+from railwatch.cli.incident_view import find_incident, print_incident
+from railwatch.cli.printing import SEVERITY_STYLE, describe, print_json, print_table
 from railwatch.cli.run_folder import (
     ConfigFile,
     DataDir,
@@ -30,6 +29,7 @@ from railwatch.cli.run_folder import (
 from railwatch.run_context import run_dir_of
 from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
+from telemetry.quantities import shortened
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
 
 app = typer.Typer(

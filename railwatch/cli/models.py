@@ -15,8 +15,7 @@ from analytics.detectors.limits import DetectorLimits
 from config.loading import load_config
 from config.thresholds import ThresholdFile, in_force, write_thresholds
 from evaluation.calibration import seen_in
-from railwatch.cli.printing import print_json, print_table
-from railwatch.cli.progress_log import ProgressLog
+from railwatch.cli.printing import ProgressLog, print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, Problem

@@ -1,7 +1,6 @@
 """Output of commands: JSON lines for programs, tables and lines for people, problems on standard error."""
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,8 +13,10 @@ from rich.table import Table
 from agent.guard.foresight import ahead_of
 from railwatch.operator.action_groups import change_text, knob_label
 from railwatch.operator.entity_names import EntityNames
+from telemetry.clock import Clock
 from telemetry.commands import Command
 from telemetry.errors import Problem
+from telemetry.quantities import SUMMARY_LENGTH, shortened
 from telemetry.records import (
     Action,
     ActionState,
@@ -33,14 +34,12 @@ from telemetry.records import (
 _NO_TERMINAL_COLUMNS = 10_000
 # With less room than this for the last column, the terminal wraps the lines.
 _LEAST_WRAPPED_COLUMNS, _GAP_COLUMNS = 30, 2
-# heuristic: a summary ends with the first part that goes beyond this length, so that it reads as one line.
-_SUMMARY_CHARACTERS = 160
-# heuristic: a summary beyond 100 characters is cut at the first part that ends after 60 of them.
-_BRIEF_CHARACTERS, _CUT_CHARACTERS = 100, 60
-_PART_ENDS = re.compile(r"[,;:] | \(")
+# heuristic: a reason of this length reads as two lines of a terminal.
+REASON_CHARACTERS = 160
 _NO_NAMES = EntityNames()
 _FAILED = (ActionState.FAILED, ActionState.REFUSED)
 SEVERITY_STYLE = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
+_INTERVAL_S = 10.0  # heuristic: rare enough for the log of a build
 
 
 def print_json(fields: Mapping[str, Any]) -> None:
@@ -99,11 +98,11 @@ def wide_console() -> Console:
 
 
 def describe(record: Record, *, names: EntityNames = _NO_NAMES, brief: bool = False) -> str:
-    """Return one record as one line of Rich markup; `brief` cuts summaries to the first part."""
+    """Return one record as one line of Rich markup; `brief` cuts long summaries."""
     match record:
         case Finding():
             style = SEVERITY_STYLE[record.severity]
-            summary = _beginning(record.summary) if brief else record.summary
+            summary = shortened(record.summary) if brief else record.summary
             return f"[{style}]finding {record.status.value}[/]  {escape(summary)}"
         case Incident():
             return _described_incident(record, brief=brief)
@@ -128,12 +127,6 @@ def describe_step(changes: Sequence[Action], *, names: EntityNames = _NO_NAMES) 
     return f"[{style}]action[/]  {escape(f'{knob_label(first)} {where}: {change_text(first)}{reflex}')}"
 
 
-def shortened(text: str) -> str:
-    """Cut a summary at the first semicolon beyond the length of a line; the findings keep the full text."""
-    end = text.find(";", _SUMMARY_CHARACTERS)
-    return text if end < 0 else f"{text[:end]} ..."
-
-
 def record_fields(record: Record, *, simulated: bool | None) -> dict[str, Any]:
     """Return a record as JSON types; the action of a reflex also names its policy as `ahead_of`."""
     policy = ahead_of(record) if isinstance(record, Action) else None
@@ -141,15 +134,11 @@ def record_fields(record: Record, *, simulated: bool | None) -> dict[str, Any]:
     return fields if policy is None else {**fields, "ahead_of": policy}
 
 
-def _beginning(text: str) -> str:
-    end = _PART_ENDS.search(text, _CUT_CHARACTERS) if len(text) > _BRIEF_CHARACTERS else None
-    return text if end is None else f"{text[: end.start()]} ..."
-
-
 def _described_incident(record: Incident, *, brief: bool) -> str:
     style = SEVERITY_STYLE[record.severity]
     held = "; held down by an action" if record.held else ""
-    summary = f"{_beginning(record.summary)}{held}" if brief else shortened(record.summary)
+    length = SUMMARY_LENGTH if brief else REASON_CHARACTERS
+    summary = f"{shortened(record.summary, length)}{held if brief else ''}"
     return f"[{style}]incident {record.state.value}[/]  {escape(summary)}  [dim]{escape(record.id)}[/]"
 
 
@@ -157,5 +146,20 @@ def _described_decision(record: Decision, names: EntityNames, *, brief: bool) ->
     if record.knob is not None and record.action == record.knob.value:
         reason = record.reason
     else:
-        reason = f"{record.action}: {_beginning(record.reason) if brief else shortened(record.reason)}"
+        reason = f"{record.action}: {shortened(record.reason, SUMMARY_LENGTH if brief else REASON_CHARACTERS)}"
     return f"[magenta]decision {record.verdict.value}[/]  {escape(names.in_text(reason))}  [dim]rule {record.rule}[/]"
+
+
+class ProgressLog:
+    """Progress lines, at most one every ten seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._written_s = clock.monotonic_s()
+
+    def update(self, text: str) -> None:
+        """Write a line unless the last one is too recent."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._written_s >= _INTERVAL_S:
+            self._written_s = now_s
+            sys.stderr.write(f"railwatch: {text}\n")

@@ -11,15 +11,12 @@ from rich.markup import escape
 
 from config.loading import load_config
 from config.models import Config
-from railwatch.cli.layers import layers_or_exit
 from railwatch.cli.printing import pluralize, print_json, print_table
-from railwatch.cli.rules_trial import try_policies
+from railwatch.cli.rules_trial import layers_or_exit, try_policies
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
-from rules.checking.complaint import Complaint
-from rules.checking.whole import check_policies
+from rules.checking import Complaint, check_policies
 from rules.limits.node import NodeLimits
-from rules.policy.differences import Difference, differences
-from rules.policy.explanation import explain_policy
+from rules.policy.explanation import Difference, differences, explain_policy
 from rules.policy.loading import Layer, Layered
 from rules.policy.model import ActionClass
 from telemetry.documents import Lines, read_document

@@ -8,14 +8,29 @@ from typing import Annotated, Any
 import typer
 
 from config.loading import load_config
-from config.policies import check_names, policies_of, with_site_policies
-from railwatch.cli.layers import layers_or_exit
+from config.models import Config
+from config.policies import check_names, layers_of, policies_of, with_site_policies
 from railwatch.cli.printing import pluralize, print_json, print_problems
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from rules.policy.cases import run_cases
-from rules.policy.loading import builtin_policy_files, load_policies
+from rules.policy.loading import Layered, builtin_policy_files, load_policies
 from rules.policy.model import Policy
 from telemetry.errors import ConfigError
+
+
+def layers_or_exit(config: Config, paths: Sequence[Path], *, named: bool, as_json: bool) -> tuple[Layered, ...]:
+    """Load the policies, with these paths as the site's; report every problem and exit with 2 if there are any.
+
+    With a configuration file (`named`), names in policies are checked against it.
+    """
+    try:
+        layers = layers_of(with_site_policies(config, paths))
+        if named:
+            check_names(config, [item.policy for item in layers])
+    except ConfigError as err:
+        print_problems(err.problems, as_json=as_json)
+        raise typer.Exit(2) from err
+    return layers
 
 
 def try_policies(

@@ -8,9 +8,9 @@ import typer
 
 from analytics.supply.plausibility import resistance_problem, unit_problem
 from analytics.supply.series import MIN_SAMPLES, SeriesEstimate, estimate_series
-from physics.gates import MIN_CORRELATION, MIN_SPREAD_RATIO
+from physics.constants import MIN_CORRELATION, MIN_SPREAD_RATIO
 from physics.thevenin import Identifiability
-from railwatch.cli.logged_pair import LoggedPair, read_pair
+from railwatch.cli.logged_file import LoggedPair, read_pair
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import ConfigError, Problem

@@ -1,6 +1,7 @@
 """``railwatch up``: everything on one node under one supervisor."""
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -32,8 +33,6 @@ from telemetry.commands import Command
 from telemetry.durations import format_duration, parse_duration_s
 from telemetry.records import IN_FORCE, Action, ActionState, Event, Mode, Record
 
-# heuristic: interval between reads of new records; people read such a delay as immediate.
-LOOK_S = 0.1
 # heuristic: nobody watches a scenario for longer than this.
 LONG_S = 3600.0
 # heuristic: a stop that takes longer reports what it waits for.
@@ -99,15 +98,15 @@ def up(
         )
     source = run.source
     address = run.start()
-    end_s = None if run_for is None else clock.monotonic_s() + run_for
+    end_s = clock.monotonic_s() + (math.inf if run_for is None else run_for)
     try:
         if run.source != source:
             reporter.line(run.source)
         reporter.line(f"page: {address}")
         reporter.line(f"data: {config.data_dir}   (Ctrl-C stops and releases every cap)")
-        while not stop.is_set() and (end_s is None or clock.monotonic_s() < end_s):
+        while not stop.is_set() and (left_s := end_s - clock.monotonic_s()) > 0.0:
             reporter.report(run.watch())
-            stop.wait(LOOK_S)
+            run.wait(stop, left_s)
     finally:
         try:
             reporter.line("stopping: releasing caps, flushing")

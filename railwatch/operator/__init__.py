@@ -1,1 +1,1 @@
-"""What operators see and request: incident stories, commands to the guard, releases, verification."""
+"""Operator-facing parts: incident stories, commands to the guard, releases, verification."""

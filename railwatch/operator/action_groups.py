@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.guard.foresight import ahead_of
 from telemetry.clock import iso_utc
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import IN_FORCE, Action, ActionState, Record
 
 _FAILED = (ActionState.FAILED, ActionState.REFUSED)
@@ -14,7 +14,7 @@ _LABELS = {KnobKind.CLOCK: "clock cap", KnobKind.POWER: "power cap", KnobKind.FA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionStep:
-    """One setting of a knob, on every entity that got it by the same decision."""
+    """Setting of a knob, on every entity that got it by the same decision."""
 
     changes: tuple[Action, ...]
 

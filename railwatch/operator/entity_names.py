@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from telemetry.entities import Entity, label_list
+from telemetry.entities import Entity, label_list, label_of
 
-_NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa) ?(\d+)")
 _UUID = re.compile(r"(?:gpu:)?(GPU-[0-9a-f]{8})-[0-9a-f-]{27}")
 
 
@@ -13,7 +12,7 @@ class EntityNames:
     """Names of the entities of one node, by entity id."""
 
     def __init__(self, entities: Iterable[Entity] = ()) -> None:
-        self._names = {one.id: one.name for one in entities}
+        self._names = {one.id: one.label for one in entities}
 
     @property
     def known(self) -> bool:
@@ -26,8 +25,7 @@ class EntityNames:
         if name is None:
             short = _UUID.fullmatch(entity_id)
             name = short[1] if short else entity_id.partition(":")[2] or entity_id
-        numbered = _NUMBERED.fullmatch(name)
-        return f"{numbered[1].upper()} {numbered[2]}" if numbered else name
+        return label_of(name)
 
     def names(self, entity_ids: Iterable[str]) -> str:
         """Return the display names of several entities, consecutive numbers as a range: ``GPUs 0-3, PSU 1``."""

@@ -16,7 +16,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.records import Incident
-from telemetry.store.merge import merge_frames
+from telemetry.series import merge_frames
 
 # Periods on which the voltage of a supply is compared with the power of its GPUs.
 _FAST_S, _SLOW_S = 0.1, 1.0
@@ -168,7 +168,7 @@ def _on_grid(frame: Frame, grid_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) 
 
 
 def _account_text(link: LagLink, members: Sequence[Entity], step_s: float) -> str:
-    gpu, supply = members[link.source].name, members[link.target].name
+    gpu, supply = members[link.source].label, members[link.target].label
     late_s = link.lag * step_s
     order = "at the same time" if link.lag == 0 else f"{abs(late_s):g} s {'later' if link.lag > 0 else 'earlier'}"
     way = "falls" if link.correlation < 0 else "rises"
@@ -198,7 +198,7 @@ def _offered(incident: Incident, frames: Sequence[Frame], topology: Topology) ->
     if plan is None or math.isnan(high_mhz):
         return ()
     text = (
-        f"optional experiment: switch {gpu.name} between {high_mhz:.0f} MHz and about {high_mhz - low_mhz:.0f} MHz "
+        f"optional experiment: switch {gpu.label} between {high_mhz:.0f} MHz and about {high_mhz - low_mhz:.0f} MHz "
         f"below, {len(plan.levels)} times in random order, {plan.duration_s:.0f} s in all; if the voltage follows, the "
         "GPU moves it, and the size is the source resistance; if not, the cause is elsewhere "
         f"(railwatch dither plan {gpu.name})"

@@ -1,17 +1,17 @@
 """Timeline of one incident: what was seen, what it means, what was done, and what to check next."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analytics.classification.answers import ANSWERS
-from analytics.incidents.impact import LOST_WORK_H, RESTART_H, at_stake_gpu_hours, urgency
+from analytics.incidents.case import LOST_WORK_H, RESTART_H, at_stake_gpu_hours, urgency
 from railwatch.operator.action_groups import change_text, group_actions, knob_label
 from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.command_events import event_of_command
 from telemetry.commands import Command
+from telemetry.entities import EntityKind
 from telemetry.records import (
     Action,
     Decision,
@@ -34,17 +34,23 @@ _MOST_CHECKS = 3
 # heuristic: as many updates of a finding, and equal lines of several entities, as one reads before they repeat.
 _MOST_UPDATES, _FOLDED_FROM = 4, 3
 _LEAST_AGO_S = 0.1
-_FIGURES = re.compile(r"\d+(\.\d+)?")
 _NO_NAMES = EntityNames()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineEntry:
-    """One observation or change, and its time."""
+    """Observation or change, and its time.
+
+    `title` is its heading for people, `kind` that of the JSON form. Entries of equal `group` are of one kind, at one
+    time, on different entities; `entity_id` is empty for entries that have no group.
+    """
 
     time_ns: int
     kind: str
     text: str
+    title: str = ""
+    group: Hashable = None
+    entity_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +71,7 @@ class IncidentStory:
 def story_of_incident(incident: Incident, records: Iterable[Record], names: EntityNames = _NO_NAMES) -> IncidentStory:
     """Build the story from the newest record of an incident and the records around it, oldest version first."""
     kept = [*records]
-    seen = _folded([*_findings(incident, kept), *_events(incident, kept)])
+    seen = _folded([*_findings(incident, kept), *_events(incident, kept)], names)
     likeliest = incident.hypotheses[:1]
     return IncidentStory(
         incident=incident,
@@ -109,7 +115,7 @@ def _is_near(event: Event, incident: Incident) -> bool:
 
 def _is_shared(entity_id: str) -> bool:
     """Return True for an entity that several GPUs share, so that its events may concern any of them."""
-    return not entity_id.startswith(("gpu:", "link:"))
+    return entity_id.partition(":")[0] not in (EntityKind.GPU, EntityKind.LINK)
 
 
 def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
@@ -132,39 +138,54 @@ def _versions(own: Sequence[Finding]) -> Iterator[TimelineEntry]:
         if one in between:
             if one is between[0]:
                 text = f"{len(between)} more times, until {iso_utc(between[-1].time_ns)[11:19]}"
-                yield TimelineEntry(time_ns=one.time_ns, kind=f"{one.cause.value} updated", text=text)
+                yield replace(_entry(one), text=text, group=None)
             continue
         ago_s = (one.time_ns - one.since_ns) / NS_PER_S
         began = f" (began {ago_s:.1f} s before)" if one.status is FindingStatus.RAISED and ago_s >= _LEAST_AGO_S else ""
         text = "as before" if one.summary == before else one.summary
-        yield TimelineEntry(time_ns=one.time_ns, kind=f"{one.cause.value} {one.status.value}", text=f"{text}{began}")
+        yield replace(_entry(one), text=f"{text}{began}")
         before = one.summary
+
+
+def _entry(finding: Finding) -> TimelineEntry:
+    return TimelineEntry(
+        time_ns=finding.time_ns,
+        kind=f"{finding.cause.value} {finding.status.value}",
+        text=finding.summary,
+        group=(finding.time_ns, finding.detector, finding.cause, finding.status),
+        entity_id=finding.entity_id,
+    )
 
 
 def _events(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
     events = (event_of_command(one) if isinstance(one, Command) else one for one in records)
     newest = {one.id: one for one in events if isinstance(one, Event) and _is_near(one, incident)}
     for event in newest.values():
-        yield TimelineEntry(time_ns=event.time_ns, kind=f"event {event.kind.value}", text=event.message)
+        yield TimelineEntry(
+            time_ns=event.time_ns,
+            kind=f"event {event.kind.value}",
+            text=event.message,
+            group=(event.time_ns, event.kind, event.code) if event.entity_id else None,
+            entity_id=event.entity_id or "",
+        )
 
 
-def _folded(entries: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
-    """Yield entries; those of several entities that differ in figures alone are one entry with a count."""
-    alike: dict[tuple[int, str, str], list[TimelineEntry]] = {}
+def _folded(entries: Sequence[TimelineEntry], names: EntityNames) -> Iterator[TimelineEntry]:
+    """Yield entries; those of one group are one entry that names the other entities."""
+    alike: dict[Hashable, list[TimelineEntry]] = {}
     for one in entries:
-        alike.setdefault((one.time_ns, one.kind, _FIGURES.sub("", one.text)), []).append(one)
+        alike.setdefault(id(one) if one.group is None else one.group, []).append(one)
     for same in alike.values():
         if len(same) < _FOLDED_FROM:
             yield from same
             continue
-        first = min(same, key=lambda one: one.text)
-        yield replace(first, text=f"{first.text} (and {len(same) - 1} more with other figures)")
+        first, *others = sorted(same, key=lambda one: one.text)
+        yield replace(first, text=f"{first.text} (also {names.names(one.entity_id for one in others)})")
 
 
 def _done(incident: Incident, records: Sequence[Record], names: EntityNames) -> Iterator[TimelineEntry]:
     own = [one for one in records if isinstance(one, Decision | Action | Outcome) and one.incident_id == incident.id]
-    summaries = sorted({one.summary for one in records if isinstance(one, Finding | Incident)}, key=len, reverse=True)
-    summaries += [one.summary for one in incident.findings]
+    summaries = {one.summary for one in (*records, *incident.findings) if isinstance(one, Finding | Incident)}
     # Of a decision and of an outcome the newest record counts, of an action every change that it made.
     newest = {one.id: one for one in own if isinstance(one, Decision | Outcome)}
     for record in newest.values():
@@ -176,18 +197,16 @@ def _done(incident: Incident, records: Sequence[Record], names: EntityNames) -> 
             yield TimelineEntry(time_ns=first.time_ns, kind=f"action {first.state.value}", text=text)
 
 
-def _decision(record: Decision, summaries: Sequence[str], names: EntityNames) -> TimelineEntry:
-    # A notification repeats the summary of a finding, which is printed above.
-    same = next((text for text in summaries if text and record.reason.startswith(text)), None)
-    reason = record.reason if same is None else f"for the findings above{record.reason.removeprefix(same)}"
+def _decision(record: Decision, summaries: Collection[str], names: EntityNames) -> TimelineEntry:
+    # The reason of a notification is the summary of the incident, which is printed above.
+    reason = "for the findings above" if record.reason in summaries else record.reason
     text = f"{record.action} on {names.names(record.targets) or 'nothing'}: {names.in_text(reason)}"
     return TimelineEntry(time_ns=record.time_ns, kind=f"decision {record.verdict.value}", text=text)
 
 
 def _outcome(record: Outcome) -> TimelineEntry:
     helped = {True: "helped", False: "did not help", None: "unknown whether it helped"}[record.helped]
-    text = record.summary.removeprefix(f"{helped}; ")
-    return TimelineEntry(time_ns=record.time_ns, kind=f"outcome: {helped}", text=text)
+    return TimelineEntry(time_ns=record.time_ns, kind=f"outcome: {helped}", title="outcome", text=record.summary)
 
 
 def _stake(incident: Incident) -> str:

@@ -26,7 +26,7 @@ from rules.policy.model import ActionClass
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import Entity
 from telemetry.errors import EnvironmentLacksError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from telemetry.records import Event, EventKind, Record, Severity
 
 logger = logging.getLogger(__name__)
 
-# Longest delay before a trigger is read. Its window is cut by the time of the trigger, so no row is missed.
+# Least time between two looks at the journals. A window is cut by the time of its trigger, so no row is missed.
 LOOK_S = 0.5
 # Journals to follow; the guard's contains the events of slow sources.
 FOLLOWED = ("guard", "actuator", "responder")
@@ -128,12 +128,18 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     recorder.go_on_from(own)
     wishes = wishes_dir(context.run_dir)
     wishes.mkdir(exist_ok=True)
+    changes = context.watch_journals(stop, clock, wishes, gap_s=LOOK_S)
     ready({})
-    while not stop.wait(LOOK_S):
+    published: dict[str, Any] = {}
+    while not changes.wait(recorder.due_s):
         for trigger in _requests(wishes):
             recorder.ask(trigger)
         recorder.step()
-        _put(context.recorder_status_path, _status(recorder, reporter, writer))
+        status = _status(recorder, reporter, writer)
+        if status != published:
+            _put(context.recorder_status_path, status)
+            published = status
+    changes.close()
     recorder.end()
     if writer.close(END_S) and not reporter.abandoned:
         box.forget()

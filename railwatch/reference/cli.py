@@ -21,7 +21,7 @@ EXIT_STATUSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One option or argument of a command, with its meaning and its default as text."""
+    """Option or argument of a command, with its meaning and its default as text."""
 
     names: tuple[str, ...]
     is_option: bool
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command; `path` are the names after ``railwatch``."""
+    """Command; `path` are the names after ``railwatch``."""
 
     path: tuple[str, ...]
     help: str

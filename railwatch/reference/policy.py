@@ -7,7 +7,7 @@ from typing import Any
 
 from rules.conditions.facts import FACTS, NUMBERS, Fact, FactType
 from rules.policy.document import policy_schema
-from telemetry.evidence import EVIDENCE
+from telemetry.quantities import EVIDENCE
 
 _BLOCK = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 # A fact with more values than this is listed by their number.

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rules.caps.first_start import FIRST_START
+from rules.caps.adjusting import DEEP_AFTER_S, relax, tighten
 from rules.caps.knobs import KNOB_OF, VERBS, Scale, settable
-from rules.caps.relaxing import relax
 from rules.caps.setting import SettingChoice, choose, describe, predict, safe_setting
-from rules.caps.start_ramp import ramped, ramping
+from rules.caps.start_ramp import FIRST_START, ramped, ramping
 from rules.caps.supply_basis import bases_of
 from rules.caps.targets import supplies_of_incident
 from rules.caps.thermal_loop import first_output, hottest_c, regulate, setting_of
-from rules.caps.tightening import DEEP_AFTER_S, tighten
 from rules.conditions.facts import facts_of
 from rules.engine.approvals import request_approval, use_approval
 from rules.engine.claims import CapClaim
@@ -20,7 +18,7 @@ from rules.engine.policy_incident import PolicyIncident
 from rules.engine.refusals import breaker_summary
 from rules.policy.model import SettingRule
 from telemetry.clock import NS_PER_S
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, FindingStatus, Mode
 
 # heuristic: a cap that is not enforced is reported again only if its setting would be this much lower. Nothing holds

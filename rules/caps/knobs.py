@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from physics.node_state import GpuState
 from rules.caps.targets import common_clocks_mhz
 from rules.policy.model import ActionClass, Verb
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 # heuristic: boards take a power limit in milliwatts; 5 W is under two per cent of any limit of theirs.
 POWER_STEP_W = 5.0

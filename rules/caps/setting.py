@@ -3,26 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from physics.clock_for_voltage import highest_clock
 from physics.node_state import NodeState
-from physics.power_for_voltage import highest_limit
+from physics.supply_path import VoltageCap, highest_clock, highest_limit
 from rules.caps.knobs import Scale
 from rules.caps.supply_basis import SupplyBasis, bases_of, path_now
 from rules.policy.model import SettingRule
 from telemetry.entities import Topology
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Incident
 
 AVERAGE_ONLY = "it bounds the average power, not the peaks of single steps"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """A setting and its predicted voltage; `holds` is False if not even the strictest one holds the voltage."""
-
-    setting: float
-    predicted_v: float
-    holds: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +87,15 @@ def predict(
     scale: Scale,
     hold_v: float,
     resistance_ratio: float = 1.0,
-) -> Prediction:
+) -> VoltageCap:
     """Return the strictest prediction over the supplies, each at a multiple of its present resistance."""
     answers = []
     for basis in bases:
         path = path_now(basis, incident, node, resistance_ratio=resistance_ratio)
         if scale.knob is KnobKind.POWER:
-            limit = highest_limit(path, basis.load, hold_v=hold_v, limits_w=scale.settings)
-            answers.append(Prediction(setting=limit.limit_w, predicted_v=limit.predicted_v, holds=limit.holds))
+            answers.append(highest_limit(path, basis.load, limit_v=hold_v, limits_w=scale.settings))
         else:
-            clock = highest_clock(path, basis.load, limit_v=hold_v, clocks_mhz=scale.settings)
-            answers.append(Prediction(setting=clock.clock_mhz, predicted_v=clock.predicted_v, holds=clock.holds))
+            answers.append(highest_clock(path, basis.load, limit_v=hold_v, clocks_mhz=scale.settings))
     return min(answers, key=lambda answer: (answer.holds, answer.setting))
 
 
@@ -126,7 +114,7 @@ def safe_setting(
     return predict(bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=resistance_ratio).setting
 
 
-def describe(answer: Prediction, knob: KnobKind, hold_v: float) -> str:
+def describe(answer: VoltageCap, knob: KnobKind, hold_v: float) -> str:
     """Return a prediction as a phrase."""
     what = "worst dip" if knob is KnobKind.CLOCK else "plateau"
     if answer.holds:

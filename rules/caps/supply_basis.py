@@ -7,10 +7,10 @@ open-circuit voltage and resistance, is taken again at every step, since it ages
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from physics.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath
+from physics.constants import Z_LOWER
 from physics.node_state import GpuState, NodeState
-from physics.normal_distribution import Z_LOWER
 from physics.source_band import SourceBand, of_bounds
+from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident

@@ -11,7 +11,7 @@ from physics.node_state import NodeState
 from rules.caps.knobs import Scale
 from rules.engine.claims import CapClaim
 from telemetry.clock import NS_PER_S
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 # heuristic: ten times and more the seconds within which the power loop answers, so that the two do not chase each
 # other, and about the time constant of a heat sink of 800 J/K behind 0.06 K/W.

@@ -1,1 +1,1 @@
-"""When a policy applies: requirements on the facts of an incident and its node."""
+"""Conditions of policies: requirements on the facts of an incident and its node."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from physics.node_state import NodeState
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.evidence import EVIDENCE
+from telemetry.quantities import EVIDENCE
 from telemetry.records import Cause, FaultClass, FindingStatus, Incident, IncidentState, Severity
 
 FactValue = str | float | bool
@@ -27,7 +27,7 @@ class FactType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One fact.
+    """Fact that a condition may read.
 
     Parameters
     ----------

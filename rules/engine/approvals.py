@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rules.engine.decisions import setting_of
 from rules.engine.memory import Approval, Memory
-from rules.engine.policy_incident import PolicyIncident
+from rules.engine.policy_incident import PolicyIncident, setting_of
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Policy, Verb
 from telemetry.clock import NS_PER_S
 from telemetry.durations import format_duration
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, IncidentState, Mode, Verdict
 
 # Decisions whose approval releases a latched cap (`Memory.latched`); any other approval starts an action.

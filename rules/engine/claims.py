@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from rules.caps.supply_basis import SupplyBasis
 from rules.conditions.condition import NOT_MET, Judgement
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Mode
 
 

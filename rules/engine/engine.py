@@ -18,18 +18,16 @@ from rules.caps.cap_claims import (
     settable_targets,
     starts_now,
 )
-from rules.caps.first_start import concerns, watch_first_start
 from rules.caps.knobs import KNOB_OF
+from rules.caps.start_ramp import concerns, watch_first_start
 from rules.caps.targets import node_of, reach_summary, targets_of
 from rules.conditions.facts import facts_of
 from rules.engine.approvals import approve, needs_approval, reject, request_approval, run_out, use_approval
 from rules.engine.claims import CapClaim, Engagement, PolicyProgress
-from rules.engine.decisions import policy_of
 from rules.engine.engagements import engage, follow_engagement
-from rules.engine.ladder import may_climb
 from rules.engine.memory import Memory, Reset, Worsened, restore_memory
-from rules.engine.policy_incident import PolicyIncident
-from rules.engine.refusals import refusals
+from rules.engine.policy_incident import PolicyIncident, policy_of
+from rules.engine.refusals import may_climb, refusals
 from rules.limits.node import HOUR_NS, Breaker, NodeLimits, UnmeasuredStart
 from rules.policy.model import ActionClass, Policy, PolicyStatus, Verb
 from telemetry.clock import NS_PER_S

@@ -41,13 +41,13 @@ class Approval:
 
     @property
     def summary(self) -> str:
-        """Who approved, and why."""
+        """Operator who approved, and the reason."""
         return f"approved by {self.who}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Reset of the breaker: who, when and why."""
+    """Reset of the breaker: operator, time and reason."""
 
     who: str
     why: str

@@ -1,4 +1,4 @@
-"""One policy and one incident in one step of the engine, and the decisions on them."""
+"""Pair of a policy and an incident in one step of the engine, and the decisions on it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,18 +6,34 @@ from dataclasses import dataclass, replace
 from physics.node_state import NodeState
 from rules.caps.knobs import Scale, scale_of
 from rules.engine.claims import PolicyProgress
-from rules.engine.decisions import VERDICTS, decision_id
 from rules.engine.memory import Approval, Key, Memory
 from rules.limits.node import NodeLimits
 from rules.policy.model import Policy, Verb
 from telemetry.entities import Topology
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, Incident, IncidentState, Mode, Verdict
+
+VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, Mode.OBSERVE: Verdict.OBSERVE}
+
+
+def decision_id(policy_id: str, incident_id: str, now_ns: int) -> str:
+    """Return the id of the decision of a policy on an incident at a time."""
+    return f"{policy_id}:{incident_id}:{now_ns}"
+
+
+def setting_of(decision: Decision) -> tuple[KnobKind, float] | None:
+    """Return the knob that a decision sets, and its setting; None if it sets none."""
+    return None if decision.knob is None or decision.setting is None else (decision.knob, decision.setting)
+
+
+def policy_of(id_of_decision: str) -> str:
+    """Return the policy of a decision."""
+    return id_of_decision.partition(":")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyIncident:
-    """One policy and one incident in a step. `memory` is that of the engine, the only part that changes."""
+    """Pair of a policy and an incident in a step. `memory` is that of the engine, the only part that changes."""
 
     policy: Policy
     incident: Incident

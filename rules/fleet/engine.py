@@ -7,12 +7,10 @@ sends an order, and reports the result.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from rules.fleet.decisions import decided, is_met, is_new, refusals
-from rules.fleet.holding import ASK_AGAIN_NS, note, upkeep
+from rules.fleet.decisions import decided, is_met, is_new, page, page_breaker, recover, refusals
+from rules.fleet.holding import ASK_AGAIN_NS, is_climbed, note, outcomes, upkeep
 from rules.fleet.memory import KEEP_NS, Awaited, ClaimState, FleetClaim, FleetMemory, Pending
 from rules.fleet.orders import FleetIncident, FleetOrder, FleetStep, FleetView, OrderKind, OrderResult, StepContext
-from rules.fleet.outcomes import is_climbed, outcomes
-from rules.fleet.paging import page, page_breaker, recover
 from rules.fleet.policy import FleetPolicy, NodeTarget
 from rules.limits.fleet import FleetLimits
 from rules.policy.model import ActionClass, PolicyStatus

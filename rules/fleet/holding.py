@@ -1,13 +1,13 @@
-"""Claims of the fleet on nodes: renewed, requested again without an answer, and released one after the other."""
+"""Claims of the fleet on nodes: renewal, repeated requests, release one after the other; and their symptom checks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rules.fleet.memory import ClaimState, FleetClaim, FleetMemory
+from rules.fleet.memory import ClaimState, FleetClaim, FleetMemory, Pair
 from rules.fleet.orders import FleetIncident, FleetOrder, OrderKind, OrderResult, StepContext
 from rules.fleet.policy import FleetPolicy
 from telemetry.clock import NS_PER_S
-from telemetry.records import IncidentState
+from telemetry.records import IncidentState, Outcome
 
 # Leases are renewed four times before they run out, as on a node.
 RENEWALS_PER_LEASE = 4
@@ -80,3 +80,38 @@ def _may_leave(claim: FleetClaim, case: FleetIncident | None, policy: FleetPolic
         return True
     after_ns, every_ns = (round(one * NS_PER_S) for one in (policy.then.release_after_s, policy.then.release_every_s))
     return now_ns - since_ns >= after_ns and now_ns - memory.released_ns >= every_ns
+
+
+def outcomes(live: Mapping[str, FleetIncident], at: StepContext) -> Iterator[Outcome]:
+    """Yield the outcome of each action after its settle time, by how many nodes deviate."""
+    for pair, awaited in list(at.memory.awaited.items()):
+        if awaited.helped is not None or at.now_ns < awaited.due_ns:
+            continue
+        case = live.get(pair[1])
+        still = case is not None and case.incident.state is IncidentState.OPEN
+        after = case.incident.number("nodes") if case is not None and still else 0.0
+        helped = not still or (awaited.before is not None and after is not None and after < awaited.before)
+        at.memory.awaited[pair] = replace(awaited, helped=helped)
+        yield Outcome(
+            id=f"{awaited.decision_id}:outcome",
+            time_ns=at.now_ns,
+            incident_id=pair[1],
+            decision_id=awaited.decision_id,
+            measure="nodes",
+            unit="",
+            before=awaited.before,
+            after=after,
+            helped=helped,
+            summary=f"deviating nodes: {_number(awaited.before)} before, {_number(after)} after",
+        )
+
+
+def is_climbed(pair: Pair, policies: Sequence[FleetPolicy], memory: FleetMemory) -> bool:
+    """Return True if this rung did not help and there is one above it: then no more of it begins."""
+    awaited = memory.awaited.get(pair)
+    failed = awaited is not None and awaited.helped is False
+    return failed and any(policy.after == pair[0] for policy in policies)
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:g}"

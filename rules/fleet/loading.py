@@ -9,7 +9,7 @@ from rules.fleet.memory import Awaited, FleetMemory
 from rules.fleet.orders import FleetIncident, FleetView
 from rules.fleet.policy import FLEET_ACTIONS, FleetCase, FleetPolicy, FleetPolicyDocument
 from rules.limits.fleet import FleetLedger, FleetLimits
-from rules.policy.files import files_in, policy_problem, read_policy, taken_problem
+from rules.policy.loading import files_in, policy_problem, read_policy, taken_problem
 from rules.policy.model import ActionClass, PolicyStatus
 from telemetry.clock import NS_PER_S
 from telemetry.documents import check_document

@@ -27,7 +27,7 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetClaim:
-    """One incident's action on one node; `due_ns` is the time of its next request."""
+    """Action of one incident on one node; `due_ns` is the time of its next request."""
 
     policy_id: str
     incident_id: str

@@ -18,7 +18,7 @@ class OrderKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetIncident:
-    """One incident that is not closed, and the nodes under its entity."""
+    """Incident that is not closed, and the nodes under its entity."""
 
     incident: Incident
     nodes: tuple[str, ...]

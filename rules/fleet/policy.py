@@ -8,19 +8,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from rules.conditions.condition import Condition
-from rules.conditions.document import WhenField, condition_of
+from rules.conditions.document import condition_of
+from rules.policy.document import PolicyHead, check_cases
 from rules.policy.document_values import (
     CLOSED,
     COOLDOWN_MAX_S,
     RELEASE_AFTER_MAX_S,
     Duration,
-    PolicyId,
     PositiveDuration,
     Sentence,
-    Sentences,
     at_most,
 )
 from rules.policy.forbidden import LEASE_MAX_S
@@ -191,25 +190,18 @@ class FleetCaseDocument(BaseModel):
         )
 
 
-class FleetPolicyDocument(BaseModel):
+class FleetPolicyDocument(PolicyHead):
     """One policy of the fleet."""
 
-    model_config = CLOSED
-
-    id: PolicyId = Field(description="lower-case words joined by hyphens")
-    status: PolicyStatus
-    why: Sentence = Field(description="what it prevents")
-    source: Sentences = Field(min_length=1, description="where its numbers come from")
-    when: WhenField = Field(description="which incidents it applies to: a value for each fact")
     after: str | None = Field(default=None, description="only once this policy's action did not help")
     then: FleetThenDocument
     cases: tuple[FleetCaseDocument, ...] = Field(description="at least one that acts and one that does not")
 
-    @model_validator(mode="after")
-    def _both_kinds(self) -> Self:
-        if not any(case.expect for case in self.cases) or all(case.expect for case in self.cases):
-            raise ValueError("a case that acts and a case that expects 0")
-        return self
+    @field_validator("cases")
+    @classmethod
+    def _both_kinds(cls, value: tuple[FleetCaseDocument, ...]) -> tuple[FleetCaseDocument, ...]:
+        check_cases([(case.name, bool(case.expect)) for case in value], acts="acts", quiet="0")
+        return value
 
     def policy(self, *, where: str) -> FleetPolicy:
         """Return it as the engine uses it."""

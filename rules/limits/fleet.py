@@ -114,7 +114,7 @@ def _pointed_to(key: str, names: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """One action that began, or was about to, on a node; `rack` is empty if it is not known."""
+    """Action that began, or was about to, on a node; `rack` is empty if it is not known."""
 
     node: str
     rack: str

@@ -138,7 +138,7 @@ class Breaker:
 
 
 class MaintenanceSettings(BaseModel):
-    """One maintenance window of a configuration file."""
+    """Maintenance window of a configuration file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

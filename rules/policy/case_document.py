@@ -20,7 +20,7 @@ from rules.policy.document_values import (
 )
 from rules.policy.model import Case, CaseMoment, CaseNode, Expectation, Verb
 from telemetry.entities import EntityKind
-from telemetry.evidence import EVIDENCE
+from telemetry.quantities import EVIDENCE
 from telemetry.records import Cause, FaultClass, IncidentState, Severity
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from physics.node_state import GpuState, NodeState, SupplyState
 from rules.caps.knobs import FAN_STEP_RATIO, POWER_STEP_W
 from rules.conditions.facts import FactValue, facts_of
-from rules.engine.decisions import decision_id
 from rules.engine.engine import Engine
+from rules.engine.policy_incident import decision_id
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Case, CaseMoment, CaseNode, Expectation, Policy, PolicyStatus
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import (
     Cause,
     Decision,

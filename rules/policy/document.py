@@ -1,6 +1,7 @@
 """A policy as a YAML file: every key, its unit and its bounds."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
@@ -13,8 +14,8 @@ from rules.policy.then_document import ThenDocument
 from telemetry.durations import format_duration
 
 
-class PolicyDocument(BaseModel):
-    """One policy: when it applies, what it does, why, the sources of its numbers, and its cases."""
+class PolicyHead(BaseModel):
+    """Keys that a policy of a node and one of a fleet share."""
 
     model_config = CLOSED
 
@@ -23,6 +24,11 @@ class PolicyDocument(BaseModel):
     why: Sentence = Field(description="what it prevents")
     source: Sentences = Field(min_length=1, description="where its numbers come from")
     when: WhenField = Field(description="which incidents it applies to: a value for each fact")
+
+
+class PolicyDocument(PolicyHead):
+    """Policy: when it applies, what it does, why, the sources of its numbers, and its cases."""
+
     after: PolicyId | None = Field(
         default=None, description="id of the policy whose symptom check must have failed first"
     )
@@ -32,11 +38,7 @@ class PolicyDocument(BaseModel):
     @field_validator("cases")
     @classmethod
     def _both_kinds(cls, value: tuple[CaseDocument, ...]) -> tuple[CaseDocument, ...]:
-        if not any(case.expect for case in value) or all(case.expect for case in value):
-            raise ValueError("a case that fires and a case that expects none")
-        names = [case.name for case in value]
-        if len(set(names)) < len(names):
-            raise ValueError("a unique name for each case")
+        check_cases([(case.name, bool(case.expect)) for case in value], acts="fires", quiet="none")
         return value
 
     def policy(self, *, where: str) -> Policy:
@@ -52,6 +54,14 @@ class PolicyDocument(BaseModel):
             where=where,
             after=self.after,
         )
+
+
+def check_cases(cases: Sequence[tuple[str, bool]], *, acts: str, quiet: str) -> None:
+    """Refuse cases, given by name and whether they act, unless both kinds are there and each name is unique."""
+    if len({is_acting for _, is_acting in cases}) < 2:
+        raise ValueError(f"a case that {acts} and a case that expects {quiet}")
+    if len({name for name, _ in cases}) < len(cases):
+        raise ValueError("a unique name for each case")
 
 
 def policy_schema() -> dict[str, Any]:

@@ -29,7 +29,7 @@ _WIDE = (Target.ALL_GPUS, Target.ALL_GPUS_OF_SUPPLY, Target.ALL_GPUS_OF_JOB)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbidden:
-    """One refused request, at a key."""
+    """Refused request, at a key."""
 
     key: Key
     found: str

@@ -191,7 +191,7 @@ class CaseNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """One decision that a case expects."""
+    """Decision that a case expects."""
 
     at_s: float
     action: Verb

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rules.conditions.interval import Interval
+from rules.conditions.condition import Interval
 from rules.policy.model import ActionClass, Policy
 
 # Thousands may be separated, as in 1,530 or 1 530; "11, 12 and 13" are three numbers.
@@ -20,7 +20,7 @@ _WRITTEN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """One number: its key, and the lines of the source that name it."""
+    """Number of a policy: its key, and the lines of the source that name it."""
 
     key: str
     value: float

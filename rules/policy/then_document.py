@@ -21,7 +21,7 @@ from rules.policy.document_values import (
     at_most,
 )
 from rules.policy.model import ActionClass, Budget, Persist, Release, Response, SettingRule, Target
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Mode
 
 # A cap is renewed several times within its lease; below this a busy machine would lose it by chance.

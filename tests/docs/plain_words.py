@@ -34,7 +34,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One place that is refused; `kind` groups places in the counts."""
+    """Place that is refused; `kind` groups places in the counts."""
 
     kind: str
     path: str

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from railwatch.cli.evidence_lines import evidence_lines
+from railwatch.cli.incident_view import evidence_lines
 from railwatch.operator.action_groups import group_actions
 from railwatch.operator.entity_names import EntityNames
 from telemetry.entities import Entity, EntityKind

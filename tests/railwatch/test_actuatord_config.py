@@ -1,4 +1,4 @@
-"""What the privileged actuator's own file must be like, and what comes of it."""
+"""Checks of the file of the privileged actuator, and the settings from it."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from agent.actuation.limits import UnreadableClocks
 from config.actuatord import SAMPLE, load_actuatord
 from telemetry.errors import ConfigError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 

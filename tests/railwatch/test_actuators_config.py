@@ -1,4 +1,4 @@
-"""What may be acted on outside the GPUs is checked at load, with the key and what was expected."""
+"""Checks of the section of actuators outside the GPUs at load, with key and expected value."""
 
 import subprocess
 import sys

@@ -6,8 +6,7 @@ import sys
 import pytest
 import typer
 
-from railwatch.cli.app import app_for_arguments, whole_app
-from railwatch.cli.command_list import COMMANDS
+from railwatch.cli.app import COMMANDS, app_for_arguments, whole_app
 from railwatch.cli.up import up
 
 # Run the command line as the script does, then report which large packages it has loaded.

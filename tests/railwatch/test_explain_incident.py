@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from analytics.classification.answers import ANSWERS
-from analytics.classification.symptoms import SYMPTOMS
+from analytics.classification.answers import ANSWERS, SYMPTOMS
 from railwatch.cli.incident_plot import plot
 from railwatch.operator.incident_story import story_of_incident
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import (
     Action,
@@ -81,7 +80,7 @@ def records() -> list[Record]:
         before=11.3,
         after=11.6,
         helped=True,
-        summary="lowest voltage 11.30 V before, 11.60 V after",
+        summary="helped; lowest voltage 11.30 V before, 11.60 V after",
     )
     other = replace(decision, id="d2", incident_id="i-other")
     strange = event_of(at_s=1.0, entity_id="gpu:GPU-9", message="of a stranger")
@@ -226,12 +225,15 @@ def test_of_many_updates_those_between_are_counted() -> None:
 
 def test_what_was_reported_is_not_reported_again() -> None:
     (raised,) = INCIDENT.findings
-    four = [replace(raised, id=f"f{gpu}:1", summary=f"gpu{gpu} hangs for 2{gpu} s") for gpu in range(4)]
+    four = [
+        replace(raised, id=f"f{gpu}:1", entity_id=f"gpu:{gpu}", summary=f"gpu{gpu} hangs for 2{gpu} s")
+        for gpu in range(4)
+    ]
     hang = replace(INCIDENT, findings=tuple(four), summary=four[0].summary)
     (notice,) = (one for one in records() if isinstance(one, Decision) and one.incident_id == INCIDENT.id)
-    story = story_of_incident(hang, [replace(notice, reason=f"{four[0].summary}; also on gpu1")])
-    assert [one.text for one in story.seen] == ["gpu0 hangs for 20 s (and 3 more with other figures)"]
-    assert [one.text for one in story.done] == ["clock_cap on GPU-0: for the findings above; also on gpu1"]
+    story = story_of_incident(hang, [replace(notice, reason=four[0].summary)])
+    assert [one.text for one in story.seen] == ["gpu0 hangs for 20 s (also 1, 2, 3)"]
+    assert [one.text for one in story.done] == ["clock_cap on GPU-0: for the findings above"]
 
 
 def test_a_recording_without_records_is_reported_as_replay_reports_it(run: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from railwatch.operator.entity_names import EntityNames
 from railwatch.run import STOP_ORDER, STOPPING, NodeRun, RunRequest
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict, to_json
 from tests.rules.scenes import incident
 
@@ -48,12 +48,12 @@ def test_a_reflex_states_that_it_is_one_and_who_holds_the_clock_after_it() -> No
     assert record_fields(NOTIFY, simulated=None) == to_json(NOTIFY)
 
 
-def test_a_decision_without_a_knob_names_its_action_and_is_cut_at_the_end_of_a_part() -> None:
+def test_a_decision_without_a_knob_names_its_action_and_a_long_reason_is_cut_at_a_space() -> None:
     assert "  notify: it is hot  " in describe(NOTIFY)
     capped = replace(NOTIFY, action="clock_cap", knob=KnobKind.CLOCK, setting=1057.0)
     assert "clock_cap" not in describe(capped)
     long = f"{'a' * 100}; {'b' * 100}; {'c' * 100}"
-    assert f"{'b' * 100} ...  " in describe(replace(NOTIFY, reason=long))
+    assert f"{'a' * 100};…  " in describe(replace(NOTIFY, reason=long))
     assert "c" * 100 in describe(replace(capped, reason=long)), "why a clock was chosen is kept"
 
 
@@ -87,11 +87,11 @@ def test_a_stop_that_takes_long_reports_what_it_waits_for(tmp_path: Path, capsys
     assert capsys.readouterr().out == "", "the same process is reported once"
 
 
-def test_a_brief_line_has_the_first_part_of_a_summary_and_what_holds_the_incident_down() -> None:
-    summary = f"psu0 is at 9.5 mΩ, {'a' * 60} (5.3 mΩ), open circuit 12.3 V; a joint suspected"
+def test_a_brief_line_has_the_beginning_of_a_summary_and_what_holds_the_incident_down() -> None:
+    summary = f"psu0 is at 9.5 mΩ, {'a' * 75} (5.3 mΩ), open circuit 12.3 V; a joint suspected"
     found = incident(state=IncidentState.MITIGATED)
     line = describe(replace(found, summary=summary, held=True), brief=True)
-    assert f"{'a' * 60} ...; held down by an action  " in line
+    assert f"{'a' * 75}…; held down by an action  " in line
     assert "5.3 mΩ" not in line
     assert "held down" not in describe(replace(found, summary=summary, held=False), brief=True)
     assert "5.3 mΩ" in describe(replace(found, summary=summary))

@@ -1,4 +1,4 @@
-"""What the processes of a node log stands among the lines of ``railwatch up``."""
+"""Log lines of the processes of a node among the lines of ``railwatch up``."""
 
 import logging
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from railwatch.cli.progress_log import ProgressLog
+from railwatch.cli.printing import ProgressLog
 from tests.railwatch.command_line import Run, command_line
 
 # A supply whose joints have come loose, in a node that says it has double ring lugs.

@@ -10,7 +10,7 @@ from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Persist, Policy, PolicyStatus, Release, Response, SettingRule, Target
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import (
     Action,
     ActionState,

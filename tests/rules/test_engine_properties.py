@@ -1,4 +1,4 @@
-"""What holds of every decision, whatever happens: stories of incidents, supplies, failures and limits at random."""
+"""Invariants of every decision, over random stories of incidents, supplies, failures and limits."""
 
 import json
 from dataclasses import dataclass, replace

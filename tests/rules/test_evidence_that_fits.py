@@ -1,4 +1,4 @@
-"""What a prediction may rest on: powers, currents and voltages of one and the same load."""
+"""Basis of a prediction: powers, currents and voltages of one and the same load."""
 
 from dataclasses import replace
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rules.fleet.loading import load_fleet_policies
-from rules.policy.files import SIZE_MAX_BYTES
+from rules.policy.loading import SIZE_MAX_BYTES
 from telemetry.errors import ConfigError
 from tests.rules.policy_texts import FLEET
 

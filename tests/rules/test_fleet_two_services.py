@@ -28,7 +28,7 @@ BUDGET = 4
 
 
 class Way(Enum):
-    """What becomes of one request and its answer."""
+    """Fate of a request and its answer."""
 
     LOST = "lost"
     UNANSWERED = "unanswered"
@@ -49,7 +49,7 @@ class Turn:
 
 @dataclass
 class Nodes:
-    """What the agents hold for whom; a new action is one on a node that holds nothing of this service yet."""
+    """Claims that the agents hold, by service; an action is new on a node without a claim of this service."""
 
     held: set[tuple[int, str]] = field(default_factory=set)
     begun: list[Begun] = field(default_factory=list)

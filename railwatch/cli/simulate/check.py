@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from railwatch.cli.printing import print_json
-from railwatch.cli.progress_log import ProgressLog
+from railwatch.cli.printing import ProgressLog, print_json
 from railwatch.cli.run_folder import JsonFlag
 from simulator.golden.checking import GoldenResult, check_rows, chosen_rows
 from simulator.golden.table import TABLE, GoldenRow, load_table

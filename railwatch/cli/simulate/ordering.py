@@ -1,4 +1,4 @@
-"""From the words of the command line to what is simulated, a node or a rack."""
+"""Order of a simulation, of a node or a rack, from the options of the command line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +10,21 @@ from simulator.files.rack import load_rack, nodes_of
 from simulator.files.rack_scenario import is_rack_scenario, load_rack_scenario, rack_scenario_names, undisturbed
 from simulator.files.scenario import UNDISTURBED, load_scenario, scenario_names
 from simulator.files.workload import load_workload
-from simulator.runs.order import RunOrder, check_closed_form, check_duration, check_settings, tier_of
-from simulator.runs.rack_order import RackOrder, check_rack_duration
+from simulator.runs.order import (
+    RackOrder,
+    RunOrder,
+    check_closed_form,
+    check_duration,
+    check_rack_duration,
+    check_settings,
+    tier_of,
+)
 from telemetry.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the command line asks for; None where it says nothing."""
+class SimulationOptions:
+    """Options of the command line; None if not given."""
 
     scenario: str | None
     node: str | None
@@ -30,18 +37,22 @@ class Wish:
     tier: str | None
 
 
-def order_of(wish: Wish) -> RunOrder | RackOrder:
-    """Return what is to be run, checked; ConfigError where it cannot be."""
-    if wish.tier not in (None, "a", "b"):
-        raise _refusal("--tier", found=f"got {wish.tier!r}", expected="a or b")
-    if wish.scenario is None and wish.node is None and wish.rack is None and wish.workload is None:
+def order_of(options: SimulationOptions) -> RunOrder | RackOrder:
+    """Return the checked order; ConfigError if the options do not allow one."""
+    if options.tier not in (None, "a", "b"):
+        raise _refusal("--tier", found=f"got {options.tier!r}", expected="a or b")
+    if options.scenario is None and options.node is None and options.rack is None and options.workload is None:
         expected = "a scenario, or --node and --workload, or --rack in place of one"
         raise _refusal("SCENARIO", found="missing", expected=expected)
-    return _rack_order(wish) if is_for_rack(wish.scenario, node=wish.node, rack=wish.rack) else _node_order(wish)
+    return (
+        _rack_order(options)
+        if is_for_rack(options.scenario, node=options.node, rack=options.rack)
+        else _node_order(options)
+    )
 
 
 def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, option: str = "SCENARIO") -> bool:
-    """Return whether a scenario is a rack's and not a node's; where there is none, whether a rack is named.
+    """Return True if the simulation is of a rack: by its scenario, else if a rack is named.
 
     Raises
     ------
@@ -67,47 +78,47 @@ def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, opt
     return rack is not None
 
 
-def _node_order(wish: Wish) -> RunOrder:
-    node = load_node(wish.node or DEFAULT_NODE, option="--node")
-    scenario = UNDISTURBED if wish.scenario is None else load_scenario(wish.scenario, node, option="SCENARIO")
+def _node_order(options: SimulationOptions) -> RunOrder:
+    node = load_node(options.node or DEFAULT_NODE, option="--node")
+    scenario = UNDISTURBED if options.scenario is None else load_scenario(options.scenario, node, option="SCENARIO")
     order = RunOrder(
         node=node,
         scenario=scenario,
-        workload=load_workload(wish.workload or node.workload),
-        seed=wish.seed,
-        duration_s=scenario.duration if wish.duration_s is None else wish.duration_s,
-        power_limit_w=wish.power_limit_w,
-        clock_mhz=wish.clock_mhz,
+        workload=load_workload(options.workload or node.workload),
+        seed=options.seed,
+        duration_s=scenario.duration if options.duration_s is None else options.duration_s,
+        power_limit_w=options.power_limit_w,
+        clock_mhz=options.clock_mhz,
     )
-    tier = tier_of(order.duration_s, wish.tier)
+    tier = tier_of(order.duration_s, options.tier)
     check_duration(order.duration_s, tier=tier)
-    check_settings(node, power_limit_w=wish.power_limit_w, clock_mhz=wish.clock_mhz)
+    check_settings(node, power_limit_w=options.power_limit_w, clock_mhz=options.clock_mhz)
     if tier == "b":
         check_closed_form(order)
     return order
 
 
-def _rack_order(wish: Wish) -> RackOrder:
-    if wish.tier == "b":
+def _rack_order(options: SimulationOptions) -> RackOrder:
+    if options.tier == "b":
         raise _refusal("--tier", found="got 'b'", expected="a: a rack is simulated in tier a only")
-    rack = None if wish.rack is None else load_rack(wish.rack, option="--rack")
-    if wish.scenario is not None:
-        scenario = load_rack_scenario(wish.scenario, rack, option="SCENARIO")
+    rack = None if options.rack is None else load_rack(options.rack, option="--rack")
+    if options.scenario is not None:
+        scenario = load_rack_scenario(options.scenario, rack, option="SCENARIO")
     elif rack is not None:
         scenario = undisturbed(rack)
     else:
         raise ValueError("a scenario or a rack")
-    duration_s = scenario.file.duration if wish.duration_s is None else wish.duration_s
+    duration_s = scenario.file.duration if options.duration_s is None else options.duration_s
     check_rack_duration(duration_s)
     for node in nodes_of(scenario.rack):
-        check_settings(node, power_limit_w=wish.power_limit_w, clock_mhz=wish.clock_mhz)
+        check_settings(node, power_limit_w=options.power_limit_w, clock_mhz=options.clock_mhz)
     return RackOrder(
         scenario=scenario,
-        seed=wish.seed,
+        seed=options.seed,
         duration_s=duration_s,
-        workload=None if wish.workload is None else load_workload(wish.workload),
-        power_limit_w=wish.power_limit_w,
-        clock_mhz=wish.clock_mhz,
+        workload=None if options.workload is None else load_workload(options.workload),
+        power_limit_w=options.power_limit_w,
+        clock_mhz=options.clock_mhz,
     )
 
 

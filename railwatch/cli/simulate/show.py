@@ -1,4 +1,4 @@
-"""``railwatch simulate show``: one node, GPU part, workload, rack or scenario, and what follows from its numbers."""
+"""``railwatch simulate show``: a node, GPU part, workload, rack or scenario, with figures computed from its numbers."""
 
 import difflib
 from collections.abc import Callable
@@ -12,13 +12,18 @@ from pydantic import BaseModel
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from railwatch.cli.simulate.ordering import is_for_rack
-from railwatch.cli.simulate.show_node import node_figures, print_node
-from railwatch.cli.simulate.show_rack import print_rack, rack_figures
+from railwatch.cli.simulate.show_node import (
+    node_figures,
+    print_node,
+    print_numbers,
+    print_rack,
+    print_values,
+    rack_figures,
+)
 from railwatch.cli.simulate.show_scenario import print_scenario
-from railwatch.cli.simulate.show_values import print_numbers, print_values
 from simulator.files import DEFAULT_NODE
 from simulator.files.gpu import GpuPart
-from simulator.files.kind import kind_of
+from simulator.files.loading import kind_of
 from simulator.files.node import GPUS, NODES, NodeFile, load_node, node_names
 from simulator.files.rack import RACKS, RackFile, load_rack, rack_names
 from simulator.files.rack_scenario import (
@@ -38,9 +43,9 @@ _SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """What a name turned out to be: its kind, its checked file, and its numbers with their remarks.
+    """A named file: its kind, its checked content, and its numbers with their sources.
 
-    `on` names the node or the rack on which a scenario was looked at.
+    `on` is the node or the rack on which a scenario is shown.
     """
 
     kind: str
@@ -50,15 +55,17 @@ class _Choice:
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from railwatch simulate list, or a YAML file.")],
-    node: Annotated[str | None, typer.Option(help="The node on which a scenario is looked at; v100x4 if none.")] = None,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name from railwatch simulate list, or path of a YAML file.")
+    ],
+    node: Annotated[str | None, typer.Option(help="Node on which a scenario is shown; default: v100x4.")] = None,
     rack: Annotated[
-        str | None, typer.Option(help="The rack on which a rack scenario is looked at; the one it names if none.")
+        str | None, typer.Option(help="Rack on which a rack scenario is shown; default: the one it names.")
     ] = None,
-    sources: Annotated[bool, typer.Option("--sources", help="Also every number and where it comes from.")] = False,
+    sources: Annotated[bool, typer.Option("--sources", help="Print every number with its source.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show one node, GPU part, workload, rack or scenario; a bad file is told with every problem."""
+    """Show a node, GPU part, workload, rack or scenario; of a file with errors, list every problem."""
     chosen = _choose(name, _kind_of(name), node=node, rack=rack)
     if as_json:
         print_json(_as_fields(chosen))
@@ -76,7 +83,7 @@ def show(
     if sources:
         print_numbers(chosen.numbers)
     else:
-        typer.echo(f"\n{len(chosen.numbers)} numbers; where each comes from: add --sources")
+        typer.echo(f"\n{len(chosen.numbers)} numbers; --sources prints the source of each")
 
 
 def _kinds() -> dict[str, Callable[[], tuple[str, ...]]]:

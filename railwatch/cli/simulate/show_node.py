@@ -1,19 +1,64 @@
 """A node for people: its parts, its supply branch by branch, and what the rail does under standing loads."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
 from railwatch.cli.printing import print_table
-from railwatch.cli.simulate.show_values import print_heading
 from simulator.files.gpu import GpuPart
 from simulator.files.node import NodeFile
-from simulator.plant.steady import SteadyLoad, SupplyFigures, steady_loads, supply_figures
-from simulator.runs.carrying import shortfall
+from simulator.files.rack import RackFile
+from simulator.files.remarks import SourcedNumber
+from simulator.plant.steady import (
+    RackLoad,
+    SteadyLoad,
+    SupplyFigures,
+    rack_loads,
+    shortfall,
+    steady_loads,
+    supply_figures,
+)
+from telemetry.durations import format_duration
 
 _GIB = 1 << 30
+
+
+def print_values(kind: str, model: BaseModel) -> None:
+    """Print what a part, a workload or a rack is, and what of it is no number."""
+    fields = model.model_dump(mode="json")
+    print_heading(kind, str(fields["name"]), str(fields.get("description", "")))
+    text = [
+        (key, ", ".join(value) if isinstance(value, list) else str(value))
+        for key, value in fields.items()
+        if key not in ("name", "description") and _is_text(value)
+    ]
+    if text:
+        print_table("", ("key", "value"), text)
+
+
+def print_heading(kind: str, name: str, description: str) -> None:
+    """Print the name and the whole description."""
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(name)}[/]  [dim]{kind}[/]")
+    if description:
+        console.print(escape(" ".join(description.split())))
+
+
+def print_numbers(numbers: Sequence[SourcedNumber]) -> None:
+    """Print every number with the remark that stands behind it, grouped by file."""
+    for file in dict.fromkeys(item.file for item in numbers):
+        rows = [(item.key, item.value, item.remark or "no source") for item in numbers if item.file == file]
+        print_table(f"\n{file.name}", ("key", "value", "where it comes from"), rows)
+
+
+def _is_text(value: object) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(part, str) for part in value)
+    return isinstance(value, str)
 
 
 def node_figures(node: NodeFile) -> dict[str, Any]:
@@ -117,3 +162,38 @@ def _branches(node: NodeFile) -> list[tuple[str, ...]]:
         )
         for unit in node.supply.units
     ]
+
+
+def rack_figures(rack: RackFile) -> dict[str, Any]:
+    """Return what follows from the numbers of a rack, as fields."""
+    return {"loads": [asdict(load) for load in rack_loads(rack)]}
+
+
+def print_rack(rack: RackFile) -> None:
+    """Print a rack."""
+    print_heading("rack", rack.name, rack.description)
+    print_table("\nnodes", ("name", "node file"), [(f"node{place}", name) for place, name in enumerate(rack.nodes)])
+    print_table("\nwhat they share", ("what", ""), _shared(rack))
+    headings = ("load of all nodes", "at the PDU", "of the breaker", "PDU voltage", "inlet")
+    print_table("\nwhat follows", headings, [_load_row(load) for load in rack_loads(rack)])
+
+
+def _shared(rack: RackFile) -> list[tuple[str, str]]:
+    air, feed = rack.air, rack.feed
+    return [
+        ("breaker", f"opens above {feed.breaker_w / 1000:g} kW for {format_duration(feed.breaker_after)}"),
+        ("PDU", f"{feed.swing:.1%} up and down over the day, {feed.drop_at_rating:.1%} lower at the breaker's rating"),
+        ("supplies", f"pass on {feed.efficiency:.0%} of what they take"),
+        ("air", f"{air.crac_c:g} °C from the room, {air.diurnal_k:g} K up and down over the day"),
+        ("exhaust", f"{air.recirculation_k_per_w * 1000:g} K per kW comes round"),
+    ]
+
+
+def _load_row(load: RackLoad) -> tuple[str, ...]:
+    return (
+        load.name,
+        f"{load.power_w / 1000:.1f} kW",
+        f"{load.breaker_share:.0%}",
+        f"{load.input_ratio:.1%}",
+        f"{load.inlet_c:.1f} °C",
+    )

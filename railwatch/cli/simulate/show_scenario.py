@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from railwatch.cli.printing import print_table
-from railwatch.cli.simulate.show_values import print_heading
+from railwatch.cli.simulate.show_node import print_heading
 from simulator.files.rack_scenario import RackChange, RackJobStart, RackScenarioFile
 from simulator.files.scenario import Change, DriverFault, JobStart, ScenarioFile, SensorFault
 from telemetry.durations import format_duration

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from physics.node_state import NodeState, SupplyState
-from rules.caps.first_start import FIRST_START, GIVE_UP_AFTER_S
+from rules.caps.start_ramp import FIRST_START, GIVE_UP_AFTER_S
 from rules.engine.engine import Engine
 from rules.limits.node import NodeLimits, UnmeasuredStart
 from rules.policy.loading import load_builtin_policies

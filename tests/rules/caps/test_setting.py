@@ -11,7 +11,7 @@ from rules.caps.supply_basis import bases_of
 from rules.caps.targets import common_clocks_mhz, targets_of
 from rules.policy.model import SettingRule, Target
 from telemetry.entities import Topology
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Cause, Incident
 from tests.rules.scenes import CLOCKS_MHZ, GPUS, SAG, gpu_state, incident, node, supply, topology
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from rules.caps.adjusting import tighten
 from rules.caps.knobs import Scale
-from rules.caps.tightening import tighten
 from rules.engine.claims import CapClaim
 from rules.limits.node import NodeLimits
 from rules.policy.model import Persist
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Cause, Mode
 from tests.rules import scenes
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.detectors.link_counts import LINK_ERROR_KINDS
+from analytics.detectors.link_evidence import LINK_ERROR_KINDS
 from analytics.novelty.features import SENSES
 from physics.node_state import NodeState, SupplyState
 from rules.conditions.condition import combine, describe, judge_alternative
 from rules.conditions.document import parse_condition
 from rules.conditions.facts import FACTS, FactType, FactValue, facts_of
 from telemetry.clock import NS_PER_S
-from telemetry.evidence import EVIDENCE
+from telemetry.quantities import EVIDENCE
 from telemetry.records import Cause, FaultClass, Hypothesis, IncidentState, Severity
 from tests.rules.scenes import GPUS, gpu_state, incident
 
@@ -224,7 +224,7 @@ def test_every_piece_of_evidence_that_a_detector_returns_is_listed() -> None:
     given = {name for path in (ROOT / "analytics").rglob("*.py") for name in evidence_names(path)}
     given |= {f"{prefix}{channel.name}" for channel in LINK_ERROR_KINDS for prefix in ("", "sibling_")}
     given |= {f"{prefix}{sense.signal}" for sense in SENSES.values() for prefix in ("", "usual_")}
-    assert given == set(EVIDENCE), "telemetry/evidence.py lists the evidence of analytics"
+    assert given == set(EVIDENCE), "telemetry/quantities.py lists the evidence of analytics"
 
 
 def evidence_names(path: Path) -> Iterator[str]:

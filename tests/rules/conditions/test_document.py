@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rules.conditions.document import WhenDocument, parse_condition
-from rules.conditions.expression_text import converted, refuse_expression
+from rules.conditions.document import WhenDocument, converted, parse_condition, refuse_expression
 from rules.conditions.facts import FACTS
 from telemetry.documents import check_document
 from telemetry.errors import ConfigError, Problem
-from telemetry.evidence import EVIDENCE
+from telemetry.quantities import EVIDENCE
 
 
 def problems(data: Any) -> tuple[Problem, ...]:

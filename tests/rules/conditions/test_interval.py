@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.conditions.interval import Interval, parse_interval
+from rules.conditions.condition import Interval, parse_interval
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,

@@ -86,7 +86,7 @@ def test_parts_add_up_to_no_more_than_the_largest_total_that_anybody_sees(
 
 @dataclass(frozen=True)
 class Turn:
-    """What happens next: time passes, then one service wants to act on some nodes, or dies."""
+    """Next event: time passes, then a service requests to act on some nodes, or dies."""
 
     after_s: int
     late_s: int

@@ -1,9 +1,9 @@
-"""What one version of a policy changes against another."""
+"""Differences between two versions of a policy."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.policy.differences import Difference, differences
+from rules.policy.explanation import Difference, differences
 
 JSON = st.recursive(
     st.one_of(st.none(), st.integers(0, 3), st.sampled_from(("a", "b"))),

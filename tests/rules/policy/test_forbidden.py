@@ -1,4 +1,4 @@
-"""What no policy may ask for, at the level of whole policies."""
+"""Requests that no policy may make, in whole policies."""
 
 from dataclasses import replace
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rules.policy.files import SIZE_MAX_BYTES
-from rules.policy.loading import Layer, load_layers, load_policies
+from rules.policy.loading import SIZE_MAX_BYTES, Layer, load_layers, load_policies
 from rules.policy.model import ActionClass, Budget
 from telemetry.errors import ConfigError, Problem
 

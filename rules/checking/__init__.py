@@ -1,1 +1,0 @@
-"""Checks over whole policies and over all of them together: pure reasoning, nothing is run."""
