@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.scoring.bounds import middle_share, rate_bounds, share_bounds
-from analytics.scoring.probabilities import brier, expected_calibration_error
+from analytics.scoring.events import brier, expected_calibration_error
 from telemetry.frames import FloatArray, MaskArray
 
 _DRAWS = 1000

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.driver.injected import InjectedFaults
+from simulator.driver.faults import InjectedFaults
 from simulator.driver.layout import FEATURE_GPM, PIPES
 from simulator.driver.state import StateArray, StateFile
 from telemetry.clock import Clock

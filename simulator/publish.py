@@ -23,8 +23,8 @@ from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant, default_settings
 from simulator.plant.state import GpuState
-from simulator.ranks import RANK_PID, ranks_running
 from simulator.sensors.bank import SensorBank
+from simulator.served.proc_tree import RANK_PID, ranks_running
 
 UTIL_PERIOD_MS = 160  # utilisation is renewed six times a second, nvidia-smi --help-query-gpu
 NS_PER_MS = 1_000_000

@@ -11,7 +11,7 @@ from agent.actuation.server import serve_actuator
 from agent.scheduling import freeze_loaded_objects
 from bench.subjects.stamps import CLOCKS_MHZ, Stamps
 from telemetry.clock import Clock, SystemClock
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalWriter
 
 JOURNAL_NAME = "actuator.jsonl"

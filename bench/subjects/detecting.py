@@ -14,10 +14,9 @@ from importlib import import_module
 import numpy as np
 
 from analytics.fleet.judge import FleetJudge, FleetSettings
-from analytics.fleet.naming import fleet_entity
-from analytics.fleet.signals import JUDGED
 from analytics.fleet.snapshot import pack_judge
-from analytics.fleet.window import Table, Window
+from analytics.fleet.topology import fleet_entity
+from analytics.fleet.window import JUDGED, Table, Window
 from bench.cores import pin
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind

@@ -135,7 +135,7 @@ def agent(task: dict[str, Any]) -> None:
         )
     )
     kept = GPU_COLLECTORS if task["subject"] == "agent_gpus" else tuple(part.status.name for part in built)
-    collectors = [part.collector for part in built if part.collector is not None and part.status.name in kept]
+    collectors = [part.source for part in built if part.source is not None and part.status.name in kept]
     path = Path(task["folder"]) / f"ring-{task['subject']}-{rate_hz or 0:g}"
     ring = make_ring(path, collectors, settings, node="bench", topology=Topology(entities=()), simulated=True)
     sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)

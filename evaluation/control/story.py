@@ -13,8 +13,7 @@ from evaluation.control.plan import StoryPlan
 from evaluation.rehearsal.loop import moved, watch
 from evaluation.rehearsal.outcome import RunOutcome, Witness
 from evaluation.rehearsal.runs import without_failing
-from physics.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath, highest_clock
-from physics.power_curve import PowerCurve
+from physics.supply_path import GpuLoad, PowerCurve, SupplyLoad, SupplyPath, highest_clock
 from rules.limits.node import NodeLimits, UnmeasuredStart
 from rules.policy.model import ActionClass
 from simulator.files.node import NodeFile, load_node
@@ -23,8 +22,8 @@ from simulator.files.workload import Training, load_workload
 from simulator.fleet.fleet import Fleet
 from simulator.plant.cooling import fan_power_w
 from simulator.plant.events import PlantEvent
-from simulator.plant.models import part_power
 from simulator.plant.plant import Plant
+from simulator.plant.power import part_power
 from simulator.plant.state import Stretch
 from simulator.plant.steady import TEMP_C, supply_figures
 from simulator.runs.order import RunOrder
@@ -89,7 +88,7 @@ def law_mhz(node: NodeFile, limit_v: float) -> float:
         limit_v=limit_v,
         clocks_mhz=clocks,
         curve=curve,
-    ).clock_mhz
+    ).setting
 
 
 def least_drops(node: NodeFile, days: float) -> tuple[float, float]:

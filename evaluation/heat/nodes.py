@@ -12,8 +12,7 @@ from evaluation.heat.loads import loads_w, rooms_c
 from evaluation.heat.plan import HeatPlan, HeatScene, SceneKind
 from simulator.files.node import NodeFile, load_node
 from simulator.plant.cooling import FLOW_MIN_RATIO
-from simulator.plant.heat import Heat
-from simulator.plant.models import heat_model
+from simulator.plant.heat import Heat, heat_model
 from simulator.plant.power import REFERENCE_C
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S

@@ -8,7 +8,7 @@ from simulator.plant.plant import Plant
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_MS
 from telemetry.errors import DeviceLostError, NotSupportedError, TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 _MS_PER_S = 1000.0
 

@@ -21,8 +21,8 @@ from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.plant.state import Stretch
 from simulator.runs.description import START_NS, job_names
-from simulator.runs.moments import EventRecorder
 from simulator.runs.order import RunOrder
+from simulator.runs.recorder import EventRecorder
 from simulator.runs.topology import entities_of
 from simulator.sensors.bank import SensorBank
 from telemetry.clock import NS_PER_MS

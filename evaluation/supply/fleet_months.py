@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evaluation.supply.plan import AgeingPlan, SensorChain
-from physics.resistance_temperature import COPPER_20_PER_K, REFERENCE_C
+from physics.thevenin import COPPER_20_PER_K, REFERENCE_C
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
 from simulator.files.workload import load_workload

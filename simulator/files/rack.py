@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simulator.files.kind import refuse_other_kind
-from simulator.files.loading import at_key, find, resolved
+from simulator.files.loading import at_key, find, refuse_other_kind, resolved
 from simulator.files.node import NodeFile, load_node
 from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share
 from telemetry.documents import check_document, read_document

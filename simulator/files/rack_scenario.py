@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from simulator.files.kind import refuse_other_kind
-from simulator.files.loading import at_key, find, items_of, resolved
+from simulator.files.loading import at_key, find, items_of, refuse_other_kind, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name
 from simulator.files.rack import RACKS, NodeNumber, RackFile, load_rack, nodes_of
 from simulator.files.scenario import SCENARIOS, UNDISTURBED, ScenarioFile, Truth, load_scenario
-from simulator.files.strangers import DURATION_S, refusal, truth_problems, workload_problems
+from simulator.files.targets import DURATION_S, refusal, truth_problems, workload_problems
 from telemetry.documents import Lines, check_document, read_document
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem

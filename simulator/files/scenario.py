@@ -7,13 +7,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from simulator.files.kind import refuse_other_kind
-from simulator.files.loading import at_key, find, items_of, resolved
+from simulator.files.loading import at_key, find, items_of, refuse_other_kind, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name, NotNegative, written_as
 from simulator.files.sensing import SensorFaultKind
-from simulator.files.strangers import DURATION_S, strangers
-from simulator.files.targets import NAMED, WHAT, Quantity, Target, find_target, gpu_names, own_values, supply_names
+from simulator.files.targets import (
+    DURATION_S,
+    NAMED,
+    WHAT,
+    Quantity,
+    Target,
+    find_target,
+    gpu_names,
+    own_values,
+    strangers,
+    supply_names,
+)
 from telemetry.documents import check_document, read_document
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem

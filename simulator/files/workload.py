@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, RootModel
 
-from simulator.files.kind import refuse_other_kind
-from simulator.files.loading import find
+from simulator.files.gpu import JobPrecision
+from simulator.files.loading import find, refuse_other_kind
 from simulator.files.part import FilePart, Name, NotNegative, Positive, Share
-from simulator.files.precision import JobPrecision
 from telemetry.documents import check_document, read_document
 from telemetry.durations import DurationS
 

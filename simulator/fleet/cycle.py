@@ -13,9 +13,8 @@ from simulator.files.gpu import GpuPart
 from simulator.fleet.loads import Rhythm
 from simulator.jobs.pace import duration_ratio
 from simulator.plant.chance import stream
-from simulator.plant.clocks import ClockGovernor, Settings
-from simulator.plant.models import part_clocks, part_power
-from simulator.plant.power import REFERENCE_C
+from simulator.plant.clocks import ClockGovernor, Settings, part_clocks
+from simulator.plant.power import REFERENCE_C, part_power
 from telemetry.frames import FloatArray, MaskArray
 
 TICK_MS = 10

@@ -11,16 +11,14 @@ from simulator.files.workload import Workload
 from simulator.fleet.climate import Climate, Surroundings
 from simulator.fleet.electrics import Electrics, Loads, Outcome
 from simulator.fleet.losses import Drop, DropCause, Losses
-from simulator.fleet.sampling import DRAWS, sampled_w
-from simulator.fleet.schedule import IndexArray, JobMix, Schedule
+from simulator.fleet.schedule import NOTHING, RUNNING, IndexArray, JobMix, Schedule, Stops
 from simulator.fleet.sensing import Moment, Sensing
-from simulator.fleet.settling import Settled, Settling, Values
-from simulator.fleet.stops import Stops
+from simulator.fleet.settling import DRAWS, Settled, Settling, Values, sampled_w
 from simulator.fleet.supplies import Supplies
-from simulator.fleet.table import NOTHING, RUNNING, PointTable
-from simulator.fleet.timetable import Timetable
+from simulator.fleet.table import PointTable
 from simulator.plant.chance import stream
 from simulator.plant.cooling import fan_power_w
+from simulator.plant.timeline import Timetable
 from telemetry.frames import FloatArray, MaskArray
 
 

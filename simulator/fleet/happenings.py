@@ -3,7 +3,7 @@
 import numpy as np
 
 from simulator.fleet.losses import Drop, DropCause
-from simulator.fleet.stops import TIMEOUT_S
+from simulator.fleet.schedule import TIMEOUT_S
 from simulator.fleet.stretch import FleetStretch
 from simulator.plant.bus import XID_BUS_DROP, XID_DELAY_S
 from simulator.plant.events import PlantEvent, PlantEventKind

@@ -9,8 +9,7 @@ import numpy as np
 from simulator.files.gpu import GpuPart
 from simulator.fleet.cycle import Cycle, run_cycles
 from simulator.fleet.loads import Rhythm
-from simulator.plant.models import part_power
-from simulator.plant.power import REFERENCE_C, PowerModel
+from simulator.plant.power import REFERENCE_C, PowerModel, part_power
 from telemetry.frames import FloatArray
 
 # Busy time is cut into these shares, from the highest power down: hazard grows tenfold in 74 mV, so the top counts.

@@ -9,7 +9,7 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile, SensorFaultKind
 from simulator.files.sensor import Channel, SensorKind, load_sensor
 from simulator.fleet.stretch import SAMPLES
-from simulator.sensors.faults import ColumnFault, faults_of
+from simulator.sensors.columns import ColumnFault, faults_of
 from telemetry.frames import FloatArray, MaskArray
 
 _ERROR_MAX_SD = 2.0  # as in the first tier: no board is further off than twice the standard deviation

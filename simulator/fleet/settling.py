@@ -1,4 +1,9 @@
-"""Steady state of a node within a step: consistent clocks, power and temperatures."""
+"""Steady state of a node within a step: consistent clocks, power, temperatures and fans; the power that sensors read.
+
+With power ``P + k (T - 50)``, `k` the leakage per kelvin, and `R` from die to air, ``T = T_air + R [P + k (T - 50)]``
+gives ``T = [T_air + R (P - 50 k)] / (1 - R k)``. `R` is junction, interface and heat sink in a row; the last follows
+the air flow, and so the fans, which look at the hottest die: two rounds suffice.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +12,86 @@ import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity
-from simulator.fleet.cooling import Coolers, Warmth, balance
 from simulator.fleet.schedule import IndexArray
 from simulator.fleet.table import Operation, PointTable
 from simulator.plant.clocks import SLOWDOWN_RATIO
-from simulator.plant.models import heat_model
+from simulator.plant.cooling import FLOW_MIN_RATIO
+from simulator.plant.heat import HALF_FLOW, HeatModel, heat_model
 from simulator.plant.power import REFERENCE_C
 from telemetry.frames import FloatArray, MaskArray
 
+_ROUNDS = 2  # leakage is a small part of the power: the second round changes less than 0.1 K
+_LEAST = 0.1  # a part whose leakage ran away would be switched off long before
 Values = dict[Quantity, FloatArray]
+DRAWS = 2  # uniform numbers that each GPU needs for a step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Coolers:
+    """Constants of each node ``(n_nodes,)``, and of the part."""
+
+    target_c: FloatArray
+    min_ratio: FloatArray
+    heat: HeatModel
+
+
+def fan_ratio(
+    coolers: Coolers, *, air_c: FloatArray, power_w: FloatArray, interface_k_per_w: FloatArray, turning: FloatArray
+) -> FloatArray:
+    """Return the duty at which the hottest GPU meets the target, ``(n_nodes,)``; between the lowest duty and 1.
+
+    A controller with an integral term ends there: `HeatModel.sink_k_per_w`, solved for the flow. GPU arrays are
+    ``(n_nodes, n_gpus)``; `turning` is the share of the fans that turn.
+    """
+    heat = coolers.heat
+    room_k = coolers.target_c[:, None] - air_c - power_w * (heat.junction_k_per_w + interface_k_per_w)
+    ratio_k = np.maximum(room_k, 1e-6) / np.maximum(power_w * heat.heatsink_k_per_w, 1e-9)
+    flow = HALF_FLOW * ratio_k ** (-1.0 / heat.heatsink_exponent)
+    duty: FloatArray = flow.max(axis=1) / np.maximum(turning, 1e-9)
+    return np.clip(duty, coolers.min_ratio, 1.0)
+
+
+def resistance_k_per_w(
+    coolers: Coolers, *, duty: FloatArray, turning: FloatArray, interface_k_per_w: FloatArray
+) -> FloatArray:
+    """Return the thermal resistance from die to air, ``(n_nodes, n_gpus)``."""
+    flow = np.maximum(duty * turning, FLOW_MIN_RATIO)
+    return coolers.heat.junction_k_per_w + interface_k_per_w + coolers.heat.sink_k_per_w(flow)[:, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Warmth:
+    """Steady state of a node: dies ``(n_nodes, n_gpus)``, memory half-way to the heat sink, fan duty ``(n_nodes,)``."""
+
+    die_c: FloatArray
+    memory_c: FloatArray
+    duty: FloatArray
+    to_air_k_per_w: FloatArray
+
+
+def balance(
+    coolers: Coolers,
+    *,
+    air_c: FloatArray,
+    power_w: FloatArray,
+    leak_w_per_k: FloatArray,
+    interface_k_per_w: FloatArray,
+    turning: FloatArray,
+) -> Warmth:
+    """Return the temperatures at which heat made and heat carried away are equal, and the fans with them.
+
+    Power is `power_w` at 50 degC and grows by `leak_w_per_k`; both ``(n_nodes, n_gpus)``, means over a step.
+    """
+    die_c = np.maximum(coolers.target_c[:, None], air_c)  # where the fans want the hottest one
+    for _ in range(_ROUNDS):
+        warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
+        duty = fan_ratio(coolers, air_c=air_c, power_w=warm_w, interface_k_per_w=interface_k_per_w, turning=turning)
+        to_air = resistance_k_per_w(coolers, duty=duty, turning=turning, interface_k_per_w=interface_k_per_w)
+        growing = np.maximum(1.0 - to_air * leak_w_per_k, _LEAST)
+        die_c = (air_c + to_air * (power_w - REFERENCE_C * leak_w_per_k)) / growing
+    warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
+    memory_c = die_c - 0.5 * warm_w * (coolers.heat.junction_k_per_w + interface_k_per_w)
+    return Warmth(die_c=die_c, memory_c=memory_c, duty=duty, to_air_k_per_w=to_air)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,3 +172,33 @@ class Settling:
             turning=values[Quantity.FANS][:, 0],
         )
         return Settled(rows=rows, clock=clock, operation=operation, warmth=warmth)
+
+
+def sampled_w(table: PointTable, settled: Settled, drawn: FloatArray, *, scale: FloatArray) -> FloatArray:
+    """Return the power at the samples of a step, ``(SAMPLES, n_nodes, n_gpus)``.
+
+    Where the job keeps its GPUs together, the first sample is busy, at a level that holds by its share of the busy
+    time, and the second quiet. Else each GPU follows its own chance in both.
+
+    Parameters
+    ----------
+    drawn
+        Uniform numbers, ``(DRAWS, n_nodes, n_gpus)``.
+    scale
+        What multiplies the load of each node, ``(n_nodes,)``.
+    """
+    rows, operation = settled.rows, settled.operation
+    together = table.together(rows)
+    common = np.where(together, drawn[:, :, :1], drawn)
+    busy = operation.shares[:, :-1].sum(axis=1)[:, None]
+    last = operation.shares.shape[1] - 1
+    first, second = (np.where(place < busy, table.level_at(place / np.maximum(busy, 1e-9)), last) for place in common)
+    levels = (np.where(together, table.level_at(common[0]), first), np.where(together, last, second))
+    nodes, gpus = np.ogrid[: rows.shape[0], : rows.shape[1]]
+    return np.stack(
+        [
+            table.own_w(rows, settled.clock, level, scale)
+            + operation.leak_w_per_k[nodes, gpus, level] * settled.excess_k
+            for level in levels
+        ]
+    )

@@ -8,11 +8,10 @@ from simulator.files.gpu import GpuPart
 from simulator.files.workload import Idle, Workload
 from simulator.fleet.loads import rhythm_of, stalled
 from simulator.fleet.operating import BUSY_SHARES, Points, operating_points
-from simulator.fleet.schedule import IndexArray
-from simulator.plant.models import part_power
+from simulator.fleet.schedule import NOTHING, STALLED, IndexArray
+from simulator.plant.power import part_power
 from telemetry.frames import FloatArray, MaskArray
 
-RUNNING, STALLED, NOTHING = 0, 1, 2  # what becomes of a job
 _IDLE = Idle(kind="idle", name="idle", description="Nothing runs.", memory_share=0.0, clock_bound_share=0.0)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from physics.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath, highest_clock
+from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath, highest_clock
 from simulator.files.node import load_node
 from simulator.golden.table import GoldenRow
 from simulator.golden.traces import Traces, static_trace
@@ -101,7 +101,7 @@ def safe_clock_mhz(traces: Traces, row: GoldenRow) -> float:
         share_ratio=1.0,
         gpus=gpus,
     )
-    return float(highest_clock(path, load, limit_v=LIMIT_V, clocks_mhz=clocks.supported_mhz).clock_mhz)
+    return float(highest_clock(path, load, limit_v=LIMIT_V, clocks_mhz=clocks.supported_mhz).setting)
 
 
 def window_means(values: FloatArray, n_ms: int) -> FloatArray:

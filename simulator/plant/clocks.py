@@ -5,16 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simulator.files.gpu import BusHazard, GpuPart
 from telemetry.frames import FloatArray, MaskArray
+from telemetry.gpu import (
+    REASON_APPLICATION_CLOCKS,
+    REASON_HW_SLOWDOWN,
+    REASON_HW_THERMAL,
+    REASON_IDLE,
+    REASON_POWER_BRAKE,
+    REASON_POWER_CAP,
+    REASON_SW_THERMAL,
+)
 
-# Clock event reasons, nvml.h.
-REASON_IDLE = 0x1
-REASON_APPLICATION_CLOCKS = 0x2
-REASON_POWER_CAP = 0x4
-REASON_HW_SLOWDOWN = 0x8
-REASON_SW_THERMAL = 0x20
-REASON_HW_THERMAL = 0x40
-REASON_POWER_BRAKE = 0x80
 _BY_HARDWARE = REASON_HW_SLOWDOWN | REASON_HW_THERMAL | REASON_POWER_BRAKE
 
 # Assumptions, tuned to what `-pl 200` does on the part (blbadger.github.io/gpu-server: the average obeys, each step
@@ -27,6 +29,7 @@ CAP_RECOVERY_MHZ = 22.5
 THERMAL_MHZ_PER_MS = 0.15
 SLOWDOWN_RATIO = 0.5
 HYSTERESIS_K = 2.0
+HOLD_MS = 100  # assumption: the signal is held, so that it does not chatter with every step of the load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,15 @@ class ClockLimits:
     supported_mhz: FloatArray  # ascending
     software_slowdown_c: float
     hardware_slowdown_c: float
+
+
+def part_clocks(part: GpuPart) -> ClockLimits:
+    """Return the clocks of a part and where heat takes them away."""
+    return ClockLimits(
+        supported_mhz=np.array(part.clocks.supported_mhz, dtype=np.float64),
+        software_slowdown_c=part.temperature_c.gpu_max,
+        hardware_slowdown_c=part.temperature_c.slowdown,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,3 +147,32 @@ class ClockGovernor:
         index = np.maximum(np.searchsorted(table, wanted_mhz + 1e-6, side="right") - 1, 0)
         quantised: FloatArray = table[index]
         return quantised
+
+
+class PowerBrake:
+    """The brakes of all modules over time, shape ``(n_gpus,)``."""
+
+    def __init__(self, hazard: BusHazard, n_gpus: int) -> None:
+        self._below_v = hazard.brake_below_v
+        self._after_ms = hazard.brake_after_ms
+        self._internal_mohm = hazard.internal_mohm
+        self._below_ms = np.zeros(n_gpus)
+        self._held_ms = np.zeros(n_gpus)
+
+    def engaged(self, asked: FloatArray, present: MaskArray) -> MaskArray:
+        """Return the modules that are braked in the next block: by their voltage, or because a scenario says so."""
+        engaged: MaskArray = ((asked > 0.0) | (self._held_ms > 0.0)) & present
+        return engaged
+
+    def watch(self, *, voltage_v: FloatArray, power_w: FloatArray, contact_mohm: FloatArray) -> None:
+        """Process a block of milliseconds: the rail, ``(n,)``, and the modules, ``(n, n_gpus)``."""
+        self._held_ms = np.maximum(self._held_ms - len(voltage_v), 0.0)
+        lowest_v, ohm = float(voltage_v.min()), (self._internal_mohm + float(contact_mohm.max())) / 1000.0
+        if lowest_v - ohm * float(power_w.max()) / max(lowest_v, 1e-9) >= self._below_v:
+            self._below_ms[:] = 0.0  # the usual case: nobody can be below
+            return
+        current_a = power_w / np.maximum(voltage_v, 1e-9)[:, None]
+        below = voltage_v[:, None] - current_a * ((self._internal_mohm + contact_mohm) / 1000.0) < self._below_v
+        for row in below:
+            self._below_ms = np.where(row, self._below_ms + 1.0, 0.0)
+            self._held_ms = np.where(self._below_ms >= self._after_ms, HOLD_MS, self._held_ms)

@@ -7,9 +7,8 @@ from simulator.files.scenario import Quantity
 from simulator.plant.ageing import Joints
 from simulator.plant.chance import stream
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.models import supply_model
 from simulator.plant.state import NodeState
-from simulator.plant.supply import Supply, SupplyBlock
+from simulator.plant.supply import Supply, SupplyBlock, supply_model
 from simulator.plant.timeline import Values
 from simulator.plant.units import SupplyUnits
 from telemetry.frames import FloatArray, MaskArray

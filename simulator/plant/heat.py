@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
+from simulator.files.node import NodeFile
 from telemetry.frames import FloatArray
 
 HALF_FLOW = 0.5  # where the heat sink's resistance is stated
@@ -29,6 +30,18 @@ class HeatModel:
         """Return the heat sink's resistance at a share of the full air flow, which must not be zero."""
         sink: Number = self.heatsink_k_per_w * (HALF_FLOW / flow_ratio) ** self.heatsink_exponent
         return sink
+
+
+def heat_model(node: NodeFile) -> HeatModel:
+    """Return the way of the heat."""
+    path = node.gpu.heat
+    return HeatModel(
+        junction_k_per_w=path.junction_k_per_w,
+        heatsink_k_per_w=path.heatsink_k_per_w,
+        heatsink_exponent=path.heatsink_exponent,
+        die_j_per_k=path.die_j_per_k,
+        heatsink_j_per_k=path.heatsink_j_per_k,
+    )
 
 
 class Heat:

@@ -5,13 +5,12 @@ import numpy as np
 from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity
 from simulator.files.workload import Workload
-from simulator.plant.brake import PowerBrake
 from simulator.plant.chance import stream
-from simulator.plant.clocks import ClockGovernor, Settings
+from simulator.plant.clocks import ClockGovernor, PowerBrake, Settings, part_clocks
 from simulator.plant.cooling import Fans
 from simulator.plant.decay import DecayBlock
-from simulator.plant.heat import Heat
-from simulator.plant.models import heat_model, part_clocks, part_power
+from simulator.plant.heat import Heat, heat_model
+from simulator.plant.power import part_power
 from simulator.plant.starting import starting_power_w
 from simulator.plant.state import GpuState, NodeState
 from simulator.plant.timeline import Values

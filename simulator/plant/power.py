@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.files.gpu import GpuPart
 from telemetry.frames import FloatArray
 
 REFERENCE_C = 50.0  # where the base power of a part file holds
@@ -50,3 +51,17 @@ class PowerModel:
     def leak_w_per_k(self, level: FloatArray) -> FloatArray:
         """Return by how much the power grows with each kelvin: ``k [idle + (base - idle) u]``, whatever the clock."""
         return self.leakage_per_k * (self.idle_w + (self.base_w - self.idle_w) * level)
+
+
+def part_power(part: GpuPart) -> PowerModel:
+    """Return the power curve of a part."""
+    curve = part.power
+    return PowerModel(
+        idle_w=curve.idle_w,
+        base_w=curve.base_w,
+        dynamic_w=curve.dynamic_w,
+        leakage_per_k=curve.leakage_per_k,
+        voltage_floor=curve.voltage_floor,
+        voltage_knee=curve.voltage_knee,
+        max_clock_mhz=part.clocks.max_mhz,
+    )

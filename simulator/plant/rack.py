@@ -8,12 +8,12 @@ import numpy as np
 from simulator.files.rack import nodes_of
 from simulator.files.rack_scenario import RackQuantity, RackScenario
 from simulator.files.workload import Workload
-from simulator.jobs.spanning import SpanningJob, SpanningPlan
+from simulator.jobs.plan import SpanningJob, SpanningPlan
 from simulator.plant.chance import stream
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.plant.rack_site import Breaker, inlet_c, input_ratio, next_noise_k
-from simulator.plant.rack_timeline import RackTimeline
 from simulator.plant.state import Stretch, joined
+from simulator.plant.timeline import RackTimeline
 
 _NOISE_MS = 1000  # the air's noise moves once a second; its memory is minutes
 

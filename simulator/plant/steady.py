@@ -1,14 +1,18 @@
-"""Supply of a node under a steady load: the figures that a data sheet would print."""
+"""Node and rack under steady loads: the figures of a data sheet, and what the node cannot carry."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.files.node import NodeFile
-from simulator.plant.models import part_power, supply_model
-from simulator.plant.supply import Supply
+from simulator.files.rack import RackFile, nodes_of
+from simulator.plant.bus import drop_rate_per_s
+from simulator.plant.power import part_power
+from simulator.plant.rack_site import inlet_c, input_ratio
+from simulator.plant.supply import Supply, supply_model
 
 TEMP_C = 60.0  # assumption: a warm die, for the leakage
+_LOST_PER_S = 1.0  # heuristic: a GPU that leaves its bus within a second cannot be said to run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +94,62 @@ def _load(name: str, gpu_w: float, node: NodeFile) -> SteadyLoad:
         rated_share=float((block.current_a[0] / rated_a).max()),
         collapses=rail.collapsed_ms > 0,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackLoad:
+    """The same load on all nodes, without noise and at the day's mean.
+
+    `breaker_share` is of what the breaker carries.
+    """
+
+    name: str
+    power_w: float
+    breaker_share: float
+    input_ratio: float
+    inlet_c: float
+
+
+def rack_loads(rack: RackFile) -> tuple[RackLoad, ...]:
+    """Return what the nodes share at rest, at the power limit and where the steps of all of them meet."""
+    of_nodes = [steady_loads(node) for node in nodes_of(rack)]
+    return tuple(
+        _rack_load(rack, loads[0].name, sum(load.node_w for load in loads)) for loads in zip(*of_nodes, strict=True)
+    )
+
+
+def _rack_load(rack: RackFile, name: str, nodes_w: float) -> RackLoad:
+    power_w = nodes_w / rack.feed.efficiency
+    return RackLoad(
+        name=name,
+        power_w=power_w,
+        breaker_share=power_w / rack.feed.breaker_w,
+        input_ratio=input_ratio(rack.feed, power_w=power_w, time_s=0.0),
+        inlet_c=inlet_c(rack.air, power_w=power_w, noise_k=0.0, time_s=0.0),
+    )
+
+
+def shortfall(node: NodeFile, *, at_rest: bool = False) -> str | None:
+    """Return what the node cannot carry and why, in one clause; None where it carries all.
+
+    Looked at are rest and, unless `at_rest`, all GPUs at their power limit. What a step takes for some hundred
+    milliseconds is not, nor what a scenario does.
+    """
+    idle, limit, _ = steady_loads(node)
+    looked_at = [("its load at rest", idle)]
+    if not at_rest:
+        looked_at.append(("all GPUs at their power limit", limit))
+    return next((f"cannot carry {what}: {why}" for what, load in looked_at if (why := _overload(load, node))), None)
+
+
+def _overload(load: SteadyLoad, node: NodeFile) -> str | None:
+    if load.collapses:
+        return f"the rail collapses under {load.node_w:.0f} W"
+    if load.rated_share > node.supply.over_current.ratio:
+        return f"a supply is loaded to {load.rated_share:.0%} of its rating and trips"
+    voltage_v, current_a = np.full(1, load.voltage_v), np.full(1, load.gpu_w / load.voltage_v)
+    nothing = np.zeros(1)
+    lost_per_s = drop_rate_per_s(voltage_v, current_a, offset_v=nothing, contact_mohm=nothing, hazard=node.gpu.hazard)
+    if lost_per_s[0] > _LOST_PER_S:
+        return f"the rail stands at {load.voltage_v:.2f} V and GPUs fall off their bus at once"
+    return None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.files.node import NodeFile
 from simulator.plant.decay import DecayBlock
 from telemetry.frames import FloatArray, MaskArray
 
@@ -15,6 +16,16 @@ class SupplyModel:
     bus_ohm: float
     transient_ohm: float  # per unit
     transient_ms: float
+
+
+def supply_model(node: NodeFile) -> SupplyModel:
+    """Return the rail."""
+    supply = node.supply
+    return SupplyModel(
+        bus_ohm=supply.bus_mohm / 1000.0,
+        transient_ohm=supply.transient_mohm / 1000.0,
+        transient_ms=supply.transient_ms,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

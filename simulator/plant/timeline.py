@@ -1,11 +1,14 @@
-"""State of the node over time, as the scenario defines it."""
+"""State of a node, of many nodes and of a rack over time, as their scenarios define it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.files.node import NodeFile
+from simulator.files.rack import RackFile
+from simulator.files.rack_scenario import RackChange, RackQuantity
 from simulator.files.scenario import Quantity, ScenarioFile, target_of
 from telemetry.frames import FloatArray
 
@@ -99,3 +102,75 @@ class _Ramp:
         if time_s >= self.end_s:
             return np.full(len(self.index), self.to)
         return self.start + (self.to - self.start) * ((time_s - self.at_s) / (self.end_s - self.at_s))
+
+
+class RackTimeline:
+    """The quantities over time: steps and ramps, one after the other.
+
+    Attributes
+    ----------
+    breaker_closed
+        What somebody has just done to the breaker since the time before; None: nothing.
+    """
+
+    def __init__(self, rack: RackFile, changes: Sequence[RackChange]) -> None:
+        self._values = {
+            RackQuantity.INPUT_RATIO: 1.0,
+            RackQuantity.BREAKER: 1.0,
+            RackQuantity.CRAC_C: rack.air.crac_c,
+        }
+        self._last_s = -1.0
+        self._ramps: list[tuple[RackChange, float]] = []
+        pending = dict(self._values)
+        for change in sorted(changes, key=lambda item: item.at):
+            self._ramps.append((change, pending[change.what]))
+            pending[change.what] = change.to
+        self.breaker_closed: bool | None = None
+
+    def at(self, time_s: float) -> dict[RackQuantity, float]:
+        """Return the values at a time; times must not go back."""
+        self.breaker_closed = None
+        for change, start in self._ramps:
+            end_s = change.at + change.over
+            if change.at <= time_s and end_s >= self._last_s:
+                part = 1.0 if time_s >= end_s else (time_s - change.at) / change.over
+                self._values[change.what] = start + (change.to - start) * part
+            if change.what is RackQuantity.BREAKER and self._last_s < change.at <= time_s:
+                self.breaker_closed = change.to > 0.0
+        self._last_s = time_s
+        return self._values
+
+
+class Timetable:
+    """State of the nodes over time, as their scenarios define it.
+
+    All nodes have as many GPUs and supplies. A step sees the values at its beginning, so a change that comes and goes
+    within one step is not seen.
+    """
+
+    def __init__(self, nodes: Sequence[NodeFile], scenarios: Sequence[ScenarioFile]) -> None:
+        shared: dict[tuple[int, int], list[int]] = {}
+        for row, pair in enumerate(zip(nodes, scenarios, strict=True)):
+            shared.setdefault((id(pair[0]), id(pair[1])), []).append(row)
+        self._rows = [np.array(rows) for rows in shared.values()]
+        firsts = [rows[0] for rows in self._rows]
+        self._timelines = [Timeline(nodes[first], scenarios[first]) for first in firsts]
+        start = [starting_values(node) for node in nodes]
+        self._values = {quantity: np.stack([values[quantity] for values in start]) for quantity in start[0]}
+        spans = [
+            (change.at, change.at + change.over, place)
+            for place, first in enumerate(firsts)
+            for change in scenarios[first].changes
+        ]
+        self._begin_s, self._end_s, place = np.array(spans, dtype=np.float64).reshape(-1, 3).T
+        self._place = place.astype(np.intp)
+        self._last_s = -np.inf
+
+    def at(self, time_s: float) -> dict[Quantity, FloatArray]:
+        """Return the values at a time, each ``(n_nodes, n_things)``; times must not go back, arrays stay the same."""
+        active = (self._begin_s <= time_s) & (self._end_s >= self._last_s)
+        for place in np.unique(self._place[active]):
+            for quantity, values in self._timelines[place].at(time_s).items():
+                self._values[quantity][self._rows[place]] = values
+        self._last_s = time_s
+        return self._values

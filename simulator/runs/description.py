@@ -1,19 +1,130 @@
-"""Description of a run in its files: its settings, its truth, its start."""
+"""Description of a run in its files: its settings, its start, and its truth for scoring judgements of the recording."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.files.node import NodeFile
-from simulator.files.workload import load_workload
-from simulator.plant.events import PlantEvent
-from simulator.runs.order import RunOrder
-from simulator.runs.truth import drops_of, events_of, labels_of
-from telemetry.durations import format_duration
-from telemetry.recording import RecordingMeta
+import numpy as np
 
-START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z: the same seed gives the same bytes on any day
+from simulator.files.node import NodeFile
+from simulator.files.scenario import Truth
+from simulator.files.workload import load_workload
+from simulator.plant.events import PlantEvent, PlantEventKind
+from simulator.plant.state import NodeState, Stretch
+from simulator.runs.order import RunOrder
+from simulator.runs.stream import RowStream
+from simulator.runs.topology import NodeEntities
+from telemetry.clock import NS_PER_MS, NS_PER_S
+from telemetry.durations import format_duration
+from telemetry.frames import TableSpec
+from telemetry.recording import RecordingMeta
+from telemetry.recording_rows import Place
+
 _MS_PER_S = 1000.0
+START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z: the same seed gives the same bytes on any day
+
+
+def labels_of(truths: Sequence[Truth], *, start_ns: int) -> list[dict[str, Any]]:
+    """Return what is wrong from when to when, as JSON types; an end that is None is nobody's repair."""
+
+    def at_ns(seconds: float | None) -> int | None:
+        return None if seconds is None else start_ns + round(seconds * NS_PER_S)
+
+    return [
+        {
+            "cause": str(truth.cause),
+            "entities": list(truth.entities),
+            "onset_s": truth.onset,
+            "onset_ns": at_ns(truth.onset),
+            "end_s": truth.end,
+            "end_ns": at_ns(truth.end),
+        }
+        for truth in truths
+    ]
+
+
+def drops_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> list[dict[str, Any]]:
+    """Return every GPU that fell off its bus, with the Xid by which the driver told of it, if it did in time."""
+    drops = []
+    for place, event in enumerate(events):
+        if event.kind is not PlantEventKind.GPU_LOST or event.gpu is None:
+            continue
+        xid = next(
+            (later for later in events[place:] if later.kind is PlantEventKind.XID and later.gpu == event.gpu), None
+        )
+        drops.append(
+            {
+                "gpu": f"gpu{event.gpu}",
+                "uuid": node.gpu_uuid(event.gpu),
+                "time_s": event.time_ms / _MS_PER_S,
+                "time_ns": start_ns + event.time_ms * NS_PER_MS,
+                "xid": None if xid is None else xid.code,
+                "xid_time_s": None if xid is None else xid.time_ms / _MS_PER_S,
+                "xid_time_ns": None if xid is None else start_ns + xid.time_ms * NS_PER_MS,
+            }
+        )
+    return drops
+
+
+def events_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> list[dict[str, Any]]:
+    """Return everything that happened, as JSON types."""
+    return [
+        {
+            "time_s": event.time_ms / _MS_PER_S,
+            "time_ns": start_ns + event.time_ms * NS_PER_MS,
+            "kind": str(event.kind),
+            "gpu": None if event.gpu is None else f"gpu{event.gpu}",
+            "supply": None if event.supply is None else node.supply.units[event.supply].name,
+            "code": event.code,
+        }
+        for event in events
+    ]
+
+
+def truth_tables(entities: NodeEntities) -> tuple[TableSpec, ...]:
+    """Return the tables of the true series: rail, supplies and GPUs."""
+    return tuple(
+        TableSpec(name=f"true_{members[0].kind}", kind=members[0].kind, entities=members, signals=signals)
+        for members, signals in (
+            ((entities.node,), ("rail_v", "rail_min_v")),
+            (entities.supplies, ("current_a", "joint_mohm")),
+            (entities.gpus, ("power_w", "clock_mhz", "die_c")),
+        )
+    )
+
+
+def places_of(tables: Sequence[TableSpec]) -> list[Place]:
+    """Return the places of some tables, table by table, signal by signal."""
+    return [
+        (str(table.kind), entity.key, signal)
+        for table in tables
+        for signal in table.signals
+        for entity in table.entities
+    ]
+
+
+class TruthSeries:
+    """The state itself in long form, a row per block: means over its milliseconds, and the rail's lowest."""
+
+    def __init__(self, entities: NodeEntities, *, out: RowStream, start_ns: int) -> None:
+        self._out, self._start_ns = out, start_ns
+        self._places = out.places(places_of(truth_tables(entities)))
+
+    def take(self, stretch: Stretch, state: NodeState) -> None:
+        """Add one block, at the time of its end."""
+        values = np.concatenate(
+            [
+                [stretch.voltage_v.mean(), stretch.voltage_v.min()],
+                stretch.current_a.mean(axis=0),
+                state.supplies.joint_mohm,
+                stretch.power_w.mean(axis=0),
+                state.gpus.clock_mhz,
+                state.gpus.die_c,
+            ]
+        )
+        time_ns = self._start_ns + state.now_ms * NS_PER_MS
+        self._out.add(np.full(len(values), time_ns), self._places, values)
+        self._out.flush(before_ns=time_ns)
 
 
 def truth_document(order: RunOrder, known: dict[str, Any], happened: Sequence[PlantEvent]) -> str:

@@ -1,24 +1,118 @@
 """Node in closed form, over hours to months, into a recording."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from simulator.files.node import NodeFile
 from simulator.fleet.fleet import Fleet
 from simulator.fleet.happenings import Happenings
 from simulator.fleet.stretch import FleetStretch
 from simulator.plant.events import PlantEvent
-from simulator.runs.description import START_NS, meta_of, run_description, truth_document
-from simulator.runs.fleet_tables import FleetTables, FleetTruthSeries
-from simulator.runs.moments import EventRecorder
+from simulator.plant.state import CountArray
+from simulator.runs.description import START_NS, meta_of, places_of, run_description, truth_document, truth_tables
 from simulator.runs.order import RunOrder, closed_form_step_s
-from simulator.runs.summary import RunSummary
-from simulator.runs.topology import entities_of
-from simulator.runs.truth import truth_tables
-from simulator.runs.writing import RecordingFile, TruthFile, run_files
+from simulator.runs.output import RecordingFile, TruthFile, run_files
+from simulator.runs.recorder import EventRecorder
+from simulator.runs.stream import RowStream
+from simulator.runs.summary import RunSummary, Spread
+from simulator.runs.topology import NodeEntities, entities_of
 from telemetry.clock import NS_PER_S
-from telemetry.recording_rows import moment_rows
+from telemetry.entities import Entity
+from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.recording_rows import FrameRows, Rows, moment_rows
 
+_SUPPLY = {"voltage_v": "rail_voltage_v", "current_a": "rail_current_a"}
+_NODE = {"inlet_temp_c": "inlet_temp_c", "rail_voltage_v": "bmc_rail_voltage_v"}
 _CHUNK_STEPS = 100
+
+
+class FleetTables:
+    """The tables of one node, all read at the samples of a step; what is never there is left out.
+
+    Attributes
+    ----------
+    specs
+        The tables.
+    """
+
+    def __init__(self, node: NodeFile, entities: NodeEntities) -> None:
+        tables: list[tuple[str, tuple[Entity, ...], dict[str, str]]] = [
+            ("gpu_fast", entities.gpus, {"power_w": "gpu_power_w", "sm_clock_mhz": "gpu_clock_mhz"}),
+            ("gpu_slow", entities.gpus, {"gpu_temp_c": "gpu_temp_c", "hbm_temp_c": "hbm_temp_c"}),
+            ("gpu_bus", entities.gpus, {"pci_present": "present"}),
+        ]
+        if node.sensors.rail is not None:
+            tables.append(("supply", entities.supplies, _SUPPLY))
+            tables.append(("supply_slow", entities.supplies, {"joint_temp_c": "joint_temp_c"}))
+        if node.sensors.inlet is not None or node.sensors.bmc is not None:
+            tables.append(("node", (entities.node,), _NODE))
+        self._fields = [list(fields.values()) for *_, fields in tables]
+        self.specs = tuple(
+            TableSpec(name=name, kind=members[0].kind, entities=members, signals=tuple(fields))
+            for name, members, fields in tables
+        )
+        self._rows = [FrameRows(spec) for spec in self.specs]
+        self._inlet = "inlet_temp_c" if node.sensors.inlet is not None else "bmc_inlet_temp_c"
+        self._power, self._rail = Spread(), Spread()
+        self._drops, self._steps = 0, 0.0
+
+    def rows(self, stretch: FleetStretch, *, start_ns: int) -> Iterator[Rows]:
+        """Yield the rows of some steps, table by table."""
+        offsets_s = stretch.time_s[:, None] + stretch.sample_offset_s
+        time_ns = start_ns + np.rint(offsets_s.ravel() * NS_PER_S).astype(np.int64)
+        for spec, fields, rows in zip(self.specs, self._fields, self._rows, strict=True):
+            columns = [self._column(stretch, field, len(time_ns), len(spec.entities)) for field in fields]
+            values = np.stack(columns, axis=2)
+            fresh = ~np.isnan(values) if spec.name in ("gpu_fast", "supply") else np.zeros(values.shape, dtype=np.bool_)
+            yield rows.rows(Frame(spec=spec, time_ns=time_ns, values=values, fresh=fresh))
+        self._power.take(stretch.samples.gpu_power_w)
+        self._rail.take(stretch.samples.rail_voltage_v)
+        self._drops += len(stretch.drops)
+        step_s = float(stretch.sample_offset_s.sum())  # a quarter and three quarters of a step
+        self._steps += float(stretch.truth.steps_per_s.sum()) * step_s
+
+    def summary(self, *, simulated_s: float, rows: int) -> RunSummary:
+        """Return what the rows so far show."""
+        return RunSummary(
+            tier="b",
+            simulated_s=simulated_s,
+            rows=rows,
+            drops=self._drops,
+            steps=int(self._steps),
+            rail_min_v=self._rail.lowest(4),
+            rail_mean_v=self._rail.mean(4),
+            gpu_power_mean_w=self._power.mean(2),
+            gpu_power_peak_w=self._power.highest(2),
+        )
+
+    def _column(self, stretch: FleetStretch, field: str, n_times: int, n_entities: int) -> FloatArray:
+        """Return one field of the only node, ``(n_times, n_entities)``."""
+        if field == "present":
+            each = stretch.truth.present[:, 0].astype(np.float64)
+            return np.repeat(each, len(stretch.sample_offset_s), axis=0)
+        values: FloatArray = getattr(stretch.samples, self._inlet if field == "inlet_temp_c" else field)
+        return values[:, :, 0].reshape(n_times, n_entities)
+
+
+class FleetTruthSeries:
+    """The state of a node in long form, a row per step; ``rail_v`` is that while the job is busy."""
+
+    def __init__(self, entities: NodeEntities, *, out: RowStream, start_ns: int) -> None:
+        self._out, self._start_ns = out, start_ns
+        self._places = out.places(places_of(truth_tables(entities)))
+
+    def take(self, stretch: FleetStretch) -> None:
+        """Add some steps, at the times of their beginnings."""
+        truth = stretch.truth
+        parts = [truth.busy_v, truth.v_min_v, truth.current_a[:, 0], truth.joint_mohm[:, 0]]
+        parts += [truth.power_w[:, 0], truth.clock_mhz[:, 0], truth.die_c[:, 0]]
+        values = np.concatenate(parts, axis=1)
+        times_ns: CountArray = self._start_ns + np.rint(stretch.time_s * NS_PER_S).astype(np.int64)
+        places = np.tile(self._places, len(times_ns))
+        self._out.add(np.repeat(times_ns, len(self._places)), places, values.ravel())
+        self._out.flush(before_ns=int(times_ns[-1]))
 
 
 def record_long_run(

@@ -1,21 +1,160 @@
-"""Rack, millisecond by millisecond, into a recording of each node."""
+"""Rack, millisecond by millisecond, into a recording of each node, and the truth of rack and nodes."""
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from simulator.files.node import NodeFile
+from simulator.files.scenario import Truth
+from simulator.jobs.plan import SpanningJob
+from simulator.plant.events import PlantEvent
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.rack import Rack
-from simulator.runs.description import job_names
-from simulator.runs.node_recording import NodeRecording, blocks
-from simulator.runs.order import RunOrder
-from simulator.runs.output import node_paths
-from simulator.runs.rack_description import node_description, rack_document, rack_run_description
-from simulator.runs.rack_order import RackOrder
-from simulator.runs.rack_summary import RackSummary, RackTally
-from simulator.runs.rack_truth import PDU, RackTruthSeries, rack_truth_tables
-from simulator.runs.topology import in_rack, rack_topology
-from simulator.runs.writing import RecordingFile, TruthFile, run_files
+from simulator.plant.state import Stretch
+from simulator.runs.description import (
+    START_NS,
+    TruthSeries,
+    events_of,
+    job_names,
+    labels_of,
+    places_of,
+    run_description,
+    truth_tables,
+)
+from simulator.runs.node_run import NodeRecording, blocks
+from simulator.runs.order import RackOrder, RunOrder
+from simulator.runs.output import RecordingFile, TruthFile, node_paths, run_files
+from simulator.runs.stream import RowStream
+from simulator.runs.summary import RackSummary, RackTally
+from simulator.runs.topology import NodeEntities, in_rack, rack_topology
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import TableSpec
 from telemetry.recording import RecordingMeta
+
+_MS_PER_S = 1000.0
+_NS_PER_MS = 1_000_000
+_SHARED = frozenset({"pdu", "rack"})
+PDU = Entity(kind=EntityKind.SUPPLY, key="pdu", name="pdu")
+
+
+def node_description(
+    order: RackOrder, number: int, *, node: RunOrder, happened: Sequence[PlantEvent]
+) -> dict[str, Any]:
+    """Return what a run was and what was true of one node, in that node's own words, as JSON types."""
+    rack = order.scenario.rack
+    return {
+        **run_description(node, happened, tier="a"),
+        "seed": order.seed,
+        "model": Path(rack.nodes[number]).stem,
+        "rack": rack.name,
+        "rack_scenario": order.scenario.file.name,
+        "labels": labels_of(_seen_from(node.node.name, order.scenario.file.truth), start_ns=START_NS),
+    }
+
+
+def rack_run_description(
+    order: RackOrder, jobs: Sequence[SpanningJob], tally: RackTally, nodes: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what a run was and what was true of the rack, as JSON types; `nodes` says so of each node."""
+    own = ("node", "model", "scenario", "workload", "drops")
+    return {
+        "rack": order.scenario.rack.name,
+        "scenario": order.scenario.file.name,
+        **{key: nodes[0][key] for key in ("seed", "tier", "start_ns", "duration_s", "settings")},
+        "labels": labels_of(order.scenario.file.truth, start_ns=START_NS),
+        "jobs": [_job_description(job) for job in jobs],
+        "shared": asdict(tally.shared()),
+        "breaker": [
+            {
+                "time_s": turn.time_ms / _MS_PER_S,
+                "time_ns": START_NS + turn.time_ms * _NS_PER_MS,
+                "closed": turn.closed,
+            }
+            for turn in tally.turns
+        ],
+        "nodes": [{key: node[key] for key in own} for node in nodes],
+    }
+
+
+def rack_document(known: dict[str, Any], happened: Sequence[tuple[NodeFile, Sequence[PlantEvent]]]) -> str:
+    """Return all that was true as JSON: what is `known`, and what `happened` on each node."""
+    nodes = [
+        {**rest, "events": events_of(events, node, start_ns=START_NS)}
+        for rest, (node, events) in zip(known["nodes"], happened, strict=True)
+    ]
+    return json.dumps({**known, "nodes": nodes}, indent=1) + "\n"
+
+
+def _job_description(spanning: SpanningJob) -> dict[str, Any]:
+    ends = spanning.until_s != float("inf")
+    return {
+        "workload": spanning.job.workload.name,
+        "nodes": [f"node{number}" for number in spanning.nodes],
+        "from_s": spanning.from_s,
+        "until_s": spanning.until_s if ends else None,
+    }
+
+
+def _seen_from(node: str, truths: Sequence[Truth]) -> list[Truth]:
+    """Return what of a rack's truth concerns a node: its own parts by their own names, and what all nodes share."""
+    seen = []
+    for truth in truths:
+        own = [_own_name(node, entity) for entity in truth.entities]
+        names = tuple(name for name in own if name is not None)
+        if names:
+            seen.append(truth.model_copy(update={"entities": names}))
+    return seen
+
+
+def _own_name(node: str, entity: str) -> str | None:
+    if entity in _SHARED:
+        return entity
+    if entity == node:
+        return "node"
+    return entity.removeprefix(f"{node}.") if entity.startswith(f"{node}.") else None
+
+
+def rack_truth_tables(nodes: Sequence[NodeEntities]) -> tuple[TableSpec, ...]:
+    """Return the tables of the true series: those of a node for all of them together, and those of what they share."""
+    return (*_shared_tables(nodes), *map(_together, zip(*map(truth_tables, nodes), strict=True)))
+
+
+class RackTruthSeries:
+    """The state of a rack in long form, a row per block; the keys of its `nodes` hold beside each other."""
+
+    def __init__(self, nodes: Sequence[NodeEntities], *, out: RowStream) -> None:
+        self._out = out
+        self._nodes = [TruthSeries(node, out=out, start_ns=START_NS) for node in nodes]
+        self._places = out.places(places_of(_shared_tables(nodes)))
+
+    def take(self, rack: Rack, stretches: Sequence[Stretch]) -> None:
+        """Add one block, at the time of its end."""
+        for series, plant, stretch in zip(self._nodes, rack.plants, stretches, strict=True):
+            series.take(stretch, plant.state)
+        state = rack.state
+        shared = [state.power_w, state.input_ratio, float(state.breaker_closed)]
+        values = np.array([*shared, *(plant.state.inlet_c for plant in rack.plants)])
+        time_ns = START_NS + state.now_ms * _NS_PER_MS
+        self._out.add(np.full(len(values), time_ns), self._places, values)
+
+
+def _shared_tables(nodes: Sequence[NodeEntities]) -> tuple[TableSpec, ...]:
+    pdu = ("power_w", "input_ratio", "breaker_closed")
+    boxes = tuple(node.node for node in nodes)
+    return (
+        TableSpec(name="true_pdu", kind=EntityKind.SUPPLY, entities=(PDU,), signals=pdu),
+        TableSpec(name="true_inlet", kind=EntityKind.NODE, entities=boxes, signals=("inlet_c",)),
+    )
+
+
+def _together(tables: Sequence[TableSpec]) -> TableSpec:
+    first = tables[0]
+    members = tuple(entity for table in tables for entity in table.entities)
+    return TableSpec(name=first.name, kind=first.kind, entities=members, signals=first.signals)
 
 
 def record_rack(

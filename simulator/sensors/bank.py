@@ -10,10 +10,9 @@ from simulator.files.sensing import EXPORTER
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import CountArray, NodeState, Stretch
 from simulator.sensors.bmc import Bmc, BmcReadings
-from simulator.sensors.building import Building
+from simulator.sensors.building import Building, Role, kind_for
 from simulator.sensors.driver_sensors import DriverSensors
 from simulator.sensors.probes import InletProbe, RailMonitors
-from simulator.sensors.roles import Role, kind_for
 from telemetry.frames import FloatArray, MaskArray
 
 

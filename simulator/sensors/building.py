@@ -1,18 +1,20 @@
-"""Instruments out of sensor kinds, the node's names and chance."""
+"""Instruments out of sensor kinds, and the quantities that a kind must measure in each role."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import groupby
 
 import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
-from simulator.files.sensor import Channel, SensorKind
+from simulator.files.sensing import BMC_LABELS
+from simulator.files.sensor import Channel, SensorKind, load_sensor
 from simulator.plant.chance import stream
-from simulator.sensors.columns import Columns, columns_of
-from simulator.sensors.faults import faults_of
+from simulator.sensors.columns import Columns, columns_of, faults_of
 from simulator.sensors.instrument import Instrument, Losses
+from telemetry.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +67,45 @@ class Building:
             chance=stream(self.seed, name),
             skew_ms=round(float(kind.clock_skew * 1000.0 * skew)),
         )
+
+
+class Role(StrEnum):
+    """Role of a kind of sensor."""
+
+    DRIVER = "driver"
+    RAIL = "rail"
+    INLET = "inlet"
+    BMC = "bmc"
+
+
+REQUIRED = {
+    Role.DRIVER: ("gpu_temp_c", "hbm_temp_c", "gpu_util_ratio", "mem_util_ratio"),
+    Role.RAIL: ("voltage_v", "current_a"),
+    Role.INLET: ("inlet_temp_c",),
+    Role.BMC: tuple(BMC_LABELS),
+}
+_OPTIONAL = {Role.RAIL: ("joint_temp_c", "input_voltage_v", "power_w")}
+
+
+def kind_for(role: Role, name_or_path: str) -> SensorKind:
+    """Read the kind of sensor for a role, by name or by the path of a YAML file.
+
+    Raises
+    ------
+    ConfigError
+        There is none of that name, or it measures something else; every problem at once.
+    """
+    kind = load_sensor(name_or_path, option=f"sensors.{role}")
+    required, optional = REQUIRED[role], _OPTIONAL.get(role, ())
+    found = [f"no {name}" for name in required if name not in kind.channels]
+    found += [f"got {name}" for name in kind.channels if name not in (*required, *optional)]
+    periods_s = {kind.channels[name].period or kind.period for name in required if name in kind.channels}
+    if role is not Role.DRIVER and len(periods_s) > 1:  # a driver renews each of its values by itself
+        found.append("several periods")
+    if found:
+        expected = f"for the {role} {', '.join(required)} of one period"
+        expected += f", perhaps {', '.join(optional)}" if optional else ""
+        raise ConfigError(
+            [Problem(where=name_or_path, line=None, key="channels", found=each, expected=expected) for each in found]
+        )
+    return kind

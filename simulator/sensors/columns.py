@@ -1,14 +1,20 @@
-"""The sensors of one instrument as columns: what each measures, when, and how wrong it is."""
+"""The sensors of one instrument as columns: source, timing, errors, faults, and which columns each block renews."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from simulator.files.node import NodeFile
+from simulator.files.scenario import ScenarioFile, SensorFaultKind
+from simulator.files.sensing import check_sensor
 from simulator.files.sensor import Channel
-from simulator.sensors.windows import IndexArray
+from simulator.plant.plant import BLOCK_MS
 from telemetry.frames import FloatArray
 
+IndexArray = npt.NDArray[np.int64]
 _FINEST = 1e-9  # where no step is told: finer than anybody looks
 _MS_PER_S = 1000.0
 
@@ -79,3 +85,91 @@ def columns_of(
         lowest=joined[7],
         highest=joined[8],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Turn:
+    """The columns that are due in one block, arrays ``(n_due,)``.
+
+    `place` is where they stand among all columns, as cheaply as it can be said; `bounds` is where their windows end
+    and begin in the running sums, ``(2, n_due)``; `scale` makes a value of a sum, or of a sample.
+    """
+
+    column: IndexArray
+    place: IndexArray | slice
+    source: IndexArray
+    end_ms: IndexArray
+    bounds: IndexArray
+    keep: FloatArray
+    scale: FloatArray
+    offset: FloatArray
+    noise: FloatArray
+    quantum: FloatArray
+    lowest: FloatArray
+    highest: FloatArray
+    is_exact: bool  # neither offset nor noise
+
+    def reported(self, value: FloatArray) -> FloatArray:
+        """Return values in steps and within the range that can be told."""
+        reported: FloatArray = np.rint(value / self.quantum) * self.quantum
+        return np.minimum(np.maximum(reported, self.lowest), self.highest)
+
+
+def turns_of(columns: Columns) -> list[Turn | None]:
+    """Return one turn for each block of the period, None where nothing is due."""
+    due_in = (columns.phase_ms - 1) // BLOCK_MS
+    turns: list[Turn | None] = []
+    for block in range(columns.period_ms // BLOCK_MS):
+        chosen = np.flatnonzero(due_in == block)
+        turns.append(turn_of(columns, chosen, block) if len(chosen) else None)
+    return turns
+
+
+def turn_of(columns: Columns, chosen: IndexArray, block: int) -> Turn:
+    """Return the turn of some columns, measured in a block of the period."""
+    width = int(columns.source.max()) + 1
+    end_ms = columns.phase_ms[chosen] - block * BLOCK_MS
+    window_ms = columns.window_ms[chosen]
+    parameters = ("source", "keep", "offset", "noise", "quantum", "lowest", "highest")
+    own = {name: getattr(columns, name)[chosen] for name in parameters}
+    last = (end_ms - 1) * width + own["source"]
+    return Turn(
+        **own,
+        column=chosen,
+        place=slice(None) if len(chosen) == len(columns.labels) else chosen,
+        end_ms=end_ms,
+        bounds=np.stack([last, last - window_ms * width]),
+        scale=columns.gain[chosen] / np.maximum(window_ms, 1),
+        is_exact=not (own["offset"].any() or own["noise"].any()),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColumnFault:
+    """Fault of some columns of an instrument, from `start_ms` until before `end_ms`."""
+
+    start_ms: float
+    end_ms: float
+    kind: SensorFaultKind
+    value: float
+    columns: IndexArray
+
+
+def faults_of(scenario: ScenarioFile, node: NodeFile, labels: Sequence[str]) -> tuple[ColumnFault, ...]:
+    """Return the faults of those sensors, `columns` being their places in `labels`."""
+    found = []
+    for fault in scenario.sensor_faults:
+        spoiled = set(check_sensor(fault.sensor, node))
+        columns = [index for index, label in enumerate(labels) if label in spoiled]
+        if columns:
+            end_s = math.inf if fault.last is None else fault.at + fault.last
+            found.append(
+                ColumnFault(
+                    start_ms=fault.at * 1000.0,
+                    end_ms=end_s * 1000.0,
+                    kind=fault.fault,
+                    value=0.0 if fault.value is None else fault.value,
+                    columns=np.array(columns, dtype=np.int64),
+                )
+            )
+    return tuple(found)

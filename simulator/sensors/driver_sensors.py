@@ -6,9 +6,8 @@ import numpy as np
 
 from simulator.files.sensor import SensorKind
 from simulator.plant.state import GpuState, NodeState, Stretch
-from simulator.sensors.building import Building
+from simulator.sensors.building import REQUIRED, Building, Role
 from simulator.sensors.instrument import signals_of, view_of
-from simulator.sensors.roles import REQUIRED, Role
 from telemetry.frames import FloatArray
 
 _SLOW = REQUIRED[Role.DRIVER]  # its power sensors belong to the GPU part

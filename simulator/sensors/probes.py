@@ -5,9 +5,8 @@ import numpy as np
 from simulator.files.sensor import SensorKind
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import NodeState, Stretch
-from simulator.sensors.building import Building
+from simulator.sensors.building import REQUIRED, Building, Role
 from simulator.sensors.instrument import Instrument, signals_of, view_of
-from simulator.sensors.roles import REQUIRED, Role
 from telemetry.frames import FloatArray
 
 _FAST = REQUIRED[Role.RAIL]

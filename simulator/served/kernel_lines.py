@@ -1,16 +1,20 @@
-"""Messages of kernel and driver about events, verbatim.
+"""Kernel log of a served node: messages of kernel and driver about events, verbatim, in the form of ``/dev/kmsg``.
 
 The driver's wording is that of NVIDIA/open-gpu-kernel-modules (kernel_rc.c, osinit.c, nvlink_linux.c); that of PCIe
 errors drivers/pci/pcie/aer.c and err.c of Linux 5.15. Of a power brake, a thermal slowdown or a lost supply real
-drivers say nothing.
+drivers report nothing. A record is ``priority,sequence,microseconds,flags;text`` (Documentation/ABI/testing/dev-kmsg);
+the priority's low three bits are the level and the rest the facility, which is 0 for the kernel itself.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
 
 from simulator.files.node import NodeFile
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.ranks import RANK_PID
-from simulator.served.root_ports import root_ports
+from simulator.served.pci_tree import root_ports
+from simulator.served.proc_tree import RANK_PID
 
 ERROR, WARNING, NOTICE, INFO = 3, 4, 5, 6  # include/linux/kern_levels.h
 XID_FELL_OFF, XID_NVLINK = 79, 74
@@ -125,3 +129,22 @@ def _unloaded() -> tuple[Line, ...]:
 def _device_id(node: NodeFile) -> str:
     part = node.gpu.pci_device_id
     return f"{part & 0xFFFF:04x}:{part >> 16:04x}"
+
+
+class KernelLog:
+    """Appends records to a file, each with one write."""
+
+    def __init__(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._file = FileIO(path, "a")
+        self._sequence = 0
+
+    def write(self, lines: Iterable[Line], *, time_us: int) -> None:
+        """Append lines of the kernel's own facility."""
+        for line in lines:
+            self._file.write(f"{line.level},{self._sequence},{time_us},-;{line.text}\n".encode())
+            self._sequence += 1
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -14,8 +14,9 @@ import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.plant.state import CountArray, GpuState
-from simulator.served.root_ports import PORT_DEVICE, PORT_VENDOR, root_ports
 
+# Sky Lake-E PCI Express Root Port A, pci-ids.ucw.cz; assumption: on every node.
+PORT_VENDOR, PORT_DEVICE = 0x8086, 0x2030
 # Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats; the names of the rows are those of drivers/pci/pcie/aer.c.
 _CORRECTABLE = ("RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF")
 _UNCORRECTABLE = (
@@ -33,6 +34,33 @@ _CONTROLLER_3D, _BRIDGE = 0x030200, 0x060400  # pci-ids.ucw.cz
 _CONFIG_BYTES = 256
 # GT/s by generation, pci_speed_string in drivers/pci/probe.c.
 _SPEEDS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
+
+
+def root_ports(node: NodeFile) -> tuple[str | None, ...]:
+    """Return the address of the root port above each GPU, None where none is seen.
+
+    The bus of a host bridge is numbered before all that is found behind it (PCI Local Bus 3.0, type 1 header: the
+    secondary bus lies above the primary one), so the ports of a NUMA node are put on the highest free bus below its
+    first GPU; one device number for each GPU keeps them apart where two nodes share a bus. Assumption: nothing but the
+    root port lies between. No bus lies below a GPU on bus 0: a virtual machine was given it, the port stays with the
+    host.
+    """
+    places = [_place(slot.pci) for slot in node.slots]
+    taken = set(places)
+    first: dict[tuple[str, int], int] = {}
+    for (domain, bus), slot in zip(places, node.slots, strict=True):
+        first[domain, slot.numa] = min(bus, first.get((domain, slot.numa), bus))
+    ports: list[str | None] = []
+    for gpu, ((domain, _), slot) in enumerate(zip(places, node.slots, strict=True)):
+        free = [root for root in range(first[domain, slot.numa]) if (domain, root) not in taken]
+        ports.append(f"{domain}:{free[-1]:02x}:{gpu:02x}.0" if free else None)
+    return tuple(ports)
+
+
+def _place(address: str) -> tuple[str, int]:
+    """Return domain and bus of a PCI address."""
+    domain, bus, _ = address.split(":")
+    return domain, int(bus, 16)
 
 
 class PciTree:

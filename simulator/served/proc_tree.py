@@ -8,10 +8,16 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.files.node import NodeFile
-from simulator.plant.state import NodeState
-from simulator.ranks import RANK_PID, ranks_running
+import numpy as np
 
+from simulator.files.node import NodeFile
+from simulator.plant.state import GpuState, NodeState
+from telemetry.frames import MaskArray
+
+# Of the rank on GPU 0. Beyond PID_MAX_LIMIT (2^22 on 64 bit, include/linux/threads.h of the Linux kernel): no process
+# of the machine that the node is served on can have it, so no program takes one for the other, or signals it.
+RANK_PID = 5_000_000
+_RANK_BYTES = 64 * 2**20  # assumption: with more than this in use, a process holds memory on the GPU
 TICKS_PER_S = 100  # USER_HZ, proc(5)
 SHOWN_EVERY_MS = 200  # assumption: nobody looks more often
 QUEUE_PID, IRQ_PID = 812, 813
@@ -27,6 +33,12 @@ FIRST_JOB = 1000  # assumption: the number that Slurm gave the first job
 # Control group v2 of a task of a job (slurm.schedmd.com/cgroup_v2.html), and of what belongs to no job.
 _RANK_GROUP = "0::/system.slice/slurmstepd.scope/job_{job}/step_0/user/task_{rank}"
 _NO_GROUP = "0::/"
+
+
+def ranks_running(node: NodeFile, gpus: GpuState) -> MaskArray:
+    """Return whether a rank holds memory on each GPU, shape ``(n_gpus,)``."""
+    running: MaskArray = np.asarray(gpus.memory_used_bytes > node.gpu.memory_reserved_bytes + _RANK_BYTES)
+    return running
 
 
 @dataclass(slots=True, kw_only=True)

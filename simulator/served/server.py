@@ -20,8 +20,7 @@ from simulator.plant.state import NodeState
 from simulator.publish import PlantPublisher
 from simulator.sensors.bank import SensorBank
 from simulator.served.description import describe
-from simulator.served.kernel_lines import KernelVoice
-from simulator.served.kernel_log import KernelLog
+from simulator.served.kernel_lines import KernelLog, KernelVoice
 from simulator.served.pci_tree import PciTree
 from simulator.served.proc_tree import ProcTree
 from simulator.served.sysfs_tree import HwmonTree

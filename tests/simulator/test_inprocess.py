@@ -12,7 +12,7 @@ from agent.driver.nvml_rare_signals import RARE as RARE_WANTS
 from agent.driver.nvml_signals import FAST as FAST_WANTS
 from agent.driver.nvml_signals import slow_wants
 from agent.driver.port import GpuEvents, GpuReader, Knob
-from simulator.driver.injected import error_of
+from simulator.driver.faults import error_of
 from simulator.files.node import load_node
 from simulator.files.scenario import DriverFault, SensorFault, load_scenario
 from simulator.inprocess import PlantDriver

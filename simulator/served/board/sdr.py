@@ -2,8 +2,17 @@
 
 from collections.abc import Sequence
 
-from simulator.served.board.scale import Scale
-from simulator.served.board.sensors import BUS_FATAL, FAILED, INPUT_LOST, PRESENT, BoardSensor, Kind, Limits, Place
+from simulator.served.board.sensors import (
+    BUS_FATAL,
+    FAILED,
+    INPUT_LOST,
+    PRESENT,
+    BoardSensor,
+    Kind,
+    Limits,
+    Place,
+    Scale,
+)
 
 OWNER = 0x20  # the controller's own address
 _VERSION, _FULL_RECORD = 0x51, 0x01

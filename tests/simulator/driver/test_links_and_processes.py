@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.ranks import RANK_PID
+from simulator.served.proc_tree import RANK_PID
 from simulator.served.server import PlantServer
 from tests.simulator.driver.codes import INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, needs_root
 from tests.simulator.driver.remote_nvml import RemoteNvml, environment_of, remote_nvml

@@ -8,11 +8,11 @@ import pytest
 from agent.driver.nvml_gpm import METRICS, SIGNALS
 from analytics.precision import Precision, precision_of
 from simulator.driver.layout import PIPES
+from simulator.files.gpu import JobPrecision
 from simulator.files.node import load_node
-from simulator.files.precision import JobPrecision
 from simulator.files.scenario import JobStart, ScenarioFile
 from simulator.inprocess import PlantDriver
-from simulator.plant.pipes import SHARES
+from simulator.plant.accounts import SHARES
 from simulator.served.server import PlantServer
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray

@@ -8,7 +8,7 @@ from simulator.files.scenario import Change, JobStart, Quantity, ScenarioFile
 from simulator.files.workload import load_workload
 from simulator.fleet.climate import Climate, Surroundings
 from simulator.fleet.schedule import JobMix, Schedule
-from simulator.fleet.timetable import Timetable
+from simulator.plant.timeline import Timetable
 
 NODE = load_node("v100x4")
 QUIET = ScenarioFile(name="quiet", description="Nothing changes.")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.golden.checking import check_rows, chosen_rows
-from simulator.golden.measures import MEASURES
+from simulator.golden.checking import MEASURES, check_rows, chosen_rows
 from simulator.golden.table import Basis, GoldenRow, GoldenTable, MeasureName, load_table
 from telemetry.errors import ConfigError
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from simulator.files.node import load_node
 from simulator.files.workload import Training, Workload, load_workload
-from simulator.jobs.building import build_job
+from simulator.jobs.plan import build_job
 from simulator.jobs.port import Job
 from telemetry.frames import FloatArray, MaskArray
 

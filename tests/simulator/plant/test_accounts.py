@@ -2,16 +2,17 @@ import numpy as np
 import pytest
 
 from simulator.driver.layout import PIPES
+from simulator.files.gpu import JobPrecision
 from simulator.files.node import load_node
-from simulator.files.precision import JobPrecision
-from simulator.files.scenario import ScenarioFile
-from simulator.plant.accounts import UTIL_BLOCKS, Accounts
-from simulator.plant.pipes import SHARES, SPINNING
+from simulator.files.scenario import Change, ScenarioFile
+from simulator.plant.accounts import SHARES, SPINNING, UTIL_BLOCKS, Accounts
 from simulator.plant.plant import Plant
 from simulator.plant.state import GpuState
 
 NODE = load_node("v100x4")
 GIB = 1 << 30
+TURN_MS = 160
+HMMA = PIPES.index("hmma")
 
 
 def gpus() -> GpuState:
@@ -113,3 +114,16 @@ def test_no_pipe_works_longer_than_there_is_time_and_any_tensor_is_the_sum_of_it
 def test_of_gpus_that_spin_for_a_sibling_only_the_integer_pipe_turns() -> None:
     shares = dict(zip(PIPES, SPINNING.tolist(), strict=True))
     assert {pipe for pipe, share in shares.items() if share} == {"occupancy", "integer"}
+
+
+def test_a_job_that_hangs_keeps_its_gpus_busy_and_calculates_nothing() -> None:
+    hang = Change.model_validate({"at": "320ms", "what": "load.hang", "to": 1})
+    scenario = ScenarioFile(name="stuck", description="A collective never returns.", changes=(hang,))
+    plant = Plant(load_node("h100x8"), scenario, seed=1)
+    plant.advance(2 * TURN_MS)
+    gpus = plant.state.gpus
+    assert gpus.pipe_ratio[:, HMMA] == pytest.approx(np.full(8, SHARES[JobPrecision.BF16][HMMA]), rel=0.05)
+    plant.advance(2 * TURN_MS)
+    assert gpus.util_ratio.tolist() == [1.0] * 8
+    assert not gpus.pipe_ratio[:, HMMA].any()
+    assert gpus.pipe_ratio == pytest.approx(np.tile(0.25 * SPINNING, (8, 1)))

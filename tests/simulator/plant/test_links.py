@@ -4,10 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.driver.layout import PIPES
-from simulator.plant.arrivals import Arrivals
 from simulator.plant.bus import XID_NVLINK
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.links import Links
+from simulator.plant.links import Arrivals, Links
 from simulator.plant.state import GpuState
 
 N_GPUS, N_LINKS = 4, 6

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.files.node import load_node
-from simulator.plant.models import part_power
+from simulator.plant.power import part_power
 
 MODEL = part_power(load_node("v100x4").gpu)
 

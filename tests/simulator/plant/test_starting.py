@@ -4,8 +4,8 @@ import pytest
 from simulator.files.node import load_node
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import load_workload
-from simulator.plant.models import part_power
 from simulator.plant.plant import Plant
+from simulator.plant.power import part_power
 from simulator.plant.starting import starting_power_w
 
 NODE = load_node("v100x4")

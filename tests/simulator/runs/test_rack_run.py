@@ -10,10 +10,10 @@ from simulator.files.rack import load_rack
 from simulator.files.rack_scenario import RackScenario, RackScenarioFile, load_rack_scenario, undisturbed
 from simulator.files.workload import load_workload
 from simulator.runs.description import START_NS
+from simulator.runs.order import RackOrder
 from simulator.runs.output import node_paths
-from simulator.runs.rack_order import RackOrder
 from simulator.runs.rack_run import record_rack
-from simulator.runs.rack_summary import RackSummary
+from simulator.runs.summary import RackSummary
 from telemetry.entities import EntityKind
 from telemetry.recording import Recording, read_recording
 

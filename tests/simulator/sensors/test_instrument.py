@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from simulator.files.scenario import SensorFaultKind
 from simulator.files.sensor import Channel
-from simulator.sensors.columns import columns_of
-from simulator.sensors.faults import ColumnFault
+from simulator.sensors.columns import ColumnFault, columns_of
 from simulator.sensors.instrument import Instrument, Losses
 from telemetry.frames import FloatArray
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from agent.collectors.gpu.process_owner import owner_of
 from simulator.plant.state import NodeState
-from simulator.ranks import RANK_PID
-from simulator.served.proc_tree import IRQ_PID, QUEUE_PID, TICKS_PER_S
+from simulator.served.proc_tree import IRQ_PID, QUEUE_PID, RANK_PID, TICKS_PER_S
 from tests.simulator.served_plant import served_plant
 
 _PROGRAM = """

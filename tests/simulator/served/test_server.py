@@ -10,7 +10,7 @@ from simulator.driver.state import StateFile
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from simulator.served.description import describe, library_for
-from simulator.served.root_ports import root_ports
+from simulator.served.pci_tree import root_ports
 from simulator.served.server import BATCH_MS, MAX_LAG_MS, PlantServer
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from simulator.served.board.redfish.metadata import metadata
 from simulator.served.board.redfish.resource import CHASSIS, ENTRIES, MANAGER, ROOT, SENSORS, SYSTEM
+from simulator.served.board.redfish.service import metadata
 from simulator.served.board.redfish.sessions import Sessions
 from simulator.served.board.redfish.tree import RedfishTree
-from simulator.served.board.scale import RAW_MAX
+from simulator.served.board.sensors import RAW_MAX
 from simulator.served.board.status import Board
 from tests.simulator.hand_clock import START_NS, HandClock
 from tests.simulator.served.board.boards import NODE, READINGS, readings

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from simulator.files.gpu import Architecture, JobPrecision, precision_on
 from simulator.files.node import load_node
-from simulator.files.precision import Architecture, JobPrecision, precision_on
 from simulator.files.workload import load_workload
-from simulator.jobs.building import build_job
+from simulator.jobs.plan import build_job
 from simulator.plant.chance import stream
 from telemetry.errors import ConfigError
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.files.node import load_node
-from simulator.fleet.hazard import dip_dose, plateau_per_s
+from simulator.fleet.electrics import dip_dose, plateau_per_s
 
 HAZARD = load_node("v100x4").gpu.hazard
 

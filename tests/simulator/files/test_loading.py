@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files.kind import kind_of, refuse_other_kind
+from simulator.files.loading import kind_of, refuse_other_kind
 from simulator.files.node import GPUS, NODES
 from simulator.files.rack import RACKS
 from simulator.files.rack_scenario import RACK_SCENARIOS

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.fleet.cooling import Coolers, Warmth, balance
+from simulator.fleet.settling import Coolers, Warmth, balance
 from simulator.plant.heat import HeatModel
 
 COOLERS = Coolers(

@@ -1,8 +1,7 @@
 """Every event has a sentence."""
 
 from simulator.files.node import load_node
-from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.served.sentences import sentence
+from simulator.plant.events import PlantEvent, PlantEventKind, sentence
 
 NODE = load_node("v100x4")
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.driver.fabric import END_NOTHING, END_SWITCH, describe_links, peer_of
+from simulator.driver.describing import END_NOTHING, END_SWITCH, describe_links, peer_of
 from simulator.driver.layout import LINK_END, MAX_LINKS
 from simulator.files.node import load_node
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.files.node import Slot, load_node
-from simulator.served.root_ports import root_ports
+from simulator.served.pci_tree import root_ports
 
 NODE = load_node("v100x4")
 PLACES = st.lists(

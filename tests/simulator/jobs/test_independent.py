@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.files.workload import Trace, load_workload
+from simulator.jobs.independent import level_of
 from simulator.jobs.port import Job
-from simulator.jobs.wanted_level import level_of
-from simulator.plant.models import part_power
+from simulator.plant.power import part_power
 from telemetry.errors import ConfigError
 from telemetry.frames import FloatArray
 from tests.simulator.jobs.running import FULL_CLOCK, N_GPUS, NODE, advance, job_of
