@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import groupby
 
 # Names that end in a number, as collectors build them: gpu3, psu0.
-_NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa)(\d+)")
+_NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa) ?(\d+)")
 
 
 class EntityKind(StrEnum):
@@ -52,8 +52,7 @@ class Entity:
     @property
     def label(self) -> str:
         """The name as people write it: ``GPU 3``, ``PSU 0``; other names unchanged."""
-        numbered = _NUMBERED.fullmatch(self.name)
-        return f"{numbered[1].upper()} {numbered[2]}" if numbered else self.name
+        return label_of(self.name)
 
     def tag(self, name: str) -> str | None:
         """Return the value of one tag, None where it has no such tag."""
@@ -109,6 +108,12 @@ class Topology:
     def children(self, entity_id: str) -> tuple[Entity, ...]:
         """Return the ids of the entities that this one feeds or holds."""
         return tuple(self._by_id[child] for parent, child in self.edges if parent == entity_id)
+
+
+def label_of(name: str) -> str:
+    """Return a short name as people write it: ``GPU 3`` for ``gpu3``; other names unchanged."""
+    numbered = _NUMBERED.fullmatch(name)
+    return f"{numbered[1].upper()} {numbered[2]}" if numbered else name
 
 
 def label_list(labels: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ from telemetry.command_events import event_of_command
 from telemetry.commands import Command, CommandVerb
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import (
     IN_FORCE,
     Action,
@@ -289,7 +289,7 @@ class Pipeline:
 
     def _acceptances(self, commands: Iterable[Command]) -> tuple[Event, ...]:
         """Return the baselines that operators accepted, as the detectors read them."""
-        names = {entity.id: entity.name for entity in self._topology.entities}
+        names = {entity.id: entity.label for entity in self._topology.entities}
         return tuple(
             event_of_command(one, name=names.get(one.subject))
             for one in commands

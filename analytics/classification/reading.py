@@ -102,7 +102,7 @@ def _seen(sign: Sign, since_ns: int, text: str, *, present: bool = True) -> Obse
 
 
 def _of_finding(finding: Finding, kinship: Kinship) -> Iterator[Observation]:
-    since_ns, name = finding.since_ns, kinship.name(finding.entity_id)
+    since_ns, name = finding.since_ns, kinship.label(finding.entity_id)
     sign = _PLAIN_SIGNS.get(finding.cause)
     if sign is not None:
         yield _seen(sign, since_ns, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
@@ -158,7 +158,7 @@ def _of_heat(scene: Scene) -> Iterator[Observation]:
     for one in scene.own:
         grown = one.number("grows_with_power_ratio")
         if grown is not None and not _CONSTANT_RATIO < grown < _GROWS_RATIO:
-            text = f"{max(grown, 0.0):.0%} of the excess of {scene.kinship.name(one.entity_id)} grows with power"
+            text = f"{max(grown, 0.0):.0%} of the excess of {scene.kinship.label(one.entity_id)} grows with power"
             yield _seen(Sign.HEAT_GROWS_WITH_POWER, one.since_ns, text, present=grown >= _GROWS_RATIO)
 
 
@@ -168,7 +168,7 @@ def _of_loss(scene: Scene) -> Iterator[Observation]:
         others = [one for one in scene.siblings if one.cause is Cause.GPU_LOST]
         if others:
             first = min(others, key=lambda one: (one.since_ns, one.id))
-            yield _seen(Sign.LOST, first.since_ns, f"{scene.kinship.name(first.entity_id)} beside it was lost")
+            yield _seen(Sign.LOST, first.since_ns, f"{scene.kinship.label(first.entity_id)} beside it was lost")
         return
     first_ns = min(one.since_ns for one in lost)
     group = _group(lost)
@@ -177,13 +177,13 @@ def _of_loss(scene: Scene) -> Iterator[Observation]:
     for one in lost:
         off_bus = one.number("pci_present") == 0 or one.number("code") == _XID_OFF_THE_BUS
         if off_bus or one.number("pci_present") == 1:
-            name = scene.kinship.name(one.entity_id)
+            name = scene.kinship.label(one.entity_id)
             text = f"{name} is off its bus" if off_bus else f"the PCI device of {name} is still there"
             yield _seen(Sign.OFF_BUS, one.since_ns, text, present=off_bus)
     before = [one for one in scene.beside if one.cause in ELECTRICAL_SIGNS]
     if before:
         earliest = min(before, key=lambda one: (one.since_ns, one.id))
-        text = f"{_stated(earliest.cause)} on {scene.kinship.name(earliest.entity_id)} about the time of the loss"
+        text = f"{_stated(earliest.cause)} on {scene.kinship.label(earliest.entity_id)} about the time of the loss"
         yield _seen(Sign.ELECTRICAL, earliest.since_ns, text)
     elif scene.fed_seen:
         yield _seen(Sign.ELECTRICAL, first_ns, "the supply side is measured and shows nothing", present=False)
@@ -246,7 +246,7 @@ _MAX_NAMES = 4
 
 
 def _named(group: Iterable[Finding], kinship: Kinship) -> str:
-    names = [kinship.name(entity_id) for entity_id in dict.fromkeys(one.entity_id for one in group)]
+    names = [kinship.label(entity_id) for entity_id in dict.fromkeys(one.entity_id for one in group)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return f"{', '.join(names[:_MAX_NAMES])}{more}"
 

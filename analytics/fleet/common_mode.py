@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from analytics.connectivity import Kinship
-from analytics.connectivity.topology_cache import Same
+from analytics.connectivity.kinship import Same
 from analytics.detectors.statements import evidence, finding_id
 from analytics.incidents.families import finding_key
 from telemetry.clock import NS_PER_S
@@ -222,7 +222,7 @@ def _worded(
         severity=max((one.severity for one in group), key=lambda one: one.rank),
         score=len(names) / n_nodes,
         summary=(
-            f"{len(names)} of {n_nodes} nodes on {kinship.name(above)} {shared.text} within {apart_s:.0f} s: "
+            f"{len(names)} of {n_nodes} nodes on {kinship.label(above)} {shared.text} within {apart_s:.0f} s: "
             f"{', '.join(names[:_MAX_NAMES])}{more}"
         ),
         evidence=evidence(("nodes", len(names), ""), ("of_nodes", n_nodes, ""), ("apart_s", apart_s, "s")),
@@ -230,5 +230,5 @@ def _worded(
 
 
 def _over(reported: Finding, now_ns: int, kinship: Kinship) -> Finding:
-    text = f"fewer than {_LEAST_NODES} nodes on {kinship.name(reported.entity_id)} deviate"
+    text = f"fewer than {_LEAST_NODES} nodes on {kinship.label(reported.entity_id)} deviate"
     return replace(reported, time_ns=now_ns, status=FindingStatus.CLEARED, summary=text)

@@ -88,4 +88,4 @@ def storm_summary(storm: Case, kinship: Kinship) -> str:
     """Return that it is a flood, and of what."""
     counts = ", ".join(f"{count} {cause.value}" for cause, count in sorted(storm.storm, key=lambda one: -one[1]))
     total = sum(count for _, count in storm.storm)
-    return f"alarm flood on {kinship.name(storm.incident.entity_id)}: {total} incidents in one ({counts}); worst"
+    return f"alarm flood on {kinship.label(storm.incident.entity_id)}: {total} incidents in one ({counts}); worst"

@@ -9,8 +9,7 @@ import pytest
 
 from agent.guard.judges import Judges
 from agent.guard.pipeline import Pipeline, PipelineSettings
-from analytics.detectors.limits import DetectorLimits
-from analytics.detectors.novelty_limits import NoveltyLimits
+from analytics.detectors.limits import DetectorLimits, NoveltyLimits
 from rules.limits.node import NodeLimits
 from telemetry.clock import NS_PER_S
 from telemetry.commands import Command, CommandVerb, new_command
@@ -22,7 +21,7 @@ from tests.analytics.detectors.novelty_scenes import node
 from tests.analytics.detectors.test_novelty import finding_about
 from tests.analytics.scenes import event_of, node_of
 
-TEXTS = "gpu1 accepted as it is by ada: new thermal pads"
+TEXTS = "GPU 1 accepted as it is by ada: new thermal pads"
 # Learnt in a quarter of an hour, so that the scene is short.
 QUICK = NoveltyLimits(learn_windows=30, blocks=3, block_windows=5)
 QUICKLY = DetectorLimits(novelty=QUICK)
