@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.cores import measured_core
+from bench.machine import measured_core
 from bench.rows import Row
 from bench.subjects.many_gpus import served_plant
 from simulator.served.description import Served

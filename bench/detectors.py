@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from bench.cores import measured_core
+from bench.machine import measured_core
 from bench.rows import Row
 from telemetry.errors import EnvironmentLacksError
 

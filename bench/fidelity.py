@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.ring.ring import Ring
-from bench.cores import other_core
+from bench.machine import other_core
 from bench.rows import Row
 from simulator.driver.build import build_driver
 from simulator.driver.layout import SAMPLE_SLOTS

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.cores import measured_core, other_core, pin
+from bench.machine import measured_core, other_core, pin
 from bench.rows import Row
 from bench.subjects.rails import ROW_HZ, Result
 from telemetry.clock import SystemClock

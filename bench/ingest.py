@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from bench.cores import measured_core
+from bench.machine import measured_core
 from bench.rows import Row
 from telemetry.errors import EnvironmentLacksError
 from tests.servers import influxd

@@ -1,4 +1,4 @@
-"""Description of the machine that a benchmark ran on."""
+"""The machine that a benchmark runs on: its description, and the placement of processes on its cores."""
 
 import os
 import platform
@@ -36,3 +36,18 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def measured_core() -> int:
+    """Return the core for the process that is measured: the last one this process may use."""
+    return max(os.sched_getaffinity(0))
+
+
+def other_core() -> int:
+    """Return the core for what feeds it: the first one, which is the same where there is only one."""
+    return min(os.sched_getaffinity(0))
+
+
+def pin(core: int) -> None:
+    """Keep this process on one core."""
+    os.sched_setaffinity(0, {core})

@@ -30,8 +30,7 @@ from agent.guard.waking import Waking
 from agent.ring.ring import Ring
 from agent.sampler.sampler import tune_process
 from bench.rows import Row
-from bench.subjects.actuator import JOURNAL_NAME
-from bench.subjects.stamps import CLOCKS_MHZ, Stamps
+from bench.subjects.actuator import CLOCKS_MHZ, JOURNAL_NAME, Stamps
 from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from bench.cores import measured_core
+from bench.machine import measured_core
 from bench.rows import Row
 
 NODE_SPAN_S = 20

@@ -19,6 +19,12 @@ _T_975 = (
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
 _NORMAL_975 = 1.960
+# Each hypothesis of one incident, the likeliest first: its probability, and whether it names what was wrong.
+RankedProbabilities = Sequence[tuple[float, bool]]
+# heuristic: four times bolder to four times as cautious, in steps of 3 %.
+_GRID = np.exp(np.linspace(-math.log(4.0), math.log(4.0), 95))
+# What is not told has at most this, see `analytics.classification.score`.
+_UNTOLD = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +90,32 @@ def brier_score(reported: Sequence[float], happened: Sequence[bool]) -> Measured
 def calibration_error(reported: Sequence[float], happened: Sequence[bool]) -> Measured:
     """Return the expected calibration error with the bounds of a bootstrap over events."""
     return _scored(expected_calibration_error, reported, happened)
+
+
+def fitted_temperature(ranked: Sequence[RankedProbabilities]) -> Measured:
+    """Return the temperature of least log loss, as a multiple of the one in force; nothing without any answer.
+
+    Where every answer was right the loss falls for ever with the temperature. So one more answer is assumed in which
+    the second hypothesis was right, as the rule of succession does (Laplace 1814): n right ones of n prove n + 1 of
+    n + 2, and no more.
+    """
+    if not ranked:
+        return NOTHING
+    losses = [sum(_loss(one, float(times)) for one in ranked) + _surprise(ranked, float(times)) for times in _GRID]
+    return Measured(value=float(_GRID[int(np.argmin(losses))]))
+
+
+def _surprise(ranked: Sequence[RankedProbabilities], times: float) -> float:
+    """Return the mean loss if the second hypothesis had been right."""
+    turned = [[(probability, place == 1) for place, (probability, _) in enumerate(one)] for one in ranked]
+    return sum(_loss(one, times) for one in turned) / len(ranked)
+
+
+def _loss(one: RankedProbabilities, times: float) -> float:
+    raised = [probability ** (1.0 / times) for probability, _ in one]
+    untold = _UNTOLD ** (1.0 / times)
+    right = sum(power for power, (_, names) in zip(raised, one, strict=True) if names)
+    return -math.log((right or untold) / (sum(raised) + untold))
 
 
 def _scored(

@@ -1,10 +1,17 @@
-"""Rows of the score table: a figure with its bounds and its goal."""
+"""Rows of the score table, each a figure with its bounds and its goal; and the public recordings that suites read."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
 
-# Told what has just been done, in words, and how much of the whole that makes (0..1).
+from evaluation.measures import Measured
+from telemetry.errors import EnvironmentLacksError
+
+# Receives what has just been done as text, and how much of the whole that makes (0..1).
 Progress = Callable[[str, float], None]
+VARIABLE = "RAILWATCH_DATA"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +57,35 @@ def at_most(row: Row, goal: float) -> Row:
 def _judged(row: Row, goal: str, *, is_met: bool) -> Row:
     met = None if row.value is None else is_met
     return replace(row, goal=f"{goal} {row.unit}".rstrip(), met=met)
+
+
+def measured_row(suite: str, name: str, found: Measured, unit: str = "") -> Row:
+    """Return the row of a measured figure."""
+    return Row(suite=suite, name=name, value=found.value, low=found.low, high=found.high, unit=unit)
+
+
+def step_counter(progress: Progress, total: int, unit: str, *, up_to: float = 1.0) -> Callable[[], None]:
+    """Return a function that reports one more of `total` steps as done: ``3 of 12 runs``."""
+    numbers = count(1)
+
+    def done() -> None:
+        number = next(numbers)
+        progress(f"{number} of {total} {unit}", up_to * number / total)
+
+    return done
+
+
+def data_root(*, holds: str) -> Path:
+    """Return the folder of the public recordings; EnvironmentLacksError where it is not set."""
+    root = os.environ.get(VARIABLE)
+    if not root:
+        raise EnvironmentLacksError(f"{VARIABLE}: not set; expected a folder that holds {holds}")
+    return Path(root)
+
+
+def data_folder(name: str) -> Path:
+    """Return a folder of public recordings; EnvironmentLacksError where it is not there."""
+    folder = data_root(holds=f"{name}/") / name
+    if not folder.is_dir():
+        raise EnvironmentLacksError(f"{folder}: no such folder; expected the public recordings of {name}")
+    return folder

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent.responding.port import Message, MessageRequest, Switch
 from fleet.agent_client import AgentClient, OrderReply
-from fleet.certificates.expiry import Expiry
+from fleet.certificates.identity import Expiry
 from fleet.ledger_file import LedgerFile
 from fleet.operator_commands import CommandReader
 from fleet.outbox import Audited, Outbox

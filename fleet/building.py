@@ -15,8 +15,14 @@ from config.models import Config
 from config.sources import SourceUse
 from fleet.acting import FleetActing, FleetActuators
 from fleet.agent_client import AgentClient, TlsTransport
-from fleet.certificates.expiry import Expiry
-from fleet.certificates.identity import authority_key, check_private, client_context, private_key, valid_until_ns
+from fleet.certificates.identity import (
+    Expiry,
+    authority_key,
+    check_private,
+    client_context,
+    private_key,
+    valid_until_ns,
+)
 from fleet.certificates.tokens import read_token
 from fleet.daemon import FleetDaemon
 from fleet.ledger_file import LedgerFile

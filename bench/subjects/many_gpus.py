@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.cores import other_core, pin
+from bench.machine import other_core, pin
 from simulator.driver.build import build_driver
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario

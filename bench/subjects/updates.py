@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.cores import measured_core, other_core, pin
+from bench.machine import measured_core, other_core, pin
 from telemetry.clock import SystemClock
 
 # The node has to keep its own time while its core is busy; a real sensor is no process that waits its turn.

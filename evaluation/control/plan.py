@@ -3,19 +3,16 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from simulator.files.part import FilePart
 from telemetry.documents import load_document
 from telemetry.durations import DurationS
 
 CONTROL = Path(__file__).with_name("control.yaml")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class StoryPlan(_Part):
+class StoryPlan(FilePart):
     """The node of the field report, and what its cap must be."""
 
     node: str
@@ -31,14 +28,14 @@ class StoryPlan(_Part):
     days: Annotated[int, Field(ge=1)]
 
 
-class MonthsGoals(_Part):
+class MonthsGoals(FilePart):
     """Least goodput, and most drops in the whole time."""
 
     goodput: float
     drops: float
 
 
-class MonthsPlan(_Part):
+class MonthsPlan(FilePart):
     """A node that degrades, under every way of answering it."""
 
     node: str
@@ -54,14 +51,14 @@ class MonthsPlan(_Part):
     goals: MonthsGoals
 
 
-class CheckState(_Part):
+class CheckState(FilePart):
     """A resistance of the branches, and a clock cap."""
 
     branch_mohm: float
     clock_mhz: float
 
 
-class CheckGoals(_Part):
+class CheckGoals(FilePart):
     """Tolerances of the closed form: volts, share of the pace, factor of the expected drops."""
 
     voltage_v: float
@@ -69,7 +66,7 @@ class CheckGoals(_Part):
     hazard: float
 
 
-class CheckPlan(_Part):
+class CheckPlan(FilePart):
     """States in which the closed form is compared with the millisecond plant."""
 
     duration: DurationS
@@ -77,7 +74,7 @@ class CheckPlan(_Part):
     goals: CheckGoals
 
 
-class ControlPlan(_Part):
+class ControlPlan(FilePart):
     """The whole file."""
 
     story: StoryPlan

@@ -8,6 +8,7 @@ and the actuator with its journals. Summarised: in the months, the node between 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from evaluation.control.check import Agreement, State, agree
@@ -23,11 +24,12 @@ from evaluation.control.story import (
     true_limit_mhz,
 )
 from evaluation.measures import Measured, longest, mean, median, rate
-from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_row, step_counter
 from evaluation.workers import each
 from simulator.files.node import load_node
 
 SUITE = "control"
+_row = partial(measured_row, SUITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +50,7 @@ def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     pieces = [_Piece(do=live, what=one) for one in months]
     pieces += [_Piece(do=start_job, what=one) for one in starts]
     pieces += [_Piece(do=agree, what=one) for one in states]
-    made = 0
-
-    def done() -> None:
-        nonlocal made
-        made += 1
-        progress(f"{made} of {len(pieces)} parts", made / len(pieces))
-
-    results = list(each(_do, pieces, done=done))
+    results = list(each(_do, pieces, done=step_counter(progress, len(pieces), "parts")))
     lived, started = results[: len(months)], results[len(months) : len(months) + len(starts)]
     yield from story_rows(plan.story, list(zip(starts, started, strict=True)))
     yield from _story_month_rows(plan, lived[0])
@@ -198,7 +193,3 @@ def _named(month: Month) -> str:
 
 def _do(piece: _Piece) -> Any:
     return piece.do(piece.what)
-
-
-def _row(name: str, found: Measured, unit: str = "") -> Row:
-    return Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)

@@ -3,13 +3,17 @@
 The heat is the simulator's own; loads come as power, so clocks and supplies have no part in it.
 """
 
+import csv
+import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from evaluation.heat.loads import loads_w, rooms_c
-from evaluation.heat.plan import HeatPlan, HeatScene, SceneKind
+from evaluation.heat.plan import HeatPlan, HeatScene, InletPlan, LoadPlan, SceneKind
+from evaluation.rows import data_folder
 from simulator.files.node import NodeFile, load_node
 from simulator.plant.cooling import FLOW_MIN_RATIO
 from simulator.plant.heat import Heat, heat_model
@@ -17,6 +21,7 @@ from simulator.plant.power import REFERENCE_C
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
 
 FAULTY = 2  # the GPU on which a fault of one GPU stands
@@ -34,6 +39,62 @@ _USUAL = {
     SceneKind.LOAD: 1.0,
     SceneKind.OWN_LOAD: 1.0,
 }
+
+
+def loads_w(plan: LoadPlan, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
+    """Return power of a GPU of each node, ``(seconds, n_nodes)``: traces one after the other, in an order by chance.
+
+    A recorded second is a second here; EnvironmentLacksError where the recordings are not there.
+    """
+    traces = _traces(plan)
+    return np.stack([_one_load(plan, traces, chance, seconds) for chance in chances], axis=1)
+
+
+def rooms_c(plan: InletPlan, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
+    """Return temperature before each node, ``(seconds, n_nodes)``: a stretch of the recording, from hour to hour."""
+    path = data_folder(plan.folder) / plan.file
+    if not path.is_file():
+        raise EnvironmentLacksError(f"{path}: no such file; expected the room's temperatures by the hour")
+    with path.open(newline="", encoding="utf-8") as lines:
+        by_hour_c = np.array([(float(row["value"]) - 32.0) * 5.0 / 9.0 for row in csv.DictReader(lines)])
+    by_hour_c += plan.median_c - np.median(by_hour_c)
+    hours = np.arange(seconds) / 3600.0
+    starts = [int(chance.integers(len(by_hour_c) - int(hours[-1]) - 2)) for chance in chances]
+    return np.stack([np.interp(hours + start, np.arange(len(by_hour_c)), by_hour_c) for start in starts], axis=1)
+
+
+@lru_cache(maxsize=1)
+def _traces(plan: LoadPlan) -> tuple[FloatArray, ...]:
+    """Return the traces, each from 0 to 1."""
+    folder = data_folder(plan.folder)
+    index = folder / "INDEX.csv"
+    if not index.is_file():
+        raise EnvironmentLacksError(f"{index}: no such file; expected the list of the recordings")
+    with index.open(newline="", encoding="utf-8") as lines:
+        names = [
+            row["trace"]
+            for row in csv.DictReader(lines)
+            if float(row["w_max"]) > plan.least_w and int(row["n"]) >= plan.least_rows
+        ]
+    picked = np.unique(np.linspace(0, len(names) - 1, min(plan.traces, len(names))).astype(np.intp))
+    return tuple(_trace(folder / f"{names[place]}.csv.gz") for place in picked)
+
+
+def _trace(path: Path) -> FloatArray:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
+        power_w = np.array([float(row["watts"]) for row in csv.DictReader(lines)])
+    power_w = power_w[power_w >= 0.0]  # a reading that failed is below zero
+    level: FloatArray = (power_w - power_w.min()) / (power_w.max() - power_w.min())
+    return level
+
+
+def _one_load(plan: LoadPlan, traces: tuple[FloatArray, ...], chance: np.random.Generator, seconds: int) -> FloatArray:
+    parts: list[FloatArray] = []
+    while sum(map(len, parts)) < seconds:
+        high_w = chance.uniform(*plan.high_w)
+        level = np.tile(traces[chance.integers(len(traces))], chance.integers(1, plan.repeats + 1))
+        parts.append(plan.low_w + level * (high_w - plan.low_w))
+    return np.concatenate(parts)[:seconds]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

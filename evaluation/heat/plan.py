@@ -4,8 +4,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from simulator.files.part import FilePart
 from telemetry.documents import load_document
 from telemetry.durations import DurationS
 from telemetry.records import Cause
@@ -25,11 +26,7 @@ class SceneKind(StrEnum):
     OWN_LOAD = "own_load"  # each GPU has requests of its own, for that share of the time
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LoadPlan(_Part):
+class LoadPlan(FilePart):
     """Source of loads, and their scaling to a GPU's range.
 
     Of the traces that are long and large enough so many, evenly spaced by name; each up to `repeats` times over.
@@ -44,7 +41,7 @@ class LoadPlan(_Part):
     repeats: Annotated[int, Field(ge=1)]
 
 
-class InletPlan(_Part):
+class InletPlan(FilePart):
     """Source of the room temperature, in degrees Fahrenheit by the hour, scaled to a median."""
 
     folder: str
@@ -52,7 +49,7 @@ class InletPlan(_Part):
     median_c: float
 
 
-class HeatChance(_Part):
+class HeatChance(FilePart):
     """Spread of nodes and sensors, as standard deviations."""
 
     gain: float
@@ -62,7 +59,7 @@ class HeatChance(_Part):
     inlet_offset_c: float
 
 
-class HeatScene(_Part):
+class HeatScene(FilePart):
     """Scene; a `cause` to be reported `within` a time, with the goal share `found`, or none."""
 
     kind: SceneKind
@@ -72,7 +69,7 @@ class HeatScene(_Part):
     found: float | None = None
 
 
-class HeatPlan(_Part):
+class HeatPlan(FilePart):
     """The whole file."""
 
     node: str

@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from analytics.detectors.build import build_detectors
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from evaluation.heat.nodes import FAULTY, HeatNodes
 from evaluation.heat.plan import HeatPlan, HeatScene, SceneKind, load_heat
-from evaluation.measures import Measured, longest, median, rate, share
-from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.measures import longest, median, rate, share
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_row, step_counter
 from evaluation.workers import each
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, Finding, FindingStatus
 
 SUITE = "heat"
+_row = partial(measured_row, SUITE)
 _DAY_H = 24.0
 _BATCHES = 2  # heuristic: the scenes of a batch cost hardly more than one, and two cores are the least there is
 
@@ -44,14 +46,11 @@ def heat_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     plan = load_heat()
     n_nodes = effort.seeds or (plan.full_nodes if effort.full else plan.nodes)
     work = [(plan, tuple(list(plan.scenes)[first::_BATCHES]), n_nodes) for first in range(_BATCHES)]
-    made = 0
-
-    def done() -> None:
-        nonlocal made
-        made += 1
-        progress(f"{made} of {len(work)} batches of scenes", made / len(work))
-
-    results = [one for batch in each(judge_scenes, work, done=done) for one in batch]
+    results = [
+        one
+        for batch in each(judge_scenes, work, done=step_counter(progress, len(work), "batches of scenes"))
+        for one in batch
+    ]
     yield from rows_of(sorted(results, key=lambda one: list(plan.scenes).index(one.scene)), plan)
 
 
@@ -132,7 +131,3 @@ def _reported(finding: Finding, nodes: HeatNodes) -> RaisedFinding:
     node, gpu = nodes.tables.places[finding.entity_id]
     since_s = (finding.time_ns - START_NS) / NS_PER_S - float(nodes.onset_s[node])
     return RaisedFinding(since_s=since_s, node=node, gpu=gpu, cause=finding.cause)
-
-
-def _row(name: str, found: Measured, unit: str = "") -> Row:
-    return Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)

@@ -8,9 +8,17 @@ from evaluation.judgement.runs import Job, run_job
 from evaluation.judgement.scoring import FaultScore, RunScore, score_run
 from evaluation.judgement.sightings import TrueFault
 from evaluation.judgement.table import Goal, JudgementTable, load_judgement
-from evaluation.judgement.temperature import fitted_temperature
-from evaluation.measures import Measured, brier_score, calibration_error, longest, median, rate, share
-from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.measures import (
+    Measured,
+    brier_score,
+    calibration_error,
+    fitted_temperature,
+    longest,
+    median,
+    rate,
+    share,
+)
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_row, step_counter
 from evaluation.workers import each
 from simulator.files.scenario import TrueCause
 from telemetry.clock import NS_PER_S
@@ -26,14 +34,9 @@ def judgement_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Run every scenario of the table and give the rows of the score table."""
     table = load_judgement()
     jobs = jobs_of(table, effort)
-    made = 0
-
-    def done() -> None:
-        nonlocal made
-        made += 1
-        progress(f"{made} of {len(jobs)} runs", made / len(jobs))
-
-    yield from rows_of([score_run(run, table) for run in each(run_job, jobs, done=done)], table)
+    yield from rows_of(
+        [score_run(run, table) for run in each(run_job, jobs, done=step_counter(progress, len(jobs), "runs"))], table
+    )
 
 
 def jobs_of(table: JudgementTable, effort: Effort) -> tuple[Job, ...]:
@@ -155,7 +158,7 @@ def _within(at_ns: int, fault: TrueFault, table: JudgementTable) -> bool:
 
 
 def _row(name: str, found: Measured, unit: str, goal: Goal | None) -> Row:
-    row = Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)
+    row = measured_row(SUITE, name, found, unit)
     if goal is None:
         return row
     return at_least(row, goal.min) if goal.min is not None else at_most(row, goal.max or 0.0)

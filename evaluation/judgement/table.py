@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from simulator.files.part import FilePart
 from simulator.files.scenario import TrueCause
 from telemetry.documents import load_document
 from telemetry.durations import DurationS
@@ -41,11 +42,7 @@ def _known(name: str) -> str:
 CauseName = Annotated[str, AfterValidator(_known)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Goal(_Part):
+class Goal(FilePart):
     """Goal of a row: at least `min`, or at most `max`."""
 
     min: float | None = None
@@ -58,7 +55,7 @@ class Goal(_Part):
         return self
 
 
-class Answer(_Part):
+class Answer(FilePart):
     """Causes accepted for one true cause: right, found under another name, or neither right nor wrong."""
 
     names: tuple[CauseName, ...]
@@ -79,7 +76,7 @@ class Answer(_Part):
         return self.found | frozenset(self.beside)
 
 
-class Announced(_Part):
+class Announced(FilePart):
     """Work that somebody announced, as a silence does: on what, and from when to when after the run began."""
 
     entity: str
@@ -87,7 +84,7 @@ class Announced(_Part):
     until: DurationS
 
 
-class PlannedRun(_Part):
+class PlannedRun(FilePart):
     """Scenario on some nodes, run once for each seed."""
 
     scenario: str
@@ -100,7 +97,7 @@ class PlannedRun(_Part):
     announced: Announced | None = None
 
 
-class JudgementTable(_Part):
+class JudgementTable(FilePart):
     """The whole table."""
 
     page_from: Severity

@@ -6,10 +6,8 @@ healthy rows alone.
 Bounds are those of a block bootstrap of the rows. Margins are ours less the best other's, drawn together.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -17,14 +15,12 @@ from analytics.novelty.calibration import threshold_for, unseen_scores
 from analytics.scoring.bounds import block_draws, middle_share, rate_bounds
 from analytics.scoring.events import EventMatches, match_events, threshold_at
 from analytics.scoring.vus import vus_pr
-from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_root
 from evaluation.series.methods import METHODS, Scores
 from evaluation.series.public_series import SETS, LabelledSeries, load_set
-from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray, TimeArray
 
 SUITE = "series"
-DATA = "RAILWATCH_DATA"
 # An alarm per 1,000 rows is one in 17 hours at a minute, the default of `railwatch backtest` as well. Heuristic.
 BUDGET_PER_1000_ROWS = 1.0
 JOIN_ROWS = 10  # alarms this close are one, and an alarm this early is true; heuristic
@@ -52,10 +48,8 @@ class _Machine:
 
 def series_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Score all methods on all machines; some minutes, or some tens of them in full."""
-    folder = os.environ.get(DATA)
-    if not folder:
-        raise EnvironmentLacksError(f"{DATA} is not set; it names the folder that holds smd, asd and nab")
-    sets = {name: load_set(Path(folder), name) for name in SETS}
+    folder = data_root(holds="smd, asd and nab")
+    sets = {name: load_set(folder, name) for name in SETS}
     total, done = sum(len(series) for series in sets.values()), 0
     for name, all_series in sets.items():
         machines = []

@@ -4,8 +4,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from simulator.files.part import FilePart
 from telemetry.documents import load_document
 from telemetry.durations import DurationS
 
@@ -20,11 +21,7 @@ class SensorChain(StrEnum):
     BOARD_CONTROLLER = "board controller"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RecordingGoals(_Part):
+class RecordingGoals(FilePart):
     """Largest error against least squares as a share, and the share of answers whose bounds hold it."""
 
     full_rate: float
@@ -33,7 +30,7 @@ class RecordingGoals(_Part):
     halves: float
 
 
-class RecordingsPlan(_Part):
+class RecordingsPlan(FilePart):
     """Real recordings to estimate, and their rates."""
 
     folder: str
@@ -43,14 +40,14 @@ class RecordingsPlan(_Part):
     goals: RecordingGoals
 
 
-class NodesPlan(_Part):
+class NodesPlan(FilePart):
     """Some nodes under one scenario."""
 
     scenario: str
     nodes: Annotated[int, Field(ge=1)]
 
 
-class SensorGoals(_Part):
+class SensorGoals(FilePart):
     """Share found before the drop, the rise of the resistance at which it is found in the median, false alarms."""
 
     found: float
@@ -58,13 +55,13 @@ class SensorGoals(_Part):
     false_alarms: float
 
 
-class AgeingGoals(_Part):
+class AgeingGoals(FilePart):
     """Goals of all sensors."""
 
     lead_days: float
 
 
-class AgeingPlan(_Part):
+class AgeingPlan(FilePart):
     """Months of a fleet in closed form."""
 
     node: str
@@ -82,7 +79,7 @@ class AgeingPlan(_Part):
     goals: AgeingGoals
 
 
-class SupplyPlan(_Part):
+class SupplyPlan(FilePart):
     """The whole file."""
 
     recordings: RecordingsPlan

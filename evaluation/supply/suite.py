@@ -1,16 +1,17 @@
 """The suite `supply`: source resistance of real recordings, and joints that age for months."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from evaluation.measures import Measured, median, rate, share
-from evaluation.public_data import data_folder
-from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter
 from evaluation.supply.ageing import AgeingResult, age
 from evaluation.supply.feeds import judge_feed, load_feeds
 from evaluation.supply.plan import AgeingPlan, RecordingsPlan, SensorChain, load_supply
 from evaluation.workers import each
 
 SUITE = "supply"
+_row = partial(measured_row, SUITE)
 # Most of the time goes into the months; feeds take seconds.
 _FEEDS_SHARE = 0.1
 
@@ -25,14 +26,7 @@ def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
         for chain in ageing.sensors
         for number in range(fleets)
     ]
-    made = 0
-
-    def done() -> None:
-        nonlocal made
-        made += 1
-        progress(f"{made} of {len(work)} fleets", (1.0 - _FEEDS_SHARE) * made / len(work))
-
-    results = list(each(_age, work, done=done))
+    results = list(each(_age, work, done=step_counter(progress, len(work), "fleets", up_to=1.0 - _FEEDS_SHARE)))
     for chain in ageing.sensors:
         yield from ageing_rows(chain, [one for one in results if one.chain is chain], ageing)
     yield from _recording_rows(plan.recordings)
@@ -91,7 +85,3 @@ def _age(work: tuple[AgeingPlan, SensorChain]) -> AgeingResult:
 
 def _exact(value: float | None) -> Measured:
     return Measured(value=value)
-
-
-def _row(name: str, found: Measured, unit: str = "") -> Row:
-    return Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)

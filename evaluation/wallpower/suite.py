@@ -2,37 +2,35 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from analytics.supply.series import window_resistances
 from evaluation.judge import Judge
 from evaluation.judgement.sightings import Sighting, sightings_of
 from evaluation.judgement.table import CauseName
 from evaluation.measures import Measured, median, rate, share
-from evaluation.public_data import data_folder
-from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter
 from evaluation.wallpower.traces import FaultKind, Trace, read_trace, with_fault
 from evaluation.workers import each
+from simulator.files.part import FilePart
 from telemetry.clock import NS_PER_S
 from telemetry.documents import load_document
 from telemetry.durations import DurationS
 from telemetry.records import Incident, Severity
 
 SUITE = "wallpower"
+_row = partial(measured_row, SUITE)
 WALLPOWER = Path(__file__).with_name("wallpower.yaml")
 _DAY_S = 86_400.0
 _STEP_ROWS = 10  # heuristic: ten seconds, as a slow poll of a PDU comes
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class WallFault(_Part):
+class WallFault(FilePart):
     """Fault, and the answers that count."""
 
     kind: FaultKind
@@ -41,7 +39,7 @@ class WallFault(_Part):
     shows: tuple[CauseName, ...]
 
 
-class ContactFault(_Part):
+class ContactFault(FilePart):
     """A contact that costs another share `size` of the voltage at the largest current, and what may be told of it."""
 
     size: float
@@ -49,7 +47,7 @@ class ContactFault(_Part):
     accepted: tuple[CauseName, ...]
 
 
-class WallGoals(_Part):
+class WallGoals(FilePart):
     """Goals of the rows."""
 
     found: float
@@ -58,7 +56,7 @@ class WallGoals(_Part):
     contact_error: float
 
 
-class WallPlan(_Part):
+class WallPlan(FilePart):
     """The whole file."""
 
     folder: str
@@ -100,15 +98,10 @@ def wallpower_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     if not effort.full:
         places = np.linspace(0, len(paths) - 1, min(plan.plain_traces, len(paths)))
         paths = [paths[int(place)] for place in np.unique(places.astype(np.intp))]
-    made = 0
-
-    def done() -> None:
-        nonlocal made
-        made += 1
-        progress(f"{made} of {len(paths)} traces", made / len(paths))
-
     work = [(path, plan.seed + number) for number, path in enumerate(paths)]
-    results = [one for one in each(judge_path, work, done=done) if one is not None]
+    results = [
+        one for one in each(judge_path, work, done=step_counter(progress, len(paths), "traces")) if one is not None
+    ]
     yield from rows_of(results, plan)
 
 
@@ -206,7 +199,3 @@ def _faulty(trace: Trace, fault: WallFault, row: int, plan: WallPlan) -> tuple[f
         return None, False
     first_ns, first = min(hits, key=lambda pair: pair[0])
     return (first_ns - onset_ns) / NS_PER_S, first.ranked[0].cause in fault.names
-
-
-def _row(name: str, found: Measured, unit: str = "") -> Row:
-    return Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)

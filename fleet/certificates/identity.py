@@ -1,4 +1,4 @@
-"""Identity of peers: names in certificates of one authority, and TLS that accepts no others.
+"""Identity of peers: names in certificates of one authority, TLS that accepts no others, and warnings before expiry.
 
 The certificate of a node has its name as a DNS name, which clients verify, and ``railwatch://node/NAME``; that of a
 service has ``railwatch://fleet/ID``. Extended key usage prevents a node from sending requests with its certificate.
@@ -16,9 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError, NotPermittedError
 from telemetry.identity_names import Identity
+from telemetry.records import Event, EventKind, Severity
 
 FLEET_URI = "railwatch://fleet/"
 NODE_URI = "railwatch://node/"
+DAY_NS = 86_400 * NS_PER_S
+# heuristic: a month leaves time to plan the renewal.
+WARN_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +129,35 @@ def _certificate(path: Path) -> x509.Certificate:
 
 def _reason(err: Exception) -> str:
     return (err.strerror if isinstance(err, OSError) else None) or str(err).partition("\n")[0] or "cannot be read"
+
+
+@dataclass(slots=True, kw_only=True)
+class Expiry:
+    """Expiry of one certificate or token, and the day of the last warning."""
+
+    until_ns: int
+    what: str
+    entity_id: str | None = None
+    _warned_day: int | None = None
+
+    def days_left(self, now_ns: int) -> int:
+        """Return the whole days that are left, below 0 after the expiry."""
+        return (self.until_ns - now_ns) // DAY_NS
+
+    def due_warning(self, now_ns: int) -> Event | None:
+        """Return the warning of today, None where none is due."""
+        left, today = self.days_left(now_ns), now_ns // DAY_NS
+        if left >= WARN_DAYS or today == self._warned_day:
+            return None
+        self._warned_day = today
+        state = "has expired" if left < 0 else f"expires in {left} days"
+        return Event(
+            id=f"control:expiry:{now_ns}",
+            time_ns=now_ns,
+            kind=EventKind.CONTROL,
+            entity_id=self.entity_id,
+            code=None,
+            severity=Severity.WARNING,
+            message=f"{self.what} {state}; issue a new one with railwatch fleet ca and restart",
+            sources=("control",),
+        )

@@ -13,8 +13,7 @@ from threading import Event as Flag
 
 from agent.actuation.client import ActuatorClient
 from analytics.incidents.silence import Silence
-from fleet.certificates.expiry import Expiry
-from fleet.certificates.identity import authority_key, valid_until_ns
+from fleet.certificates.identity import Expiry, authority_key, valid_until_ns
 from fleet.control.admission import Admission, AdmissionSettings
 from fleet.control.node_limits import NodeState
 from fleet.control.replay_protection import ReplayProtection

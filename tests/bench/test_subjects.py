@@ -7,9 +7,9 @@ import psutil
 import pytest
 
 from bench import agent_cost, ingest, reaction, whole_node
+from bench.subjects.actuator import Stamps
 from bench.subjects.many_gpus import node_of, served_plant
 from bench.subjects.sampling import PacedLoop
-from bench.subjects.stamps import Stamps
 from bench.subjects.writing import bench_frame, parts
 from simulator.driver.build import find_compiler
 from telemetry.errors import TransientError

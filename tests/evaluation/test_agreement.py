@@ -5,7 +5,7 @@ from dataclasses import replace
 from evaluation.agreement import agreements_of
 from telemetry.clock import NS_PER_S
 from telemetry.commands import Command, CommandVerb, new_command
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, Mode, Verdict
 
 DAY_NS = 86_400 * NS_PER_S

@@ -45,6 +45,8 @@ def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
         ("clock: 0.7", "clock: 0.7, release: {after: 8d}", "then.release.after: got '8d'; expected 7d at most"),
         ("clock: 0.7", "clock: 0.7, release: {every: 8d}", "then.release.every: got '8d'; expected 7d at most"),
         ("status: experimental", "status: experimental\nbudget: none", "budget"),
+        ("expect: 0", "expect: 1", "expected a case that acts and a case that expects 0"),
+        ("name: does not", "name: acts", "a unique name for each case"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_file_and_key(tmp_path: Path, old: str, new: str, states: str) -> None:

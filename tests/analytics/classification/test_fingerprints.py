@@ -213,5 +213,5 @@ def test_siblings_that_began_far_apart_do_not_count_as_together() -> None:
 def test_an_answer_carries_its_numbers_and_what_would_disprove_it() -> None:
     likeliest = ranked(scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.38), *SAGS))[0]
     assert "1.38 x its baseline" in likeliest.for_[0]
-    assert "psu0" in likeliest.for_[0]
+    assert "PSU 0" in likeliest.for_[0]
     assert likeliest.would_disprove

@@ -13,7 +13,7 @@ from simulator.files.scenario import UNDISTURBED, ScenarioFile, load_scenario
 from simulator.plant.plant import Plant
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Cause, Incident, IncidentState, Mode, Severity
 
 _LIMIT_V = 11.40

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluation.rehearsal.plan import Rehearsal
-from evaluation.rehearsal.progress import Marks
-from evaluation.rehearsal.runs import SeedResult
+from evaluation.rehearsal.runs import Marks, SeedResult
 from railwatch.cli import rehearse as command
 from railwatch.cli.app import app_for_arguments
 from telemetry.errors import ConfigError

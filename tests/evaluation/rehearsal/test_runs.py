@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.rehearsal.loop import watch
 from evaluation.rehearsal.plan import Rehearsal
-from evaluation.rehearsal.runs import Arm, Piece, run_piece, without_failing
+from evaluation.rehearsal.runs import Arm, Marks, Piece, run_piece, simulated_s, without_failing
 from telemetry.errors import ConfigError
 from telemetry.records import Decision, Mode, Verdict
 
@@ -95,3 +95,21 @@ def test_the_guard_receives_of_a_job_that_begins_and_lets_its_gpus_go_up_in_step
     watched = watch(without_failing(rehearsal.order(1)), rehearsal.settings(), lambda *_: None)
     ramps = [one for one in watched.records if isinstance(one, Decision) and one.rule == "weak-supply-start-ramp"]
     assert [(one.verdict, one.clock_mhz) for one in ramps] == [(Verdict.EXECUTE, 915.0)]
+
+
+def test_whole_seconds_of_all_runs_are_counted_once(tmp_path: Path) -> None:
+    with Marks(tmp_path, "1-bare") as bare, Marks(tmp_path, "1-healthy") as healthy:
+        for now_ms in (10, 990, 1000, 1010, 3000):
+            bare(now_ms)
+        healthy(2999)
+        assert simulated_s(tmp_path) == 5
+
+
+def test_without_a_folder_nothing_is_written() -> None:
+    with Marks(None, "1-bare") as reached:
+        reached(5000)
+
+
+def test_a_run_marks_each_second_that_it_simulates(tmp_path: Path) -> None:
+    run_piece(Piece(rehearsal=Rehearsal(scenario="healthy", duration_s=3.0), seed=1, arm=Arm.BARE, marks=tmp_path))
+    assert simulated_s(tmp_path) == 3

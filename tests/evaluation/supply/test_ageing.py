@@ -3,8 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluation.supply.ageing import AgedNode, AgeingResult, age, scenarios_of
-from evaluation.supply.fleet_months import FleetView, months
+from evaluation.supply.ageing import AgedNode, AgeingResult, FleetView, age, months, scenarios_of
 from evaluation.supply.plan import AgeingPlan, NodesPlan, SensorChain, load_supply
 from evaluation.supply.suite import ageing_rows
 

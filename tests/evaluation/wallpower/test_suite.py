@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.public_data import VARIABLE, data_folder
+from evaluation.rows import VARIABLE, data_folder
 from evaluation.wallpower.suite import WallResult, _contact_error, _onset, load_wallpower, rows_of
 from evaluation.wallpower.traces import FaultKind, Trace, read_trace, with_fault
 from railwatch.cli import main

@@ -6,8 +6,15 @@ import pytest
 
 from fleet.building import expires_ns, token_in
 from fleet.certificates.authority import Authority
-from fleet.certificates.expiry import DAY_NS, WARN_DAYS, Expiry
-from fleet.certificates.identity import client_context, private_key, server_context, valid_until_ns
+from fleet.certificates.identity import (
+    DAY_NS,
+    WARN_DAYS,
+    Expiry,
+    client_context,
+    private_key,
+    server_context,
+    valid_until_ns,
+)
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.identity_names import Identity
