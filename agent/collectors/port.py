@@ -1,9 +1,9 @@
-"""Ports of the node's sources: collectors of samples and sources of events."""
+"""Ports of the node's sources: collectors of samples, sources of events, and the result of building one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Generic, Never, Protocol, TypeVar, runtime_checkable
 
 from agent.ring.ring import RingTable
 from telemetry.frames import FloatArray, TableSpec
@@ -143,3 +143,29 @@ class SourceStatus:
     state: SourceState
     detail: str
     how_to_get: str = ""
+
+
+SourceT_co = TypeVar("SourceT_co", covariant=True)
+SourceT = TypeVar("SourceT", Collector, EventSource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built(Generic[SourceT_co]):
+    """A collector or event source, None where this node has none, and its status."""
+
+    source: SourceT_co | None
+    status: SourceStatus
+
+
+BuiltCollector = Built[Collector]
+BuiltEventSource = Built[EventSource]
+
+
+def working(source: SourceT, detail: str) -> Built[SourceT]:
+    """Return the result for a source that can be read; `detail` names what it found."""
+    return Built(source=source, status=SourceStatus(name=source.name, state=SourceState.WORKING, detail=detail))
+
+
+def missing(name: str, detail: str, how_to_get: str = "", *, state: SourceState = SourceState.MISSING) -> Built[Never]:
+    """Return the result for a source that this node does not have: why, and how to get it."""
+    return Built(source=None, status=SourceStatus(name=name, state=state, detail=detail, how_to_get=how_to_get))

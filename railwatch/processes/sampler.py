@@ -7,11 +7,9 @@ from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
-from agent.collectors.events.driver_events import DriverEvents
-from agent.collectors.events.driver_lines import DriverLineParser
+from agent.collectors.events.driver_messages import DriverEvents, DriverLineParser
 from agent.collectors.events.factories import boot_id, kernel_log_status
-from agent.collectors.events.kernel_log import KernelLog, Start
-from agent.collectors.events.kernel_log_position import KernelLogPosition, LinesSince, ResumingKernelLog
+from agent.collectors.events.kernel_log import KernelLog, KernelLogPosition, LinesSince, ResumingKernelLog, Start
 from agent.collectors.gpu.roster import GpuRoster
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.registry.background import SourceBuilder

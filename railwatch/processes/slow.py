@@ -8,10 +8,9 @@ from threading import Event as Flag
 from threading import Thread
 
 from agent.collectors.host.self_metrics import SelfMetrics
-from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
+from agent.collectors.port import Built, BuiltCollector, Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.readings.source import readings_status
 from agent.collectors.registry.background import SourceBuilder
-from agent.collectors.registry.result import BuiltCollector
 from agent.collectors.registry.settings import SlowSettings
 from agent.collectors.registry.sources import BUILD_LIMIT_S, build_slow_event_sources, slow_builder
 from agent.ring.ring import Ring
@@ -132,10 +131,10 @@ def _sources(process: _Process) -> _Sources:
     settings, context = process.settings, process.context
     built: Sequence[BuiltCollector] = process.builder.built
     events = build_slow_event_sources(settings)
-    if events or any(part.collector is not None for part in built):
+    if events or any(part.source is not None for part in built):
         own = SelfMetrics(context.node.key, process.accounts, process.clock, process="slow")
         status = SourceStatus(name=own.name, state=SourceState.WORKING, detail="the process for slow sources")
-        built = (*built, BuiltCollector(collector=own, status=status))
+        built = (*built, Built(source=own, status=status))
     collectors, statuses = chosen(built, off=lambda _: False, simulated=context.simulated)
     if settings.readings is not None:
         statuses += (readings_status(settings.readings.listener),)

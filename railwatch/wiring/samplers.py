@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.collectors.hwmon.rails import SweepOptions
-from agent.collectors.port import Collector, SourceState, SourceStatus
+from agent.collectors.port import BuiltCollector, Collector, SourceState, SourceStatus
 from agent.collectors.rails.pace import DEFAULT_MAX_HZ, MAX_HZ
 from agent.collectors.rails.sweep import SweepSettings
-from agent.collectors.registry.result import BuiltCollector
 from agent.sampler.pacing.budget import BudgetSettings
 from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.settings import Pace, SamplerSettings
@@ -42,16 +41,16 @@ def chosen(
     collectors: list[Collector] = []
     statuses: list[SourceStatus] = []
     for part in built:
-        if part.collector is not None and off(part.collector):
+        if part.source is not None and off(part.source):
             statuses.append(
                 SourceStatus(name=part.status.name, state=SourceState.MISSING, detail="switched off by configuration")
             )
             continue
         statuses.append(part.status)
-        if part.collector is not None:
+        if part.source is not None:
             if simulated:
-                part.collector.spec = _marked(part.collector.spec)
-            collectors.append(part.collector)
+                part.source.spec = _marked(part.source.spec)
+            collectors.append(part.source)
     return collectors, tuple(statuses)
 
 

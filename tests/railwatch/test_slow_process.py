@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.port import Built, BuiltCollector, SourceState, SourceStatus
 from agent.collectors.registry import sources as build_sources
-from agent.collectors.registry.result import BuiltCollector
 from agent.collectors.registry.settings import SlowSettings
 from agent.ring.ring import Ring
 from railwatch.processes import slow
@@ -35,7 +34,7 @@ def source(name: str) -> FakeCollector:
 
 def built(collector: FakeCollector | None, name: str = "late") -> BuiltCollector:
     state = SourceState.FAILED if collector is None else SourceState.WORKING
-    return BuiltCollector(collector=collector, status=SourceStatus(name=name, state=state, detail="a test"))
+    return Built(source=collector, status=SourceStatus(name=name, state=state, detail="a test"))
 
 
 def _leave(status: int) -> None:

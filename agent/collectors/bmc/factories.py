@@ -6,8 +6,7 @@ from collections.abc import Callable
 from agent.collectors.bmc.board import BoardLog, BoardNode, BoardTable
 from agent.collectors.bmc.layout import BMC_SUFFIX, FAN_TABLE, NODE_TABLE, SUPPLY_TABLE, Layout, TableLayout
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
-from agent.collectors.port import EventSource, SourceState
-from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.port import BuiltCollector, EventSource, SourceState, missing, working
 from agent.collectors.registry.settings import SlowSettings
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, RailwatchError
 

@@ -1,4 +1,4 @@
-"""Event source over the kernel log: every record of the kernel itself, in order, gaps counted.
+"""Event source over the kernel log: every record of the kernel itself, in order, gaps counted, across restarts.
 
 Record format and errors of ``/dev/kmsg`` are those of Documentation/ABI/testing/dev-kmsg in the Linux kernel. A plain
 file with the same records, one a line, is read the same way.
@@ -6,6 +6,7 @@ file with the same records, one a line, is read the same way.
 
 import contextlib
 import errno
+import json
 import logging
 import os
 import select
@@ -16,9 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from agent.collectors.events.polling import LineBuffer, gap_event, poll_lines
+from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
-from telemetry.records import Event, EventKind, Severity
+from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +29,6 @@ _READ_BYTES = 8192  # one record of the device is at most 1 KiB of text and its 
 # A file has to be polled; the device reports a record. Heuristic.
 _POLL_S = 0.1
 _MAX_RECORDS_PER_POLL = 1000
-_MAX_LINE_BYTES = 64 << 10
 # heuristic: a plain file may hold time stamps of another machine or boot; those of the device are always this boot's.
 _PLAUSIBLE_AGE_NS = 60 * NS_PER_S
 _NS_PER_US = 1000
@@ -130,7 +132,7 @@ class KernelLog:
         self._sequence = after
         self._opened_before = False
         self._offset_bytes = 0
-        self._partial = b""
+        self._lines = LineBuffer()
         self._lost_before_first = False
         self.malformed = 0
         self.gaps = 0
@@ -160,7 +162,7 @@ class KernelLog:
             fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd = fd
         self._is_device = stat.S_ISCHR(os.fstat(fd).st_mode)
-        self._partial = b""
+        self._lines = LineBuffer()
         if not self._opened_before and self._start is Start.END:
             end = os.lseek(fd, 0, os.SEEK_END)
             self._offset_bytes = 0 if self._is_device else end
@@ -174,22 +176,14 @@ class KernelLog:
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Wait up to the time-out for records and return their events."""
-        end_s = self._clock.monotonic_s() + timeout_s
-        is_ready = False
-        while True:
-            records = self._records()
-            events = tuple(event for record in records for event in self._record(record))
-            now_s = self._clock.monotonic_s()
-            if records or now_s >= end_s:
-                return events
-            if self._is_device and not is_ready:
-                is_ready = self._wait(end_s - now_s)
-            else:  # a file, or a device that is readable without a record
-                self._clock.sleep_until(min(end_s, now_s + _POLL_S))
-                is_ready = False
+        return poll_lines(
+            self._records, self._record, self._clock, timeout_s=timeout_s, every_s=_POLL_S, wait=self._wait
+        )
 
-    def _wait(self, timeout_s: float) -> bool:
-        """Wait until the device has a record; return False after the time-out."""
+    def _wait(self, timeout_s: float) -> bool | None:
+        """Wait until the device has a record; return False after the time-out, None for a file."""
+        if not self._is_device:
+            return None
         if self._fd is None:
             return True
         waiting = select.poll()
@@ -235,17 +229,13 @@ class KernelLog:
         """Read whole lines behind the last one; a file that shrank or was replaced is read from its beginning."""
         status = os.fstat(fd)
         if status.st_nlink == 0 or status.st_size < self._offset_bytes:
-            self._offset_bytes, self._partial, self._sequence = 0, b"", None
+            self._offset_bytes, self._lines, self._sequence = 0, LineBuffer(), None
             if status.st_nlink == 0:
                 self.close()
                 return []
         chunk = os.pread(fd, _READ_BYTES * 16, self._offset_bytes)
         self._offset_bytes += len(chunk)
-        *lines, self._partial = (self._partial + chunk).split(b"\n")
-        if len(self._partial) > _MAX_LINE_BYTES:
-            lines.append(self._partial)
-            self._partial = b""
-        return lines
+        return self._lines.split(chunk)
 
     def _record(self, record: bytes) -> list[Event]:
         """Return the events of one record, a gap before it among them."""
@@ -285,16 +275,80 @@ class KernelLog:
         self.records_lost += records or 0
         time_ns = self._clock.utc_ns()
         message = f"{records or 'Some'} records of the kernel log were overwritten before they were read"
-        logger.warning("%s", message)
-        return [
-            Event(
-                id=f"kernel_gap:{self._node}:{time_ns}:{self.gaps}",
-                time_ns=time_ns,
-                kind=EventKind.KERNEL_GAP,
-                entity_id=f"node:{self._node}",
-                code=None,
-                severity=Severity.WARNING,
-                message=message,
-                sources=(self.name,),
-            )
-        ]
+        gap_id = f"kernel_gap:{self._node}:{time_ns}:{self.gaps}"
+        return [gap_event(gap_id, message, node=self._node, source=self.name, time_ns=time_ns)]
+
+
+class LinesSince:
+    """A `LineParser` that drops lines logged before a time: the log holds every record since boot."""
+
+    def __init__(self, parser: LineParser, since_ns: int) -> None:
+        self._parser = parser
+        self._since_ns = since_ns
+
+    @property
+    def unparsed(self) -> int:
+        """Driver lines so far that match no pattern."""
+        return self._parser.unparsed
+
+    def parse(self, line: KernelLine) -> tuple[Event, ...]:
+        """Return the events that this line starts or completes; mostly none."""
+        return self._parser.parse(line) if line.time_ns >= self._since_ns else ()
+
+
+class KernelLogPosition:
+    """Number of the last record that was read, in a file; `log` names the boot, so that another boot starts afresh."""
+
+    def __init__(self, path: Path, *, log: str) -> None:
+        self._path = path
+        self._log = log
+        self._written: int | None = None
+
+    def read(self) -> int | None:
+        """Return the number, None where no record of this log was read yet."""
+        try:
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
+            return int(kept["sequence"]) if kept["log"] == self._log else None
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as err:
+            logger.warning("cannot read kernel log position from %s: %s", self._path, err)
+            return None
+
+    def save(self, sequence: int | None) -> None:
+        """Save the number if it has changed; without it the next process may miss lines."""
+        if sequence is None or sequence == self._written:
+            return
+        self._written = sequence
+        body = json.dumps({"log": self._log, "sequence": sequence}).encode()
+        try:
+            replace_file(self._path, body, synced=False)
+        except OSError as err:
+            logger.warning("cannot save kernel log position to %s: %s", self._path, err.strerror)
+
+
+class ResumingKernelLog:
+    """A kernel log whose position is saved.
+
+    A record counts as read when the next poll begins, after its events have been passed on: a process that is killed
+    in between reports them twice, with the same ids.
+    """
+
+    def __init__(self, log: KernelLog, position: KernelLogPosition) -> None:
+        self.name = log.name
+        self._log = log
+        self._position = position
+
+    def open(self) -> None:
+        """Open the log."""
+        self._log.open()
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Wait up to the time-out for records and return their events."""
+        self._position.save(self._log.sequence)
+        return self._log.poll(timeout_s)
+
+    def close(self) -> None:
+        """Close the log; closing twice is harmless."""
+        self._position.save(self._log.sequence)
+        self._log.close()

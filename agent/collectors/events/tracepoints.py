@@ -10,14 +10,15 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from agent.collectors.events.driver_messages import event_at, opens_report, uuids_by_slot
+from agent.collectors.events.polling import LineBuffer, gap_event, poll_lines
 from agent.driver.port import GpuIdentity
-from analytics.kernel_log import KernelLogParser, to_event
+from analytics.kernel_log import KernelLogParser
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, NotSupportedError
-from telemetry.records import Event, EventKind, Severity
+from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,6 @@ POINTS = ("nvidia/nvidia_dev_xid", "nvswitch/nvswitch_dev_sxid")
 INSTANCE = "railwatch"
 _READ_BYTES = 64 << 10
 _POLL_S = 0.05
-_MAX_LINE_BYTES = 64 << 10
 # Documentation/trace/ftrace.rst, "Output format": task-pid [cpu] flags timestamp: function. An instance takes over the
 # options of the machine, and `record-tgid` puts the thread group behind the task.
 _LINE = re.compile(
@@ -64,14 +64,14 @@ class Tracepoints:
         self._tracefs = tracefs
         self._wanted = tuple(wanted)
         self._instance = tracefs / "instances" / INSTANCE
-        self._uuids = {gpu.pci.rpartition(".")[0]: gpu.uuid for gpu in gpus}
+        self._uuids = uuids_by_slot(gpus)
         self._node = node
         self._boot = boot
         self._clock = clock
         self._parser = KernelLogParser()
         self._fd: int | None = None
-        self._partial = b""
-        self._lines = 0
+        self._lines = LineBuffer()
+        self._count = 0
         self._is_monotonic = False
         self._begun_s = clock.monotonic_s()
         self.lost = 0
@@ -105,7 +105,7 @@ class Tracepoints:
             return
         os.close(self._fd)
         self._fd = None
-        self._partial = b""
+        self._lines = LineBuffer()
         for point in self._wanted:
             with contextlib.suppress(OSError):
                 (self._instance / "events" / point / "enable").write_text("0", encoding="ascii")
@@ -116,14 +116,7 @@ class Tracepoints:
         """Wait up to the time-out for lines and return their events."""
         if self._fd is None:
             self.open()
-        end_s = self._clock.monotonic_s() + timeout_s
-        while True:
-            lines = self._read()
-            events = tuple(event for line in lines for event in self._line(line))
-            now_s = self._clock.monotonic_s()
-            if lines or now_s >= end_s:
-                return events
-            self._clock.sleep_until(min(end_s, now_s + _POLL_S))
+        return poll_lines(self._read, self._line, self._clock, timeout_s=timeout_s, every_s=_POLL_S)
 
     def _read(self) -> list[bytes]:
         if self._fd is None:
@@ -132,11 +125,7 @@ class Tracepoints:
             chunk = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
             return []
-        *lines, self._partial = (self._partial + chunk).split(b"\n")
-        if len(self._partial) > _MAX_LINE_BYTES:
-            self._partial = b""
-            self.unparsed += 1
-        return lines
+        return self._lines.split(chunk)
 
     def _line(self, line: bytes) -> list[Event]:
         text = line.decode("utf-8", errors="replace").strip("\r")
@@ -144,8 +133,8 @@ class Tracepoints:
         if lost is not None:
             return [self._gap(None if lost["count"] is None else int(lost["count"]))]
         found = _LINE.match(text)
-        self._lines += 1
-        parsed = () if found is None else self._parser.feed(self._lines, found["text"])
+        self._count += 1
+        parsed = () if found is None else self._parser.feed(self._count, found["text"])
         if found is None or not parsed:
             if text.strip():
                 self._count_unparsed(text)
@@ -156,15 +145,11 @@ class Tracepoints:
         if stamp_s < self._begun_s - _MAX_AGE_S:
             return []
         time_ns = self._clock.utc_ns() - round(max(0.0, now_s - stamp_s) * NS_PER_S)
-        where = f"trace:{self._boot}:{found['stamp']}"
+        place = f"trace:{self._boot}:{found['stamp']}"
         return [
-            replace(
-                to_event(replace(event, line=0, report_line=0), time_ns=time_ns, uuids=self._uuids, source=where),
-                sources=(self.name,),
-            )
+            event_at(place, event, time_ns=time_ns, uuids=self._uuids, log=self.name)
             for event in parsed
-            # Lines of detail that follow an SXid are no further events.
-            if event.kind is not EventKind.SXID or event.opens_report
+            if opens_report(event)
         ]
 
     def _count_unparsed(self, text: str) -> None:
@@ -177,17 +162,8 @@ class Tracepoints:
         self.lost += count or 0
         time_ns = self._clock.utc_ns()
         message = f"{count or 'Some'} tracepoint hits were overwritten before they were read"
-        logger.warning("%s", message)
-        return Event(
-            id=f"trace_gap:{self._node}:{time_ns}",
-            time_ns=time_ns,
-            kind=EventKind.KERNEL_GAP,
-            entity_id=f"node:{self._node}",
-            code=None,
-            severity=Severity.WARNING,
-            message=message,
-            sources=(self.name,),
-        )
+        gap_id = f"trace_gap:{self._node}:{time_ns}"
+        return gap_event(gap_id, message, node=self._node, source=self.name, time_ns=time_ns)
 
 
 def may_use(tracefs: Path) -> bool:

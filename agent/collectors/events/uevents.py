@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from agent.collectors.events.polling import gap_event
 from agent.collectors.host.pci import is_virtual
 from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
@@ -188,17 +189,8 @@ class Uevents:
         self.overruns += 1
         time_ns = self._clock.utc_ns()
         message = "Kernel uevents were lost before they were read"
-        logger.warning(message)
-        return Event(
-            id=f"uevents_gap:{self._node}:{time_ns}",
-            time_ns=time_ns,
-            kind=EventKind.KERNEL_GAP,
-            entity_id=f"node:{self._node}",
-            code=None,
-            severity=Severity.WARNING,
-            message=message,
-            sources=(self.name,),
-        )
+        gap_id = f"uevents_gap:{self._node}:{time_ns}"
+        return gap_event(gap_id, message, node=self._node, source=self.name, time_ns=time_ns)
 
 
 def parse_uevent(message: bytes) -> dict[str, str] | None:

@@ -6,8 +6,7 @@ from agent.collectors.gpu import driver_tables as tables
 from agent.collectors.gpu.driver_samples import GpuSamples
 from agent.collectors.gpu.driver_threads import DriverThreads
 from agent.collectors.gpu.processes import GpuProcesses, GpuProcessEvents
-from agent.collectors.port import Collector, EventSource, SourceState
-from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.port import BuiltCollector, Collector, EventSource, SourceState, missing, working
 from agent.collectors.registry.settings import FastSettings, SlowSettings
 from agent.driver.port import GpuReader
 

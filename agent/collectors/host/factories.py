@@ -5,7 +5,7 @@ from agent.collectors.host.host import Host
 from agent.collectors.host.pci import Pci
 from agent.collectors.host.pressure import Pressure, pressure_folder
 from agent.collectors.host.self_metrics import SelfMetrics
-from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.port import BuiltCollector, missing, working
 from agent.collectors.registry.settings import FastSettings
 
 

@@ -12,8 +12,7 @@ from agent.collectors.hwmon.slow import (
     temperature_table,
 )
 from agent.collectors.hwmon.tree import survey_rails
-from agent.collectors.port import Collector
-from agent.collectors.registry.result import BuiltCollector, missing, working
+from agent.collectors.port import BuiltCollector, Collector, missing, working
 from agent.collectors.registry.settings import FastSettings, SlowSettings
 
 _OFF = "switched off by configuration"

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from agent.collectors.meters.pdu import Pdu, find_pdus
 from agent.collectors.meters.ups import Ups, UpsEvents, find_upss
-from agent.collectors.port import SourceState, SourceStatus
-from agent.collectors.registry.result import BuiltCollector, missing
+from agent.collectors.port import Built, BuiltCollector, SourceState, SourceStatus, missing
 from agent.collectors.registry.settings import SlowSettings
 
 _CHECK_PDU = "check address, community or user with: snmpwalk -v2c -c COMMUNITY HOST 1.3.6.1.2.1.1"
@@ -52,4 +51,4 @@ def _built(
         detail="; ".join((*parts, *problems)),
         how_to_get=how_to_get if problems else "",
     )
-    return BuiltCollector(collector=collector, status=status)
+    return Built(source=collector, status=status)

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from agent.collectors.port import Collector, SourceState, SourceStatus
-from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.port import BuiltCollector, Collector, SourceState, missing
 from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ class SourceBuilder(Generic[Settings]):
         self._run(range(len(self._factories)), within_s)
         for number, factory in enumerate(self._factories):
             built = self._results.pop(number, None)
-            self._kept[number] = _timed_out(factory, within_s) if built is None else built
+            self._kept[number] = _failed(factory, f"no response within {within_s:g} s") if built is None else built
         return self.built
 
     def retry(self, within_s: float, *, max_s: float = math.inf) -> bool:
@@ -61,18 +60,18 @@ class SourceBuilder(Generic[Settings]):
         changed = False
         for number in failed:
             new = self._results.pop(number, None)
-            if new is None or new.collector is None:
+            if new is None or new.source is None:
                 continue
-            known = self._kept[number].collector
+            known = self._kept[number].source
             if self._build_times_s[number] > max_s:
                 self._dropped.add(number)
                 text = "source %s took %.0f s to build, more than %g s; not retrying"
                 logger.warning(text, _name(self._factories[number]), self._build_times_s[number], max_s)
-            elif known is None or _measures(known) != _measures(new.collector):
+            elif known is None or _measures(known) != _measures(new.source):
                 changed = True
                 self._kept[number] = new
                 continue
-            new.collector.close()
+            new.source.close()
         return changed
 
     def _run(self, numbers: Sequence[int], within_s: float) -> None:
@@ -111,11 +110,4 @@ def _name(factory: Callable[..., BuiltCollector]) -> str:
 
 
 def _failed(factory: Callable[..., BuiltCollector], detail: str) -> BuiltCollector:
-    status = SourceStatus(
-        name=_name(factory), state=SourceState.FAILED, detail=detail, how_to_get="retried every minute"
-    )
-    return BuiltCollector(collector=None, status=status)
-
-
-def _timed_out(factory: Callable[..., BuiltCollector], within_s: float) -> BuiltCollector:
-    return _failed(factory, f"no response within {within_s:g} s")
+    return missing(_name(factory), detail, "retried every minute", state=SourceState.FAILED)

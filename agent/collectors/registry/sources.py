@@ -12,10 +12,9 @@ from agent.collectors.gpu import factories as gpu
 from agent.collectors.host import factories as host
 from agent.collectors.hwmon import factories as hwmon
 from agent.collectors.meters import factories as meters
-from agent.collectors.port import EventSource
+from agent.collectors.port import BuiltCollector, BuiltEventSource, EventSource
 from agent.collectors.readings import factories as readings
 from agent.collectors.registry.background import SourceBuilder
-from agent.collectors.registry.result import BuiltCollector, BuiltEventSource
 from agent.collectors.registry.settings import EventSettings, FastSettings, SlowSettings
 
 FastFactory = Callable[[FastSettings], BuiltCollector]

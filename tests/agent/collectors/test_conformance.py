@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from agent.collectors.events.factories import kernel_log_status
-from agent.collectors.port import Collector, SourceState
-from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.port import BuiltCollector, Collector, SourceState
 from agent.collectors.registry.sources import (
     FAST_COLLECTORS,
     SLOW_COLLECTORS,
@@ -161,7 +160,7 @@ def test_reading_does_not_pile_up_memory(collector: Collector) -> None:
 
 def test_on_a_whole_node_every_source_works_but_those_behind_a_network(root: Path) -> None:
     fast = build_collectors(fast_settings(root, FakeGpuReader(2)))
-    assert {one.status.name: one.status.state for one in fast if one.collector is None} == {}
+    assert {one.status.name: one.status.state for one in fast if one.source is None} == {}
     slow = {one.status.name: one.status.state for one in build_slow_collectors(slow_settings(root, FakeGpuReader(2)))}
     working = {name for name, state in slow.items() if state is SourceState.WORKING}
     assert {"board_supplies", "board_fans", "board", "gpu_rare", "gpu_processes"} <= working
@@ -174,12 +173,12 @@ def test_on_an_empty_node_each_source_that_is_missing_has_a_reason_and_most_how_
         *build_collectors(fast_settings(tmp_path, None)),
         *build_slow_collectors(slow_settings(tmp_path, None)),
     ]
-    missing = [one.status for one in built if one.collector is None]
+    missing = [one.status for one in built if one.source is None]
     assert {status.state for status in missing} == {SourceState.MISSING}
     assert all(status.detail for status in missing)
     how = {status.name for status in missing if status.how_to_get}
     assert how >= {"gpu_fast", "gpu_slow", "gpu_bus", "supply", "rails", "board_fans", "pdu", "ups", "gpu_rare"}
-    assert {one.status.name for one in built if one.collector is not None} >= {"node", "agent"}
+    assert {one.status.name for one in built if one.source is not None} >= {"node", "agent"}
     assert {one.name: one.detail for one in missing}["gpu_fast"] == "no NVML"
 
 
@@ -190,7 +189,7 @@ def test_a_slow_node_without_anything_still_names_its_sources_of_events(tmp_path
 
 def test_a_driver_without_gpus_has_no_gpu_collectors(root: Path) -> None:
     built = {one.status.name: one for one in build_collectors(fast_settings(root, FakeGpuReader(0)))}
-    assert built["gpu_fast"].collector is None
+    assert built["gpu_fast"].source is None
     assert built["gpu_fast"].status.detail == "the driver finds no GPU"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.events.driver_lines import DriverLineParser
+from agent.collectors.events.driver_messages import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog
 from agent.collectors.events.tracepoints import INSTANCE, POINTS
 from agent.collectors.port import EventSource

@@ -9,8 +9,7 @@ from agent.collectors.gpu.driver_tables import link_table, pipe_table, rare_tabl
 from agent.collectors.gpu.factories import gpu_process_events, gpu_processes, gpu_rare
 from agent.collectors.gpu.processes import GpuProcesses
 from agent.collectors.gpu.sources import GpuSources, OpenGpus
-from agent.collectors.port import Collector, SourceState
-from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.port import BuiltCollector, Collector, SourceState
 from agent.collectors.registry.settings import FastSettings, SlowSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.driver.port import GpuProcess, LinkReader, PipeReader
@@ -71,7 +70,7 @@ def _built(
 
 def test_links_are_entities_of_their_gpu() -> None:
     built = _built(FakeLinkReader(), FakePipeReader(), FakeGpuReader(2))
-    links = built["gpu_links"].collector
+    links = built["gpu_links"].source
     assert links is not None
     first = links.spec.entities[0]
     uuid = gpu_identities(1)[0].uuid
@@ -99,7 +98,7 @@ def test_the_reason_for_missing_pipes_is_reported(
 
 def test_a_node_without_connected_links_has_no_collector_of_them() -> None:
     built = _built(FakeLinkReader(0), None, FakeGpuReader(1))["gpu_links"]
-    assert built.collector is None
+    assert built.source is None
     assert built.status.detail == "this node has no connected NVLink"
 
 
@@ -116,7 +115,7 @@ def test_the_driver_is_opened_once_for_all_slow_gpu_sources_and_again_while_it_f
     assert opened == [], "events wait for nothing"
     assert gpu_rare(_settings(sources)).status.detail == "loading"
     assert gpu_rare(_settings(sources)).status.state is SourceState.WORKING
-    assert gpu_processes(_settings(sources)).collector is not None
+    assert gpu_processes(_settings(sources)).source is not None
     assert gpu_process_events(_settings(sources)) is not None
     assert len(opened) == 2
 

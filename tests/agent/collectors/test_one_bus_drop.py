@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.collectors.events.driver_lines import DriverLineParser
+from agent.collectors.events.driver_messages import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.collectors.events.link_state import LinkState
 from agent.collectors.gpu.driver_threads import DriverThreads

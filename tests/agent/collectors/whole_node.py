@@ -193,11 +193,11 @@ def makers() -> dict[str, Callable[[Path], Collector]]:
 
 
 def _fast(make: FastFactory, root: Path) -> Collector:
-    return _made(make(fast_settings(root, FakeGpuReader(2))).collector)
+    return _made(make(fast_settings(root, FakeGpuReader(2))).source)
 
 
 def _slow(make: SlowFactory, root: Path) -> Collector:
-    return _made(make(slow_settings(root, FakeGpuReader(2))).collector)
+    return _made(make(slow_settings(root, FakeGpuReader(2))).source)
 
 
 def _made(collector: Collector | None) -> Collector:

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.events.driver_events import DriverEvents
-from agent.collectors.events.driver_lines import DriverLineParser
+from agent.collectors.events.driver_messages import DriverEvents, DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.collectors.port import Collector
 from agent.collectors.registry.settings import FastSettings
@@ -45,7 +44,7 @@ def _collectors(server: PlantServer, driver: NvmlDriver, accounts: Accounts) -> 
     settings = FastSettings(
         node="v100x4", clock=CLOCK, accounts=accounts, reader=driver, sysfs_root=server.served.sysfs_root
     )
-    return {built.status.name: built.collector for built in build_collectors(settings) if built.collector}
+    return {built.status.name: built.source for built in build_collectors(settings) if built.source}
 
 
 def _read(collector: Collector) -> dict[str, FloatArray]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.events.driver_events import DriverEvents
+from agent.collectors.events.driver_messages import DriverEvents
 from agent.collectors.host.self_metrics import SelfMetrics
 from agent.driver.port import DriverEvent
 from agent.ring.ring import Ring

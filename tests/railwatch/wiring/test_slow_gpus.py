@@ -28,7 +28,7 @@ def test_rare_signals_and_processes_come_from_one_driver(tmp_path: Path, monkeyp
     with plant_driver(tmp_path, monkeypatch) as plant:
         plant.set(1, process_pid=os.getpid(), process_bytes=1 << 30)
         sources = slow_gpus(_context(tmp_path, DriverKind.NVML), SystemClock())
-        rare, processes = gpu_rare(_settings(sources)).collector, gpu_processes(_settings(sources)).collector
+        rare, processes = gpu_rare(_settings(sources)).source, gpu_processes(_settings(sources)).source
         assert rare is not None
         assert processes is not None
         values = np.zeros(processes.spec.shape)

@@ -47,11 +47,11 @@ def test_a_controller_that_responds_has_its_sources() -> None:
         assert (node.status.state, supplies.status.state) == (SourceState.WORKING, SourceState.WORKING)
         assert node.status.detail == f"Redfish at http://127.0.0.1:{port}"
         assert supplies.status.detail == "P12V"
-        assert fans.collector is None
+        assert fans.source is None
         assert "shows no fan" in fans.status.detail
         assert factories.bmc_log(settings_of(source)) is not None
-        assert node.collector is not None
-        node.collector.close()
+        assert node.source is not None
+        node.source.close()
 
 
 def test_one_that_does_not_respond_has_failed_and_is_queried_once_for_all_three() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.events.fabric_log import FabricLog
+from agent.collectors.events.fabric_log import FabricLog, TailedFile
 from analytics.fusion import FusionState, fuse
 from telemetry.records import Event, EventKind, Severity
 from tests.agent.fakes import START_NS, FakeClock, gpu_identities
@@ -109,3 +109,81 @@ def test_rotation_loses_no_line(log: Log) -> None:
 def test_the_wait_ends_with_the_time_out_and_does_not_spin(log: Log) -> None:
     assert log.source.poll(0.5) == ()
     assert len(log.clock.slept_s) <= 4
+
+
+class TailedLog:
+    """A log that a test writes, and who follows it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "some.log"
+        self.write("old\n")
+        self.tail = TailedFile(self.path)
+        self.tail.open()
+
+    def write(self, text: str) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+    def texts(self) -> list[str]:
+        return [line.text for _ in range(4) for line in self.tail.lines()]
+
+
+@pytest.fixture
+def tailed(tmp_path: Path) -> TailedLog:
+    return TailedLog(tmp_path)
+
+
+def test_only_later_lines_are_returned_and_half_a_line_waits(tailed: TailedLog) -> None:
+    tailed.write("new\nha")
+    assert tailed.texts() == ["new"]
+    tailed.write("lf\r\n")
+    assert tailed.texts() == ["half"]
+
+
+def test_a_file_that_was_renamed_away_is_read_to_its_end_and_then_the_next_one(tailed: TailedLog) -> None:
+    tailed.write("before\n")
+    tailed.path.rename(tailed.path.with_suffix(".1"))
+    tailed.write("after\n")
+    with tailed.path.with_suffix(".1").open("a", encoding="utf-8") as file:
+        file.write("late\n")
+    assert tailed.texts() == ["before", "late", "after"]
+
+
+def test_a_file_that_was_cut_short_is_read_from_its_beginning(tailed: TailedLog) -> None:
+    tailed.write("one, a long line\n")
+    tailed.texts()
+    tailed.path.write_text("two\n", encoding="utf-8")
+    assert tailed.texts() == ["two"]
+
+
+def test_a_file_that_is_created_later_is_read_whole(tmp_path: Path) -> None:
+    tail = TailedFile(tmp_path / "later.log")
+    tail.open()
+    assert tail.lines() == ()
+    (tmp_path / "later.log").write_text("first\n", encoding="utf-8")
+    assert [line.text for line in tail.lines()] == ["first"]
+
+
+def test_after_closing_it_goes_on_where_it_was(tailed: TailedLog) -> None:
+    tailed.write("one\n")
+    tailed.texts()
+    tailed.tail.close()
+    tailed.tail.close()
+    tailed.write("two\n")
+    tailed.tail.open()
+    assert tailed.texts() == ["two"]
+
+
+def test_each_line_has_an_offset_of_its_own(tailed: TailedLog) -> None:
+    tailed.write("one\ntwo\nthr")
+    places = [(line.inode, line.offset_bytes) for line in tailed.tail.lines()]
+    tailed.write("ee\n")
+    places += [(line.inode, line.offset_bytes) for line in tailed.tail.lines()]
+    assert [offset for _, offset in places] == [4, 8, 12]
+    assert {inode for inode, _ in places} == {tailed.path.stat().st_ino}
+
+
+def test_a_line_without_end_does_not_grow_without_bound(tailed: TailedLog) -> None:
+    tailed.write("x" * 200_000)
+    assert sum(map(len, tailed.texts())) >= 65_536
+    assert len(tailed.tail._buffer.partial) <= 64 << 10

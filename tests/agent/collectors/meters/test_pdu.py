@@ -12,8 +12,7 @@ import pytest
 from agent.collectors.meters import factories
 from agent.collectors.meters.pdu import Pdu
 from agent.collectors.meters.settings import Authentication, OidReading, PduSettings, Privacy, SnmpVersion
-from agent.collectors.port import SourceState
-from agent.collectors.registry.result import BuiltCollector
+from agent.collectors.port import BuiltCollector, SourceState
 from agent.collectors.registry.settings import SlowSettings
 from telemetry.errors import TransientError
 from tests.agent.collectors.meters.devices import APC, APC_PDU, EATON_PDU
@@ -46,8 +45,8 @@ def built_pdu(*settings: PduSettings) -> BuiltCollector:
 
 def found(*settings: PduSettings) -> Pdu:
     built = built_pdu(*settings)
-    assert isinstance(built.collector, Pdu), built.status
-    return built.collector
+    assert isinstance(built.source, Pdu), built.status
+    return built.source
 
 
 def cells(collector: Pdu) -> Mapping[tuple[str, str], float]:
@@ -79,7 +78,7 @@ def test_version_3_reads_the_same_with_the_right_passwords_and_reports_wrong_one
         assert cells(collector)["pdu-a/phase-1", "mains_voltage_v"] == 228.0
         collector.close()
         refused = built_pdu(over_v3(agent, password="something else"))
-        assert refused.collector is None
+        assert refused.source is None
         assert refused.status.state is SourceState.FAILED
         assert "digest" in refused.status.detail
         assert "something else" not in repr(over_v3(agent, password="something else"))
@@ -127,7 +126,7 @@ def test_listed_objects_are_read_instead_of_tables(tmp_path: Path) -> None:
     with snmpd(tmp_path, {"1.3.6.1.4.1.99999.1": 23055}) as agent:
         oids = (OidReading(part="inlet", signal="mains_voltage_v", oid="1.3.6.1.4.1.99999.1.0", factor=0.01),)
         nothing = built_pdu(over_v2c(agent))
-        assert nothing.collector is None
+        assert nothing.source is None
         assert "oids" in nothing.status.detail
         agent.serve({"1.3.6.1.4.1.99999.1.0": 23055})
         collector = found(over_v2c(agent, oids=oids))
@@ -149,7 +148,7 @@ def test_a_pdu_that_does_not_respond_has_failed_and_is_no_collector(tmp_path: Pa
     with snmpd(tmp_path, APC_PDU) as agent:
         agent.end()
         built = built_pdu(over_v2c(agent))
-        assert built.collector is None
+        assert built.source is None
         assert built.status.state is SourceState.FAILED
         assert "no response" in built.status.detail
         assert built.status.how_to_get
@@ -157,5 +156,5 @@ def test_a_pdu_that_does_not_respond_has_failed_and_is_no_collector(tmp_path: Pa
 
 def test_without_a_configured_pdu_the_source_is_missing_and_how_to_get_it_is_stated() -> None:
     built = built_pdu()
-    assert (built.collector, built.status.state) == (None, SourceState.MISSING)
+    assert (built.source, built.status.state) == (None, SourceState.MISSING)
     assert "sources.pdus" in built.status.how_to_get

@@ -33,8 +33,8 @@ def read(collector: Ups) -> dict[str, float]:
 
 def found(server: Upsd) -> Ups:
     built = factories.ups(SlowSettings(node="n", clock=FakeClock(), upsds=(server.settings,)))
-    assert isinstance(built.collector, Ups), built.status
-    return built.collector
+    assert isinstance(built.source, Ups), built.status
+    return built.source
 
 
 def events_within(source: UpsEvents, seconds: float, *, wanted: int) -> list[Event]:
@@ -207,7 +207,7 @@ def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_stated() -> 
     built = factories.ups(
         SlowSettings(node="n", clock=FakeClock(), upsds=(UpsdSettings(port=free_port(), timeout_s=0.5),))
     )
-    assert (built.collector, built.status.state) == (None, SourceState.FAILED)
+    assert (built.source, built.status.state) == (None, SourceState.FAILED)
     assert "upsc" in built.status.how_to_get
     assert factories.ups(SlowSettings(node="n", clock=FakeClock(), upsds=())).status.state is SourceState.MISSING
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.port import Built, BuiltCollector, SourceState, SourceStatus
 from agent.collectors.registry.background import SourceBuilder
-from agent.collectors.registry.result import BuiltCollector
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec
@@ -26,12 +25,12 @@ def spec(count: int = 1) -> TableSpec:
 
 def working(count: int = 1, *, signals: tuple[str, ...] = ("power_w",)) -> BuiltCollector:
     status = SourceStatus(name="works", state=SourceState.WORKING, detail="")
-    return BuiltCollector(collector=FakeCollector(replace(spec(count), signals=signals)), status=status)
+    return Built(source=FakeCollector(replace(spec(count), signals=signals)), status=status)
 
 
 def failed(count: int = 0) -> BuiltCollector:
     status = SourceStatus(name="fails", state=SourceState.FAILED, detail="no response")
-    return BuiltCollector(collector=FakeCollector(spec(count)) if count else None, status=status)
+    return Built(source=FakeCollector(spec(count)) if count else None, status=status)
 
 
 def builder(*factories: Factory, clock: Clock = CLOCK) -> SourceBuilder[object]:
@@ -87,9 +86,9 @@ def test_what_failed_is_tried_again_and_what_works_is_left_alone() -> None:
     late.built = working()
     assert made.retry(LIMIT_S)
     assert (late.calls, well.calls) == (3, 1)
-    assert late.built.collector is not None
-    assert isinstance(late.built.collector, FakeCollector)
-    assert late.built.collector.closed == 0
+    assert late.built.source is not None
+    assert isinstance(late.built.source, FakeCollector)
+    assert late.built.source.closed == 0
     assert made.built[0] is late.built, "it has to be built once more"
 
 
@@ -146,5 +145,5 @@ def test_a_source_that_takes_longer_than_the_next_process_would_wait_is_left_out
     assert not made.retry(LIMIT_S, max_s=0.05)
     assert stuck.calls == 1
     assert "switched took" in caplog.text
-    assert isinstance(stuck.built.collector, FakeCollector)
-    assert stuck.built.collector.closed == 1
+    assert isinstance(stuck.built.source, FakeCollector)
+    assert stuck.built.source.closed == 1
