@@ -8,11 +8,14 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from config.models import Config
 from telemetry.atomic_files import replace_file
+from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
+from telemetry.folder_watch import FolderWatch
 from telemetry.record_journal import Position, RecordJournalReader, RecordJournalWriter, lost_of, trouble_of
 
 FILE_NAME = "session.json"
@@ -188,6 +191,11 @@ class RunContext:
     def journal_reader(self, name: str, position: Position | None = None) -> RecordJournalReader:
         """Open the journal of one process for reading from a position, None for its beginning."""
         return RecordJournalReader(self.journal_path(name), position, spill_dir=self.run_dir)
+
+    def watch_journals(self, stop: Event, clock: Clock, *others: Path, gap_s: float) -> FolderWatch:
+        """Return the wait for records in any journal on disk, and for files in other folders."""
+        self.journal_dir.mkdir(parents=True, exist_ok=True)
+        return FolderWatch((self.journal_dir, *others), stop, clock, gap_s=gap_s)
 
     def journal_trouble(self, names: Iterable[str]) -> str:
         """Return the first of these journals that cannot be written now and the reason; empty if all can."""

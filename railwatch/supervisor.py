@@ -11,7 +11,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,22 @@ class _Child:
 
 
 class Supervisor:
-    """The processes of one run."""
+    """The processes of one run.
 
-    def __init__(self, run_dir: Path, clock: Clock, launcher: Launcher | None = None) -> None:
+    `on_change` is called from another thread when a process is ready or closes its output.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        clock: Clock,
+        launcher: Launcher | None = None,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._run_dir = run_dir
         self._launcher = launcher
+        self._on_change = on_change
         self._clock = clock
         self._children: dict[str, _Child] = {}
         self.restarts = 0
@@ -98,6 +109,11 @@ class Supervisor:
             raise
         child.is_ready = True
         return facts
+
+    @property
+    def is_settled(self) -> bool:
+        """True while every process is ready and none ends: the next change calls `on_change`."""
+        return all(child.is_ready and not child.left.is_set() for child in self._children.values())
 
     def watch(self) -> tuple[str, ...]:
         """Check every process and restart those that exited; return the names of those that exited since the last call.
@@ -205,7 +221,7 @@ class Supervisor:
         )
         first_line: queue.Queue[bytes] = queue.Queue()
         left = threading.Event()
-        threading.Thread(target=_listen, args=(process, first_line, left), daemon=True).start()
+        threading.Thread(target=_listen, args=(process, first_line, left, self._on_change), daemon=True).start()
         return _Child(spec=spec, process=process, started_s=self._clock.monotonic_s(), first_line=first_line, left=left)
 
     def _forked(self, spec: ChildSpec) -> ChildProcess | None:
@@ -221,8 +237,10 @@ class Supervisor:
             return None
 
 
-def _listen(process: ChildProcess, first_line: queue.Queue[bytes], left: threading.Event) -> None:
-    """Pass on the first line, and set `left` at the end of the output.
+def _listen(
+    process: ChildProcess, first_line: queue.Queue[bytes], left: threading.Event, on_change: Callable[[], None]
+) -> None:
+    """Pass on the first line, set `left` at the end of the output, and call `on_change` after each.
 
     Only this thread closes the pipe. If another closed it during a read, the pipe of the next process could get its
     number, and this thread would take the first line of that process.
@@ -232,10 +250,12 @@ def _listen(process: ChildProcess, first_line: queue.Queue[bytes], left: threadi
     try:
         with process.stdout as output:
             first_line.put(output.readline())
+            on_change()
             while output.read(4096):
                 pass
     finally:
         left.set()
+        on_change()
 
 
 def _facts(child: _Child, line: bytes, *, within_s: float) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from agent.recorder.black_box import BlackBox
-from agent.recorder.entries import Entry, EntryKind, json_entry
+from agent.recorder.entries import BoxEntry, EntryKind, json_entry
 from agent.recorder.entry_buffer import EntryBuffer
 from agent.recorder.record_follower import RecordFollower
 from agent.recorder.recording_folder import RecordingJob, name_of
-from agent.recorder.row_follower import Layout, RowFollower, state_of
+from agent.recorder.row_follower import RowFollower, TableLayout, state_of
 from agent.recorder.settings import RecorderSettings
 from agent.recorder.triggers import RecordingWindow, Trigger, TriggerJudge, widen
 from agent.recorder.unpacking import contents_of, records_entry
@@ -29,7 +29,7 @@ class RunFacts:
     boot: str
     meta: RecordingMeta
 
-    def to_entry(self, taken_ns: int) -> Entry:
+    def to_entry(self, taken_ns: int) -> BoxEntry:
         """Return it as an entry."""
         fields = {
             "started_ns": self.started_ns,
@@ -49,7 +49,7 @@ class RunFacts:
 
 @dataclass(slots=True)
 class Recorder:
-    """One run's recorder; `step` does everything, and is called a few times a second.
+    """Recorder of one run; `step` does everything, and is called when a record may be there, or `due_s` has passed.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Recorder:
     flushes: int = 0
     history: EntryBuffer = field(init=False)
     _judge: TriggerJudge = field(default_factory=TriggerJudge)
-    _layouts: dict[int, Layout] = field(default_factory=dict)
+    _layouts: dict[int, TableLayout] = field(default_factory=dict)
     _records: list[Record] = field(default_factory=list)
     _flush_at_ns: int = 0
 
@@ -78,11 +78,11 @@ class Recorder:
         """Make the memory."""
         self.history = EntryBuffer(self.settings.memory_bytes)
 
-    def go_on_from(self, entries: Sequence[Entry]) -> None:
+    def go_on_from(self, entries: Sequence[BoxEntry]) -> None:
         """Take over what an earlier recorder of the same run left behind; a recording that was open stays open."""
         for entry in entries:
             if entry.kind is EntryKind.TABLES:
-                layout = Layout.of_entry(entry)
+                layout = TableLayout.of_entry(entry)
                 self._layouts[layout.number] = self.rows.layout = layout
             elif entry.kind is not EntryKind.RUN:
                 self.history.add(entry)
@@ -114,6 +114,12 @@ class Recorder:
         if complete:
             self._order()
 
+    @property
+    def due_s(self) -> float:
+        """Seconds until the next flush or the end of the recording that is open."""
+        due_ns = self._flush_at_ns if self.window is None else min(self._flush_at_ns, self.window.end_ns)
+        return (due_ns - self._now_ns()) / NS_PER_S
+
     def end(self) -> None:
         """Order the recording that is open with what there is: the run ends cleanly."""
         self._listen()
@@ -127,7 +133,7 @@ class Recorder:
         entries = self.rows.read(now_ns)
         for entry in entries:
             if entry.kind is EntryKind.TABLES:
-                layout = Layout.of_entry(entry)
+                layout = TableLayout.of_entry(entry)
                 self._layouts[layout.number] = layout
         lines = self.moments.lines()
         if self._records or lines:
@@ -169,12 +175,12 @@ class Recorder:
         meta = self.facts().meta.with_about(about)
         self.submit(RecordingJob(name=name_of(first.what, first.time_ns), contents=contents, meta=meta))
 
-    def _opening(self, now_ns: int) -> list[Entry]:
+    def _opening(self, now_ns: int) -> list[BoxEntry]:
         """Return what a segment needs to be read alone."""
         layout = self.rows.layout
         return [self.facts().to_entry(now_ns), *([] if layout is None else [layout.to_entry(now_ns)])]
 
-    def _state(self, now_ns: int) -> Entry:
+    def _state(self, now_ns: int) -> BoxEntry:
         fields = {
             "utc_ns": self.clock.utc_ns(),
             "rows": self.rows.positions,

@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from dashboards.page.live import record_json
+from dashboards.page.record_texts import record_json
 from dashboards.page.shapes import CommandShape
 from dashboards.page.source import ApprovalPort, PageSource
 from telemetry.commands import WHO_MAX, WHY_MAX

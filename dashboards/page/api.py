@@ -1,8 +1,7 @@
 """The read side of /api/v1: the node, its series and its records, described in OpenAPI."""
 
 import asyncio
-import json
-from collections.abc import Iterable
+from collections.abc import Callable
 from itertools import islice
 from typing import Annotated, Any
 
@@ -11,7 +10,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from dashboards.page.columns import NS_PER_MS, table_json, table_of
 from dashboards.page.freshness import with_freshness
-from dashboards.page.live import entities_json, record_json, status_json, stream
+from dashboards.page.live import entities_json, status_json, stream
+from dashboards.page.record_texts import RecordTexts, array_of, dumps
 from dashboards.page.shapes import (
     ActionShape,
     DecisionShape,
@@ -25,7 +25,7 @@ from dashboards.page.shapes import (
 from dashboards.page.source import NodeStatus, PageSource
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
-from telemetry.records import IN_FORCE, IncidentState, Record, Verdict
+from telemetry.records import IN_FORCE, IncidentState, Verdict
 from telemetry.signals import signals_of
 
 HISTORY_S = 600.0
@@ -39,10 +39,11 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many, newest
 def api_router(source: PageSource, clock: Clock, closing: asyncio.Event, watchers: Watchers) -> APIRouter:
     """Build every path of the read side over one source."""
     router = APIRouter(prefix="/api/v1", tags=["node"], default_response_class=JSONResponse)
+    texts = RecordTexts()
     _node_paths(router, source, clock)
     _series_path(router, source, clock)
-    _record_paths(router, source)
-    _live_path(router, source, clock, closing, watchers)
+    _record_paths(router, source, texts)
+    _live_path(router, source, clock, texts, closing=closing, watchers=watchers)
     return router
 
 
@@ -52,7 +53,7 @@ def _reply(shape: Any) -> dict[int | str, dict[str, Any]]:
 
 
 def _answer(data: Any) -> Response:
-    return Response(json.dumps(data, separators=(",", ":"), allow_nan=False), media_type="application/json")
+    return Response(dumps(data), media_type="application/json")
 
 
 def _node_paths(router: APIRouter, source: PageSource, clock: Clock) -> None:
@@ -108,37 +109,41 @@ def _series_path(router: APIRouter, source: PageSource, clock: Clock) -> None:
         return _answer(reply)
 
 
-def _record_paths(router: APIRouter, source: PageSource) -> None:
+def _record_paths(router: APIRouter, source: PageSource, texts: RecordTexts) -> None:
+    def newest(kind: str, chosen: Callable[[Any], bool], limit: int) -> Response:
+        records = source.records()
+        known = texts.state(records).kinds[kind]
+        wanted = (known[one.id] for one in getattr(records, kind) if chosen(one))
+        return Response(array_of(islice(wanted, limit)), media_type="application/json")
+
     @router.get("/incidents", summary="Incidents, newest first", responses=_reply(list[IncidentShape]))
     def incidents(
         state: Annotated[IncidentState | None, Query(description="Only those in this state.")] = None,
         limit: Limit = 100,
     ) -> Response:
-        return _newest((item for item in source.records().incidents if state in (None, item.state)), limit)
+        return newest("incidents", lambda item: state in (None, item.state), limit)
 
     @router.get(
         "/incidents/{incident_id:path}", summary="One incident with all that followed", responses=_reply(IncidentStory)
     )
     def incident(incident_id: str) -> Response:
         records = source.records()
-        found = next((item for item in records.incidents if item.id == incident_id), None)
+        known = texts.state(records).kinds
+        found = known["incidents"].get(incident_id)
         if found is None:
             raise HTTPException(404, f"incident {incident_id} is not among the recent ones")
-        story = {
-            "incident": record_json(found),
-            "decisions": [record_json(item) for item in records.decisions if item.incident_id == incident_id],
-            "actions": [record_json(item) for item in records.actions if item.incident_id == incident_id],
-            "outcomes": [record_json(item) for item in records.outcomes if item.incident_id == incident_id],
-        }
-        return _answer(story)
+        parts = [f'"incident":{found}']
+        for kind in ("decisions", "actions", "outcomes"):
+            own = (known[kind][item.id] for item in getattr(records, kind) if item.incident_id == incident_id)
+            parts.append(f'"{kind}":{array_of(own)}')
+        return Response(f"{{{','.join(parts)}}}", media_type="application/json")
 
     @router.get("/actions", summary="Actions, newest first", responses=_reply(list[ActionShape]))
     def actions(
         in_force: Annotated[bool | None, Query(description="Only those in force, or only those that are not.")] = None,
         limit: Limit = 100,
     ) -> Response:
-        chosen = (item for item in source.records().actions if in_force in (None, item.state in IN_FORCE))
-        return _newest(chosen, limit)
+        return newest("actions", lambda item: in_force in (None, item.state in IN_FORCE), limit)
 
     @router.get(
         "/approvals",
@@ -146,21 +151,30 @@ def _record_paths(router: APIRouter, source: PageSource) -> None:
         responses=_reply(list[DecisionShape]),
     )
     def approvals(limit: Limit = 100) -> Response:
-        return _newest((item for item in source.records().decisions if item.verdict is Verdict.PENDING), limit)
+        return newest("decisions", lambda item: item.verdict is Verdict.PENDING, limit)
 
     @router.get("/events", summary="Events, newest first", responses=_reply(list[EventShape]))
     def events(limit: Limit = 100) -> Response:
-        return _newest(source.records().events, limit)
+        return newest("events", lambda _: True, limit)
 
 
-def _live_path(router: APIRouter, source: PageSource, clock: Clock, closing: asyncio.Event, watchers: Watchers) -> None:
+def _live_path(
+    router: APIRouter,
+    source: PageSource,
+    clock: Clock,
+    texts: RecordTexts,
+    *,
+    closing: asyncio.Event,
+    watchers: Watchers,
+) -> None:
     @router.get(
         "/live",
         summary="Server-sent events: hello, samples, records, status, away",
         description=(
             "`hello` carries status, entities, labels, records and history; `samples` comes five times a second "
-            "with the rows since the last one, also when there are none; `records` at once when one changed; `status` "
-            "every second; `away` with the problem while the node cannot be read. Data is JSON, times are `now_ms`."
+            "with the rows since the last one, also when there are none; `records` at once when one changed, with "
+            "those that changed and in `gone` the ids that are not recent any more; `status` every second; `away` with "
+            "the problem while the node cannot be read. Data is JSON, times are `now_ms`."
         ),
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, 503: {}},
         response_class=StreamingResponse,
@@ -173,13 +187,9 @@ def _live_path(router: APIRouter, source: PageSource, clock: Clock, closing: asy
 
         async def counted() -> Any:
             async with watchers:
-                async for part in stream(source, clock, closing, history_s=history_s):
+                async for part in stream(source, clock, texts, closing, history_s=history_s):
                     yield part
 
         return StreamingResponse(
             counted(), media_type="text/event-stream", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         )
-
-
-def _newest(records: Iterable[Record], limit: int) -> Response:
-    return _answer([record_json(record) for record in islice(records, limit)])

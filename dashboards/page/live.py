@@ -1,8 +1,6 @@
 """The live stream: server-sent events of one watcher, from its history to what happens now."""
 
 import asyncio
-import json
-import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,12 +8,12 @@ from typing import Any
 from dashboards.page.columns import NS_PER_MS, PAGE_SIGNALS, Table, table_json, table_of, whole_buckets
 from dashboards.page.freshness import STALE_AFTER_S, with_freshness
 from dashboards.page.labels import labels
-from dashboards.page.source import NodeStatus, PageSource, Records
+from dashboards.page.record_texts import RecordState, RecordTexts, dumps
+from dashboards.page.source import NodeStatus, PageSource
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Topology
 from telemetry.errors import RailwatchError
 from telemetry.frames import Frame
-from telemetry.records import Record, to_json
 from telemetry.signals import signals_of
 
 # A person sees a record within one turn and a smooth line at two turns a frame.
@@ -34,38 +32,20 @@ RECENT_S = 120.0
 
 @dataclass(slots=True)
 class Cursor:
-    """Position of one watcher: the newest row of each table, and the version of the records it has."""
+    """Position of one watcher: the newest row of each table, and the records it has."""
 
     since_ns: dict[str, int]
-    records_version: int
+    records: RecordState
 
 
-def message(event: str, data: Mapping[str, Any]) -> bytes:
-    """Write one server-sent event."""
-    return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'), allow_nan=False)}\n\n".encode()
+def message(event: str, data: Mapping[str, Any] | str) -> bytes:
+    """Return one server-sent event; `data` is JSON text or an object for it."""
+    return f"event: {event}\ndata: {data if isinstance(data, str) else dumps(data)}\n\n".encode()
 
 
 def status_json(status: NodeStatus, now_ns: int) -> dict[str, Any]:
     """Return the status in the form of the page and the API."""
     return asdict(with_freshness(status, now_ns))
-
-
-def record_json(record: Record) -> dict[str, Any]:
-    """Return the JSON form of a record; a number that is not finite becomes null."""
-    plain: dict[str, Any] = _finite(to_json(record))
-    return plain
-
-
-def records_json(records: Records) -> dict[str, Any]:
-    """Return all records, each kind newest first."""
-    return {
-        "version": records.version,
-        "incidents": [record_json(record) for record in records.incidents],
-        "decisions": [record_json(record) for record in records.decisions],
-        "actions": [record_json(record) for record in records.actions],
-        "outcomes": [record_json(record) for record in records.outcomes],
-        "events": [record_json(record) for record in records.events],
-    }
 
 
 def entities_json(topology: Topology) -> list[dict[str, Any]]:
@@ -86,14 +66,14 @@ def entities_json(topology: Topology) -> list[dict[str, Any]]:
     ]
 
 
-def hello(source: PageSource, clock: Clock, history_s: float) -> tuple[bytes, Cursor]:
+def hello(source: PageSource, clock: Clock, texts: RecordTexts, history_s: float) -> tuple[bytes, Cursor]:
     """Return the first message: everything the page needs to draw itself, and the cursor after it."""
-    records = source.records()
+    records = texts.state(source.records())
     topology = source.topology()
     status = source.status()
     frames = source.history(history_s)
     now_ns = clock.utc_ns()
-    cursor = Cursor(since_ns={}, records_version=records.version)
+    cursor = Cursor(since_ns={}, records=records)
     tables = _tables(_advance(frames, cursor, now_ns), now_ns)
     data = {
         "now_ms": now_ns // NS_PER_MS,
@@ -101,19 +81,19 @@ def hello(source: PageSource, clock: Clock, history_s: float) -> tuple[bytes, Cu
         "entities": entities_json(topology),
         "stale_after_s": STALE_AFTER_S,
         "labels": asdict(labels()),
-        "records": records_json(records),
         "tables": [table_json(table) for table in tables],
     }
-    return message("hello", data), cursor
+    return message("hello", f'{dumps(data)[:-1]},"records":{records.to_json()}}}'), cursor
 
 
-def turn(source: PageSource, clock: Clock, cursor: Cursor, number: int) -> list[bytes]:
+def turn(source: PageSource, clock: Clock, texts: RecordTexts, cursor: Cursor, number: int) -> list[bytes]:
     """Return what is new since the last turn; moves the cursor."""
     messages = []
-    records = source.records()
-    if records.version != cursor.records_version:
-        cursor.records_version = records.version
-        messages.append(message("records", records_json(records)))
+    recent = source.records()
+    if recent.version != cursor.records.version:
+        records = texts.state(recent)
+        messages.append(message("records", records.changes_since(cursor.records)))
+        cursor.records = records
     if number % TURNS_PER_SAMPLES == 0:
         frames = [*source.updates(cursor.since_ns)]
         if number % TURNS_PER_STATUS == 0:  # a table may get its first row long after the watcher came
@@ -128,7 +108,9 @@ def turn(source: PageSource, clock: Clock, cursor: Cursor, number: int) -> list[
     return messages
 
 
-async def stream(source: PageSource, clock: Clock, closing: asyncio.Event, *, history_s: float) -> AsyncIterator[bytes]:
+async def stream(
+    source: PageSource, clock: Clock, texts: RecordTexts, closing: asyncio.Event, *, history_s: float
+) -> AsyncIterator[bytes]:
     """Yield the messages of one watcher until the page closes; the source is read in a worker thread."""
     cursor: Cursor | None = None
     number = 0
@@ -136,29 +118,20 @@ async def stream(source: PageSource, clock: Clock, closing: asyncio.Event, *, hi
     while not closing.is_set():
         try:
             if cursor is None:
-                first, cursor = await asyncio.to_thread(hello, source, clock, history_s)
+                first, cursor = await asyncio.to_thread(hello, source, clock, texts, history_s)
                 yield first
             else:
-                for part in await asyncio.to_thread(turn, source, clock, cursor, number):
+                for part in await asyncio.to_thread(turn, source, clock, texts, cursor, number):
                     yield part
         except RailwatchError as err:
             yield message("away", {"now_ms": clock.utc_ns() // NS_PER_MS, "problem": str(err)})
-            await _pause(closing, 1.0)
+            await pause(closing, 1.0)
         number += 1
-        await _pause(closing, TURN_S)
+        await pause(closing, TURN_S)
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
-
-
-async def _pause(closing: asyncio.Event, seconds: float) -> None:
+async def pause(closing: asyncio.Event, seconds: float) -> None:
+    """Wait for so long, or until the page closes."""
     try:
         async with asyncio.timeout(seconds):
             await closing.wait()

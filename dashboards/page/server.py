@@ -8,11 +8,13 @@ import threading
 import uvicorn
 from fastapi import FastAPI
 
+from dashboards.page.live import pause
 from telemetry.errors import EnvironmentLacksError
 
 log = logging.getLogger(__name__)
 
 _STOP_WITHIN_S = 5
+_DATE_EVERY_S = 1.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -72,9 +74,9 @@ class PageServer:
     def stop(self) -> None:
         """End live streams, finish running responses, and close the socket."""
         loop = self._loop
+        self._server.should_exit = True
         if loop is not None and self._thread.is_alive():
             loop.call_soon_threadsafe(self._app.state.closing.set)
-        self._server.should_exit = True
         self._thread.join(_STOP_WITHIN_S)
         if self._thread.is_alive():
             log.warning("the page did not stop within %s s", _STOP_WITHIN_S)
@@ -84,5 +86,13 @@ class PageServer:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
+        """Serve as `uvicorn.Server.serve` does, which wakes ten times a second to look for its end."""
         self._loop = asyncio.get_running_loop()
-        await self._server.serve(sockets=[self._sock])
+        server, closing = self._server, self._app.state.closing
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        await server.startup(sockets=[self._sock])
+        while not server.should_exit:
+            await server.on_tick(0)  # renews the Date of the replies
+            await pause(closing, _DATE_EVERY_S)
+        await server.shutdown(sockets=[self._sock])

@@ -31,9 +31,10 @@ from telemetry.store.records import RecordFile
 
 logger = logging.getLogger(__name__)
 
-# Records reach the page this fast; samples go to the store once a second.
+# Least time between two looks at the journals, and between two tries to write records that the disk did not take.
 LOOK_S = 0.1
-STORE_EVERY_S = 1.0
+# The state of the journals is checked this often; samples go to the store at the writer's own interval.
+REPORT_EVERY_S = 1.0
 # Records held in memory while the record file cannot be written; beyond that the oldest are counted and dropped. The
 # journals keep them for longer.
 MAX_UNWRITTEN = 10_000
@@ -85,8 +86,15 @@ class Service:
                 self._page.note_records(self._unwritten)
         now_s = self._clock.monotonic_s()
         if waiting or now_s >= self._report_at_s:
-            self._report_at_s = now_s + STORE_EVERY_S
+            self._report_at_s = now_s + REPORT_EVERY_S
             self._report()
+
+    def next_look_s(self) -> float:
+        """Return the monotonic time at which to look at the journals even if none changed.
+
+        While a disk is full, records come from the run folder, where no change is noticed.
+        """
+        return self._report_at_s if not self._reported.get("trouble") else self._clock.monotonic_s() + LOOK_S
 
     def _write(self) -> None:
         try:
@@ -279,12 +287,14 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
     service.close_simulated(at_start=True)
     server.start()
     ready({"address": server.url})
-    keep_at_s = clock.monotonic_s()
-    while not stop.wait(LOOK_S):
+    changes = context.watch_journals(stop, clock, gap_s=LOOK_S)
+    store_at_s = clock.monotonic_s()
+    while not changes.wait(min(store_at_s, service.next_look_s()) - clock.monotonic_s()):
         service.follow_journals()
-        if clock.monotonic_s() >= keep_at_s:
+        if clock.monotonic_s() >= store_at_s:
             service.store_rows()
-            keep_at_s = max(keep_at_s + STORE_EVERY_S, clock.monotonic_s())
+            store_at_s = max(store_at_s + writer.interval_s, clock.monotonic_s())
+    changes.close()
     service.follow_journals()
     service.store_rows(at_end=True)
     service.close_simulated(at_start=False)

@@ -5,6 +5,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ MAX_VERSIONS = 200_000
 # heuristic: share deleted at once when there are too many, so that deletes are rare.
 _TRIM_SHARE = 0.1
 _FIELD_NAME = re.compile(r"[a-z_]+")
+
+
+# A page reads some three hundred recent records again whenever one changes.
+@lru_cache(maxsize=512)
+def _record_of(body: str) -> Record:
+    return from_json(json.loads(body))
 
 
 class RecordFile:
@@ -148,7 +155,7 @@ class RecordFile:
             "SELECT position, body FROM version WHERE position > ? ORDER BY position LIMIT ?", position, limit
         )
         reached = int(rows[-1][0]) if rows else position
-        return reached, tuple(from_json(json.loads(body)) for _, body in rows)
+        return reached, tuple(_record_of(body) for _, body in rows)
 
     def close(self) -> None:
         """Close the file."""
@@ -156,7 +163,7 @@ class RecordFile:
             self._connection.close()
 
     def _read(self, statement: str, *arguments: str | int) -> tuple[Record, ...]:
-        return tuple(from_json(json.loads(body)) for (body,) in self._rows(statement, *arguments))
+        return tuple(_record_of(body) for (body,) in self._rows(statement, *arguments))
 
     def _rows(self, statement: str, *arguments: str | int) -> list[tuple[Any, ...]]:
         with self._lock:

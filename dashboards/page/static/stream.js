@@ -21,6 +21,16 @@ export const nowMs = () => performance.now() + offsetMs;
 /** Seconds since the node was last received, null before the first time. */
 export const silenceS = () => (receivedAt === null ? null : (performance.now() - receivedAt) / 1000);
 
+/** Return records with those that changed, without those that are gone, newest first. */
+function merged(held, changes) {
+  const kinds = Object.entries(changes.gone).map(([kind, gone]) => {
+    const known = new Map([...held[kind], ...changes[kind]].map((record) => [record.id, record]));
+    for (const id of gone) known.delete(id);
+    return [kind, [...known.values()].sort((a, b) => b.time_ns - a.time_ns)];
+  });
+  return Object.fromEntries(kinds);
+}
+
 const SILENT_MS = 4000; // the node speaks five times a second
 
 /** Connect and stay connected; `on` holds a function per message: hello, samples, records, status, connection. */
@@ -58,7 +68,7 @@ export function connect(on) {
     on.samples();
   });
   listen("records", (data) => {
-    state.records = data;
+    state.records = merged(state.records, data);
     on.records();
   });
   listen("status", (data) => {

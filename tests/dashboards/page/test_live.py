@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from dashboards.page.live import TURNS_PER_STATUS, hello, turn
+from dashboards.page.record_texts import RecordTexts
 from telemetry.clock import NS_PER_S
 from telemetry.errors import TransientError
 from tests.dashboards.fakes import FakeSource, Story, xid_event
@@ -31,15 +32,16 @@ class Watch:
     def __init__(self, story: Story | None = None) -> None:
         self.clock = StandingClock(START_NS + 58 * NS_PER_S)
         self.source = FakeSource(clock=self.clock, started_ns=START_NS, story=story or Story())
+        self.texts = RecordTexts()
         self.number = 0
-        first, self.cursor = hello(self.source, self.clock, 600)
+        first, self.cursor = hello(self.source, self.clock, self.texts, 600)
         self.event, self.hello = read(first)
 
     def turns(self, count: int) -> list[tuple[str, dict[str, Any]]]:
         messages = []
         for _ in range(count):
             self.clock.advance(TURN_S)
-            messages += [read(part) for part in turn(self.source, self.clock, self.cursor, self.number)]
+            messages += [read(part) for part in turn(self.source, self.clock, self.texts, self.cursor, self.number)]
             self.number += 1
         return messages
 
@@ -94,7 +96,7 @@ def test_status_comes_every_second_and_reports_of_silence() -> None:
 
 def test_old_history_is_thinned_to_seconds_and_recent_is_not() -> None:
     clock = StandingClock(START_NS + 600 * NS_PER_S)
-    first, _ = hello(FakeSource(clock=clock, started_ns=START_NS), clock, 600)
+    first, _ = hello(FakeSource(clock=clock, started_ns=START_NS), clock, RecordTexts(), 600)
     old, recent = (table for table in read(first)[1]["tables"] if table["table"] == "supply")
     assert len(old["time_ms"]) <= 2 * 481
     assert len(recent["time_ms"]) == 120 * 20
@@ -121,14 +123,39 @@ def test_a_source_that_is_away_raises_its_own_error() -> None:
 def test_a_table_that_gets_its_first_row_later_is_followed_from_there() -> None:
     clock = StandingClock(START_NS + 100_000_000)
     source = FakeSource(clock=clock, started_ns=START_NS)
-    first, cursor = hello(source, clock, 600)
+    first, cursor = hello(source, clock, RecordTexts(), 600)
     times = points(read(first)[1]["tables"])
     assert set(times) == {"supply", "gpu_fast"}
     for number in range(60):
         clock.advance(TURN_S)
-        for event, data in map(read, turn(source, clock, cursor, number)):
+        for event, data in map(read, turn(source, clock, RecordTexts(), cursor, number)):
             if event == "samples":
                 for table, more in points(data["tables"]).items():
                     times.setdefault(table, []).extend(more)
     assert set(times) == {"supply", "gpu_fast", "gpu_slow", "host", "agent"}
     assert [ms - START_NS // 1_000_000 for ms in times["gpu_slow"]] == [1000, 2000, 3000, 4000, 5000]
+
+
+def test_a_change_carries_the_records_that_changed_and_the_ids_that_are_not_recent_any_more() -> None:
+    watch = Watch()
+    watch.source.extra_events = [xid_event(START_NS + number) for number in (1, 2)]
+    first, second = (event.id for event in watch.source.extra_events)
+    watch.turns(25)
+    watch.source.extra_events = [watch.source.extra_events[1], *(xid_event(START_NS + number) for number in (3, 4))]
+    ((_, data),) = [one for one in watch.turns(3) if one[0] == "records"]
+    assert data["incidents"] == []
+    assert len(data["events"]) == 2
+    assert second not in {event["id"] for event in data["events"]}
+    assert data["gone"] == {"incidents": [], "decisions": [], "actions": [], "outcomes": [], "events": [first]}
+
+
+def test_a_record_is_encoded_once_however_many_watch() -> None:
+    clock = StandingClock(START_NS + 70 * NS_PER_S)
+    source, texts = FakeSource(clock=clock, started_ns=START_NS), RecordTexts()
+    before = texts.state(source.records())
+    source.extra_events.append(xid_event(clock.now_ns))
+    after = texts.state(source.records())
+    assert before.kinds["events"] != after.kinds["events"]
+    for kind in ("decisions", "actions"):
+        for key, text in before.kinds[kind].items():
+            assert after.kinds[kind][key] is text
