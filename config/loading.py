@@ -91,7 +91,8 @@ def _renamed(data: dict[str, Any], lines: Lines, where: str, problems: list[Prob
             line, found = lines.get((earlier,)), f"both {earlier} and {present}"
             expected = f"only {present}: {earlier} is its earlier name"
             problems.append(Problem(where=where, line=line, key=earlier, found=found, expected=expected))
-        _log.warning("%s: section %s is deprecated; rename it to %s", where, earlier, present)
+        else:
+            _log.warning("%s: section %s is deprecated; rename it to %s", where, earlier, present)
         data = {present if key == earlier else key: value for key, value in data.items() if key != present}
         lines = {(present, *path[1:]) if path[:1] == (earlier,) else path: line for path, line in lines.items()}
     return data, lines

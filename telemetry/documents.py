@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from telemetry.durations import format_duration, parse_duration_s
 from telemetry.errors import ConfigError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -44,6 +45,16 @@ _EXPECTED = {
 
 # What pydantic says before and after what it wanted: "Input should be", "Tuple should have ..., not 0".
 _AROUND = re.compile(r"^(\w+ should (be|have|match) )?(a valid )?|( after validation)?, not \d+$")
+
+# Bounds, by the kind of problem: the key of the bound in the context, and how it is written.
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "above"),
+    "less_than": ("lt", "below"),
+}
+# heuristic: ten times the longest file that comes with railwatch; YAML of 50 MB takes minutes to parse.
+SIZE_MAX_BYTES = 1 << 20
 
 # What of an address may be a secret: who logs in, and what stands behind the question mark.
 _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")
@@ -90,6 +101,9 @@ def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     ConfigError
         The text is not YAML, holds several documents, names a key twice, or grows beyond what a person writes.
     """
+    if len(text) > SIZE_MAX_BYTES:
+        found, expected = f"{len(text) / SIZE_MAX_BYTES:.0f} MiB of text", "at most 1 MiB"
+        raise ConfigError([_problem(where, None, "(file)", found, expected)])
     try:
         node = _reading(lambda: yaml.compose(text, Loader=yaml.SafeLoader), where)
     except ConfigError as err:
@@ -206,10 +220,22 @@ def _problem_of(
             expected, found = _known_key(model, path), "unknown key"
         case "union_tag_invalid":
             expected, found = f"one of {context['expected_tags']}", f"got {context['tag']!r}"
+        case _ if kind in _BOUNDS:
+            bound, text = _BOUNDS[kind]
+            expected, found = f"{text} {_bound(context[bound], detail['input'])}", _found(path, detail["input"])
         case _:
             expected = _EXPECTED.get(kind) or _AROUND.sub("", detail["msg"])
             found = _found(path, detail["input"], right_type=not kind.endswith("_type"))
     return _problem(where, _line(path, lines), _dotted(path), found, expected)
+
+
+def _bound(bound: float, given: object) -> str:
+    """Return a bound as the value is written: one of a duration with its unit."""
+    try:
+        parse_duration_s(given if isinstance(given, str) else "")
+    except ValueError:
+        return f"{bound:g}"
+    return format_duration(bound) if bound else "0s"
 
 
 def keys_of(kind: Any) -> Mapping[str, Any]:
@@ -257,7 +283,8 @@ def _reading(read: Callable[[], Any], where: str) -> Any:
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         line = None if mark is None else mark.line + 1
-        raise ConfigError([_problem(where, line, "(document)", err.problem or "not YAML", "YAML")]) from err
+        why = (err.problem or "not YAML").replace("but got '<stream end>'", "but the file ends")
+        raise ConfigError([_problem(where, line, "(document)", f"not valid YAML ({why})", "YAML")]) from err
     except yaml.YAMLError as err:  # a byte that no YAML may hold
         raise ConfigError([_problem(where, None, "(document)", str(err).splitlines()[0], "YAML")]) from err
     except RecursionError as err:

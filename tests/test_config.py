@@ -46,7 +46,7 @@ def test_every_problem_of_file_and_environment_is_reported_at_once(tmp_path: Pat
         RAILWATCH_STORE__KIMD="embedded",
     )
     assert sorted(found) == [
-        "FILE:2: sampling.fast_hz: got 0; expected greater than or equal to 1",
+        "FILE:2: sampling.fast_hz: got 0; expected at least 1",
         "FILE:3: sampling.ring: got 120; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
         "FILE:4: stor: unknown key; expected one of the known keys, perhaps store",
         "FILE:6: page.token: missing; expected 16 characters or more: required unless host is a loopback address",
@@ -126,7 +126,7 @@ def test_two_pdus_of_one_name_would_share_their_rows_and_are_refused(tmp_path: P
         ("sources: {upsd: [{host: a}, {host: a}]}", "sources.upsd: duplicate server a:3493; expected each server once"),
         ("sources: {readings: {socket: here.sock}}", "got 'here.sock'; expected an absolute path"),
         (f"sources: {{readings: {{socket: /{'a' * 100}.sock}}}}", "may have 107 bytes"),
-        ("sources: {readings: {tcp_port: 0}}", "got 0; expected greater than or equal to 1"),
+        ("sources: {readings: {tcp_port: 0}}", "got 0; expected at least 1"),
         (
             "sources: {readings: {tcp_port: 8470}}",
             "tcp_port: got 8470; expected another port: page.port uses",

@@ -86,7 +86,7 @@ COMMANDS = (
     ListedCommand(name="actions", summary="List, show, verify, approve and release actions."),
     ListedCommand(name="recordings", summary="List and show the recordings of the flight recorder."),
     ListedCommand(name="rules", summary="List, show, compare, explain, check and test policies."),
-    ListedCommand(name="simulate", summary="GPU nodes as physics: list, look at, run, serve and check them."),
+    ListedCommand(name="simulate", summary="List, show, run, serve and check simulated nodes, racks and scenarios."),
     ListedCommand(name="logs", summary="Find GPU and PCIe errors in kernel logs."),
     ListedCommand(name="explain", summary="Explain an Xid, a cause or an incident, and what to do about it."),
     ListedCommand(name="config", summary="Check a configuration file, show the one in force, or print a sample."),
@@ -140,7 +140,12 @@ def whole_app() -> typer.Typer:
 
 
 def _empty() -> typer.Typer:
-    app = typer.Typer(name="railwatch", no_args_is_help=True, add_completion=False)
+    app = typer.Typer(
+        name="railwatch",
+        no_args_is_help=True,
+        add_completion=False,
+        epilog="Example: railwatch up --simulate v100x4 --scenario psu-sag --for 60s",
+    )
     app.callback()(root)
     return app
 

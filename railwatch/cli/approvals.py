@@ -96,7 +96,9 @@ def reset_breaker(
 def judge(
     decision_id: DecisionId,
     *,
-    right: Annotated[bool, typer.Option("--right/--wrong", help="Whether you would have done the same.")],
+    right: Annotated[
+        bool, typer.Option("--right/--wrong", help="Your judgement: right if you would have done the same.")
+    ],
     why: Why = "",
     who: Who = None,
     data_dir: DataDir = None,
@@ -183,12 +185,12 @@ def _stop_if_answered(verb: CommandVerb, wanted: str, known: Sequence[Decision],
     last = max(answers, key=lambda one: one.time_ns, default=None)
     if last is None or (matches[0].verdict is Verdict.PENDING and last.verb is not verb):
         return
-    typer.echo(f"{matches[0].id}: already {_ANSWERED[last.verb]} by {last.who}", err=True)
+    typer.echo(f"railwatch: {matches[0].id}: already {_ANSWERED[last.verb]} by {last.who}", err=True)
     raise typer.Exit(1)
 
 
 def _sets(decision: Decision) -> str:
-    """Return what an approval lets be set at most; nothing where the decision turns no knob."""
+    """Return the setting that an approval permits at most; empty for a decision without a knob."""
     asked = setting_of(decision)
     if asked is None:
         return ""
@@ -201,14 +203,14 @@ def _picked(known: Sequence[Decision], wanted: str) -> Decision:
     exact = [one for one in known if one.id == wanted]
     found = exact or [one for one in known if one.id.startswith(wanted)]
     if len(found) != 1:
-        problem = "no decision of that id waits or is kept" if not found else f"{len(found)} decisions begin so"
-        typer.echo(f"{wanted}: {problem}; railwatch actions pending lists those that wait", err=True)
+        problem = "no such decision" if not found else f"{len(found)} decisions match"
+        typer.echo(f"railwatch: {wanted}: {problem}; expected an id from railwatch actions pending", err=True)
         raise typer.Exit(1)
     return found[0]
 
 
 def _short(entity_id: str) -> str:
-    """``GPU-43aec229``, as `railwatch actions list` says it."""
+    """Return the short name of an entity, such as ``GPU-43aec229``."""
     return "-".join(entity_id.partition(":")[2].split("-")[:2])
 
 

@@ -24,6 +24,7 @@ from telemetry.records import to_json
 app = typer.Typer(
     no_args_is_help=True,
     help="List the learnt baselines of a running node, and accept a new normal state.",
+    epilog="Example: railwatch baselines list",
 )
 
 Why = Annotated[str, typer.Option("--why", help="What was changed or checked; kept in the record.")]

@@ -10,7 +10,11 @@ from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import EnvironmentLacksError
 
-app = typer.Typer(no_args_is_help=True, help="Export dashboards for Grafana.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Export dashboards for Grafana.",
+    epilog="Example: railwatch dashboards export ./grafana",
+)
 
 
 @app.command(name="list", epilog="Example: railwatch dashboards list")

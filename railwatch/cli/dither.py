@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, DitherPlan, Level, judge_dither, plan_dither
+from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, DitherLevel, DitherPlan, judge_dither, plan_dither
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S
@@ -17,7 +17,11 @@ from telemetry.entities import EntityKind
 from telemetry.errors import ConfigError, Problem
 from telemetry.recording import Recording, read_recording
 
-app = typer.Typer(no_args_is_help=True, help="Plan and judge an experiment: which GPU moves a supply voltage.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Plan and judge an experiment: which GPU moves a supply voltage.",
+    epilog="Example: railwatch dither plan gpu2 --clock 1530 --low 1440 --out plan.json",
+)
 
 
 @app.command(epilog="Example: railwatch dither plan gpu2 --clock 1530 --low 1440 --out plan.json")
@@ -77,7 +81,7 @@ def judge(
 def _read_plan(path: Path) -> DitherPlan:
     try:
         held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        levels = tuple(Level(**level) for level in held["levels"])
+        levels = tuple(DitherLevel(**level) for level in held["levels"])
         return DitherPlan(gpu_id=str(held["gpu_id"]), levels=levels, restore_mhz=float(held["restore_mhz"]))
     except (OSError, ValueError, KeyError, TypeError) as err:
         problem = Problem(

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analytics.catalogue import Explanation, explain_sxid, explain_xid
-from analytics.classification.answers import ANSWERS, SYMPTOMS
+from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
 from railwatch.cli.explain_incident import incident
 from railwatch.cli.printing import print_json
 from telemetry.records import Cause, FaultClass
@@ -48,9 +48,9 @@ def cause(
     as_json: JsonFlag = False,
 ) -> None:
     """Explain a cause: its meaning, what disproves it or lies behind it, what to check."""
-    if name in ANSWERS:
+    if name in FAULT_CLASS_GUIDES:
         _print_cause(FaultClass(name), as_json=as_json)
-    elif name in SYMPTOMS:
+    elif name in SYMPTOM_GUIDES:
         _print_symptom(Cause(name), as_json=as_json)
     else:
         known = ", ".join(dict.fromkeys(one.value for one in (*FaultClass, *Cause)))
@@ -61,7 +61,7 @@ app.command(epilog="Example: railwatch explain incident i-7f2a7a248c --plot inci
 
 
 def _print_cause(one: FaultClass, *, as_json: bool) -> None:
-    answer = ANSWERS[one]
+    answer = FAULT_CLASS_GUIDES[one]
     if as_json:
         print_json({"cause": one.value, **asdict(answer)})
         return
@@ -72,7 +72,7 @@ def _print_cause(one: FaultClass, *, as_json: bool) -> None:
 
 
 def _print_symptom(one: Cause, *, as_json: bool) -> None:
-    symptom = SYMPTOMS[one]
+    symptom = SYMPTOM_GUIDES[one]
     if as_json:
         print_json({"cause": one.value, **asdict(symptom)})
         return
@@ -80,7 +80,7 @@ def _print_symptom(one: Cause, *, as_json: bool) -> None:
     console.print(f"[bold]{one.value}[/]  {escape(symptom.means)}; a symptom, not a root cause", soft_wrap=True)
     for place, cause in enumerate(symptom.behind):
         label = "behind it" if place == 0 else ""
-        console.print(f"  [dim]{label:<12}[/] {cause.value}: {escape(ANSWERS[cause].means)}", soft_wrap=True)
+        console.print(f"  [dim]{label:<12}[/] {cause.value}: {escape(FAULT_CLASS_GUIDES[cause].means)}", soft_wrap=True)
     _print_check(console, symptom.check)
 
 

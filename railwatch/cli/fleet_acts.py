@@ -39,7 +39,7 @@ def status(
     ask: Annotated[bool, typer.Option("--ask", help="Query the agents of fleet.act.agents too.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a fleet service has begun, what holds, what is left of its budget, and its breaker.
+    """Show the actions of a fleet service: begun, in force, left of its budget; and its breaker.
 
     Exit status 1 while the breaker is tripped.
     """
@@ -69,7 +69,7 @@ def reset_breaker(reason: Reason, config_file: ConfigFile = None, data_dir: Data
 
 
 def approve(
-    decision: Annotated[str, typer.Argument(metavar="DECISION")],
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help="Decision id, as fleet status prints it.")],
     reason: Reason,
     config_file: ConfigFile = None,
     data_dir: DataDir = None,
@@ -79,7 +79,7 @@ def approve(
 
 
 def reject(
-    decision: Annotated[str, typer.Argument(metavar="DECISION")],
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help="Decision id, as fleet status prints it.")],
     reason: Reason,
     config_file: ConfigFile = None,
     data_dir: DataDir = None,
@@ -92,13 +92,13 @@ def rehearse(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Scenario to rehearse: pdu-sag.")],
     nodes: Annotated[int, typer.Option(min=2, max=10_000, help="Nodes on the PDU that sags.")] = 1000,
     others: Annotated[
-        int | None, typer.Option(min=0, max=10_000, help="Nodes on another PDU; default a quarter of --nodes.")
+        int | None, typer.Option(min=0, max=10_000, help="Nodes on another PDU; default: a quarter of --nodes.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Rehearse a scenario on a simulated fleet, with the real loop, limits, signatures and admission of agents.
 
-    Exit status 1 where it is not one incident at the PDU, actions within budget, and one page.
+    Exit status 1 unless the sag becomes one incident at the PDU, one page, and actions within the budget.
     """
     from fleet.rehearsal.pdu_sag import (  # noqa: PLC0415 -- no other command needs it
         LATENESS_S,

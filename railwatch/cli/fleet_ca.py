@@ -10,8 +10,16 @@ from fleet.certificates.authority import AUTHORITY, DAYS, Authority
 from fleet.certificates.tokens import SCOPES
 from telemetry.clock import SystemClock, iso_utc
 
-app = typer.Typer(no_args_is_help=True, help="Certificates of nodes and services, and tokens of services.")
-issue = typer.Typer(no_args_is_help=True, help="Issue a certificate with its key.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Certificates of nodes and services, and tokens of services.",
+    epilog="Example: railwatch fleet ca init --dir /root/railwatch-ca",
+)
+issue = typer.Typer(
+    no_args_is_help=True,
+    help="Issue a certificate with its key.",
+    epilog="Example: railwatch fleet ca issue node node7 --dir /root/railwatch-ca",
+)
 app.add_typer(issue, name="issue")
 
 Folder = Annotated[Path, typer.Option("--dir", help="Folder of the authority.")]

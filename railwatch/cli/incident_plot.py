@@ -28,7 +28,7 @@ _PANELS: tuple[tuple[EntityKind, str, str], ...] = (
 _MOST_LINES = 16
 
 
-def plot(incident: Incident, samples: SampleReader, path: Path) -> None:
+def plot(incident: Incident, samples: SampleReader | None, path: Path) -> None:
     """Plot the signals from a minute before the incident to a minute after it.
 
     Raises
@@ -39,6 +39,8 @@ def plot(incident: Incident, samples: SampleReader, path: Path) -> None:
         The samples cannot be read now.
     """
     figures = _matplotlib()
+    if samples is None:
+        raise EnvironmentLacksError("the data folder has no embedded store; name a recording with --recording")
     start_ns, stop_ns = incident.opened_ns - _MARGIN_NS, (incident.closed_ns or incident.time_ns) + _MARGIN_NS
     # A store keeps full-rate samples for days and rollups for a year.
     raw = stop_ns - start_ns <= _LONGEST_RAW_NS and _panels(samples, start_ns, stop_ns, FULL_RATE)

@@ -16,7 +16,11 @@ from analytics.kernel_log import KernelLogParser, scan, to_fields
 from railwatch.cli.printing import print_json
 from telemetry.errors import ConfigError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="Find GPU and PCIe errors in kernel logs.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Find GPU and PCIe errors in kernel logs.",
+    epilog="Example: railwatch logs scan /var/log/kern.log",
+)
 
 STDIN = Path("-")
 # heuristic: number of driver lines printed that the parser does not understand.

@@ -10,18 +10,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, Calibrated, Healthy, calibrated
+from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, CalibratedLimit, HealthyMaxima, calibrated
 from analytics.detectors.limits import DetectorLimits
 from config.loading import load_config
 from config.thresholds import ThresholdFile, in_force, write_thresholds
-from evaluation.calibration import seen_in
+from evaluation.calibration import calibration_steps
 from railwatch.cli.printing import ProgressLog, print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, Problem
 from telemetry.recording import Recording, read_recording
 
-app = typer.Typer(no_args_is_help=True, help="Calibrate thresholds from healthy recordings, for a budget of pages.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Calibrate thresholds from healthy recordings, for a budget of pages.",
+    epilog="Example: railwatch models calibrate monday.parquet --out thresholds.yaml",
+)
 
 
 @app.command(epilog="Example: railwatch models calibrate monday.parquet tuesday.parquet --out thresholds.yaml")
@@ -45,7 +49,7 @@ def calibrate(
     config = load_config(config_file, os.environ)
     budget = config.analytics.pages_per_node_month if budget is None else budget
     _check(out, budget)
-    healthy, found = Healthy(), Counter[str]()
+    healthy, found = HealthyMaxima(), Counter[str]()
     for path in recordings:
         healthy = _with_recording(path, read_recording(path), healthy, found, config.detectors)
     rows = calibrated(healthy, config.detectors, pages_per_node_month=budget)
@@ -94,15 +98,15 @@ def _check(out: Path | None, budget: float) -> None:
 
 
 def _with_recording(
-    path: Path, read: Recording, healthy: Healthy, found: Counter[str], limits: DetectorLimits
-) -> Healthy:
+    path: Path, read: Recording, healthy: HealthyMaxima, found: Counter[str], limits: DetectorLimits
+) -> HealthyMaxima:
     """Add one recording to the healthy time, and count its findings by detector and entity."""
     first_ns, last_ns = read.span_ns or (0, 0)
     progress, columns = ProgressLog(SystemClock()), (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(escape(path.name), total=max(last_ns - first_ns, 1))
-        for seen in seen_in(read, limits, healthy):
+        for seen in calibration_steps(read, limits, healthy):
             healthy = seen.healthy
             bar.update(task, completed=seen.time_ns - first_ns)
             if not console.is_terminal and seen.time_ns:
@@ -112,7 +116,7 @@ def _with_recording(
     return healthy
 
 
-def _fields(one: Calibrated) -> dict[str, object]:
+def _fields(one: CalibratedLimit) -> dict[str, object]:
     return {
         "limit": one.statistic.name,
         "about": one.statistic.about,
@@ -128,7 +132,9 @@ def _fields(one: Calibrated) -> dict[str, object]:
     }
 
 
-def _print(rows: tuple[Calibrated, ...], found: Counter[str], *, out: Path | None, days: float, budget: float) -> None:
+def _print(
+    rows: tuple[CalibratedLimit, ...], found: Counter[str], *, out: Path | None, days: float, budget: float
+) -> None:
     print_table(
         f"{days:.3g} healthy node-days, budget {budget:g} pages per node-month",
         ("limit", "now", "largest seen", "needed", "set to", ""),

@@ -20,7 +20,11 @@ from railwatch.run_context import responder_folder
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem, RailwatchError
 
-app = typer.Typer(no_args_is_help=True, help="Test the notification routes, and show what they sent and hold.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Test the notification routes, and show what they sent and hold.",
+    epilog="Example: railwatch notify test --route oncall",
+)
 
 
 @app.command(name="test", epilog="Example: railwatch notify test --config /etc/railwatch.yaml --route oncall")

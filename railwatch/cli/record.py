@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from agent.recorder.black_box import BlackBox
-from agent.recorder.entries import Entry, EntryKind
-from agent.recorder.record_follower import Lines, RecordFollower
+from agent.recorder.entries import BoxEntry, EntryKind
+from agent.recorder.record_follower import RawLineParser, RecordFollower
 from agent.recorder.recording_folder import event_order
 from agent.recorder.row_follower import RowFollower
 from agent.recorder.unpacking import contents_of
@@ -27,7 +27,7 @@ from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.record_journal import has_room
 from telemetry.recording import check_suffix, write_recording
-from telemetry.recording_rows import KernelLine
+from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Record
 
 LOOK_S = 0.2
@@ -125,12 +125,12 @@ def _record(
     return {"file": str(out), "rows": n_rows, "lost_ring_rows": lost, "bytes": out.stat().st_size}
 
 
-def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list[Entry]:
+def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list[BoxEntry]:
     """Return the rows of all rings: those in memory, or those of the next `duration_s`."""
     if duration_s is None:
         return rows.read(0)
     rows.skip_to_end()
-    entries: list[Entry] = []
+    entries: list[BoxEntry] = []
     progress = Console(stderr=True)  # standard output is for the result
     bars = Progress(
         "recording",
@@ -156,11 +156,11 @@ def _records(context: RunContext, start_ns: int, stop_ns: int) -> tuple[Record, 
     """Return the records of this run in that time, in the order in which they were reported."""
     starts = context.journal_starts()
     journals = {name: context.journal_reader(name, starts.get(name)) for name in ("guard", "actuator", "responder")}
-    reported = RecordFollower(journals, lines=Lines(), source=None).records()
+    reported = RecordFollower(journals, lines=RawLineParser(), source=None).records()
     return tuple(record for record in reported if start_ns <= record.time_ns <= stop_ns)
 
 
-def _kernel_lines(folder: Path, start_ns: int, stop_ns: int) -> tuple[KernelLine, ...]:
+def _kernel_lines(folder: Path, start_ns: int, stop_ns: int) -> tuple[KernelLogRow, ...]:
     """Return the kernel lines of that time in the black box; those of the last seconds may be missing."""
     entries = BlackBox(box_dir(folder), 0).left()
     lines = contents_of([entry for entry in entries if entry.kind is EntryKind.MOMENTS], {}).kernel_lines

@@ -16,7 +16,11 @@ from telemetry.recording import Recording, meta_of, read_recording
 from telemetry.recording_files import read_header
 from telemetry.records import Incident
 
-app = typer.Typer(no_args_is_help=True, help="List and show the recordings of the flight recorder.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List and show the recordings of the flight recorder.",
+    epilog="Example: railwatch recordings list --json",
+)
 
 
 @app.command(name="list", epilog="Example: railwatch recordings list --json")

@@ -15,8 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from evaluation.measures import Measured
 from evaluation.rehearsal.plan import Rehearsal
-from evaluation.rehearsal.progress import simulated_s
-from evaluation.rehearsal.runs import Arm, SeedResult
+from evaluation.rehearsal.runs import SeedResult, Variant, simulated_s
 from evaluation.rehearsal.runs import rehearse as rehearsed
 from evaluation.rehearsal.summary import LEAST_SEEDS, Figure, cost_only, not_carried_out, summarised
 from evaluation.workers import none_left_at_work
@@ -62,7 +61,7 @@ def rehearse(
         duration_s=duration,
         mode=mode,
     )
-    total_s = rehearsal.order(first_seed).duration_s * seeds * len(Arm)
+    total_s = rehearsal.order(first_seed).duration_s * seeds * len(Variant)
     results: list[SeedResult] = []
     with none_left_at_work(), _shown(total_s) as marks:
         for result in rehearsed(rehearsal, range(first_seed, first_seed + seeds), marks=marks):
@@ -83,7 +82,7 @@ def _seed_fields(result: SeedResult) -> dict[str, Any]:
         "seed": result.seed,
         "duration_s": result.duration_s,
         "healthy_steps": result.healthy_steps,
-        "with": watched | asdict(result.answers),
+        "with": watched | asdict(result.actions),
         "without": bare,
     }
 

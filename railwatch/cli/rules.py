@@ -22,7 +22,11 @@ from rules.policy.model import ActionClass
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="List, show, compare, explain, check and test policies.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List, show, compare, explain, check and test policies.",
+    epilog="Example: railwatch rules explain supply-sag-clock-cap",
+)
 app.command(name="test", epilog="Example: railwatch rules test --recording incident.parquet --rules my-rules")(
     try_policies
 )
@@ -31,7 +35,7 @@ Simulated = Annotated[bool, typer.Option("--simulated", help="Modes as on a simu
 PolicyId = Annotated[str, typer.Argument(metavar="ID", help="The id of a policy.")]
 Paths = Annotated[
     list[Path] | None,
-    typer.Argument(help="Policy files or folders, taken as the site's; none for those in force."),
+    typer.Argument(help="Policy files or folders, in place of rules.dirs of the configuration."),
 ]
 # heuristic: a longer text makes a table of keys unreadable; the file has the whole.
 _VALUE_COLUMNS = 100
@@ -83,14 +87,12 @@ def show(policy_id: PolicyId, paths: Paths = None, config_file: ConfigFile = Non
 
 @app.command(epilog="Example: railwatch rules diff supply-sag-clock-cap --config railwatch.yaml")
 def diff(
-    policy_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One policy, all of the layers else; a folder is taken as one.")
-    ] = None,
+    policy_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Policy id; default: every policy.")] = None,
     paths: Paths = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what each layer changes against the one below, key by key; exit status 1 where it changes something."""
+    """Show what each layer changes against the one below, key by key; exit status 1 if there are changes."""
     policy_id, own = _id_or_path(policy_id, paths or [])
     layers = layers_or_exit(load_config(config_file, os.environ), own, named=config_file is not None, as_json=as_json)
     chosen = layers if policy_id is None else (_named(policy_id, layers),)

@@ -37,7 +37,7 @@ def try_policies(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Policy files or folders whose cases to run; else those of --config, else the built-in ones."
+            help="Policy files or folders with the cases to run; default: those of --config, else the built-in ones."
         ),
     ] = None,
     recording: Annotated[
@@ -46,11 +46,9 @@ def try_policies(
     ] = None,
     from_store: Annotated[
         Path | None,
-        typer.Option(help="The same for every recording in this data folder, compared with the records kept there."),
+        typer.Option(help="Replay every recording of this data folder and compare decisions with its records."),
     ] = None,
-    rules: Annotated[
-        Path | None, typer.Option(help="A folder of policies, taken as the site's: they replace those of the same id.")
-    ] = None,
+    rules: Annotated[Path | None, typer.Option(help="Folder of policies; they replace those of the same id.")] = None,
     since: Annotated[
         str | None, typer.Option(help="Start: a UTC time, or a duration before the end, such as 7d.")
     ] = None,

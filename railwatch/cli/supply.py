@@ -15,7 +15,11 @@ from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import ConfigError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="Estimate the source resistance of a supply path from logged data.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Estimate the source resistance of a supply path from logged data.",
+    epilog="Example: railwatch supply estimate feed.csv --time time_s --voltage voltage_v --current current_a",
+)
 # heuristic: a warning beyond ten times the 1 % within which the halves of a clean recording agree.
 _HALVES_DIFFER_RATIO = 0.10
 _REASONS = {

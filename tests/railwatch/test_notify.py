@@ -138,7 +138,7 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(tmp_path: Path, url:
     [
         ("kubernetes", "{node: 'Node 7'}", "the name of one node as kubectl"),
         ("kubernetes", "{evict: all}", "'never' or 'pods'"),
-        ("kubernetes", "{evict_within: 2h}", "less than or equal to 3600"),
+        ("kubernetes", "{evict_within: 2h}", "at most 1h"),
         ("power_cycle", "{address: 'https://bmc'}", "a host name or an address"),
         ("power_cycle", "{system: /redfish/v1/Chassis/1}", "a path such as /redfish/v1/Systems/1"),
         ("power_cycle", "{reset: Nmi}", "'GracefulRestart', 'ForceRestart' or 'PowerCycle'"),

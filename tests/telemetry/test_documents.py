@@ -53,7 +53,7 @@ def test_every_problem_is_reported_with_its_line_and_key(tmp_path: Path) -> None
     assert found == [
         "1: name: missing; expected a value: the key is required",
         "2: inner.hold: got 30; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
-        "3: inner.share: got 1.5; expected less than or equal to 1",
+        "3: inner.share: got 1.5; expected at most 1",
         "4: inner.colour: unknown key; expected one of the known keys",
         "7: steps[1].share: got 'x'; expected a number",
     ]
@@ -89,7 +89,7 @@ def test_a_list_is_not_ordered_to_be_too_short_because_its_items_do_not_fit(tmp_
 
     path = tmp_path / "file.yaml"
     for text, expected in (
-        ("items: [{share: 2}]\n", "items[0].share: got 2; expected less than or equal to 1"),
+        ("items: [{share: 2}]\n", "items[0].share: got 2; expected at most 1"),
         ("items: []\n", "items: got []; expected at least 1 item"),
     ):
         path.write_text(text, encoding="utf-8")

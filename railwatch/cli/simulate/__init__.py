@@ -8,7 +8,11 @@ from railwatch.cli.simulate.run import run
 from railwatch.cli.simulate.serve import serve
 from railwatch.cli.simulate.show import show
 
-app = typer.Typer(no_args_is_help=True, help="GPU nodes as physics: list, look at, run, serve and check them.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List, show, run, serve and check simulated nodes, racks and scenarios.",
+    epilog="Example: railwatch simulate run psu-sag --duration 60s --out sag.parquet",
+)
 app.command(name="list", epilog="Example: railwatch simulate list --json")(list_command)
 app.command(epilog="Example: railwatch simulate show v100x4-xt60 --sources")(show)
 app.command(

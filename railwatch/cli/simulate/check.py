@@ -1,4 +1,4 @@
-"""``railwatch simulate check``: the golden table, every number with what was expected and why."""
+"""``railwatch simulate check``: the golden table, every number with its expected value and the source."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,11 +21,11 @@ NEVER_S = 100 * 365 * DAY_S
 
 
 def check(
-    only: Annotated[list[str] | None, typer.Option(help="Check the row of this id; may be given again.")] = None,
-    table_file: Annotated[Path | None, typer.Option("--table", help="A golden table of your own, YAML.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Check the row of this id only; may be repeated.")] = None,
+    table_file: Annotated[Path | None, typer.Option("--table", help="Golden table of your own (YAML).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare the simulator with the numbers its sources tell; exit 1 where a row fails."""
+    """Compare the simulator with published and measured numbers; exit status 1 if a row fails."""
     table = load_table(TABLE if table_file is None else table_file)
     rows = chosen_rows(table, only or ())
     results: list[GoldenResult] = []

@@ -28,7 +28,7 @@ _HEADINGS = {"workload": "kind", "scenario": "length", "rack scenario": "length"
 
 
 def list_command(as_json: JsonFlag = False) -> None:
-    """List nodes, workloads, racks and scenarios; look at one with railwatch simulate show NAME."""
+    """List nodes, workloads, racks and scenarios; railwatch simulate show NAME shows one."""
     entries = list(_entries())
     if as_json:
         for entry in entries:

@@ -91,28 +91,39 @@ def _seed(text: str | int) -> int:
 
 def run(
     out: Annotated[
-        Path, typer.Option("--out", help="The recording: .parquet or .csv; of a rack, a.node0.csv and so on.")
+        Path,
+        typer.Option("--out", help="Recording to write, .parquet or .csv; for a rack one file per node: a.node0.csv."),
     ],
     scenario: Annotated[
-        str | None, typer.Argument(help="A scenario by name or file; none with --node, --rack or --workload alone.")
+        str | None, typer.Argument(help="Scenario, by name or file; may be omitted with --node, --rack or --workload.")
     ] = None,
-    node: Annotated[str | None, typer.Option("--node", help="A node by name or file; v100x4 if none is named.")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Node, by name or file; default: v100x4.")] = None,
     rack: Annotated[
-        str | None, typer.Option("--rack", help="A rack by name or file; what the rack scenario names if none.")
+        str | None, typer.Option("--rack", help="Rack, by name or file; default: that of the rack scenario.")
     ] = None,
-    workload: Annotated[str | None, typer.Option("--workload", help="What runs; the node's own if none.")] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", help="Workload, by name or file; default: that of the node.")
+    ] = None,
     duration: Annotated[
         float | None,
-        typer.Option(parser=seconds, metavar="DURATION", help="How long: 60s, 10m; the scenario's own if none."),
+        typer.Option(parser=seconds, metavar="DURATION", help="Length, e.g. 60s; default: that of the scenario."),
     ] = None,
-    seed: Annotated[int, typer.Option(parser=_seed, metavar="SEED", help="The same seed gives the same file.")] = 1,
+    seed: Annotated[
+        int, typer.Option(parser=_seed, metavar="SEED", help="Seed; the same seed gives the same file.")
+    ] = 1,
     power_limit_w: Annotated[float | None, typer.Option("--power-limit-w", help="Power limit of every GPU.")] = None,
     clock_mhz: Annotated[float | None, typer.Option("--clock-mhz", help="Applications clock of every GPU.")] = None,
     truth: Annotated[
-        Path | None, typer.Option("--truth", help="What was true: .json labels and drops, .parquet or .csv the state.")
+        Path | None,
+        typer.Option(
+            "--truth", help="Ground truth to write: .json with labels and drops, .parquet or .csv with the state."
+        ),
     ] = None,
     tier: Annotated[
-        str | None, typer.Option("--tier", metavar="a|b", help="a: every millisecond; b: closed form. By duration.")
+        str | None,
+        typer.Option(
+            "--tier", metavar="a|b", help="Model: a for every millisecond, b for a closed form; default: by duration."
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -29,8 +29,8 @@ from simulator.plant.events import PlantEvent, sentence
 from simulator.plant.state import NodeState
 from simulator.sensors.bank import SensorBank
 from simulator.served.board.ipmi import CIPHER_SUITE, PASSWORD, USER
-from simulator.served.description import Served, library_for
-from simulator.served.offering import BoardWish, Offering, offer
+from simulator.served.description import PlantAddress, library_for
+from simulator.served.served_node import BoardOptions, ServedNode, offer
 from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
@@ -50,7 +50,7 @@ class EventPrinter:
         self._as_json = as_json
         self._console = Console(highlight=False, soft_wrap=True, markup=False)
 
-    def announce(self, served: Served, offering: Offering) -> None:
+    def announce(self, served: PlantAddress, offering: ServedNode) -> None:
         """Print the address of everything that is served; report on standard error what is not."""
         print_notes(offering.notes)
         if self._as_json:
@@ -104,7 +104,7 @@ def _ipmitool(port: int) -> str:
     return f"ipmitool -I lanplus -C {CIPHER_SUITE} -H 127.0.0.1 -p {port} -U {USER} -P {PASSWORD}"
 
 
-def _place(served: Served, offering: Offering) -> dict[str, Any]:
+def _place(served: PlantAddress, offering: ServedNode) -> dict[str, Any]:
     ipmi, redfish = offering.ipmi, offering.redfish
     return {
         "type": "served",
@@ -121,7 +121,7 @@ def _place(served: Served, offering: Offering) -> dict[str, Any]:
     }
 
 
-def run_program(command: Sequence[str], server: PlantServer, served: Served, has_ended: Callable[[], bool]) -> int:
+def run_program(command: Sequence[str], server: PlantServer, served: PlantAddress, has_ended: Callable[[], bool]) -> int:
     """Run a program while the node is served and return its exit status: 128 plus the signal if one ended it."""
     variables = _variables(served, os.environ)
     # Ctrl-C reaches the program as well, since it is in the foreground; the program decides what to do.
@@ -149,7 +149,7 @@ def _path(environ: Mapping[str, str]) -> str:
     return os.pathsep.join((environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
-def _variables(served: Served, environ: Mapping[str, str]) -> dict[str, str]:
+def _variables(served: PlantAddress, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a program on the node; the present library path comes after ours."""
     variables = served.environment | served.sources
     before = environ.get("LD_LIBRARY_PATH")
@@ -206,7 +206,7 @@ def serve(
         raise ConfigError([Problem(where="--bmc", line=None, key="bmc", found=found, expected=expected)])
     login_needed = redfish_login is Login.REQUIRED
     ipmi_needed = bool(bmc) or ipmi_port > 0
-    wish = BoardWish(
+    wish = BoardOptions(
         ipmi_needed=ipmi_needed, ipmi_port=ipmi_port, redfish_port=redfish_port, redfish_login=login_needed
     )
     clock = SystemClock()
@@ -229,7 +229,7 @@ def serve(
 
 
 def _keep(
-    offering: Offering, served: Served, command: Sequence[str], has_ended: Callable[[], bool], printer: EventPrinter
+    offering: ServedNode, served: PlantAddress, command: Sequence[str], has_ended: Callable[[], bool], printer: EventPrinter
 ) -> int:
     """Serve until the end, with events on the terminal or a program in the foreground; return the exit status."""
     if command:
@@ -241,7 +241,7 @@ def _keep(
     return 0
 
 
-def _with_library(offering: Offering) -> Served:
+def _with_library(offering: ServedNode) -> PlantAddress:
     """Return the node with the driver library for other programs; a note gives the reason if none can be built."""
     library, why = library_for(Path("~/.cache/railwatch").expanduser())
     if library is None:
