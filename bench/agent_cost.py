@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.machine import measured_core
 from bench.rows import Row
 from bench.subjects.many_gpus import served_plant
-from simulator.served.description import Served
+from simulator.served.description import PlantAddress
 from telemetry.errors import EnvironmentLacksError
 
 MEASURED_S = 10.0
@@ -140,7 +140,7 @@ def _row(name: str, value: float, unit: str, baseline: float, against: str) -> R
     return Row(name=name, value=value, unit=unit, baseline=baseline, against=against)
 
 
-def measure(name: str, rate_hz: float | None, measured_s: float, *, served: Served) -> Cost:
+def measure(name: str, rate_hz: float | None, measured_s: float, *, served: PlantAddress) -> Cost:
     """Run one subject in a process of its own on the measured core; without a rate the agent finds its own.
 
     Raises

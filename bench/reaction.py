@@ -21,8 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.actuation.client import ActuatorClient
-from agent.actuation.nonblocking_client import NonBlockingClient
+from agent.actuation.client import ActuatorClient, NonBlockingClient
 from agent.guard.guard import JOURNAL_EVERY_S, Guard
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.reflex import Reflex

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analytics.calibration.healthy import Healthy
+from analytics.calibration.healthy import HealthyMaxima
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from evaluation.replay import recorded_topology
@@ -18,15 +18,15 @@ STEP_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class CalibrationStep:
     """Result of a recording up to a moment: the values of its blocks, and the findings raised."""
 
     time_ns: int
-    healthy: Healthy
+    healthy: HealthyMaxima
     raised: tuple[Finding, ...]
 
 
-def seen_in(read: Recording, limits: DetectorLimits, healthy: Healthy) -> Iterator[Seen]:
+def calibration_steps(read: Recording, limits: DetectorLimits, healthy: HealthyMaxima) -> Iterator[CalibrationStep]:
     """Yield what a recording adds to what was seen in others, step by step; detectors begin anew with it."""
     panel, topology = Panel.build(limits), recorded_topology(read)
     state = panel.start([spec for spec in read.tables if not spec.is_late])
@@ -46,8 +46,8 @@ def seen_in(read: Recording, limits: DetectorLimits, healthy: Healthy) -> Iterat
             state, of_events = panel.step_events(state, reported, now_ns, topology)
             healthy = healthy.after(panel, state, limits, now_ns)
             raised = tuple(one for one in (*findings, *of_events) if one.status is FindingStatus.RAISED)
-            yield Seen(time_ns=now_ns, healthy=healthy, raised=raised)
+            yield CalibrationStep(time_ns=now_ns, healthy=healthy, raised=raised)
             waiting = []
         if frame is not None and not frame.spec.is_late:
             waiting.append(frame)
-    yield Seen(time_ns=0, healthy=healthy.ended(), raised=())
+    yield CalibrationStep(time_ns=0, healthy=healthy.ended(), raised=())

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from agent.guard.pipeline import Pipeline, PipelineSettings
-from agent.guard.retracing import Trace, retrace
+from agent.guard.retracing import RecordedSteps, retrace
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import tables_of
 from rules.limits.node import NodeLimits
@@ -58,7 +58,7 @@ def _judged(tables: Sequence[TableSpec]) -> list[TableSpec]:
     return [spec for spec in tables if not spec.is_late and spec.name != STEPS]
 
 
-def _trace(read: Recording) -> Trace | None:
+def _trace(read: Recording) -> RecordedSteps | None:
     """Return the steps of the live guard where the recording has them: the flight recorder writes them down.
 
     Steps of two guards, where the sampling process was started again with other tables, cannot be taken by one.
@@ -72,7 +72,7 @@ def _trace(read: Recording) -> Trace | None:
         return None
     reports = [record for record in read.records if isinstance(record, Event | Command)]
     order = read.meta.about.get("event_order", [])
-    return Trace(
+    return RecordedSteps(
         steps=whole[STEPS],
         tables={name: whole[name] for name in tables_of(steps) if name in whole},
         first_rows=first_rows,

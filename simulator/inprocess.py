@@ -7,6 +7,7 @@ faults: each column goes by the NVML call that the agent asks for it. Only start
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from simulator.driver.faults import LOST_CODES, UNLOADED_CODES, InjectedFaults
 from simulator.driver.layout import LOST_AND_REPORTED
 from simulator.driver.state import StateFile
-from simulator.inprocess_columns import COLUMNS, Column, Moment
+from simulator.inprocess_columns import COLUMNS, Column, DriverSnapshot
 from simulator.inprocess_pipes import PlantPipes
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
@@ -24,33 +25,32 @@ from telemetry.gpu import DriverEvent, GpuIdentity, KnobKind
 from telemetry.signals import RateClass, Source, signals_of
 
 # Gives the row of a GPU by UUID; raises what the call that is named answers for it.
-Present = Callable[[str, str], int]
+FindGpu = Callable[[str, str], int]
 WAIT_STEP_S = 0.02
 
 
-class PlantClockKnob:
+@dataclass(frozen=True, slots=True)
+class ServedClockKnob:
     """The applications clock of each GPU, as NVML has it."""
 
+    state: StateFile
+    find_gpu: FindGpu
+    may_write: Callable[[], bool]
     kind = KnobKind.CLOCK
     name = "application_clock"
     readable = True
 
-    def __init__(self, state: StateFile, present: Present, may_write: Callable[[], bool]) -> None:
-        self._state = state
-        self._present = present
-        self._may_write = may_write
-
     def supported(self, uuid: str) -> tuple[float, ...]:
         """Return the clocks that can be set, ascending; the default is left out, since it reads as unset."""
-        fixed = self._state.record["fixed"][self._present(uuid, "nvmlDeviceGetSupportedGraphicsClocks")]
+        fixed = self.state.record["fixed"][self.find_gpu(uuid, "nvmlDeviceGetSupportedGraphicsClocks")]
         count, default_mhz = int(fixed["clock_count"]), int(fixed["default_sm_clock_mhz"])
         return tuple(float(clock) for clock in fixed["clocks_mhz"][:count][::-1] if clock != default_mhz)
 
     def read(self, uuid: str) -> float | None:
         """Return the applications clock in force, None where the default is: then the GPU boosts beyond it."""
-        index = self._present(uuid, "nvmlDeviceGetApplicationsClock")
-        clock_mhz = int(self._state.record["request"][index]["app_sm_clock_mhz"])
-        default_mhz = int(self._state.record["fixed"][index]["default_sm_clock_mhz"])
+        index = self.find_gpu(uuid, "nvmlDeviceGetApplicationsClock")
+        clock_mhz = int(self.state.record["request"][index]["app_sm_clock_mhz"])
+        default_mhz = int(self.state.record["fixed"][index]["default_sm_clock_mhz"])
         return None if clock_mhz == default_mhz else float(clock_mhz)
 
     def write(self, uuid: str, setting: float | None) -> None:
@@ -66,13 +66,13 @@ class PlantClockKnob:
             The GPU fell off the bus.
         """
         verb = "Reset" if setting is None else "Set"
-        index = self._present(uuid, f"nvmlDevice{verb}ApplicationsClocks")
-        if not self._may_write():
+        index = self.find_gpu(uuid, f"nvmlDevice{verb}ApplicationsClocks")
+        if not self.may_write():
             raise NotPermittedError("only root may change the clocks of the simulated GPUs")
-        request = self._state.record["request"][index]
+        request = self.state.record["request"][index]
         if setting is None:
             request["app_clock_is_set"] = 0
-            request["app_sm_clock_mhz"] = self._state.record["fixed"][index]["default_sm_clock_mhz"]
+            request["app_sm_clock_mhz"] = self.state.record["fixed"][index]["default_sm_clock_mhz"]
             return
         if setting not in self.supported(uuid):
             raise NotSupportedError(f"{setting:g} MHz is not a supported clock of {uuid}")
@@ -80,40 +80,39 @@ class PlantClockKnob:
         request["app_clock_is_set"] = 1
 
 
-class PlantPowerKnob:
+@dataclass(frozen=True, slots=True)
+class ServedPowerKnob:
     """The power limit of each GPU, as NVML has it."""
 
+    state: StateFile
+    find_gpu: FindGpu
+    may_write: Callable[[], bool]
     kind = KnobKind.POWER
     name = "power_limit"
     readable = True
 
-    def __init__(self, state: StateFile, present: Present, may_write: Callable[[], bool]) -> None:
-        self._state = state
-        self._present = present
-        self._may_write = may_write
-
     def supported(self, uuid: str) -> tuple[float, ...]:
         """Return whole watts from the least limit up, and the default."""
-        fixed = self._state.record["fixed"][self._present(uuid, "nvmlDeviceGetPowerManagementLimitConstraints")]
+        fixed = self.state.record["fixed"][self.find_gpu(uuid, "nvmlDeviceGetPowerManagementLimitConstraints")]
         default_w = int(fixed["power_default_mw"]) / 1000.0
         whole_w = range(math.ceil(int(fixed["power_min_mw"]) / 1000.0), math.floor(default_w) + 1)
         return tuple(sorted({*(float(limit_w) for limit_w in whole_w), default_w}))
 
     def read(self, uuid: str) -> float | None:
         """Return the limit in force."""
-        index = self._present(uuid, "nvmlDeviceGetPowerManagementLimit")
-        return int(self._state.record["request"][index]["power_limit_mw"]) / 1000.0
+        index = self.find_gpu(uuid, "nvmlDeviceGetPowerManagementLimit")
+        return int(self.state.record["request"][index]["power_limit_mw"]) / 1000.0
 
     def write(self, uuid: str, setting: float | None) -> None:
-        """Set the limit, None to set the default; raises as `PlantClockKnob.write`."""
-        index = self._present(uuid, "nvmlDeviceSetPowerManagementLimit")
-        if not self._may_write():
+        """Set the limit, None to set the default; raises as `ServedClockKnob.write`."""
+        index = self.find_gpu(uuid, "nvmlDeviceSetPowerManagementLimit")
+        if not self.may_write():
             raise NotPermittedError("only root may change the power limits of the simulated GPUs")
-        fixed = self._state.record["fixed"][index]
+        fixed = self.state.record["fixed"][index]
         limit_mw = int(fixed["power_default_mw"]) if setting is None else round(setting * 1000.0)
         if not int(fixed["power_min_mw"]) <= limit_mw <= int(fixed["power_max_mw"]):
             raise NotSupportedError(f"{limit_mw / 1000.0:g} W is not a power limit that {uuid} takes")
-        self._state.record["request"][index]["power_limit_mw"] = limit_mw
+        self.state.record["request"][index]["power_limit_mw"] = limit_mw
 
 
 def _columns_of(rate: RateClass) -> tuple[Column | None, ...]:
@@ -136,8 +135,8 @@ class PlantDriver:
         self._index = {gpu.uuid: gpu.index for gpu in self._gpus}
         self.pipes = PlantPipes(self._state, self._faults, self._gpus, clock)
         # Applications clocks may be opened to everybody; power limits never.
-        self.clock_knob = PlantClockKnob(self._state, self._present, self._may_set_clocks)
-        self.power_knob = PlantPowerKnob(self._state, self._present, self._may_write)
+        self.clock_knob = ServedClockKnob(self._state, self._present, self._may_set_clocks)
+        self.power_knob = ServedPowerKnob(self._state, self._present, self._may_write)
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
         """Return the GPUs in driver order, lost ones included."""
@@ -192,7 +191,7 @@ class PlantDriver:
 
     def _fill(self, values: FloatArray, columns: tuple[Column | None, ...]) -> None:
         self._need_driver()
-        now = Moment(self._state)
+        now = DriverSnapshot(self._state)
         for column, source in enumerate(columns):
             values[:, column] = np.nan if source is None else source.give(now)
         values[now.reading["lost"] != 0] = np.nan

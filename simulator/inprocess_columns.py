@@ -24,7 +24,7 @@ _CLOCK = "nvmlDeviceGetClockInfo"
 _MEMORY = "nvmlDeviceGetMemoryInfo"
 
 
-class Moment:
+class DriverSnapshot:
     """Inputs of a column: the readings of one moment, constants, and requested settings."""
 
     def __init__(self, state: StateFile) -> None:
@@ -34,11 +34,11 @@ class Moment:
         self.request: StateArray = state.record["request"][:count]
 
 
-def _sensor(now: Moment, values: Any, dead: int) -> Any:
+def _sensor(now: DriverSnapshot, values: Any, dead: int) -> Any:
     return np.where(now.reading["dead_sensors"] & dead, np.nan, values)
 
 
-def _counted(now: Moment, errors: str) -> Any:
+def _counted(now: DriverSnapshot, errors: str) -> Any:
     return np.where(now.request["ecc_off"], np.nan, now.reading[errors])  # nvml.h: with ECC off nothing is counted
 
 
@@ -47,7 +47,7 @@ class Column:
     """Signal: the NVML call that gives it to the agent, and the values of that call for every GPU."""
 
     call: str
-    give: Callable[[Moment], Any]
+    give: Callable[[DriverSnapshot], Any]
 
 
 # The NVML signals of the catalogue; a signal that is missing here is one that this driver does not support.
@@ -88,7 +88,7 @@ _MAIN: dict[str, Column] = {
 }
 
 
-def _where_there(now: Moment, feature: int, values: Any) -> Any:
+def _where_there(now: DriverSnapshot, feature: int, values: Any) -> Any:
     return np.where(now.fixed["features"] & feature, values, np.nan)
 
 
@@ -112,7 +112,7 @@ _CALLS = {
     "max_pcie_generation": "nvmlDeviceGetMaxPcieLinkGeneration",
     "max_pcie_width": "nvmlDeviceGetMaxPcieLinkWidth",
 }
-_MORE: dict[str, Callable[[Moment], Any]] = {
+_MORE: dict[str, Callable[[DriverSnapshot], Any]] = {
     "sw_thermal_s": lambda now: now.reading["sw_thermal_ns"] / 1e9,
     "power_average_w": lambda now: _where_there(
         now, FEATURE_AVERAGE_POWER, _sensor(now, now.reading["power_average_mw"] / 1000.0, DEAD_POWER)

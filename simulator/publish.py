@@ -19,6 +19,7 @@ from simulator.driver.layout import (
 from simulator.driver.state import XID_EVENT, StateArray, StateFile
 from simulator.files.node import NodeFile
 from simulator.files.scenario import DriverFault
+from simulator.plant.accounts import COUNTED
 from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant, default_settings
@@ -29,7 +30,6 @@ from simulator.served.proc_tree import RANK_PID, ranks_running
 UTIL_PERIOD_MS = 160  # utilisation is renewed six times a second, nvidia-smi --help-query-gpu
 NS_PER_MS = 1_000_000
 US_PER_MS = 1000
-_COUNTERS = ("power_violation", "thermal_violation", "sw_thermal", "hw_thermal", "power_brake")
 
 
 class PlantPublisher:
@@ -150,7 +150,7 @@ class _Shown:
         readings["mem_clock_mhz"] = clocks.memory_mhz
         readings["video_clock_mhz"] = gpus.clock_mhz * (clocks.video_max_mhz / clocks.max_mhz)
         readings["event_reasons"] = gpus.reasons
-        for name in _COUNTERS:
+        for name in COUNTED:
             readings[f"{name}_ns"] = gpus.counters_ms[name] * NS_PER_MS
         readings["busy_ns"] = self._busy_ns
         readings["dram_ns"] = self._dram_ns

@@ -16,7 +16,7 @@ import numpy as np
 from analytics.fleet.judge import FleetJudge, FleetSettings
 from analytics.fleet.snapshot import pack_judge
 from analytics.fleet.topology import fleet_entity
-from analytics.fleet.window import JUDGED, Table, Window
+from analytics.fleet.window import JUDGED, FleetTable, FleetWindow
 from bench.machine import pin
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
@@ -42,7 +42,7 @@ _MEANS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def windows_of(gpus: int, seed: int = 1) -> list[Window]:
+def windows_of(gpus: int, seed: int = 1) -> list[FleetWindow]:
     """Make windows of nodes with so many GPUs in all."""
     rng = np.random.default_rng(seed)
     names = [f"node{number}" for number in range(max(1, gpus // GPUS))]
@@ -56,11 +56,11 @@ def windows_of(gpus: int, seed: int = 1) -> list[Window]:
                 if signal in _MEANS:
                     mean, spread = _MEANS[signal]
                     values[:, :, column] = mean + spread * rng.standard_normal(values.shape[:2])
-            tables[kind] = Table(entities=entities, nodes=nodes, signals=JUDGED[kind], values=values)
+            tables[kind] = FleetTable(entities=entities, nodes=nodes, signals=JUDGED[kind], values=values)
         _load(tables[EntityKind.SUPPLY], rng)
         tables[EntityKind.JOB].values[:, :, 0] = np.arange(number * WINDOW_S, (number + 1) * WINDOW_S)[:, np.newaxis]
         start_ns = START_NS + number * WINDOW_S * NS_PER_S
-        made.append(Window(start_ns=start_ns, stop_ns=start_ns + WINDOW_S * NS_PER_S, tables=tables))
+        made.append(FleetWindow(start_ns=start_ns, stop_ns=start_ns + WINDOW_S * NS_PER_S, tables=tables))
     return made
 
 
@@ -79,7 +79,7 @@ def _parts(kind: EntityKind, names: list[str], each: int, gpus: int) -> tuple[tu
     return entities, tuple(name for name, _ in pairs)
 
 
-def _load(table: Table, rng: np.random.Generator) -> None:
+def _load(table: FleetTable, rng: np.random.Generator) -> None:
     """Make a load step through a supply of two milliohm, so that its path can be estimated."""
     amps = 90.0 + 100.0 * rng.integers(0, 2, table.values.shape[:2]) + rng.standard_normal(table.values.shape[:2])
     volts: FloatArray = 12.2 - 0.002 * amps + 0.002 * rng.standard_normal(amps.shape)
@@ -118,10 +118,10 @@ def judged(gpus: int, seconds: int, warm_s: int) -> dict[str, float]:
     }
 
 
-def _later(window: Window, number: int) -> Window:
+def _later(window: FleetWindow, number: int) -> FleetWindow:
     start_ns = START_NS + number * WINDOW_S * NS_PER_S
     tables = window.tables
-    return Window(start_ns=start_ns, stop_ns=start_ns + WINDOW_S * NS_PER_S, tables=tables)
+    return FleetWindow(start_ns=start_ns, stop_ns=start_ns + WINDOW_S * NS_PER_S, tables=tables)
 
 
 def isolation_forest(rows: int) -> dict[str, float]:

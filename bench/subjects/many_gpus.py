@@ -11,7 +11,7 @@ from bench.machine import other_core, pin
 from simulator.driver.build import build_driver
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
-from simulator.served.description import Served, describe
+from simulator.served.description import PlantAddress, describe
 from simulator.served.server import serve
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
@@ -33,7 +33,7 @@ def node_of(wanted: str) -> NodeFile:
 
 
 @contextlib.contextmanager
-def served_plant(folder: Path, gpus: int | str) -> Iterator[Served]:
+def served_plant(folder: Path, gpus: int | str) -> Iterator[PlantAddress]:
     """Serve so many GPUs, or the node of that name, until the block ends, with the driver library built beside it.
 
     Raises

@@ -19,7 +19,7 @@ _NOTHING = ScenarioFile(name="steady", description="Nothing changes.", kind="qui
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class CapState:
     """A node with branches of some resistance under a clock cap, for a while."""
 
     node: str
@@ -30,10 +30,10 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class TierAgreement:
     """Result of either tier: lowest voltage, steps of the job per second, expected drops per day of average parts."""
 
-    state: State
+    state: CapState
     v_min_v: tuple[float, float]
     steps_per_s: tuple[float, float]
     drops_per_day: tuple[float, float]
@@ -55,7 +55,7 @@ class Agreement:
         return max(ratio, 1.0 / ratio)
 
 
-def agree(state: State) -> Agreement:
+def compare_tiers(state: CapState) -> TierAgreement:
     """Live through it twice; the millisecond takes 40 ms a second."""
     node = worn(load_node(state.node), state.branch_mohm)
     part = node.gpu.model_copy(update={"hazard": node.gpu.hazard.model_copy(update={"offset_sd_v": 0.0})})
@@ -81,7 +81,7 @@ def agree(state: State) -> Agreement:
     fleet = Fleet([node], _NOTHING, seed=state.seed, step_s=600.0)
     fleet.obey(clock_cap_mhz=state.clock_mhz)
     truth = fleet.advance(1).truth
-    return Agreement(
+    return TierAgreement(
         state=state,
         v_min_v=(lowest_v, float(truth.v_min_v[0, 0])),
         steps_per_s=(plant.state.steps / state.duration_s, float(truth.steps_per_s[0, 0])),

@@ -1,13 +1,13 @@
-"""A month of a node that degrades, in closed form, under one way of answering it."""
+"""A month of a node that degrades, in closed form, under one strategy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from evaluation.control.answers import Answer, DipAnswer, OurAnswer, policies_holding
+from evaluation.control.controllers import AimdController, Controller, RailwatchController, policies_holding
 from evaluation.control.plan import MonthsPlan
-from evaluation.control.windows import Moment, Windows
+from evaluation.control.windows import NodeStates, WindowSource
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import Change, ScenarioFile
 from simulator.files.workload import Workload, load_workload
@@ -31,8 +31,8 @@ _FIRST_LOOKS, _LOOK_S = 4, 16.0
 _ONE_LOSS_S = 60.0
 
 
-class Way(StrEnum):
-    """Way of responding to a weak rail."""
+class Strategy(StrEnum):
+    """Response to a weak rail."""
 
     NONE = "nothing done"
     POWER_LIMIT = "power limit 200 W"
@@ -42,11 +42,11 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Month:
-    """Simulated case: the way, and the voltage to hold; the policies' own where None."""
+class MonthCase:
+    """Simulated case: the strategy, and the voltage to hold; the policies' own where None."""
 
     plan: MonthsPlan
-    way: Way
+    strategy: Strategy
     hold_v: float | None = None
 
 
@@ -60,35 +60,35 @@ class MonthResult:
     v_min_v: tuple[float, ...]
 
 
-def live(month: Month) -> MonthResult:
-    """Live through it; some seconds to minutes."""
+def simulate_month(month: MonthCase) -> MonthResult:
+    """Simulate one case; some seconds to minutes."""
     plan, n_nodes = month.plan, month.plan.seeds
     node = worn(load_node(plan.node), plan.branch_from_mohm)
     workload = load_workload(node.workload)
     fleet = Fleet([node] * n_nodes, wearing(node, plan), seed=plan.first_seed, step_s=plan.step, repair_s=plan.restart)
-    settled = _Settled(month, node, workload)
-    settled.begin(node)
+    month_run = _Month(month, node, workload)
+    month_run.begin(node)
     steps = round(plan.days * DAY_S / plan.step)
     for _ in range(steps):
-        fleet.obey(power_limit_w=settled.power_limit_w, clock_cap_mhz=settled.caps_mhz)
-        settled.take(fleet.advance(1))
-    return settled.result(steps)
+        fleet.obey(power_limit_w=month_run.power_limit_w, clock_cap_mhz=month_run.caps_mhz)
+        month_run.take(fleet.advance(1))
+    return month_run.result(steps)
 
 
-class _Settled:
-    """The answer at work on a fleet, and what came of it so far."""
+class _Month:
+    """A month of a fleet under one controller, and its results so far."""
 
-    def __init__(self, month: Month, node: NodeFile, workload: Workload) -> None:
+    def __init__(self, month: MonthCase, node: NodeFile, workload: Workload) -> None:
         plan, n_nodes = month.plan, month.plan.seeds
         self._plan = plan
-        self._windows = Windows(node, workload, n_nodes, seed=plan.first_seed)
-        self._answer = _answer(month, node)
+        self._windows = WindowSource(node, workload, n_nodes, seed=plan.first_seed)
+        self._controller = _controller(month, node)
         limit_w = node.gpu.power_limit_w.default
         healthy = operating_points(node.gpu, rhythm_of(workload), limit_w=limit_w, n_gpus=node.gpu_count)
         self._healthy_per_s = float(healthy.steps_per_s[-1])
         self._max_mhz = float(node.gpu.clocks.max_mhz)
-        self.power_limit_w = POWER_LIMIT_W if month.way is Way.POWER_LIMIT else limit_w
-        first_mhz = FIXED_MHZ if month.way is Way.FIXED_CLOCK else np.inf
+        self.power_limit_w = POWER_LIMIT_W if month.strategy is Strategy.POWER_LIMIT else limit_w
+        first_mhz = FIXED_MHZ if month.strategy is Strategy.FIXED_CLOCK else np.inf
         self.caps_mhz: FloatArray = np.full((n_nodes, node.gpu_count), first_mhz)
         self._work = np.zeros(n_nodes)
         self._clock_mhz = np.zeros(n_nodes)
@@ -96,15 +96,15 @@ class _Settled:
         self._drops: list[Drop] = []
 
     def begin(self, node: NodeFile) -> None:
-        """Pass the first seconds of the job to the answer, which the closed form has not.
+        """Pass the first seconds of the job, which the closed form lacks, to the controller.
 
         On a real node it would: a cap comes within a second, and a step of the closed form is minutes long.
         """
         shape = self.caps_mhz.shape
         joints = np.array([unit.joint_mohm for unit in node.supply.units])
         fans_w = float(fan_power_w(node.cooling.max_w, ratio=node.cooling.start_ratio, turning=1.0))
-        for look in range(_FIRST_LOOKS if self._answer is not None else 0):
-            moment = Moment(
+        for look in range(_FIRST_LOOKS if self._controller is not None else 0):
+            moment = NodeStates(
                 clock_mhz=np.minimum(self.caps_mhz, self._max_mhz),
                 die_c=np.full(shape, TEMP_C),
                 joint_mohm=np.tile(joints, (shape[0], 1)),
@@ -122,7 +122,7 @@ class _Settled:
         self._v_min_v = np.where(alive, np.minimum(self._v_min_v, truth.v_min_v[0]), self._v_min_v)
         self._drops += stretch.drops
         power_w = np.nansum(truth.power_w[0], axis=1)
-        moment = Moment(
+        moment = NodeStates(
             clock_mhz=np.minimum(self.caps_mhz, self._max_mhz),
             die_c=truth.die_c[0],
             joint_mohm=truth.joint_mohm[0],
@@ -131,9 +131,9 @@ class _Settled:
         now_ns = START_NS + round((float(stretch.time_s[0]) + plan.step) * NS_PER_S)
         self._look(moment, alive & truth.present[0].all(axis=1), now_ns)
 
-    def _look(self, moment: Moment, alive: MaskArray, now_ns: int) -> None:
-        if self._answer is not None:
-            self.caps_mhz = self._answer.caps_mhz(self._windows.of(moment), alive, now_ns)
+    def _look(self, moment: NodeStates, alive: MaskArray, now_ns: int) -> None:
+        if self._controller is not None:
+            self.caps_mhz = self._controller.caps_mhz(self._windows.of(moment), alive, now_ns)
 
     def result(self, steps: int) -> MonthResult:
         """Return what came of it."""
@@ -148,11 +148,11 @@ class _Settled:
         )
 
 
-def _answer(month: Month, node: NodeFile) -> Answer | None:
-    if month.way is Way.DIP:
-        return DipAnswer(node, month.plan.seeds, limit_v=min(month.plan.hold_v))
-    if month.way is Way.OURS:
-        return OurAnswer(node, month.plan.seeds, policies=policies_holding(month.hold_v))
+def _controller(month: MonthCase, node: NodeFile) -> Controller | None:
+    if month.strategy is Strategy.DIP:
+        return AimdController(node, month.plan.seeds, limit_v=min(month.plan.hold_v))
+    if month.strategy is Strategy.OURS:
+        return RailwatchController(node, month.plan.seeds, policies=policies_holding(month.hold_v))
     return None
 
 

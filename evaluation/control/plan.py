@@ -36,7 +36,7 @@ class MonthsGoals(FilePart):
 
 
 class MonthsPlan(FilePart):
-    """A node that degrades, under every way of answering it."""
+    """A node that degrades, under every strategy."""
 
     node: str
     branch_from_mohm: float

@@ -7,11 +7,11 @@ import numpy as np
 from agent.guard.pipeline import PipelineSettings
 from config.guard_pipeline import pipeline_settings
 from config.models import Config
-from evaluation.control.answers import policies_holding
+from evaluation.control.controllers import policies_holding
 from evaluation.control.months import DAY_S
 from evaluation.control.plan import StoryPlan
 from evaluation.rehearsal.loop import moved, watch
-from evaluation.rehearsal.outcome import RunOutcome, Witness
+from evaluation.rehearsal.outcome import RunOutcome, TruthRecorder
 from evaluation.rehearsal.runs import without_failing
 from physics.supply_path import GpuLoad, PowerCurve, SupplyLoad, SupplyPath, highest_clock
 from rules.limits.node import NodeLimits, UnmeasuredStart
@@ -111,7 +111,7 @@ def steps_apart(node: NodeFile, one_mhz: float, other_mhz: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartOfJob:
+class JobStartPlan:
     """Start of a job, with railwatch holding a voltage (None: the policies' own) or without it.
 
     Where it is `reported`, the configuration has `unmeasured_start: ramp`. With `again` it ends, the node rests, and
@@ -129,7 +129,7 @@ class StartOfJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class JobStartResult:
     """Result: `cap_mhz` at the end of the first job, the lowest voltage of its last part and of the next job.
 
     Voltages are inf where there was no such part.
@@ -141,14 +141,14 @@ class Started:
     next_min_v: float
 
 
-def start_job(start: StartOfJob) -> Started:
+def simulate_start(start: JobStartPlan) -> JobStartResult:
     """Simulate it to the millisecond: about a quarter of a second of one core per simulated second.
 
     Without `hold_v` only a loss counts, and the start ends with it.
     """
     order = order_of(start)
     settings = settings_holding(start.hold_v, reported=start.reported)
-    witness, last = Witness(settings.limits.rail_sag.minimum_v), _Last(start.plan.start)
+    witness, last = TruthRecorder(settings.limits.rail_sag.minimum_v), _Last(start.plan.start)
 
     def see(plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
         witness.take(stretch, plant.state, events)
@@ -165,12 +165,12 @@ def start_job(start: StartOfJob) -> Started:
             see(plant, stretch, events)
             if is_over():
                 break
-    return Started(
+    return JobStartResult(
         outcome=witness.outcome(), cap_mhz=last.cap_mhz, settled_min_v=last.settled_min_v, next_min_v=last.next_min_v
     )
 
 
-def order_of(start: StartOfJob) -> RunOrder:
+def order_of(start: JobStartPlan) -> RunOrder:
     """Return what is simulated: a node at rest, and the job that it was built for after some seconds."""
     node = load_node(start.plan.node)
     end_s = start.plan.start

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evaluation.control.check import Agreement, State, agree
-from evaluation.control.months import Month, MonthResult, Way, live
+from evaluation.control.check import CapState, TierAgreement, compare_tiers
+from evaluation.control.months import MonthCase, MonthResult, Strategy, simulate_month
 from evaluation.control.plan import CheckPlan, ControlPlan, MonthsPlan, StoryPlan, load_control
 from evaluation.control.story import (
-    Started,
-    StartOfJob,
+    JobStartPlan,
+    JobStartResult,
     law_mhz,
     least_drops,
-    start_job,
+    simulate_start,
     steps_apart,
     true_limit_mhz,
 )
@@ -47,9 +47,9 @@ def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     starts = _starts(plan.story)
     states = _states(plan.months, plan.check)
     # The long ones first, so that no processor waits for the last.
-    pieces = [_Piece(do=live, what=one) for one in months]
-    pieces += [_Piece(do=start_job, what=one) for one in starts]
-    pieces += [_Piece(do=agree, what=one) for one in states]
+    pieces = [_Piece(do=simulate_month, what=one) for one in months]
+    pieces += [_Piece(do=simulate_start, what=one) for one in starts]
+    pieces += [_Piece(do=compare_tiers, what=one) for one in states]
     results = list(each(_do, pieces, done=step_counter(progress, len(pieces), "parts")))
     lived, started = results[: len(months)], results[len(months) : len(months) + len(starts)]
     yield from story_rows(plan.story, list(zip(starts, started, strict=True)))
@@ -58,7 +58,7 @@ def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     yield from check_rows(plan.check, results[len(months) + len(starts) :])
 
 
-def story_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) -> Iterator[Row]:
+def story_rows(plan: StoryPlan, starts: Sequence[tuple[JobStartPlan, JobStartResult]]) -> Iterator[Row]:
     """Yield what is known of the story's node: its limit, the law's answer, and what happens when a job starts."""
     node = load_node(plan.node)
     true_mhz, computed_mhz = true_limit_mhz(node, plan.limit_v), law_mhz(node, plan.limit_v)
@@ -80,7 +80,7 @@ def story_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) ->
     yield from _start_rows(plan, starts)
 
 
-def _start_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) -> Iterator[Row]:
+def _start_rows(plan: StoryPlan, starts: Sequence[tuple[JobStartPlan, JobStartResult]]) -> Iterator[Row]:
     """Yield how many jobs were lost at once; an unmeasured path has shown nothing by then to act upon."""
     for watched, reported, text in (
         (False, False, "without railwatch"),
@@ -102,11 +102,11 @@ def _story_month_rows(plan: ControlPlan, result: MonthResult) -> Iterator[Row]:
     yield _row("goodput of the story's node against one that is well", mean(result.goodput))
 
 
-def month_rows(plan: MonthsPlan, lived: Sequence[tuple[Month, MonthResult]]) -> Iterator[Row]:
-    """Yield drops, goodput and mean clock of each way to answer a node that degrades."""
+def month_rows(plan: MonthsPlan, lived: Sequence[tuple[MonthCase, MonthResult]]) -> Iterator[Row]:
+    """Yield drops, goodput and mean clock of each strategy on a node that degrades."""
     for month, result in lived:
         name = _named(month)
-        judged = month.way is Way.OURS and month.hold_v is None
+        judged = month.strategy is Strategy.OURS and month.hold_v is None
         drops = _row(f"drops in {plan.days} days, {name}", _drops(result))
         yield at_most(drops, plan.goals.drops) if judged else drops
         goodput = _row(f"goodput, {name}", mean(result.goodput))
@@ -114,7 +114,7 @@ def month_rows(plan: MonthsPlan, lived: Sequence[tuple[Month, MonthResult]]) -> 
         yield _row(f"mean clock cap, {name}", mean(result.clock_mhz), "MHz")
 
 
-def check_rows(plan: CheckPlan, agreements: Sequence[Agreement]) -> Iterator[Row]:
+def check_rows(plan: CheckPlan, agreements: Sequence[TierAgreement]) -> Iterator[Row]:
     """Yield how far the closed form is from the millisecond, at its worst."""
     over = f"tier B against tier A over {sum(one.state.duration_s for one in agreements) / 3600.0:.2g} h"
     voltage = longest([one.voltage_error_v for one in agreements])
@@ -135,7 +135,7 @@ def _asked(plan: ControlPlan, effort: Effort) -> ControlPlan:
     )
 
 
-def _months(plan: ControlPlan) -> list[Month]:
+def _months(plan: ControlPlan) -> list[MonthCase]:
     """Return the story's month, then all ways of the node that degrades."""
     story, months = plan.story, plan.months
     branch_mohm = load_node(story.node).supply.units[0].branch_mohm
@@ -148,29 +148,29 @@ def _months(plan: ControlPlan) -> list[Month]:
             "seeds": story.seeds,
         }
     )
-    others = [Month(plan=months, way=way) for way in Way if way is not Way.OURS]
-    ours = [Month(plan=months, way=Way.OURS, hold_v=hold_v) for hold_v in (None, *months.hold_v)]
-    return [Month(plan=steady, way=Way.OURS), *others, *ours]
+    others = [MonthCase(plan=months, strategy=strategy) for strategy in Strategy if strategy is not Strategy.OURS]
+    ours = [MonthCase(plan=months, strategy=Strategy.OURS, hold_v=hold_v) for hold_v in (None, *months.hold_v)]
+    return [MonthCase(plan=steady, strategy=Strategy.OURS), *others, *ours]
 
 
-def _starts(plan: StoryPlan) -> list[StartOfJob]:
+def _starts(plan: StoryPlan) -> list[JobStartPlan]:
     seeds = range(plan.first_seed, plan.first_seed + plan.seeds)
     return [
         *(
-            StartOfJob(plan=plan, seed=seed, watched=True, hold_v=plan.limit_v, failing=False, again=True)
+            JobStartPlan(plan=plan, seed=seed, watched=True, hold_v=plan.limit_v, failing=False, again=True)
             for seed in list(seeds)[: plan.cap_seeds]
         ),
         *(
-            StartOfJob(plan=plan, seed=seed, watched=watched, reported=reported)
+            JobStartPlan(plan=plan, seed=seed, watched=watched, reported=reported)
             for watched, reported in ((True, True), (True, False), (False, False))
             for seed in seeds
         ),
     ]
 
 
-def _states(months: MonthsPlan, plan: CheckPlan) -> list[State]:
+def _states(months: MonthsPlan, plan: CheckPlan) -> list[CapState]:
     return [
-        State(
+        CapState(
             node=months.node,
             branch_mohm=one.branch_mohm,
             clock_mhz=one.clock_mhz,
@@ -185,9 +185,9 @@ def _drops(result: MonthResult) -> Measured:
     return rate(sum(result.drops), len(result.drops))
 
 
-def _named(month: Month) -> str:
-    if month.way is not Way.OURS:
-        return str(month.way)
+def _named(month: MonthCase) -> str:
+    if month.strategy is not Strategy.OURS:
+        return str(month.strategy)
     return "railwatch as it comes" if month.hold_v is None else f"railwatch holding {month.hold_v:.2f} V"
 
 

@@ -25,7 +25,7 @@ _BUSY_EDGES = np.cumsum(BUSY_SHARES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moment:
+class NodeStates:
     """The truth of some nodes at the end of a step of the closed form, the first axis is the node.
 
     `clock_mhz`, `die_c`: ``(n_nodes, n_gpus)``; `joint_mohm`: ``(n_nodes, n_units)``; `other_w`: ``(n_nodes,)``.
@@ -38,7 +38,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Window:
+class SampleWindow:
     """Sensor values: ``(ROWS, n_nodes, n_units)`` and ``(ROWS, n_nodes, n_gpus)``; `at_s` since the start."""
 
     at_s: FloatArray
@@ -47,7 +47,7 @@ class Window:
     power_w: FloatArray
 
 
-class Windows:
+class WindowSource:
     """Source of windows for nodes of one kind; the same seed returns the same ones."""
 
     def __init__(self, node: NodeFile, workload: Workload, n_nodes: int, *, seed: int) -> None:
@@ -68,7 +68,7 @@ class Windows:
         self._offsets = tuple(one.offset_error * self._chance.standard_normal(shape) for one in self._channels)
         self._gpu_gain = 1.0 + part.sensor.gain_error * self._chance.standard_normal((n_nodes, node.gpu_count))
 
-    def of(self, moment: Moment) -> Window:
+    def of(self, moment: NodeStates) -> SampleWindow:
         """Return a window of every node as it is at a moment."""
         n_nodes = len(moment.clock_mhz)
         clock = np.maximum(np.searchsorted(self._clocks_mhz, moment.clock_mhz + 1e-6, side="right") - 1, 0)
@@ -97,7 +97,7 @@ class Windows:
         rail = solve_rail(sources, load_w)
         voltage_v, current_a = self._dipped(rail, sources, rises)
         noise_w = 1.0 + self._node.gpu.power.noise * self._chance.standard_normal(power_w.shape)
-        return Window(
+        return SampleWindow(
             at_s=at_s,
             voltage_v=self._shown(0, voltage_v[:, :, None], current_a.shape),
             current_a=self._shown(1, current_a, current_a.shape),

@@ -33,7 +33,7 @@ _STEP_NS = 250_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class JudgedRun:
     """Planned run; `duration_s` and `tier` are the scenario's own where None; `announced` is planned work on it."""
 
     scenario: str
@@ -51,7 +51,7 @@ class Job:
         return f"{self.scenario} on {self.node}, seed {self.seed}"
 
 
-def order_of(job: Job) -> RunOrder:
+def order_of(job: JudgedRun) -> RunOrder:
     """Return what the simulator is asked for; ConfigError where the node cannot have the scenario."""
     node = load_node(job.node)
     scenario = load_scenario(job.scenario, node)
@@ -64,7 +64,7 @@ def order_of(job: Job) -> RunOrder:
     )
 
 
-def run_job(job: Job) -> RunReport:
+def judge_run(job: JudgedRun) -> RunReport:
     """Simulate, judge and give what was told; the same job gives the same answer. Costs about 0.3 s per second."""
     order = order_of(job)
     closed_form = tier_of(order.duration_s, job.tier) == "b"
@@ -97,7 +97,7 @@ def run_job(job: Job) -> RunReport:
         )
 
 
-def _silences(job: Job, start_ns: int) -> tuple[Silence, ...]:
+def _silences(job: JudgedRun, start_ns: int) -> tuple[Silence, ...]:
     if job.announced is None:
         return ()
     began = datetime.fromtimestamp(start_ns / NS_PER_S, UTC)

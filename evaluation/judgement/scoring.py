@@ -8,7 +8,7 @@ the fault came has found nothing.
 from dataclasses import dataclass
 
 from evaluation.judgement.sightings import Ranked, Sighting, TrueFault
-from evaluation.judgement.table import Answer, JudgementTable
+from evaluation.judgement.table import AcceptedCauses, JudgementTable
 from simulator.files.scenario import TrueCause
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, Severity
@@ -96,7 +96,7 @@ def score_run(run: RunReport, table: JudgementTable) -> RunScore:
     )
 
 
-def answers_to(fault: TrueFault, table: JudgementTable) -> tuple[Answer, ...]:
+def answers_to(fault: TrueFault, table: JudgementTable) -> tuple[AcceptedCauses, ...]:
     """Return what the table says to the causes of a fault; several where they are one event."""
     return tuple(table.answers[TrueCause(cause)] for cause in fault.causes)
 

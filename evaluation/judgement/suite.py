@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from evaluation.baselines import BASELINES
-from evaluation.judgement.runs import Job, run_job
+from evaluation.judgement.runs import JudgedRun, judge_run
 from evaluation.judgement.scoring import FaultScore, RunScore, score_run
 from evaluation.judgement.sightings import TrueFault
 from evaluation.judgement.table import Goal, JudgementTable, load_judgement
@@ -33,17 +33,17 @@ _MONTH_S = 30 * _DAY_S
 def judgement_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Run every scenario of the table and give the rows of the score table."""
     table = load_judgement()
-    jobs = jobs_of(table, effort)
+    jobs = planned_runs(table, effort)
     yield from rows_of(
-        [score_run(run, table) for run in each(run_job, jobs, done=step_counter(progress, len(jobs), "runs"))], table
+        [score_run(run, table) for run in each(judge_run, jobs, done=step_counter(progress, len(jobs), "runs"))], table
     )
 
 
-def jobs_of(table: JudgementTable, effort: Effort) -> tuple[Job, ...]:
+def planned_runs(table: JudgementTable, effort: Effort) -> tuple[JudgedRun, ...]:
     """Return every run to be made; of the shortened ones the longest first, so that no core waits for the last."""
     seeds = effort.seeds or (table.full_seeds if effort.full else table.seeds)
     jobs = [
-        Job(
+        JudgedRun(
             scenario=planned.scenario,
             node=node,
             seed=table.first_seed + number,

@@ -55,7 +55,7 @@ class Goal(FilePart):
         return self
 
 
-class Answer(FilePart):
+class AcceptedCauses(FilePart):
     """Causes accepted for one true cause: right, found under another name, or neither right nor wrong."""
 
     names: tuple[CauseName, ...]
@@ -104,7 +104,7 @@ class JudgementTable(FilePart):
     early: DurationS
     after_end: DurationS
     after_drop: tuple[CauseName, ...]
-    answers: dict[TrueCause, Answer]
+    answers: dict[TrueCause, AcceptedCauses]
     runs: tuple[PlannedRun, ...]
     first_seed: int
     seeds: Annotated[int, Field(ge=1)]

@@ -35,7 +35,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 -- a fresh private folder is made in it
 STEP_MS = 50
 
 
-class Kept:
+class RecordSink:
     """Sink of the records that the guard publishes."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class ClosedLoop:
         self._journal = RecordJournalWriter(folder / "actuator.jsonl", simulated=True)
         self.actions: list[Action] = []
         self._actuator = KnobActuator((knob,), self._hold_journal, clock, sink=self._note)
-        self._kept = Kept()
+        self._kept = RecordSink()
         uuids = [node.gpu_uuid(index) for index in range(node.gpu_count)]
         pipeline = Pipeline(
             self._tables.specs,
@@ -143,7 +143,7 @@ class ClosedLoop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class WatchedRun:
     """Result of a run with railwatch in the loop; `failures` counts unexpected errors."""
 
     records: tuple[Record, ...]
@@ -156,7 +156,7 @@ def watch(
     settings: PipelineSettings,
     see: Callable[[Plant, Stretch, tuple[PlantEvent, ...]], None],
     is_over: Callable[[], bool] = lambda: False,
-) -> Watched:
+) -> WatchedRun:
     """Run a node with railwatch in the loop until it is over; `see` is told of every block before railwatch is."""
     plant = order.plant()
     with tempfile.TemporaryDirectory(prefix="railwatch-rehearse-", dir=_folder()) as folder:
@@ -169,7 +169,7 @@ def watch(
                     break
         finally:
             loop.close()
-    return Watched(records=tuple(loop.records), actions=tuple(loop.actions), failures=loop.failures)
+    return WatchedRun(records=tuple(loop.records), actions=tuple(loop.actions), failures=loop.failures)
 
 
 def moved(plant: Plant, duration_ms: int) -> Iterator[tuple[Stretch, tuple[PlantEvent, ...]]]:

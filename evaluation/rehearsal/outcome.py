@@ -39,7 +39,7 @@ class RunOutcome:
     clock_lowest_mhz: float | None
 
 
-class Witness:
+class TruthRecorder:
     """Looks at the truth of a run as it goes.
 
     Parameters

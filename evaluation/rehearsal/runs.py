@@ -8,9 +8,9 @@ from types import TracebackType
 
 from agent.guard.pipeline import PipelineSettings
 from evaluation.judgement.table import load_judgement
-from evaluation.rehearsal.answers import Answers, answers_of
+from evaluation.rehearsal.actions import ActionSummary, summarise_actions
 from evaluation.rehearsal.loop import moved, watch
-from evaluation.rehearsal.outcome import RunOutcome, Witness
+from evaluation.rehearsal.outcome import RunOutcome, TruthRecorder
 from evaluation.rehearsal.plan import Rehearsal
 from evaluation.workers import each
 from simulator.files.scenario import ScenarioFile
@@ -23,7 +23,7 @@ _MARK = b"."
 MS_PER_S = 1000
 
 
-class Marks:
+class ProgressMarks:
     """The marks of one run, in a file of its own; where there is no folder none are left."""
 
     def __init__(self, folder: Path | None, name: str) -> None:
@@ -53,7 +53,7 @@ def simulated_s(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
-class Arm(StrEnum):
+class Variant(StrEnum):
     """Under what a seed is run."""
 
     WATCHED = "watched"
@@ -62,12 +62,12 @@ class Arm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class RehearsalRun:
     """Planned run; `marks` is the folder where it reports progress."""
 
     rehearsal: Rehearsal
     seed: int
-    arm: Arm
+    arm: Variant
     marks: Path | None = None
 
 
@@ -80,7 +80,7 @@ class SeedResult:
     watched: RunOutcome
     bare: RunOutcome
     healthy_steps: int
-    answers: Answers
+    actions: ActionSummary
 
     def goodput(self, outcome: RunOutcome) -> float | None:
         """Return the steps of a run against those of the healthy node; None for a job that has no steps."""
@@ -91,40 +91,40 @@ def rehearse(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path | None =
     """Yield the result of each seed in order, spread over the processors; `marks` is where runs show their progress."""
     rehearsal.order(seeds[0])
     rehearsal.settings()
-    pieces = [Piece(rehearsal=rehearsal, seed=seed, arm=arm, marks=marks) for seed in seeds for arm in Arm]
-    made: list[tuple[RunOutcome, Answers | None]] = []
-    for result in each(run_piece, pieces, done=lambda: None):
+    pieces = [RehearsalRun(rehearsal=rehearsal, seed=seed, arm=arm, marks=marks) for seed in seeds for arm in Variant]
+    made: list[tuple[RunOutcome, ActionSummary | None]] = []
+    for result in each(run_rehearsal, pieces, done=lambda: None):
         made.append(result)
-        if len(made) == len(Arm):
+        if len(made) == len(Variant):
             seed = seeds[0]
             seeds = seeds[1:]
             yield _joined(rehearsal.order(seed), made)
             made = []
 
 
-def run_piece(piece: Piece) -> tuple[RunOutcome, Answers | None]:
+def run_rehearsal(piece: RehearsalRun) -> tuple[RunOutcome, ActionSummary | None]:
     """Simulate one arm of one seed; what railwatch did is None where it was not there."""
     order, settings = piece.rehearsal.order(piece.seed), piece.rehearsal.settings()
-    with Marks(piece.marks, f"{piece.seed}-{piece.arm}") as reached:
+    with ProgressMarks(piece.marks, f"{piece.seed}-{piece.arm}") as reached:
         return _run(piece.arm, order, settings, reached)
 
 
 def _run(
-    arm: Arm, order: RunOrder, settings: PipelineSettings, reached: Callable[[int], None]
-) -> tuple[RunOutcome, Answers | None]:
-    witness = Witness(settings.limits.rail_sag.minimum_v)
+    arm: Variant, order: RunOrder, settings: PipelineSettings, reached: Callable[[int], None]
+) -> tuple[RunOutcome, ActionSummary | None]:
+    witness = TruthRecorder(settings.limits.rail_sag.minimum_v)
 
     def see(plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
         witness.take(stretch, plant.state, events)
         reached(int(stretch.time_ms[-1]) + 1)
 
-    if arm is not Arm.WATCHED:
-        plant = (order if arm is Arm.BARE else without_failing(order)).plant()
+    if arm is not Variant.WATCHED:
+        plant = (order if arm is Variant.BARE else without_failing(order)).plant()
         for stretch, events in moved(plant, order.duration_ms):
             see(plant, stretch, events)
         return witness.outcome(), None
     watched = watch(order, settings, see)
-    answers = answers_of(
+    actions = summarise_actions(
         watched.records,
         watched.actions,
         scenario=order.scenario,
@@ -132,7 +132,7 @@ def _run(
         table=load_judgement(),
         duration_s=order.duration_s,
     )
-    return witness.outcome(), replace(answers, failed=answers.failed + watched.failures)
+    return witness.outcome(), replace(actions, failed=actions.failed + watched.failures)
 
 
 def without_failing(order: RunOrder) -> RunOrder:
@@ -143,9 +143,9 @@ def without_failing(order: RunOrder) -> RunOrder:
     return replace(order, node=node, scenario=jobs)
 
 
-def _joined(order: RunOrder, made: Sequence[tuple[RunOutcome, Answers | None]]) -> SeedResult:
-    (watched, answers), (bare, _), (healthy, _) = made
-    if answers is None:
+def _joined(order: RunOrder, made: Sequence[tuple[RunOutcome, ActionSummary | None]]) -> SeedResult:
+    (watched, actions), (bare, _), (healthy, _) = made
+    if actions is None:
         raise ValueError("the run with railwatch has no record of what was done")
     return SeedResult(
         seed=order.seed,
@@ -153,5 +153,5 @@ def _joined(order: RunOrder, made: Sequence[tuple[RunOutcome, Answers | None]]) 
         watched=watched,
         bare=bare,
         healthy_steps=healthy.steps,
-        answers=answers,
+        actions=actions,
     )

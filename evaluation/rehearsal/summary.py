@@ -39,8 +39,8 @@ def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
         return Figure(name=name, unit=unit, watched=_mean([of(one) for one in results], most))
 
     runs = float(len(results))
-    caps = sum(one.answers.caps for one in results)
-    false = sum(one.answers.false_caps for one in results)
+    caps = sum(one.actions.caps for one in results)
+    false = sum(one.actions.false_caps for one in results)
     return (
         Figure(
             name="drops",
@@ -53,12 +53,12 @@ def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
         both("rail below the limit", "s", lambda _, outcome: outcome.below_s),
         both("mean clock", "MHz", lambda _, outcome: outcome.clock_mean_mhz),
         both("lowest clock", "MHz", lambda _, outcome: outcome.clock_lowest_mhz),
-        ours("caps", "a run", lambda one: float(one.answers.caps)),
-        ours("under a cap", "of the time", lambda one: one.answers.capped_share, most=1.0),
-        ours("symptom to first cap", "s", lambda one: one.answers.to_first_cap_s),
+        ours("caps", "a run", lambda one: float(one.actions.caps)),
+        ours("under a cap", "of the time", lambda one: one.actions.capped_share, most=1.0),
+        ours("symptom to first cap", "s", lambda one: one.actions.to_first_cap_s),
         Figure(name="false caps", unit="of all", watched=share(false, caps)),
-        ours("changes that failed", "a run", lambda one: float(one.answers.failed)),
-        ours("refused by a limit", "a run", lambda one: float(one.answers.refused)),
+        ours("changes that failed", "a run", lambda one: float(one.actions.failed)),
+        ours("refused by a limit", "a run", lambda one: float(one.actions.refused)),
     )
 
 
@@ -67,7 +67,7 @@ def cost_only(results: Sequence[SeedResult]) -> str | None:
     watched = _mean([one.goodput(one.watched) for one in results], 1.0).value
     bare = _mean([one.goodput(one.bare) for one in results], 1.0).value
     drops = sum(one.watched.drops - one.bare.drops for one in results)
-    caps = sum(one.answers.caps for one in results)
+    caps = sum(one.actions.caps for one in results)
     if not caps or drops < 0 or watched is None or bare is None or watched >= bare:
         return None
     return f"capping only cost goodput: {watched:.3f} with railwatch, {bare:.3f} without; no drop was prevented"
@@ -77,7 +77,7 @@ def not_carried_out(results: Sequence[SeedResult]) -> dict[str, int]:
     """Return how many decisions of each other kind there were."""
     reported: Counter[str] = Counter()
     for one in results:
-        reported.update(one.answers.reported)
+        reported.update(one.actions.reported)
     return dict(sorted(reported.items()))
 
 

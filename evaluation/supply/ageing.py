@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evaluation.judge import Judge
+from evaluation.detector_pipeline import DetectorPipeline
 from evaluation.supply.plan import AgeingPlan, SensorChain
 from physics.thevenin import COPPER_20_PER_K, REFERENCE_C
 from simulator.files.node import NodeFile, load_node
@@ -196,13 +196,13 @@ def age(plan: AgeingPlan, chain: SensorChain, *, done: Callable[[float], None] =
     """Age the fleet, and judge it by the panel and the book of the live pipeline; `done` is told the share."""
     scenarios = scenarios_of(plan)
     truth, reported = NodeTruth(), dict[int, list[Incident]]()
-    judge: Judge | None = None
+    judge: DetectorPipeline | None = None
     view: FleetView | None = None
     numbers: dict[str, int] = {}
     for stretch, node in months(plan, scenarios):
         if view is None or judge is None:
             view = FleetView.of(chain, node, len(scenarios))
-            judge, numbers = Judge([view.supply, view.air], view.topology), view.numbers()
+            judge, numbers = DetectorPipeline([view.supply, view.air], view.topology), view.numbers()
         truth.take(stretch, node)
         frames = view.frames(stretch)
         # Hour by hour, as the fleet loop would: an incident's time is that of the step that opened it.

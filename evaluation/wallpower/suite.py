@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from analytics.supply.series import window_resistances
-from evaluation.judge import Judge
+from evaluation.detector_pipeline import DetectorPipeline
 from evaluation.judgement.sightings import Sighting, sightings_of
 from evaluation.judgement.table import CauseName
 from evaluation.measures import Measured, median, rate, share
@@ -160,7 +160,7 @@ def _contact_error(spoiled: Trace, trace: Trace, row: int, fault: ContactFault) 
 
 def reported(trace: Trace) -> tuple[Sighting, ...]:
     """Return the incidents of a trace."""
-    judge, frame = Judge([trace.spec()], trace.topology()), trace.frame()
+    judge, frame = DetectorPipeline([trace.spec()], trace.topology()), trace.frame()
     records: list[Incident] = []
     for row in range(0, len(frame), _STEP_ROWS):
         records += judge.step([frame.rows(row, min(row + _STEP_ROWS, len(frame)))])

@@ -12,7 +12,7 @@ from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name
 from simulator.files.rack import RACKS, NodeNumber, RackFile, load_rack, nodes_of
 from simulator.files.scenario import SCENARIOS, UNDISTURBED, ScenarioFile, Truth, load_scenario
-from simulator.files.targets import DURATION_S, refusal, truth_problems, workload_problems
+from simulator.files.scenario_names import DURATION_S, refusal, truth_problems, workload_problems
 from telemetry.documents import Lines, check_document, read_document
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem

@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 from simulator.files.loading import at_key, find, items_of, refuse_other_kind, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name, NotNegative, written_as
-from simulator.files.sensing import SensorFaultKind
-from simulator.files.targets import (
+from simulator.files.scenario_names import (
     DURATION_S,
     NAMED,
     WHAT,
@@ -20,9 +19,10 @@ from simulator.files.targets import (
     find_target,
     gpu_names,
     own_values,
-    strangers,
     supply_names,
+    unknown_names,
 )
+from simulator.files.sensing import SensorFaultKind
 from telemetry.documents import check_document, read_document
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem
@@ -193,7 +193,7 @@ def load_scenario(name_or_path: str, node: NodeFile, *, option: str = "--scenari
 def _load(path: Path, node: NodeFile, *, trail: tuple[Path, ...]) -> ScenarioFile:
     data, lines = read_document(path)
     refuse_other_kind(data, wanted="scenario", path=path)
-    problems = strangers(data, node, path=path, lines=lines)
+    problems = unknown_names(data, node, path=path, lines=lines)
     others: dict[int, ScenarioFile] = {}
     for index, included in items_of(data, "include"):
         place = ("include", index, "scenario")

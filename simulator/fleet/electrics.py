@@ -72,7 +72,7 @@ def plateau_per_s(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Loads:
+class StepLoads:
     """Load of a group of nodes in a step.
 
     `level_w` is ``(n_nodes, n_gpus, n_levels)``, `start_w` and `there` ``(n_nodes, n_gpus)``, `sample_w`
@@ -88,7 +88,7 @@ class Loads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outcome:
+class RailResponse:
     """Response of the rail; see `FleetTruth`. Samples are ``(SAMPLES, n_nodes[, n_units])``."""
 
     v_min_v: FloatArray
@@ -111,7 +111,7 @@ class Electrics:
         self._hazard = hazard
         self._supplies = supplies
 
-    def carry(self, loads: Loads, *, offset_v: FloatArray, contact_mohm: FloatArray) -> Outcome:
+    def carry(self, loads: StepLoads, *, offset_v: FloatArray, contact_mohm: FloatArray) -> RailResponse:
         """Solve the rail for all levels, edges and samples of a step at once, and again where a supply trips."""
         n_levels = loads.level_w.shape[2]
         demand_w = _demand_w(loads)
@@ -134,7 +134,7 @@ class Electrics:
         output_v = np.where(sources.on[:, :, None] & fed, output_v, 0.0)
         sampled = np.arange(n_levels + _EDGES, n_levels + _EDGES + SAMPLES)
         source_w, loss_w = _balance_w(sources, rail, shares)
-        return Outcome(
+        return RailResponse(
             v_min_v=np.minimum(lowest_v, np.where(shares > 0.0, levels_v, np.inf).min(axis=1)),
             busy_v=np.where(busy_time > 0.0, busy_v, levels_v[:, -1]),
             quiet_v=levels_v[:, -1],
@@ -163,7 +163,7 @@ class Electrics:
 
     def _drop_rate(
         self,
-        loads: Loads,
+        loads: StepLoads,
         rail: Rail,
         bottoms_v: FloatArray,
         dips_v: FloatArray,
@@ -201,7 +201,7 @@ class Electrics:
         return np.where(loads.there, rate, 0.0)
 
 
-def _demand_w(loads: Loads) -> FloatArray:
+def _demand_w(loads: StepLoads) -> FloatArray:
     """Return all loads of each node: levels, edges, samples; ``(n_nodes, n_loads)``."""
     operation = loads.operation
     start_w = loads.start_w.sum(axis=1)

@@ -9,10 +9,10 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity, ScenarioFile
 from simulator.files.workload import Workload
 from simulator.fleet.climate import Climate, Surroundings
-from simulator.fleet.electrics import Electrics, Loads, Outcome
-from simulator.fleet.losses import Drop, DropCause, Losses
-from simulator.fleet.schedule import NOTHING, RUNNING, IndexArray, JobMix, Schedule, Stops
-from simulator.fleet.sensing import Moment, Sensing
+from simulator.fleet.electrics import Electrics, RailResponse, StepLoads
+from simulator.fleet.losses import Drop, DropCause, GpuLosses
+from simulator.fleet.schedule import NOTHING, RUNNING, HeldJobs, IndexArray, JobMix, Schedule
+from simulator.fleet.sensing import Sensing, TrueValues
 from simulator.fleet.settling import DRAWS, Settled, Settling, Values, sampled_w
 from simulator.fleet.supplies import Supplies
 from simulator.fleet.table import PointTable
@@ -82,13 +82,13 @@ class Group:
         self._surroundings = Surroundings(conditions.climate, len(nodes), chance("air"))
         self._supplies = Supplies(nodes, chance("flicker"))
         self._electrics = Electrics(part.hazard, self._supplies)
-        self._losses = Losses(part.hazard, names, n_gpus, repair_s=conditions.repair_s, chance=chance("drops"))
+        self._losses = GpuLosses(part.hazard, names, n_gpus, repair_s=conditions.repair_s, chance=chance("drops"))
         self._sensing = Sensing(nodes, scenarios, chance=chance("sensors"), fault_chance=chance("faults"))
         self._sample_chance = chance("samples")
         self._settling = Settling(nodes, self._table)
         self._fans_w = np.array([node.cooling.max_w for node in nodes])
         self.jobs = self._schedule.jobs
-        self._stops = Stops(self.jobs, len(nodes))
+        self._stops = HeldJobs(self.jobs, len(nodes))
         self.default_limit_w = part.power_limit_w.default
         self.power_limit_w = np.full((len(nodes), n_gpus), part.power_limit_w.default)
         self.clock_cap_mhz = np.full((len(nodes), n_gpus), part.clocks.max_mhz)
@@ -144,12 +144,12 @@ class Group:
         nothing = (values[Quantity.DRIVER][:, 0] <= 0.0) | (values[Quantity.LEVEL][:, 0] <= 0.0)
         return np.where(nothing, NOTHING, became)
 
-    def _loads(self, settled: Settled, values: Values, *, there: MaskArray, powered: MaskArray) -> Loads:
+    def _loads(self, settled: Settled, values: Values, *, there: MaskArray, powered: MaskArray) -> StepLoads:
         """Return what the nodes ask for: power at 50 degC and what leaks above that, fans and everything else."""
         operation, excess_k = settled.operation, settled.excess_k
         fans_w = fan_power_w(self._fans_w, ratio=settled.warmth.duty, turning=values[Quantity.FANS][:, 0])
         drawn = self._sample_chance.random((DRAWS, *there.shape))
-        return Loads(
+        return StepLoads(
             level_w=(operation.level_w + operation.leak_w_per_k * excess_k[:, :, None]) * there[:, :, None],
             start_w=(operation.start_w + operation.leak_w_per_k[:, :, 0] * excess_k) * there,
             sample_w=sampled_w(self._table, settled, drawn, scale=values[Quantity.LEVEL][:, 0]) * there,
@@ -160,15 +160,15 @@ class Group:
 
     def _moment(
         self,
-        loads: Loads,
-        outcome: Outcome,
+        loads: StepLoads,
+        outcome: RailResponse,
         settled: Settled,
         *,
         inlet_c: FloatArray,
         answering: MaskArray,
         powered: MaskArray,
-    ) -> Moment:
-        return Moment(
+    ) -> TrueValues:
+        return TrueValues(
             gpu_power_w=loads.sample_w,
             gpu_temp_c=settled.warmth.die_c[None],
             hbm_temp_c=settled.warmth.memory_c[None],
@@ -183,7 +183,7 @@ class Group:
         )
 
     def _truth(
-        self, loads: Loads, outcome: Outcome, settled: Settled, *, inlet_c: FloatArray, powered: MaskArray
+        self, loads: StepLoads, outcome: RailResponse, settled: Settled, *, inlet_c: FloatArray, powered: MaskArray
     ) -> dict[str, FloatArray | MaskArray | IndexArray]:
         mean_w = loads.operation.mean_w(loads.level_w) * powered[:, None]
         return {

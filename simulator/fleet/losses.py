@@ -32,7 +32,7 @@ class Drop:
     cause: DropCause
 
 
-class Losses:
+class GpuLosses:
     """The GPUs of a group of nodes over time, ``(n_nodes, n_gpus)``.
 
     A GPU falls off once the integral of its rate passes a limit of its own, drawn from an exponential distribution;

@@ -97,7 +97,7 @@ class Schedule:
         return self._known.setdefault(workload, len(self._known))
 
 
-class Stops:
+class HeldJobs:
     """The jobs of a group of nodes that are held, ``(n_nodes,)``.
 
     Attributes

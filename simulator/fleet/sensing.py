@@ -18,7 +18,7 @@ _DRIVER = ("gpu_power_w", "gpu_temp_c", "hbm_temp_c")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moment:
+class TrueValues:
     """True values when the sensors are read, ``(SAMPLES, n_nodes, n_things)``; one thing where it is the node's."""
 
     gpu_power_w: FloatArray
@@ -65,7 +65,7 @@ class Sensing:
         ]
         self._held: dict[int, FloatArray] = {}
 
-    def read(self, time_s: float, moment: Moment) -> dict[str, FloatArray]:
+    def read(self, time_s: float, moment: TrueValues) -> dict[str, FloatArray]:
         """Return what each sensor shows at the samples of the step that begins at `time_s`, by field of `FleetSamples`.
 
         Faults are taken as they stand at the beginning of the step; a stuck sensor shows what it showed last.

@@ -11,7 +11,7 @@ from simulator.plant.power import REFERENCE_C, part_power
 from telemetry.frames import FloatArray, MaskArray
 
 
-class Alone(Protocol):
+class IndependentLoad(Protocol):
     """Independent work of each GPU."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
@@ -24,7 +24,7 @@ class IndependentJob:
     collective = hung = dead = False
     steps = 0
 
-    def __init__(self, workload: Workload, alone: Alone) -> None:
+    def __init__(self, workload: Workload, alone: IndependentLoad) -> None:
         self.workload = workload
         self._alone = alone
 

@@ -20,7 +20,7 @@ class Phase:
     clocked: bool
 
 
-Following = Callable[[int, int], Phase]  # GPU and the time in microseconds at which its next phase begins
+NextPhase = Callable[[int, int], Phase]  # GPU and the time in microseconds at which its next phase begins
 
 
 class Phases:
@@ -32,7 +32,7 @@ class Phases:
         Asked for each GPU's first phase, and for the next one whenever a phase ends.
     """
 
-    def __init__(self, n_gpus: int, *, clock_bound_share: float, following: Following) -> None:
+    def __init__(self, n_gpus: int, *, clock_bound_share: float, following: NextPhase) -> None:
         self._clock_bound_share = clock_bound_share
         self._following = following
         self._now_us = 0

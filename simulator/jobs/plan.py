@@ -11,7 +11,7 @@ from simulator.files.node import NodeFile
 from simulator.files.rack_scenario import RackJobStart
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Hpc, Inference, SteadyResistance, Trace, Training, Workload, load_workload
-from simulator.jobs.independent import Alone, ConstantLoad, IndependentJob, Playback, level_of
+from simulator.jobs.independent import ConstantLoad, IndependentJob, IndependentLoad, Playback, level_of
 from simulator.jobs.phases import Requests, SolverPhases
 from simulator.jobs.port import Job
 from simulator.jobs.synchronous import SynchronousJob
@@ -46,7 +46,7 @@ def build_job(workload: Workload, *, gpus_of_nodes: Sequence[int], part: GpuPart
     return IndependentJob(workload, _alone(workload, n_gpus=n_gpus, part=part, chance=chance))
 
 
-def _alone(workload: Workload, *, n_gpus: int, part: GpuPart, chance: np.random.Generator) -> Alone:
+def _alone(workload: Workload, *, n_gpus: int, part: GpuPart, chance: np.random.Generator) -> IndependentLoad:
     if isinstance(workload, Inference):
         return Requests(workload, n_gpus=n_gpus, chance=chance)
     if isinstance(workload, Trace):

@@ -11,7 +11,7 @@ from telemetry.frames import FloatArray, MaskArray
 TIMEOUT_MS = 600_000
 
 
-class Together(Protocol):
+class SynchronousLoad(Protocol):
     """Common phase of all GPUs while none is missing."""
 
     @property
@@ -45,7 +45,7 @@ class SynchronousJob:
 
     collective = True
 
-    def __init__(self, workload: Workload, together: Together, *, stall_level: float) -> None:
+    def __init__(self, workload: Workload, together: SynchronousLoad, *, stall_level: float) -> None:
         self.workload = workload
         self._together = together
         self._stall_level = stall_level

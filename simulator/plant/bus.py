@@ -44,7 +44,7 @@ def drop_offsets_v(hazard: BusHazard, n_gpus: int, seed: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Coming:
+class _PendingEvent:
     """Pending drop; `alone` takes no second GPU with it."""
 
     event: PlantEvent
@@ -81,7 +81,7 @@ class BusFailures:
         self.dose = np.zeros(n_gpus)
         self.lost: MaskArray = np.zeros(n_gpus, dtype=np.bool_)
         self._limit = self._limits()
-        self._coming: list[_Coming] = []
+        self._coming: list[_PendingEvent] = []
 
     def advance(
         self,
@@ -144,7 +144,9 @@ class BusFailures:
     def _plan(
         self, kind: PlantEventKind, time_ms: int, *, gpu: int, code: int | None = None, alone: bool = True
     ) -> None:
-        self._coming.append(_Coming(event=PlantEvent(time_ms=time_ms, kind=kind, gpu=gpu, code=code), alone=alone))
+        self._coming.append(
+            _PendingEvent(event=PlantEvent(time_ms=time_ms, kind=kind, gpu=gpu, code=code), alone=alone)
+        )
 
     def _due(self, end_ms: int) -> tuple[PlantEvent, ...]:
         due: list[PlantEvent] = []

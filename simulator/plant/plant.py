@@ -12,7 +12,7 @@ from simulator.jobs.port import Job
 from simulator.plant.accounts import SPINNING, Accounts, pipe_shares
 from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.failing import Failing
+from simulator.plant.failures import NodeFailures
 from simulator.plant.feed import Feed
 from simulator.plant.modules import Modules
 from simulator.plant.starting import starting_state
@@ -72,7 +72,7 @@ class Plant:
         load_w = float(self._modules.power_w.sum()) + self._modules.other_w(self._values)
         self._feed = Feed(node, self._values, power_w=load_w, block_ms=BLOCK_MS, seed=seed)
         self._accounts = Accounts(node)
-        self._failing = Failing(node, seed=seed)
+        self._failing = NodeFailures(node, seed=seed)
         self._events: list[PlantEvent] = []
         self._owed_ms = 0
         self.state.job = self.job.workload.name

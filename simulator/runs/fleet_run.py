@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from simulator.files.node import NodeFile
+from simulator.fleet.events import FleetEvents
 from simulator.fleet.fleet import Fleet
-from simulator.fleet.happenings import Happenings
 from simulator.fleet.stretch import FleetStretch
 from simulator.plant.events import PlantEvent
 from simulator.plant.state import CountArray
@@ -21,7 +21,7 @@ from simulator.runs.topology import NodeEntities, entities_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray, Frame, TableSpec
-from telemetry.recording_rows import FrameRows, Rows, moment_rows
+from telemetry.recording_rows import FrameRows, RecordingRows, moment_rows
 
 _SUPPLY = {"voltage_v": "rail_voltage_v", "current_a": "rail_current_a"}
 _NODE = {"inlet_temp_c": "inlet_temp_c", "rail_voltage_v": "bmc_rail_voltage_v"}
@@ -58,7 +58,7 @@ class FleetTables:
         self._power, self._rail = Spread(), Spread()
         self._drops, self._steps = 0, 0.0
 
-    def rows(self, stretch: FleetStretch, *, start_ns: int) -> Iterator[Rows]:
+    def rows(self, stretch: FleetStretch, *, start_ns: int) -> Iterator[RecordingRows]:
         """Yield the rows of some steps, table by table."""
         offsets_s = stretch.time_s[:, None] + stretch.sample_offset_s
         time_ns = start_ns + np.rint(offsets_s.ravel() * NS_PER_S).astype(np.int64)
@@ -149,7 +149,7 @@ class _FleetRun:
         fleet = Fleet([order.node], [order.scenario], seed=order.seed, step_s=self._step_s, workload=order.workload)
         fleet.obey(power_limit_w=order.power_limit_w, clock_cap_mhz=order.clock_mhz)
         happened: list[PlantEvent] = []
-        happenings = Happenings()
+        happenings = FleetEvents()
         for first in range(0, self._steps, _CHUNK_STEPS):
             stretch = fleet.advance(min(_CHUNK_STEPS, self._steps - first))
             events = happenings.of(stretch, step_s=self._step_s)

@@ -19,7 +19,7 @@ from simulator.runs.description import (
 from simulator.runs.order import RunOrder
 from simulator.runs.output import RecordingFile, run_files
 from simulator.runs.recorder import Recorder
-from simulator.runs.summary import RunSummary, Tally
+from simulator.runs.summary import RunSummary, RunTally
 from simulator.runs.topology import entities_of
 from simulator.sensors.bank import SensorBank
 from telemetry.recording import RecordingMeta
@@ -52,7 +52,7 @@ class NodeRecording:
         self.happened: list[PlantEvent] = []
         self._bank = SensorBank(order.node, order.scenario, order.seed)
         self._recorder = Recorder(order.node, self.entities, self._bank, out=file.rows, start_ns=START_NS)
-        self._tally = Tally()
+        self._tally = RunTally()
 
     def take(self, stretch: Stretch) -> None:
         """Process the block that the plant just simulated."""

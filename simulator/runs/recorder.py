@@ -13,10 +13,10 @@ from simulator.runs.slow_tables import SlowTables
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
-from simulator.served.kernel_lines import KernelVoice
+from simulator.served.kernel_lines import KernelMessages
 from telemetry.clock import NS_PER_MS
 from telemetry.frames import TableSpec
-from telemetry.recording_rows import FrameRows, KernelLine, moment_rows
+from telemetry.recording_rows import FrameRows, KernelLogRow, moment_rows
 from telemetry.records import Event, EventKind, Severity
 
 _LOG = "kmsg"
@@ -31,22 +31,22 @@ class EventRecorder:
     def __init__(self, node: NodeFile, *, start_ns: int) -> None:
         self._node = node
         self._start_ns = start_ns
-        self._voice = KernelVoice(node)
+        self._voice = KernelMessages(node)
         self._parser = KernelLogParser()
         self._uuids = {slot.pci.removesuffix(".0"): node.gpu_uuid(index) for index, slot in enumerate(node.slots)}
         self._lines = 0
         self._events = 0
 
-    def record_event(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLine, ...]]:
+    def record_event(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLogRow, ...]]:
         """Return the records and the kernel's lines of one event, in the order in which they are told."""
         time_ns = self._start_ns + event.time_ms * NS_PER_MS
         written: list[Event] = []
-        lines: list[KernelLine] = []
+        lines: list[KernelLogRow] = []
         if event.kind is PlantEventKind.XID and event.gpu is not None and event.code is not None:
             written.append(self._driver_event(time_ns, event.gpu, event.code))
         for line in self._voice.lines(event):
             self._lines += 1
-            lines.append(KernelLine(time_ns=time_ns, text=line.text))
+            lines.append(KernelLogRow(time_ns=time_ns, text=line.text))
             written += [
                 to_event(found, time_ns=time_ns, uuids=self._uuids, source=_LOG)
                 for found in self._parser.feed(self._lines, line.text)

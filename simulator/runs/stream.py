@@ -7,7 +7,7 @@ import numpy as np
 from simulator.plant.state import CountArray
 from telemetry.frames import FloatArray
 from telemetry.recording_files import RowWriter
-from telemetry.recording_rows import Place, Rows, in_order
+from telemetry.recording_rows import Place, RecordingRows, in_order
 
 GROUP_ROWS = 100_000  # a Parquet row group of about half a megabyte
 _NO_COUNTS: CountArray = np.empty(0, dtype=np.int64)
@@ -30,7 +30,7 @@ class RowStream:
         self._times: list[CountArray] = []
         self._codes: list[CountArray] = []
         self._values: list[FloatArray] = []
-        self._texts: list[Rows] = []
+        self._texts: list[RecordingRows] = []
         self._waiting = 0
         self.rows = 0
 
@@ -50,7 +50,7 @@ class RowStream:
         self._waiting += len(time_ns)
         self.rows += len(time_ns)
 
-    def add_rows(self, rows: Rows) -> None:
+    def add_rows(self, rows: RecordingRows) -> None:
         """Add rows of any kind."""
         self._texts.append(rows)
         self._waiting += len(rows)
@@ -69,10 +69,10 @@ class RowStream:
         self._texts = [rest] if len(rest) else []
         self._waiting = len(rest)
 
-    def _samples(self) -> Rows:
+    def _samples(self) -> RecordingRows:
         places = np.array(self._places, dtype=object).reshape(-1, 3)
         codes = np.concatenate([_NO_COUNTS, *self._codes])
-        return Rows(
+        return RecordingRows(
             time_ns=np.concatenate([_NO_COUNTS, *self._times]),
             kind=places[codes, 0],
             entity=places[codes, 1],

@@ -67,7 +67,7 @@ class Spread:
         return round(self._highest, decimals) if self._count else None
 
 
-class Tally:
+class RunTally:
     """Power and rail by their sensors, each update counted once."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class RackShared:
     """True state of PDU and air; `input_ratio_min` counts only while the breaker is closed, else None."""
 
     power_mean_w: float | None
@@ -126,7 +126,7 @@ class RackSummary:
     rows: int
     drops: int
     breaker_openings: int
-    shared: Shared
+    shared: RackShared
     nodes: tuple[RunSummary, ...]
 
 
@@ -154,9 +154,9 @@ class RackTally:
             self._closed = state.breaker_closed
             self.turns.append(BreakerTurn(time_ms=state.now_ms - BLOCK_MS, closed=self._closed))
 
-    def shared(self) -> Shared:
+    def shared(self) -> RackShared:
         """Return the numbers so far."""
-        return Shared(
+        return RackShared(
             power_mean_w=self._power.mean(1),
             power_peak_w=self._power.highest(1),
             input_ratio_min=self._ratio.lowest(4),

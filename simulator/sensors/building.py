@@ -13,7 +13,7 @@ from simulator.files.sensing import BMC_LABELS
 from simulator.files.sensor import Channel, SensorKind, load_sensor
 from simulator.plant.chance import stream
 from simulator.sensors.columns import Columns, columns_of, faults_of
-from simulator.sensors.instrument import Instrument, Losses
+from simulator.sensors.instrument import Instrument, UpdateLosses
 from telemetry.errors import ConfigError, Problem
 
 
@@ -62,7 +62,7 @@ class Building:
         skew = np.clip(stream(self.seed, f"sensors/{kind.name}/clock").standard_normal(), -2.0, 2.0)
         return Instrument(
             columns,
-            losses=Losses(missing_share=kind.missing_share, stale_share=kind.stale_share),
+            losses=UpdateLosses(missing_share=kind.missing_share, stale_share=kind.stale_share),
             faults=faults_of(self.scenario, self.node, columns.labels),
             chance=stream(self.seed, name),
             skew_ms=round(float(kind.clock_skew * 1000.0 * skew)),

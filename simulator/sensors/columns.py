@@ -88,7 +88,7 @@ def columns_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Turn:
+class DueColumns:
     """The columns that are due in one block, arrays ``(n_due,)``.
 
     `place` is where they stand among all columns, as cheaply as it can be said; `bounds` is where their windows end
@@ -115,17 +115,17 @@ class Turn:
         return np.minimum(np.maximum(reported, self.lowest), self.highest)
 
 
-def turns_of(columns: Columns) -> list[Turn | None]:
+def due_by_block(columns: Columns) -> list[DueColumns | None]:
     """Return one turn for each block of the period, None where nothing is due."""
     due_in = (columns.phase_ms - 1) // BLOCK_MS
-    turns: list[Turn | None] = []
+    turns: list[DueColumns | None] = []
     for block in range(columns.period_ms // BLOCK_MS):
         chosen = np.flatnonzero(due_in == block)
-        turns.append(turn_of(columns, chosen, block) if len(chosen) else None)
+        turns.append(due_columns_of(columns, chosen, block) if len(chosen) else None)
     return turns
 
 
-def turn_of(columns: Columns, chosen: IndexArray, block: int) -> Turn:
+def due_columns_of(columns: Columns, chosen: IndexArray, block: int) -> DueColumns:
     """Return the turn of some columns, measured in a block of the period."""
     width = int(columns.source.max()) + 1
     end_ms = columns.phase_ms[chosen] - block * BLOCK_MS
@@ -133,7 +133,7 @@ def turn_of(columns: Columns, chosen: IndexArray, block: int) -> Turn:
     parameters = ("source", "keep", "offset", "noise", "quantum", "lowest", "highest")
     own = {name: getattr(columns, name)[chosen] for name in parameters}
     last = (end_ms - 1) * width + own["source"]
-    return Turn(
+    return DueColumns(
         **own,
         column=chosen,
         place=slice(None) if len(chosen) == len(columns.labels) else chosen,

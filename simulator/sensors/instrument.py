@@ -9,7 +9,7 @@ import numpy as np
 from simulator.files.scenario import SensorFaultKind
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import CountArray
-from simulator.sensors.columns import ColumnFault, Columns, IndexArray, Turn, turn_of, turns_of
+from simulator.sensors.columns import ColumnFault, Columns, DueColumns, IndexArray, due_by_block, due_columns_of
 from telemetry.frames import FloatArray, MaskArray
 
 _ROOM_MS = 4096  # how much is kept before what is old is thrown away
@@ -69,7 +69,7 @@ class WindowSums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
+class UpdateLosses:
     """Shares of updates that are lost or repeated."""
 
     missing_share: float
@@ -98,7 +98,7 @@ class Instrument:
         self,
         columns: Columns,
         *,
-        losses: Losses,
+        losses: UpdateLosses,
         faults: Sequence[ColumnFault],
         chance: np.random.Generator,
         skew_ms: int = 0,
@@ -113,7 +113,7 @@ class Instrument:
         self._rare = losses.missing_share + losses.stale_share
         self._faults = tuple(faults)
         self._columns = columns
-        self._turns = turns_of(columns)
+        self._turns = due_by_block(columns)
         reach_ms = int(columns.window_ms.max())
         late_ms = round(max((f.value for f in faults if f.kind is SensorFaultKind.SKEW), default=0.0) * _MS_PER_S)
         n_sources = int(columns.source.max()) + 1
@@ -130,7 +130,7 @@ class Instrument:
         """Show everything at once, as if it had always been so; `true` is one row, ``(n_sources,)``."""
         if self._windows is not None:
             self._windows.begin(true)
-        every = turn_of(self._columns, np.arange(len(self.labels)), 0)
+        every = due_columns_of(self._columns, np.arange(len(self.labels)), 0)
         self._probe[:] = true[every.source]
         self.shown[:] = every.reported(self._probe * self._columns.gain + every.offset)
         self.renewed = every.column
@@ -155,10 +155,10 @@ class Instrument:
         else:
             self._renew(turn, start_ms, true, answering)
 
-    def _due(self, start_ms: int) -> Turn | None:
+    def _due(self, start_ms: int) -> DueColumns | None:
         return self._turns[start_ms // BLOCK_MS % len(self._turns)]
 
-    def _renew(self, turn: Turn, start_ms: int, true: FloatArray, answering: MaskArray | None) -> None:
+    def _renew(self, turn: DueColumns, start_ms: int, true: FloatArray, answering: MaskArray | None) -> None:
         active = [fault for fault in self._faults if fault.start_ms <= start_ms < fault.end_ms]
         normal, uniform, unluckiest = self._draw()
         value = self._raw(turn, start_ms, true, active) * turn.scale
@@ -183,7 +183,7 @@ class Instrument:
             self.shown[self.renewed] = value[arrives]
             self.at_ms[self.renewed] = start_ms + turn.end_ms[arrives]
 
-    def _raw(self, turn: Turn, start_ms: int, true: FloatArray, active: Sequence[ColumnFault]) -> FloatArray:
+    def _raw(self, turn: DueColumns, start_ms: int, true: FloatArray, active: Sequence[ColumnFault]) -> FloatArray:
         """Return what is measured: a sum, or a sample as the probe follows it; older where a fault delays it."""
         late_ms = _lateness(turn, active)
         if self._windows is not None:
@@ -200,7 +200,7 @@ class Instrument:
         return raw
 
     def _spoiled(
-        self, turn: Turn, value: FloatArray, luck: FloatArray, active: Sequence[ColumnFault]
+        self, turn: DueColumns, value: FloatArray, luck: FloatArray, active: Sequence[ColumnFault]
     ) -> tuple[FloatArray, MaskArray]:
         """Return the values after losses, repeats and faults, and which of them arrive at all."""
         before = self.shown[turn.place]
@@ -234,7 +234,7 @@ class Instrument:
         return self._normals[drawn], self._uniforms[drawn], self._unluckiest[drawn]
 
 
-def _lateness(turn: Turn, active: Sequence[ColumnFault]) -> IndexArray | None:
+def _lateness(turn: DueColumns, active: Sequence[ColumnFault]) -> IndexArray | None:
     """Return by how many milliseconds each column is late, None where none is."""
     skews = [fault for fault in active if fault.kind is SensorFaultKind.SKEW]
     if not skews:

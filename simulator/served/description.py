@@ -12,7 +12,7 @@ from telemetry.errors import EnvironmentLacksError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class PlantAddress:
     """Address of a served plant.
 
     `library_dir` is None where no driver library was built; then only the in-process driver can read the plant.
@@ -50,9 +50,9 @@ class Served:
 
 def describe(
     node: NodeFile, scenario: ScenarioFile, *, seed: int, run_dir: Path, library_dir: Path | None = None
-) -> Served:
+) -> PlantAddress:
     """Return where the plant will be found once it is served under this folder."""
-    return Served(
+    return PlantAddress(
         node=node.name,
         scenario=scenario.name,
         seed=seed,

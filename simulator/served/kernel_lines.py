@@ -29,7 +29,7 @@ class Line:
     level: int = ERROR
 
 
-class KernelVoice:
+class KernelMessages:
     """Turns events into lines; it remembers of which GPUs the driver has already said who they are."""
 
     def __init__(self, node: NodeFile) -> None:

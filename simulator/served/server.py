@@ -20,7 +20,7 @@ from simulator.plant.state import NodeState
 from simulator.publish import PlantPublisher
 from simulator.sensors.bank import SensorBank
 from simulator.served.description import describe
-from simulator.served.kernel_lines import KernelLog, KernelVoice
+from simulator.served.kernel_lines import KernelLog, KernelMessages
 from simulator.served.pci_tree import PciTree
 from simulator.served.proc_tree import ProcTree
 from simulator.served.sysfs_tree import HwmonTree
@@ -33,7 +33,7 @@ BATCH_MS = 100  # how much is caught up before the wall clock is looked at again
 MAX_LAG_MS = 1000  # what lies further behind is skipped and counted
 
 
-class Face(Protocol):
+class NodeInterface(Protocol):
     """Additional interface to the node; called after every block, events first."""
 
     def receive_event(self, event: PlantEvent, *, time_ns: int) -> None:
@@ -79,7 +79,7 @@ class PlantServer:
         self.bank = SensorBank(node, scenario, seed)
         self.skipped_ms = 0
         self._clock = clock
-        self._faces: list[Face] = []
+        self._interfaces: list[NodeInterface] = []
         with ExitStack() as opened:
             self._make_files(run_dir, opened)
             self._opened = opened.pop_all()
@@ -92,18 +92,18 @@ class PlantServer:
             start_us=clock.utc_ns() // 1000 - BLOCK_MS * 1000,  # the first block is over when the clock begins
             driver_faults=scenario.driver_faults,
         )
-        self._voice = KernelVoice(node)
+        self._voice = KernelMessages(node)
         self._log.write(self._voice.loaded(), time_us=self._kernel_us())
         self._step()  # so that there is something to read at once
         self._start()
         self._publisher.publish()
         self._state.seal()
 
-    def add(self, face: Face) -> None:
+    def add(self, interface: NodeInterface) -> None:
         """Show the node in this way too, from now on; it is closed with the server."""
-        self._faces.append(face)
-        self._opened.callback(face.close)
-        face.show(self.plant.state, self.bank, time_ns=self._clock.utc_ns())
+        self._interfaces.append(interface)
+        self._opened.callback(interface.close)
+        interface.show(self.plant.state, self.bank, time_ns=self._clock.utc_ns())
 
     def advance(self, n_ms: int) -> None:
         """Move the plant on, whatever the wall clock says, and show every block of it."""
@@ -127,8 +127,8 @@ class PlantServer:
             self.advance(min(int(behind_ms), BATCH_MS))
 
     def close(self) -> None:
-        """Close the faces and let all files go, which stay as they are."""
-        self._faces.clear()
+        """Close the interfaces and release all files, which stay as they are."""
+        self._interfaces.clear()
         self._opened.close()
 
     def _make_files(self, run_dir: Path, opened: ExitStack) -> None:
@@ -177,13 +177,13 @@ class PlantServer:
         for event in self.plant.take_events():
             self._log.write(self._voice.lines(event), time_us=self._kernel_us())
             self._publisher.report(event)
-            for face in self._faces:
-                face.receive_event(event, time_ns=self._clock.utc_ns())
+            for interface in self._interfaces:
+                interface.receive_event(event, time_ns=self._clock.utc_ns())
         self._publisher.publish()
         self._hwmon.show(bank)
         self._proc.show(state)
-        for face in self._faces:
-            face.show(state, bank, time_ns=self._clock.utc_ns())
+        for interface in self._interfaces:
+            interface.show(state, bank, time_ns=self._clock.utc_ns())
 
 
 def serve(

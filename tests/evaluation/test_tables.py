@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.judgement.runs import order_of
-from evaluation.judgement.suite import jobs_of
+from evaluation.judgement.suite import planned_runs
 from evaluation.judgement.table import JUDGEMENT, load_judgement
 from evaluation.rows import Effort
 from evaluation.suites import SUITES
@@ -20,7 +20,7 @@ def test_the_suites_are_those_that_are_promised() -> None:
 
 def test_every_run_of_the_table_can_be_made() -> None:
     table = load_judgement()
-    for job in {job.scenario + job.node: job for job in jobs_of(table, Effort(full=True))}.values():
+    for job in {job.scenario + job.node: job for job in planned_runs(table, Effort(full=True))}.values():
         order = order_of(job)
         if tier_of(order.duration_s, job.tier) == "b":
             check_closed_form(order)
@@ -32,20 +32,20 @@ def test_the_table_runs_every_scenario_that_comes_with_the_simulator() -> None:
 
 def test_every_true_cause_is_run_in_a_plain_run_but_for_those_that_take_months() -> None:
     table = load_judgement()
-    plain = jobs_of(table, Effort())
+    plain = planned_runs(table, Effort())
     causes = {truth.cause for job in plain for truth in order_of(job).scenario.truth}
     assert causes == set(TrueCause)
 
 
 def test_a_plain_run_has_a_quiet_run_for_every_two_faults() -> None:
-    orders = [order_of(job) for job in jobs_of(load_judgement(), Effort())]
+    orders = [order_of(job) for job in planned_runs(load_judgement(), Effort())]
     quiet = sum(order.scenario.kind == "quiet" for order in orders)
     assert 2 * quiet + 6 >= len(orders) - quiet
 
 
 def test_shortened_runs_still_hold_the_fault_for_the_time_in_which_it_is_to_be_found() -> None:
     table = load_judgement()
-    for job in jobs_of(table, Effort()):
+    for job in planned_runs(table, Effort()):
         order = order_of(job)
         for truth in order.scenario.truth:
             left_s = order.duration_s - truth.onset
@@ -53,9 +53,9 @@ def test_shortened_runs_still_hold_the_fault_for_the_time_in_which_it_is_to_be_f
 
 
 def test_a_full_run_has_twenty_seeds_that_development_does_not_use() -> None:
-    jobs = jobs_of(load_judgement(), Effort(full=True))
+    jobs = planned_runs(load_judgement(), Effort(full=True))
     assert {job.seed for job in jobs} == set(range(1001, 1021))
-    assert {job.seed for job in jobs_of(load_judgement(), Effort(seeds=2))} == {1001, 1002}
+    assert {job.seed for job in planned_runs(load_judgement(), Effort(seeds=2))} == {1001, 1002}
 
 
 def test_no_answer_is_right_and_a_mere_symptom_at_once() -> None:

@@ -30,7 +30,7 @@ from simulator.plant.state import NodeState
 from simulator.sensors.bank import SensorBank
 from simulator.served.board.ipmi import CIPHER_SUITE, PASSWORD, USER
 from simulator.served.description import PlantAddress, library_for
-from simulator.served.served_node import BoardOptions, ServedNode, offer
+from simulator.served.served_node import BoardOptions, ServedNode, serve_node
 from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
@@ -50,11 +50,11 @@ class EventPrinter:
         self._as_json = as_json
         self._console = Console(highlight=False, soft_wrap=True, markup=False)
 
-    def announce(self, served: PlantAddress, offering: ServedNode) -> None:
+    def announce(self, served: PlantAddress, running: ServedNode) -> None:
         """Print the address of everything that is served; report on standard error what is not."""
-        print_notes(offering.notes)
+        print_notes(running.notes)
         if self._as_json:
-            print_json(_place(served, offering))
+            print_json(_place(served, running))
             return
         print_line = self._console.print
         print_line(f"# {served.node}, scenario {served.scenario}, seed {served.seed}; Ctrl-C stops")
@@ -62,11 +62,11 @@ class EventPrinter:
             # The library path of the other terminal comes after ours.
             rest = f"${{{name}:+:${name}}}" if name == _LIBRARY_PATH else ""
             print_line(f"export {name}={shlex.quote(value)}{rest}")
-        if offering.ipmi is not None:
-            print_line(f"{_ipmitool(offering.ipmi.port)} sensor")
-        if offering.redfish is not None:
-            login = f"-u {USER}:{PASSWORD} " if offering.redfish.login_needed else ""
-            print_line(f"curl -s {login}{offering.redfish.address}Chassis/1/Power")
+        if running.ipmi is not None:
+            print_line(f"{_ipmitool(running.ipmi.port)} sensor")
+        if running.redfish is not None:
+            login = f"-u {USER}:{PASSWORD} " if running.redfish.login_needed else ""
+            print_line(f"curl -s {login}{running.redfish.address}Chassis/1/Power")
 
     def receive_event(self, event: PlantEvent, *, time_ns: int) -> None:
         """Print an event of the plant."""
@@ -104,8 +104,8 @@ def _ipmitool(port: int) -> str:
     return f"ipmitool -I lanplus -C {CIPHER_SUITE} -H 127.0.0.1 -p {port} -U {USER} -P {PASSWORD}"
 
 
-def _place(served: PlantAddress, offering: ServedNode) -> dict[str, Any]:
-    ipmi, redfish = offering.ipmi, offering.redfish
+def _place(served: PlantAddress, running: ServedNode) -> dict[str, Any]:
+    ipmi, redfish = running.ipmi, running.redfish
     return {
         "type": "served",
         "node": served.node,
@@ -117,11 +117,13 @@ def _place(served: PlantAddress, offering: ServedNode) -> dict[str, Any]:
         "kmsg": str(served.kernel_log),
         "ipmi": None if ipmi is None else {"port": ipmi.port, "user": USER, "password": PASSWORD, "pid": ipmi.pid},
         "redfish": None if redfish is None else redfish.address,
-        "notes": list(offering.notes),
+        "notes": list(running.notes),
     }
 
 
-def run_program(command: Sequence[str], server: PlantServer, served: PlantAddress, has_ended: Callable[[], bool]) -> int:
+def run_program(
+    command: Sequence[str], server: PlantServer, served: PlantAddress, has_ended: Callable[[], bool]
+) -> int:
     """Run a program while the node is served and return its exit status: 128 plus the signal if one ended it."""
     variables = _variables(served, os.environ)
     # Ctrl-C reaches the program as well, since it is in the foreground; the program decides what to do.
@@ -213,40 +215,44 @@ def serve(
     stopped = _stop_signal()  # before anything exists that must be cleaned up
     with _own_folder(run_dir) as folder:
         board = None if bmc is False else wish
-        offering = offer(node, scenario, seed=seed, run_dir=folder, clock=clock, workload=workload, board=board)
-        with closing(offering):
-            served = _with_library(offering)
+        running = serve_node(node, scenario, seed=seed, run_dir=folder, clock=clock, workload=workload, board=board)
+        with closing(running):
+            served = _with_library(running)
             end_s = None if run_for is None else clock.monotonic_s() + run_for
 
             def has_ended() -> bool:
                 return stopped() or (end_s is not None and clock.monotonic_s() >= end_s)
 
-            status = _keep(offering, served, command or (), has_ended, EventPrinter(node, as_json=as_json))
-    if offering.server.skipped_ms:
-        sys.stderr.write(f"railwatch: the machine was too busy: {offering.server.skipped_ms} ms were skipped\n")
+            status = _keep(running, served, command or (), has_ended, EventPrinter(node, as_json=as_json))
+    if running.server.skipped_ms:
+        sys.stderr.write(f"railwatch: the machine was too busy: {running.server.skipped_ms} ms were skipped\n")
     if status:
         raise typer.Exit(status)
 
 
 def _keep(
-    offering: ServedNode, served: PlantAddress, command: Sequence[str], has_ended: Callable[[], bool], printer: EventPrinter
+    running: ServedNode,
+    served: PlantAddress,
+    command: Sequence[str],
+    has_ended: Callable[[], bool],
+    printer: EventPrinter,
 ) -> int:
     """Serve until the end, with events on the terminal or a program in the foreground; return the exit status."""
     if command:
-        print_notes(offering.notes[:1] if served.library_dir is None else ())  # the first is about the library
-        return run_program(command, offering.server, served, has_ended)
-    printer.announce(served, offering)
-    offering.server.add(printer)
-    offering.server.run(has_ended)
+        print_notes(running.notes[:1] if served.library_dir is None else ())  # the first is about the library
+        return run_program(command, running.server, served, has_ended)
+    printer.announce(served, running)
+    running.server.add(printer)
+    running.server.run(has_ended)
     return 0
 
 
-def _with_library(offering: ServedNode) -> PlantAddress:
+def _with_library(running: ServedNode) -> PlantAddress:
     """Return the node with the driver library for other programs; a note gives the reason if none can be built."""
     library, why = library_for(Path("~/.cache/railwatch").expanduser())
     if library is None:
-        offering.notes = (f"no driver library: {why}", *offering.notes)
-    return replace(offering.server.served, library_dir=library)
+        running.notes = (f"no driver library: {why}", *running.notes)
+    return replace(running.server.served, library_dir=library)
 
 
 def _stop_signal() -> Callable[[], bool]:

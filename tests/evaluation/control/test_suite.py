@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from evaluation.control.answers import DipAnswer, OurAnswer, policies_holding
-from evaluation.control.check import Agreement, State
-from evaluation.control.months import Month, MonthResult, Way, worn
+from evaluation.control.check import CapState, TierAgreement
+from evaluation.control.controllers import AimdController, RailwatchController, policies_holding
+from evaluation.control.months import MonthCase, MonthResult, Strategy, worn
 from evaluation.control.plan import load_control
 from evaluation.control.story import (
-    Started,
-    StartOfJob,
+    JobStartPlan,
+    JobStartResult,
     law_mhz,
     least_drops,
     settings_holding,
-    start_job,
+    simulate_start,
     steps_apart,
     true_limit_mhz,
 )
 from evaluation.control.suite import check_rows, month_rows, story_rows
-from evaluation.control.windows import ROWS, Moment, Window, Windows
+from evaluation.control.windows import ROWS, NodeStates, SampleWindow, WindowSource
 from evaluation.rehearsal.outcome import RunOutcome
 from physics.two_level import supply_state
 from rules.limits.node import UnmeasuredStart
@@ -32,9 +32,9 @@ from telemetry.clock import NS_PER_S
 _STEP_NS = 1200 * NS_PER_S
 
 
-def _moment(node: NodeFile, n_nodes: int, *, clock_mhz: float, branch_mohm: float) -> Moment:
+def _moment(node: NodeFile, n_nodes: int, *, clock_mhz: float, branch_mohm: float) -> NodeStates:
     joints = [unit.joint_mohm for unit in worn(node, branch_mohm).supply.units]
-    return Moment(
+    return NodeStates(
         clock_mhz=np.full((n_nodes, node.gpu_count), clock_mhz),
         die_c=np.full((n_nodes, node.gpu_count), 60.0),
         joint_mohm=np.tile(joints, (n_nodes, 1)),
@@ -42,8 +42,8 @@ def _moment(node: NodeFile, n_nodes: int, *, clock_mhz: float, branch_mohm: floa
     )
 
 
-def _windows(node: NodeFile, n_nodes: int) -> Windows:
-    return Windows(node, load_workload(node.workload), n_nodes, seed=1)
+def _windows(node: NodeFile, n_nodes: int) -> WindowSource:
+    return WindowSource(node, load_workload(node.workload), n_nodes, seed=1)
 
 
 def test_the_law_finds_the_clock_that_the_plant_itself_holds() -> None:
@@ -80,7 +80,9 @@ def test_a_window_shows_the_source_and_the_dips_of_the_closed_form(clock_mhz: fl
     assert supply_figures(worn(node, 17.0)).source_mohm == pytest.approx(17.9 / 3.0)
 
 
-def _looked(answer: DipAnswer | OurAnswer, node: NodeFile, *, branch_mohm: float, looks: int) -> np.ndarray:
+def _looked(
+    answer: AimdController | RailwatchController, node: NodeFile, *, branch_mohm: float, looks: int
+) -> np.ndarray:
     windows, caps = _windows(node, 1), np.full((1, node.gpu_count), np.inf)
     for look in range(looks):
         clock_mhz = float(np.minimum(caps, 1530.0).min())
@@ -92,8 +94,8 @@ def _looked(answer: DipAnswer | OurAnswer, node: NodeFile, *, branch_mohm: float
 def test_ours_caps_a_rail_that_sags_and_leaves_one_that_does_not() -> None:
     node = load_node("v100x4-corroded-3psu")
     policies = policies_holding(11.50)
-    assert np.isinf(_looked(OurAnswer(node, 1, policies=policies), node, branch_mohm=10.0, looks=3)).all()
-    caps = _looked(OurAnswer(node, 1, policies=policies), node, branch_mohm=18.0, looks=3)
+    assert np.isinf(_looked(RailwatchController(node, 1, policies=policies), node, branch_mohm=10.0, looks=3)).all()
+    caps = _looked(RailwatchController(node, 1, policies=policies), node, branch_mohm=18.0, looks=3)
     assert (caps == caps[0, 0]).all(), "all GPUs of a synchronous job alike"
     assert 900.0 < caps[0, 0] < 1350.0
 
@@ -101,7 +103,7 @@ def test_ours_caps_a_rail_that_sags_and_leaves_one_that_does_not() -> None:
 def test_a_higher_voltage_to_hold_takes_a_lower_clock() -> None:
     node = load_node("v100x4-corroded-3psu")
     caps = [
-        _looked(OurAnswer(node, 1, policies=policies_holding(hold_v)), node, branch_mohm=18.0, looks=3).min()
+        _looked(RailwatchController(node, 1, policies=policies_holding(hold_v)), node, branch_mohm=18.0, looks=3).min()
         for hold_v in (11.45, 11.55)
     ]
     assert caps[1] < caps[0]
@@ -109,18 +111,20 @@ def test_a_higher_voltage_to_hold_takes_a_lower_clock() -> None:
 
 def test_a_node_that_lost_a_gpu_is_left_as_it_is() -> None:
     node = load_node("v100x4-corroded-3psu")
-    answer = OurAnswer(node, 1, policies=policies_holding(11.50))
+    answer = RailwatchController(node, 1, policies=policies_holding(11.50))
     window = _windows(node, 1).of(_moment(node, 1, clock_mhz=1530.0, branch_mohm=18.0))
     assert np.isinf(answer.caps_mhz(window, np.zeros(1, dtype=np.bool_), START_NS)).all()
 
 
 def test_the_simple_answer_steps_down_at_a_dip_and_up_by_one_clock() -> None:
     node = load_node("v100x4-corroded-3psu")
-    answer = DipAnswer(node, 1, limit_v=11.40)
+    answer = AimdController(node, 1, limit_v=11.40)
 
-    def seen(voltage_v: float) -> Window:
+    def seen(voltage_v: float) -> SampleWindow:
         rail = np.full((ROWS, 1, 3), voltage_v)
-        return Window(at_s=np.linspace(0.05, 2.0, ROWS), voltage_v=rail, current_a=rail, power_w=np.ones((ROWS, 1, 4)))
+        return SampleWindow(
+            at_s=np.linspace(0.05, 2.0, ROWS), voltage_v=rail, current_a=rail, power_w=np.ones((ROWS, 1, 4))
+        )
 
     alive = np.ones(1, dtype=np.bool_)
     down = answer.caps_mhz(seen(11.30), alive, START_NS)[0, 0]
@@ -133,11 +137,11 @@ def test_a_month_with_too_many_drops_misses_its_goal() -> None:
     good = MonthResult(drops=(0, 1), goodput=(0.99, 0.985), clock_mhz=(1400.0, 1390.0), v_min_v=(11.49, 11.49))
     bad = MonthResult(drops=(3, 4), goodput=(0.97, 0.96), clock_mhz=(1400.0, 1390.0), v_min_v=(11.3, 11.3))
     for result, missed in ((good, 0), (bad, 2)):
-        rows = list(month_rows(plan, [(Month(plan=plan, way=Way.OURS), result)]))
+        rows = list(month_rows(plan, [(MonthCase(plan=plan, strategy=Strategy.OURS), result)]))
         assert sum(row.missed for row in rows) == missed
 
 
-def _ended(drops: int) -> Started:
+def _ended(drops: int) -> JobStartResult:
     outcome = RunOutcome(
         drops=drops,
         first_drop_s=None,
@@ -148,7 +152,7 @@ def _ended(drops: int) -> Started:
         clock_mean_mhz=1000.0,
         clock_lowest_mhz=900.0,
     )
-    return Started(outcome=outcome, cap_mhz=1057.0, settled_min_v=11.43, next_min_v=11.43)
+    return JobStartResult(outcome=outcome, cap_mhz=1057.0, settled_min_v=11.43, next_min_v=11.43)
 
 
 @pytest.mark.parametrize(("reported_drops", "missed"), [(0, False), (1, True)])
@@ -157,10 +161,10 @@ def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figur
 ) -> None:
     plan = load_control().story
     starts = [
-        (StartOfJob(plan=plan, seed=1, watched=True, reported=True), _ended(reported_drops)),
-        (StartOfJob(plan=plan, seed=1, watched=True), _ended(1)),
-        (StartOfJob(plan=plan, seed=1, watched=False), _ended(2)),
-        (StartOfJob(plan=plan, seed=1, watched=True, hold_v=plan.limit_v), _ended(0)),
+        (JobStartPlan(plan=plan, seed=1, watched=True, reported=True), _ended(reported_drops)),
+        (JobStartPlan(plan=plan, seed=1, watched=True), _ended(1)),
+        (JobStartPlan(plan=plan, seed=1, watched=False), _ended(2)),
+        (JobStartPlan(plan=plan, seed=1, watched=True, hold_v=plan.limit_v), _ended(0)),
     ]
     lost = [row for row in story_rows(plan, starts) if row.name.startswith("jobs lost")]
     assert [(row.value, row.missed) for row in lost] == [(1.0, False), (1.0, False), (float(reported_drops), missed)]
@@ -168,7 +172,7 @@ def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figur
 
 def test_a_start_of_which_only_the_loss_counts_ends_with_it() -> None:
     plan = load_control().story
-    ended = start_job(StartOfJob(plan=plan, seed=plan.first_seed, watched=False))
+    ended = simulate_start(JobStartPlan(plan=plan, seed=plan.first_seed, watched=False))
     assert ended.outcome.drops >= 1
     assert ended.outcome.first_drop_s is not None
     assert ended.outcome.below_s < ended.outcome.first_drop_s < plan.start / 2
@@ -191,8 +195,8 @@ def test_no_clock_cap_brings_the_storys_node_to_no_drop_at_all() -> None:
 
 
 def test_the_tiers_are_judged_by_their_worst_state() -> None:
-    state = State(node="v100x4", branch_mohm=4.4, clock_mhz=1530.0, duration_s=60.0, seed=1)
-    well = Agreement(state=state, v_min_v=(11.5, 11.505), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 1.1))
-    off = Agreement(state=state, v_min_v=(11.5, 11.55), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 0.5))
+    state = CapState(node="v100x4", branch_mohm=4.4, clock_mhz=1530.0, duration_s=60.0, seed=1)
+    well = TierAgreement(state=state, v_min_v=(11.5, 11.505), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 1.1))
+    off = TierAgreement(state=state, v_min_v=(11.5, 11.55), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 0.5))
     assert [row.missed for row in check_rows(load_control().check, [well])] == [False, False, False]
     assert [row.missed for row in check_rows(load_control().check, [well, off])] == [True, False, True]

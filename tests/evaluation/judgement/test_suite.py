@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.judgement.runs import Job, run_job
+from evaluation.judgement.runs import JudgedRun, judge_run
 from evaluation.judgement.scoring import FaultScore, RunReport, RunScore, score_run
 from evaluation.judgement.sightings import Ranked, TrueFault
 from evaluation.judgement.suite import rows_of
@@ -103,7 +103,7 @@ def test_months_and_minutes_stand_in_rows_of_their_own() -> None:
 
 
 def test_a_run_goes_from_the_plant_to_the_score() -> None:
-    run = run_job(Job(scenario="power-brake", node="v100x4", seed=7, duration_s=10.5))
+    run = judge_run(JudgedRun(scenario="power-brake", node="v100x4", seed=7, duration_s=10.5))
     assert (run.first_drop_ns, run.quiet) == (None, False)
     assert {name for name, _ in run.baselines} == {"static limit", "rolling median and deviation"}
     score = score_run(run, load_judgement())

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluation.rehearsal.plan import Rehearsal
-from evaluation.rehearsal.runs import Marks, SeedResult
+from evaluation.rehearsal.runs import ProgressMarks, SeedResult
 from railwatch.cli import rehearse as command
 from railwatch.cli.app import app_for_arguments
 from telemetry.errors import ConfigError
@@ -72,7 +72,7 @@ def test_a_log_receives_soon_how_many_seconds_are_simulated(
 
     def slow(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path) -> Iterator[SeedResult]:
         del rehearsal
-        with Marks(marks, "one") as reached:
+        with ProgressMarks(marks, "one") as reached:
             reached(7_900)
             assert "railwatch: rehearse: 7 of 360 simulated seconds" in seen("7 of")
             reached(9_000)

@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.rehearsal.loop import watch
 from evaluation.rehearsal.plan import Rehearsal
-from evaluation.rehearsal.runs import Arm, Marks, Piece, run_piece, simulated_s, without_failing
+from evaluation.rehearsal.runs import ProgressMarks, RehearsalRun, Variant, run_rehearsal, simulated_s, without_failing
 from telemetry.errors import ConfigError
 from telemetry.records import Decision, Mode, Verdict
 
@@ -28,26 +28,28 @@ def _rehearsal(folder: Path, **changed: object) -> Rehearsal:
 
 
 def test_a_sag_is_capped_in_the_loop_and_the_same_seed_returns_the_same_run(tmp_path: Path) -> None:
-    piece = Piece(rehearsal=_rehearsal(tmp_path), seed=3, arm=Arm.WATCHED)
-    outcome, answers = run_piece(piece)
-    assert answers is not None
-    assert answers.caps >= 1
-    assert answers.false_caps == 0
-    assert answers.failed == 0
-    assert answers.lowest_cap_mhz is not None
+    piece = RehearsalRun(rehearsal=_rehearsal(tmp_path), seed=3, arm=Variant.WATCHED)
+    outcome, actions = run_rehearsal(piece)
+    assert actions is not None
+    assert actions.caps >= 1
+    assert actions.false_caps == 0
+    assert actions.failed == 0
+    assert actions.lowest_cap_mhz is not None
     assert outcome.clock_lowest_mhz is not None
-    assert outcome.clock_lowest_mhz <= answers.lowest_cap_mhz < 1530
-    assert answers.to_first_cap_s is not None
-    assert answers.to_first_cap_s < 1.0
-    assert run_piece(piece) == (outcome, answers)
+    assert outcome.clock_lowest_mhz <= actions.lowest_cap_mhz < 1530
+    assert actions.to_first_cap_s is not None
+    assert actions.to_first_cap_s < 1.0
+    assert run_rehearsal(piece) == (outcome, actions)
 
 
 def test_what_is_only_recommended_changes_no_clock(tmp_path: Path) -> None:
-    watched, answers = run_piece(Piece(rehearsal=_rehearsal(tmp_path, mode=Mode.RECOMMEND), seed=3, arm=Arm.WATCHED))
-    bare, nothing = run_piece(Piece(rehearsal=_rehearsal(tmp_path), seed=3, arm=Arm.BARE))
+    watched, actions = run_rehearsal(
+        RehearsalRun(rehearsal=_rehearsal(tmp_path, mode=Mode.RECOMMEND), seed=3, arm=Variant.WATCHED)
+    )
+    bare, nothing = run_rehearsal(RehearsalRun(rehearsal=_rehearsal(tmp_path), seed=3, arm=Variant.BARE))
     assert nothing is None
-    assert answers is not None
-    assert answers.caps == 0
+    assert actions is not None
+    assert actions.caps == 0
     assert watched == bare
 
 
@@ -98,7 +100,7 @@ def test_the_guard_receives_of_a_job_that_begins_and_lets_its_gpus_go_up_in_step
 
 
 def test_whole_seconds_of_all_runs_are_counted_once(tmp_path: Path) -> None:
-    with Marks(tmp_path, "1-bare") as bare, Marks(tmp_path, "1-healthy") as healthy:
+    with ProgressMarks(tmp_path, "1-bare") as bare, ProgressMarks(tmp_path, "1-healthy") as healthy:
         for now_ms in (10, 990, 1000, 1010, 3000):
             bare(now_ms)
         healthy(2999)
@@ -106,10 +108,12 @@ def test_whole_seconds_of_all_runs_are_counted_once(tmp_path: Path) -> None:
 
 
 def test_without_a_folder_nothing_is_written() -> None:
-    with Marks(None, "1-bare") as reached:
+    with ProgressMarks(None, "1-bare") as reached:
         reached(5000)
 
 
 def test_a_run_marks_each_second_that_it_simulates(tmp_path: Path) -> None:
-    run_piece(Piece(rehearsal=Rehearsal(scenario="healthy", duration_s=3.0), seed=1, arm=Arm.BARE, marks=tmp_path))
+    run_rehearsal(
+        RehearsalRun(rehearsal=Rehearsal(scenario="healthy", duration_s=3.0), seed=1, arm=Variant.BARE, marks=tmp_path)
+    )
     assert simulated_s(tmp_path) == 3

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.rehearsal.answers import NOTHING_DONE
+from evaluation.rehearsal.actions import ActionSummary
 from evaluation.rehearsal.outcome import RunOutcome
 from evaluation.rehearsal.runs import SeedResult
 from evaluation.rehearsal.summary import Figure, cost_only, not_carried_out, summarised
@@ -29,7 +29,7 @@ def result_of(seed: int, *, bare_drops: int, steps: int = 90) -> SeedResult:
         watched=replace(_WELL, steps=steps),
         bare=replace(_WELL, drops=bare_drops, steps=40),
         healthy_steps=100,
-        answers=replace(NOTHING_DONE, caps=2, reported={"notify": 1}),
+        actions=ActionSummary(caps=2, reported={"notify": 1}),
     )
 
 
@@ -83,5 +83,5 @@ def test_caps_that_lowered_the_goodput_and_prevented_no_drop_are_reported() -> N
     )
     assert cost_only([result_of(1, bare_drops=0, steps=40)]) is None, "as much was done"
     assert cost_only([result_of(1, bare_drops=1, steps=30)]) is None, "a drop was prevented"
-    assert cost_only([replace(costly, answers=NOTHING_DONE)]) is None, "nothing was capped"
+    assert cost_only([replace(costly, actions=ActionSummary())]) is None, "nothing was capped"
     assert cost_only([replace(costly, healthy_steps=0)]) is None, "the goodput is not known"

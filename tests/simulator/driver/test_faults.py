@@ -19,7 +19,7 @@ from tests.simulator.driver.remote_nvml import RemoteNvml, environment_of, remot
 from tests.simulator.hand_clock import HandClock
 
 NODE = load_node("v100x4")
-Served = tuple[PlantServer, RemoteNvml]
+PlantAddress = tuple[PlantServer, RemoteNvml]
 HEALTHY = load_scenario("healthy", NODE)
 
 
@@ -28,7 +28,7 @@ def with_faults(*faults: DriverFault) -> ScenarioFile:
 
 
 @pytest.fixture
-def served(tmp_path: Path, library_dir: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+def served(tmp_path: Path, library_dir: Path, request: pytest.FixtureRequest) -> Iterator[PlantAddress]:
     server = PlantServer(NODE, with_faults(*request.param), seed=1, run_dir=tmp_path, clock=HandClock())
     with remote_nvml(environment_of(server.served.state, library_dir)) as nvml:
         nvml.call("nvmlInit")
@@ -50,7 +50,7 @@ def fault(
 
 
 @pytest.mark.parametrize("served", [[fault("nvmlDeviceGetPowerUsage")]], indirect=True)
-def test_a_call_fails_while_its_fault_lasts_and_others_do_not(served: Served) -> None:
+def test_a_call_fails_while_its_fault_lasts_and_others_do_not(served: PlantAddress) -> None:
     plant, nvml = served
     gpu = nvml.gpu(0)
     assert nvml.call("nvmlDeviceGetPowerUsage", gpu) > 0
@@ -63,7 +63,7 @@ def test_a_call_fails_while_its_fault_lasts_and_others_do_not(served: Served) ->
 
 @pytest.mark.parametrize("served", [[fault("nvmlDeviceGetMemoryInfo", last=None, gpu=1)]], indirect=True)
 def test_a_name_stands_for_all_versions_and_for_one_gpu_where_it_states_so(
-    served: Served,
+    served: PlantAddress,
 ) -> None:
     plant, nvml = served
     plant.advance(1100)
@@ -73,7 +73,7 @@ def test_a_name_stands_for_all_versions_and_for_one_gpu_where_it_states_so(
 
 
 @pytest.mark.parametrize("served", [[fault("*", code=GPU_IS_LOST, gpu=2)]], indirect=True)
-def test_every_call_about_a_gpu_can_fail_while_its_neighbours_answer(served: Served) -> None:
+def test_every_call_about_a_gpu_can_fail_while_its_neighbours_answer(served: PlantAddress) -> None:
     plant, nvml = served
     gpu, neighbour = nvml.gpu(2), nvml.gpu(1)
     plant.advance(1100)
@@ -86,7 +86,7 @@ def test_every_call_about_a_gpu_can_fail_while_its_neighbours_answer(served: Ser
 
 
 @pytest.mark.parametrize("served", [[fault("nvmlDeviceGetPowerUsage", code=None, delay="200ms")]], indirect=True)
-def test_a_call_can_take_longer_and_then_answer_as_ever(served: Served) -> None:
+def test_a_call_can_take_longer_and_then_answer_as_ever(served: PlantAddress) -> None:
     plant, nvml = served
     gpu, clock = nvml.gpu(0), SystemClock()
     plant.advance(1100)

@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 
 from simulator.files.node import load_node
-from simulator.fleet.losses import Drop, DropCause, Losses
+from simulator.fleet.losses import Drop, DropCause, GpuLosses
 
 HAZARD = load_node("v100x4").gpu.hazard
 EVERYWHERE = np.ones(200, dtype=np.bool_)
 ALL = np.ones((200, 4), dtype=np.bool_)
 
 
-def losses(*, repair_s: float = 7200.0, seed: int = 1) -> Losses:
-    return Losses(HAZARD, range(200), 4, repair_s=repair_s, chance=np.random.default_rng(seed))
+def losses(*, repair_s: float = 7200.0, seed: int = 1) -> GpuLosses:
+    return GpuLosses(HAZARD, range(200), 4, repair_s=repair_s, chance=np.random.default_rng(seed))
 
 
 def test_times_between_drops_are_exponential() -> None:

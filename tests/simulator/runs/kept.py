@@ -3,16 +3,16 @@
 from dataclasses import dataclass, field
 
 from telemetry.recording_files import Header
-from telemetry.recording_rows import Rows, in_order
+from telemetry.recording_rows import RecordingRows, in_order
 
 
 @dataclass
 class Kept:
     """A writer that keeps what it is given."""
 
-    parts: list[Rows] = field(default_factory=list)
+    parts: list[RecordingRows] = field(default_factory=list)
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: RecordingRows) -> None:
         self.parts.append(rows)
 
     def close(self, header: Header) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from simulator.files.scenario import SensorFaultKind
 from simulator.files.sensor import Channel
 from simulator.sensors.columns import ColumnFault, columns_of
-from simulator.sensors.instrument import Instrument, Losses
+from simulator.sensors.instrument import Instrument, UpdateLosses
 from telemetry.frames import FloatArray
 
 NAMES = [f"gpu{index}.power_w" for index in range(4)]
@@ -31,7 +31,7 @@ def instrument(
     )
     made = Instrument(
         columns,
-        losses=Losses(missing_share=missing_share, stale_share=stale_share),
+        losses=UpdateLosses(missing_share=missing_share, stale_share=stale_share),
         faults=() if fault is None else (fault,),
         chance=np.random.default_rng(seed + 1),
     )

@@ -12,7 +12,7 @@ from telemetry.frames import MaskArray
 _XID_AFTER_S = 0.5 * sum(XID_DELAY_S)  # the closed form tells the mean of what the millisecond draws
 
 
-class Happenings:
+class FleetEvents:
     """Turns the stretches of a run, one after the other, into events.
 
     Changes are told at the beginning of the step that shows them first, drops and held jobs at their own time. A step

@@ -8,8 +8,8 @@ import urllib3
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.served.board.face import BoardFace
-from simulator.served.offering import BoardWish, offer
+from simulator.served.board.interface import BoardInterface
+from simulator.served.served_node import BoardOptions, serve_node
 from telemetry.errors import EnvironmentLacksError
 from tests.simulator.hand_clock import HandClock
 from tests.simulator.served.board.boards import NODE
@@ -19,36 +19,36 @@ HEALTHY = load_scenario("healthy", NODE)
 
 
 def test_a_node_without_a_controller_states_so_and_is_served_all_the_same(tmp_path: Path) -> None:
-    offering = offer(load_node("v100x4"), HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=BoardWish())
-    assert offering.notes == ("v100x4 has no management controller: no IPMI, no Redfish",)
-    assert offering.redfish is None
-    offering.close()
+    served = serve_node(load_node("v100x4"), HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=BoardOptions())
+    assert served.notes == ("v100x4 has no management controller: no IPMI, no Redfish",)
+    assert served.redfish is None
+    served.close()
     with pytest.raises(ValueError, match="no management controller"):
-        BoardFace(load_node("v100x4"))
+        BoardInterface(load_node("v100x4"))
 
 
 def test_without_ipmi_sim_redfish_is_still_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    offering = offer(NODE, HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=BoardWish())
+    served = serve_node(NODE, HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=BoardOptions())
     try:
-        assert offering.ipmi is None
-        assert "apt-get install openipmi" in offering.notes[0]
-        assert offering.redfish is not None
-        answer = urllib3.request("GET", f"{offering.redfish.address}Chassis/1/Sensors/P12V", timeout=5)
+        assert served.ipmi is None
+        assert "apt-get install openipmi" in served.notes[0]
+        assert served.redfish is not None
+        answer = urllib3.request("GET", f"{served.redfish.address}Chassis/1/Sensors/P12V", timeout=5)
         assert answer.json()["Reading"] > 11.0
     finally:
-        offering.close()
+        served.close()
 
 
 def test_where_ipmi_is_needed_a_missing_program_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    wish = BoardWish(ipmi_needed=True)
+    options = BoardOptions(ipmi_needed=True)
     with pytest.raises(EnvironmentLacksError, match="ipmi_sim"):
-        offer(NODE, HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=wish)
+        serve_node(NODE, HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=options)
 
 
 def test_the_controller_follows_the_sensors_and_logs_what_happens(tmp_path: Path) -> None:
-    face = BoardFace(NODE)
+    face = BoardInterface(NODE)
     with served_plant(tmp_path, node=NODE) as plant:
         plant.add(face)
         plant.advance(11_000)

@@ -156,7 +156,7 @@ def _entities(name: str, number: str, node: NodeFile) -> tuple[str, tuple[int, .
     raise ValueError(f"one of gpu0 to gpu{node.gpu_count - 1}, gpus, {', '.join(supplies)}, supplies, node, load")
 
 
-def strangers(data: Any, node: NodeFile, *, path: Path, lines: Lines) -> list[Problem]:
+def unknown_names(data: Any, node: NodeFile, *, path: Path, lines: Lines) -> list[Problem]:
     """Return what the data of a scenario name and the node does not have, each at its line.
 
     The data need not fit the model of a scenario: what has another shape is left to the check of the whole.

@@ -1,4 +1,4 @@
-"""The board's controller as others see it: what it measured goes to IPMI and Redfish, what happened into its log."""
+"""Interfaces of the board's controller: readings go to IPMI and Redfish, events into its log."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from simulator.served.board.status import Board, Health
 INTERRUPT_MS = 500  # long enough for the controller's own scan to see it
 
 
-class BoardFace:
+class BoardInterface:
     """A controller that follows the sensors of a node.
 
     Attributes

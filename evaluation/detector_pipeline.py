@@ -10,7 +10,7 @@ from telemetry.frames import Frame, TableSpec
 from telemetry.records import Incident
 
 
-class Judge:
+class DetectorPipeline:
     """Source of the incidents of rows as they come; rules, which need a node to act on, have no part in it."""
 
     def __init__(self, specs: Sequence[TableSpec], topology: Topology) -> None:

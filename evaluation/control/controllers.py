@@ -1,7 +1,7 @@
-"""Ways of answering a rail that weakens: windows of samples in, clock caps out.
+"""Controllers for a rail that weakens: windows of samples in, clock caps out.
 
 Ours is the real thing: the detectors of sag and of source resistance, the incident book, the window of the last
-seconds, and the rules engine with the built-in policies. The others are what a person or a simpler program would do.
+seconds, and the rules engine with the built-in policies. The other is what a simpler program would do.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from analytics.detectors.build import build_detectors
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from analytics.incidents.book import IncidentBook
-from evaluation.control.windows import WINDOW_S, Window
+from evaluation.control.windows import WINDOW_S, SampleWindow
 from rules.engine.engine import Engine
 from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
@@ -40,15 +40,15 @@ _AIMD_DOWN = 0.85
 _AIMD_MARGIN_V = 0.05
 
 
-class Answer(Protocol):
+class Controller(Protocol):
     """Clock cap of every GPU, ``(n_nodes, n_gpus)``, inf where there is none."""
 
-    def caps_mhz(self, window: Window, alive: MaskArray, now_ns: int) -> FloatArray:
+    def caps_mhz(self, window: SampleWindow, alive: MaskArray, now_ns: int) -> FloatArray:
         """Process a window of the nodes that are alive."""
         ...
 
 
-class DipAnswer:
+class AimdController:
     """AIMD: one step down where the rail was below the limit, one up where it was well above, every ten minutes."""
 
     def __init__(self, node: NodeFile, n_nodes: int, *, limit_v: float, every_s: float = 600.0) -> None:
@@ -57,7 +57,7 @@ class DipAnswer:
         self._n_gpus, self._limit_v = node.gpu_count, limit_v
         self._every_ns, self._up_ns = round(every_s * NS_PER_S), 0
 
-    def caps_mhz(self, window: Window, alive: MaskArray, now_ns: int) -> FloatArray:
+    def caps_mhz(self, window: SampleWindow, alive: MaskArray, now_ns: int) -> FloatArray:
         """Move one clock at a time."""
         lowest_v = window.voltage_v.min(axis=(0, 2))
         down = np.searchsorted(self._clocks, _AIMD_DOWN * self._clocks[self._index], side="right") - 1
@@ -70,7 +70,7 @@ class DipAnswer:
         return np.repeat(self._clocks[index][:, None], self._n_gpus, axis=1)
 
 
-class OurAnswer:
+class RailwatchController:
     """Detectors over all nodes at once, and for each node its own incident book, window and engine."""
 
     def __init__(self, node: NodeFile, n_nodes: int, *, policies: Sequence[Policy]) -> None:
@@ -91,7 +91,7 @@ class OurAnswer:
         )
         self._owner = {entity.id: place // len(units) for place, entity in enumerate(supplies)}
 
-    def caps_mhz(self, window: Window, alive: MaskArray, now_ns: int) -> FloatArray:
+    def caps_mhz(self, window: SampleWindow, alive: MaskArray, now_ns: int) -> FloatArray:
         """Judge the window, and let the engine of every node that is alive decide."""
         time_ns = now_ns - round(WINDOW_S * NS_PER_S) + np.rint(window.at_s * NS_PER_S).astype(np.int64)
         values = np.stack([window.voltage_v, window.current_a], axis=3)

@@ -1,4 +1,4 @@
-"""Everything a served node offers, put together: the plant's files, its controller over IPMI, and Redfish."""
+"""A served node with all its interfaces: the plant's files, its controller over IPMI, and Redfish."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload
-from simulator.served.board.face import BoardFace
+from simulator.served.board.interface import BoardInterface
 from simulator.served.board.ipmi import PASSWORD, USER, IpmiController
 from simulator.served.board.redfish.service import RedfishService
 from simulator.served.board.redfish.sessions import Sessions
@@ -18,7 +18,7 @@ from telemetry.errors import EnvironmentLacksError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardWish:
+class BoardOptions:
     """Ports and login of the management controller.
 
     `ipmi_needed` makes a missing ``ipmi_sim`` an error; else it is only noted. Ports of 0 are free ones.
@@ -31,8 +31,8 @@ class BoardWish:
 
 
 @dataclass(slots=True, kw_only=True)
-class Offering:
-    """A node that is served; `notes` say in one sentence each what is not offered, and why."""
+class ServedNode:
+    """A node that is served; `notes` state in one sentence each which interface is missing, and why."""
 
     server: PlantServer
     ipmi: IpmiController | None = None
@@ -43,10 +43,10 @@ class Offering:
         """Stop everything; the files stay."""
         if self.redfish is not None:
             self.redfish.close()
-        self.server.close()  # its faces too, and with them the controller
+        self.server.close()  # closes the interfaces too, and with them the controller
 
 
-def offer(
+def serve_node(
     node: NodeFile,
     scenario: ScenarioFile,
     *,
@@ -54,8 +54,8 @@ def offer(
     run_dir: Path,
     clock: Clock,
     workload: Workload | None = None,
-    board: BoardWish | None = None,
-) -> Offering:
+    board: BoardOptions | None = None,
+) -> ServedNode:
     """Serve a node with everything it has; nothing moves until its server runs.
 
     Parameters
@@ -69,29 +69,29 @@ def offer(
         The folder cannot be written, a port is taken, or ``ipmi_sim`` is needed and missing; nothing is left running.
     """
     server = PlantServer(node, scenario, seed=seed, run_dir=run_dir, clock=clock, workload=workload)
-    offering = Offering(server=server)
+    served = ServedNode(server=server)
     with ExitStack() as begun:
-        begun.callback(offering.close)
+        begun.callback(served.close)
         if board is not None and node.sensors.bmc is None:
-            offering.notes = (f"{node.name} has no management controller: no IPMI, no Redfish",)
+            served.notes = (f"{node.name} has no management controller: no IPMI, no Redfish",)
         elif board is not None:
-            _offer_board(offering, node, board, folder=run_dir / "bmc", clock=clock)
+            _serve_board(served, node, board, folder=run_dir / "bmc", clock=clock)
         begun.pop_all()
-    return offering
+    return served
 
 
-def _offer_board(offering: Offering, node: NodeFile, wish: BoardWish, *, folder: Path, clock: Clock) -> None:
-    face = BoardFace(node)
-    offering.server.add(face)
+def _serve_board(served: ServedNode, node: NodeFile, options: BoardOptions, *, folder: Path, clock: Clock) -> None:
+    interface = BoardInterface(node)
+    served.server.add(interface)
     try:
-        offering.ipmi = face.start_ipmi(folder, port=wish.ipmi_port)
+        served.ipmi = interface.start_ipmi(folder, port=options.ipmi_port)
     except EnvironmentLacksError as err:
-        if wish.ipmi_needed:
+        if options.ipmi_needed:
             raise
-        offering.notes = (f"no IPMI: {err}",)
-    offering.redfish = RedfishService(
-        RedfishTree(node, face.board, clock),
+        served.notes = (f"no IPMI: {err}",)
+    served.redfish = RedfishService(
+        RedfishTree(node, interface.board, clock),
         Sessions(user=USER, password=PASSWORD, clock=clock),
-        port=wish.redfish_port,
-        login_needed=wish.redfish_login,
+        port=options.redfish_port,
+        login_needed=options.redfish_login,
     )

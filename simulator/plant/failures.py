@@ -51,7 +51,7 @@ class HangSigns:
             self._renew_at_ms += RENEWED_MS
 
 
-class Failing:
+class NodeFailures:
     """Failures of a node over time; it takes GPUs out of the state and keeps the counts of their links."""
 
     def __init__(self, node: NodeFile, *, seed: int) -> None:

@@ -3,8 +3,8 @@ import pytest
 
 from simulator.files.node import load_node
 from simulator.files.scenario import Change, JobStart, ScenarioFile
+from simulator.fleet.events import FleetEvents
 from simulator.fleet.fleet import Fleet
-from simulator.fleet.happenings import Happenings
 from simulator.plant.events import PlantEvent, PlantEventKind
 
 Kind = PlantEventKind
@@ -24,7 +24,7 @@ def reported(
         jobs=tuple(JobStart.model_validate({"at": at, "workload": job}) for at, job in jobs),
     )
     fleet = Fleet([load_node(node)], scenario, seed=1, step_s=step_s, repair_s=np.inf)
-    happenings = Happenings()
+    happenings = FleetEvents()
     left = 40
     events: list[PlantEvent] = []
     while left:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from evaluation.judgement.table import load_judgement
-from evaluation.rehearsal.answers import Answers, answers_of
-from evaluation.rehearsal.outcome import Witness
+from evaluation.rehearsal.actions import ActionSummary, summarise_actions
+from evaluation.rehearsal.outcome import TruthRecorder
 from simulator.files.node import load_node
 from simulator.files.scenario import UNDISTURBED, ScenarioFile, load_scenario
 from simulator.plant.plant import Plant
@@ -58,23 +58,23 @@ def _action(state: ActionState, *, at_s: float, gpu: str = "gpu:a", wanted: floa
     )
 
 
-def _witness(voltage_v: float) -> Witness:
+def _witness(voltage_v: float) -> TruthRecorder:
     """A second of a node whose rail stands at a voltage."""
     plant = Plant(load_node("v100x4"), UNDISTURBED, 1)
-    witness = Witness(_LIMIT_V)
+    witness = TruthRecorder(_LIMIT_V)
     stretch = plant.advance(1000)
     witness.take(replace(stretch, voltage_v=np.full_like(stretch.voltage_v, voltage_v)), plant.state, ())
     return witness
 
 
-def _answers(cause: Cause, *, scenario: ScenarioFile, voltage_v: float = 12.0) -> Answers:
+def _actions(cause: Cause, *, scenario: ScenarioFile, voltage_v: float = 12.0) -> ActionSummary:
     actions = [
         _action(ActionState.APPLIED, at_s=20.0),
         _action(ActionState.APPLIED, at_s=20.0, gpu="gpu:b"),
         _action(ActionState.RELEASED, at_s=30.0, wanted=None),
         _action(ActionState.RELEASED, at_s=35.0, gpu="gpu:b", wanted=None),
     ]
-    return answers_of(
+    return summarise_actions(
         [_incident(cause, at_s=19.0)],
         actions,
         scenario=scenario,
@@ -85,29 +85,29 @@ def _answers(cause: Cause, *, scenario: ScenarioFile, voltage_v: float = 12.0) -
 
 
 def test_one_decision_on_two_gpus_is_one_cap_until_the_last_is_free() -> None:
-    answers = _answers(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.2)
-    assert answers.caps == 1
-    assert answers.lowest_cap_mhz == 1005.0
-    assert answers.capped_share == pytest.approx(15.0 / 60.0)
+    actions = _actions(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.2)
+    assert actions.caps == 1
+    assert actions.lowest_cap_mhz == 1005.0
+    assert actions.capped_share == pytest.approx(15.0 / 60.0)
 
 
 def test_a_cap_for_what_the_scenario_has_is_no_false_one() -> None:
     scenario = load_scenario("psu-sag", load_node("v100x4"))
-    assert _answers(Cause.SUPPLY_SAG, scenario=scenario).false_caps == 0
+    assert _actions(Cause.SUPPLY_SAG, scenario=scenario).false_caps == 0
 
 
 def test_a_cap_for_what_the_scenario_has_not_is_false() -> None:
     scenario = load_scenario("psu-sag", load_node("v100x4"))
-    assert _answers(Cause.THERMAL_MARGIN, scenario=scenario).false_caps == 1
+    assert _actions(Cause.THERMAL_MARGIN, scenario=scenario).false_caps == 1
 
 
 def test_a_rail_that_was_too_low_is_a_reason_without_any_label() -> None:
-    assert _answers(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.2).false_caps == 0
-    assert _answers(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.6).false_caps == 1
+    assert _actions(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.2).false_caps == 0
+    assert _actions(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.6).false_caps == 1
 
 
 def test_the_time_to_the_first_cap_runs_from_the_rail_itself_where_it_was_low() -> None:
-    low = _answers(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.2)
-    well = _answers(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.6)
+    low = _actions(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.2)
+    well = _actions(Cause.SUPPLY_SAG, scenario=UNDISTURBED, voltage_v=11.6)
     assert low.to_first_cap_s == pytest.approx(20.0)
     assert well.to_first_cap_s == pytest.approx(1.0)

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evaluation.judgement.table import JudgementTable
-from evaluation.rehearsal.outcome import Witness
+from evaluation.rehearsal.outcome import TruthRecorder
 from simulator.files.scenario import ScenarioFile
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
@@ -22,7 +22,7 @@ from telemetry.records import (
     Verdict,
 )
 
-# What a cap answers when the rail is too low, whoever is to blame: the rail's own truth says whether it was.
+# Causes that a cap responds to when the rail is too low; the true rail voltage shows whether it was.
 _ELECTRICAL = frozenset(
     {
         Cause.SUPPLY_SAG,
@@ -40,7 +40,7 @@ _LOOK_BACK_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class ActionSummary:
     """Actions of one run.
 
     Attributes
@@ -56,49 +56,35 @@ class Answers:
         was, from the opening of the incident.
     failed
         Changes that the driver did not take, or that were refused on the way.
-    told
-        Decisions of other kinds by what they ask for; nobody carries them out in a rehearsal.
+    reported
+        Decisions of other kinds by their action; a rehearsal does not carry them out.
     refused
-        Decisions that the rails refused.
+        Decisions that a limit refused.
     helped, not_helped
         Outcomes of caps, as the guard's own check saw them.
     """
 
-    caps: int
-    false_caps: int
-    capped_share: float
-    lowest_cap_mhz: float | None
-    to_first_cap_s: float | None
-    failed: int
-    reported: dict[str, int]
-    refused: int
-    helped: int
-    not_helped: int
+    caps: int = 0
+    false_caps: int = 0
+    capped_share: float = 0.0
+    lowest_cap_mhz: float | None = None
+    to_first_cap_s: float | None = None
+    failed: int = 0
+    reported: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+    helped: int = 0
+    not_helped: int = 0
 
 
-NOTHING_DONE = Answers(
-    caps=0,
-    false_caps=0,
-    capped_share=0.0,
-    lowest_cap_mhz=None,
-    to_first_cap_s=None,
-    failed=0,
-    reported={},
-    refused=0,
-    helped=0,
-    not_helped=0,
-)
-
-
-def answers_of(
+def summarise_actions(
     records: Sequence[Record],
     actions: Sequence[Action],
     *,
     scenario: ScenarioFile,
-    witness: Witness,
+    witness: TruthRecorder,
     table: JudgementTable,
     duration_s: float,
-) -> Answers:
+) -> ActionSummary:
     """Read what was done out of the records of a guard and the actions of its actuator."""
     enforced = [action for action in actions if action.mode is Mode.ENFORCE]
     first_of: dict[str, Action] = {}
@@ -119,7 +105,7 @@ def answers_of(
     )
     first = min(first_of.values(), key=lambda action: action.time_ns, default=None)
     wanted = [action.wanted for action in first_of.values() if action.wanted is not None]
-    return Answers(
+    return ActionSummary(
         caps=len(first_of),
         false_caps=len(false),
         capped_share=_capped_s(enforced, duration_s) / duration_s,
@@ -139,7 +125,7 @@ def _incident_at(incidents: Sequence[Incident], action: Action) -> Incident | No
 
 
 def _has_reason(
-    incident: Incident | None, time_s: float, scenario: ScenarioFile, witness: Witness, table: JudgementTable
+    incident: Incident | None, time_s: float, scenario: ScenarioFile, witness: TruthRecorder, table: JudgementTable
 ) -> bool:
     """Return whether the scenario has what the incident says, or the rail itself was too low."""
     if incident is None:
@@ -153,7 +139,7 @@ def _has_reason(
     )
 
 
-def _since_symptom_s(action: Action, incident: Incident | None, witness: Witness) -> float | None:
+def _since_symptom_s(action: Action, incident: Incident | None, witness: TruthRecorder) -> float | None:
     done_s = _seconds(action.time_ns)
     below_s = witness.first_below_s
     if below_s is not None and below_s <= done_s:
