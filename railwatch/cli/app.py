@@ -1,7 +1,6 @@
 """Root of the command line, and the exit status and message of every error."""
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +9,13 @@ from inspect import getdoc
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
+from typer.core import TyperOption
 from typer.exceptions import Abort, TyperException
 
 from railwatch import __version__
+from telemetry.documents import problems_of
 from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
-
-# Messages of the library for a number out of range, and ours.
-_PLAIN_MESSAGES = {
-    r"Input should be greater than or equal to (\S+)": r"expected at least \1",
-    r"Input should be less than or equal to (\S+)": r"expected at most \1",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,12 +219,29 @@ def _discard_output() -> None:
 def _report_usage_error(err: TyperException) -> int:
     """Report wrong use in one line and return the exit status; a group without a command has shown its help."""
     context = getattr(err, "ctx", None)
-    message = " ".join(str(getattr(err, "format_message", err.__str__)()).split())
+    message = " ".join(_usage_message(err).split())
     if not message or type(err).__name__ == "NoArgsIsHelpError":
         return 2
-    for pattern, plain in _PLAIN_MESSAGES.items():
-        message = re.sub(pattern, plain, message)
     return _report(message if context is None else f"{message} (see {context.command_path} --help)", 2)
+
+
+def _usage_message(err: TyperException) -> str:
+    """Return what was wrong: the option or argument, its value and what was expected, as far as they are known."""
+    message = err.message.removesuffix(".")
+    if not isinstance(err, typer.BadParameter):
+        nearest = getattr(err, "possibilities", None)
+        return f"{message}; perhaps {', '.join(sorted(nearest))}" if nearest else message
+    param = err.param
+    names = (*param.opts, *param.secondary_opts) if isinstance(param, TyperOption) else (getattr(param, "metavar", ""),)
+    where = err.param_hint or "/".join(filter(None, names)) or getattr(param, "name", "")
+    if isinstance(err.__cause__, ValidationError):
+        (detail, *_) = err.__cause__.errors(include_url=False)
+        if detail["type"] != "value_error":
+            (problem, *_) = problems_of(err.__cause__, where="", lines={})
+            message = f"{problem.found}; expected {problem.expected}"
+        else:
+            message = str(detail["ctx"]["error"]).removesuffix(".")
+    return f"{where}: {message or 'missing'}" if where else message
 
 
 def _report(message: str, status: int) -> int:

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from analytics.catalogue import Explanation, explain_sxid, explain_xid
+from analytics.catalogue import CodeExplanation, explain_sxid, explain_xid
 from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
 from railwatch.cli.explain_incident import incident
 from railwatch.cli.printing import print_json
@@ -89,7 +89,7 @@ def _print_check(console: Console, check: str) -> None:
     console.print("  [dim]more[/]         docs/runbook/causes.md", soft_wrap=True)
 
 
-def _print_code(found: Explanation | None, title: str, *, as_json: bool) -> None:
+def _print_code(found: CodeExplanation | None, title: str, *, as_json: bool) -> None:
     if found is None:
         typer.echo(f"railwatch: {title} is not in the catalogue of known codes", err=True)
         raise typer.Exit(1)

@@ -27,6 +27,8 @@ def data_dir_of(config_file: Path | None, data_dir: Path | None) -> Path:
 
 def check_data_dir(data_dir: Path) -> None:
     """Raise EnvironmentLacksError for a folder that no run has used."""
+    if not data_dir.exists():
+        raise EnvironmentLacksError(f"{data_dir}: no such folder; expected the data folder of a run of railwatch up")
     if not (data_dir / "records").is_dir():
         raise EnvironmentLacksError(f"{data_dir}: no records; expected the data folder of a run of railwatch up")
 
