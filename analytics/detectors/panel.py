@@ -90,7 +90,11 @@ class Panel:
     ) -> tuple[PanelState, tuple[Finding, ...]]:
         """Judge the new rows of any of the tables; findings in order of time."""
         joins, joined = [], {}
+        kinds = {frame.spec.kind for frame in frames if len(frame)}
         for kind, carried in state.joins:
+            if kind not in kinds:
+                joins.append((kind, carried))
+                continue
             after, frame = join(carried, frames)
             joins.append((kind, after))
             if len(frame):
