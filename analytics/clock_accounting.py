@@ -11,20 +11,15 @@ from enum import StrEnum
 
 import numpy as np
 
-from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import optional
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, Frame, MaskArray, TimeArray
+from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE, REASON_POWER_CAP, REASON_SW_THERMAL
 
 # nvmlClocksEventReasons, nvml.h.
 _IDLE, _APPLICATION, _SYNC_BOOST, _DISPLAY = 0x001, 0x002, 0x010, 0x100
 # Reasons that have detectors of their own.
-WITH_OWN_FINDING = (
-    throttle_reasons.HW_SLOWDOWN
-    | throttle_reasons.HW_THERMAL
-    | throttle_reasons.SW_THERMAL
-    | throttle_reasons.HW_POWER_BRAKE
-)
+WITH_OWN_FINDING = REASON_HW_SLOWDOWN | REASON_HW_THERMAL | REASON_SW_THERMAL | REASON_POWER_BRAKE
 # Rows further apart than this leave a gap that counts for no reason; as `detectors.condition.GAP_NS`.
 _MAX_GAP_S = 5.0
 # heuristic: a clock within 1 % of the highest is the highest; clocks move in steps of 7.5 or 15 MHz.
@@ -51,10 +46,10 @@ class Reason(StrEnum):
 
 
 _BITS: tuple[tuple[Reason, int], ...] = (
-    (Reason.BRAKE, throttle_reasons.HW_POWER_BRAKE),
-    (Reason.HEAT, throttle_reasons.HW_THERMAL | throttle_reasons.SW_THERMAL),
-    (Reason.HARDWARE, throttle_reasons.HW_SLOWDOWN),
-    (Reason.POWER_CAP, throttle_reasons.SW_POWER_CAP),
+    (Reason.BRAKE, REASON_POWER_BRAKE),
+    (Reason.HEAT, REASON_HW_THERMAL | REASON_SW_THERMAL),
+    (Reason.HARDWARE, REASON_HW_SLOWDOWN),
+    (Reason.POWER_CAP, REASON_POWER_CAP),
     (Reason.SYNC_BOOST, _SYNC_BOOST),
     (Reason.APPLICATION, _APPLICATION | _DISPLAY),
     (Reason.IDLE, _IDLE),

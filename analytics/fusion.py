@@ -14,7 +14,7 @@ from telemetry.records import Event, EventKind
 # An Xid reaches the kernel log and the driver's event queue within the same interrupt; a busy machine and sources that
 # are polled once a second stay well below this.
 WINDOW_NS = 5 * NS_PER_S
-# heuristic: a GPU falls off once until it is back. The driver says so when it touches the GPU next, the kernel when
+# heuristic: a GPU falls off once until it is back. The driver reports it when it accesses the GPU next, the kernel when
 # the hot-plug controller removes it; a report after more than a minute is an event of its own.
 LOSS_WINDOW_NS = 60 * NS_PER_S
 MAX_PENDING = 512
@@ -76,11 +76,6 @@ def fuse(state: FusionState, reports: Sequence[Event]) -> tuple[FusionState, tup
             out.append(merged)
         pending[place] = FusedEvent(event=merged, ids=known.ids | {report.id})
     return FusionState(pending=tuple(pending[-MAX_PENDING:])), tuple(out)
-
-
-def event_id(kind: EventKind, device: str | None, code: int | None, time_ns: int) -> str:
-    """Return an event's id from kind, device (entity id or PCI address), code and time."""
-    return f"{kind}:{device or 'unknown'}:{'none' if code is None else code}:{time_ns}"
 
 
 def is_bus_loss(event: Event) -> bool:

@@ -23,7 +23,7 @@ _LEAST_SHARE = 0.5
 class Precision(StrEnum):
     """Main precision of a GPU; `unknown` if it is idle, mixed or not measured.
 
-    `tensor_half` stands for everything that the HMMA pipe does: half precision, bfloat16, and on newer parts TF32.
+    `tensor_half` covers everything that the HMMA pipe does: half precision, bfloat16, and on newer parts TF32.
     """
 
     FP64 = "fp64"

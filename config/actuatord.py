@@ -41,11 +41,11 @@ def read_private(path: Path, *, sample: str) -> str:
             _check_folders(path, "(folder)", real.parent)
             return decoded(file.read(), where=str(path))
     except FileNotFoundError as err:
-        raise _refused(
-            path, "(file)", "No such file or directory", f"a readable YAML file; copy {sample} to begin"
+        raise ConfigError.at(
+            path, "No such file or directory", f"a readable YAML file; copy {sample} to begin", key="(file)"
         ) from err
     except OSError as err:
-        raise _refused(path, "(file)", err.strerror or "cannot be read", "a readable YAML file") from err
+        raise ConfigError.at(path, err.strerror or "cannot be read", "a readable YAML file", key="(file)") from err
 
 
 def check_private_folder(path: Path, key: str, folder: Path) -> None:
@@ -62,7 +62,7 @@ def check_private_folder(path: Path, key: str, folder: Path) -> None:
         real = folder.resolve()
         _check_folders(path, key, next(one for one in (real, *real.parents) if one.exists()))
     except OSError as err:
-        raise _refused(path, key, err.strerror or str(err), "a folder that can be looked into") from err
+        raise ConfigError.at(path, err.strerror or str(err), "a folder that can be looked into", key=key) from err
 
 
 def _check_folders(path: Path, key: str, nearest: Path) -> None:
@@ -72,28 +72,28 @@ def _check_folders(path: Path, key: str, nearest: Path) -> None:
 
 def _check_file(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise _refused(path, "(file)", "no regular file", "a YAML file")
+        raise ConfigError.at(path, "no regular file", "a YAML file", key="(file)")
     if status.st_uid != os.geteuid():
-        raise _refused(
-            path, "(owner)", f"belongs to uid {status.st_uid}", f"the user who runs this, uid {os.geteuid()}"
+        raise ConfigError.at(
+            path, f"belongs to uid {status.st_uid}", f"the user who runs this, uid {os.geteuid()}", key="(owner)"
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise _refused(path, "(mode)", f"mode {stat.S_IMODE(status.st_mode):04o}", "writable by its owner alone")
+        raise ConfigError.at(
+            path, f"mode {stat.S_IMODE(status.st_mode):04o}", "writable by its owner alone", key="(mode)"
+        )
 
 
 def _check_folder(path: Path, key: str, folder: Path, *, nearest: bool) -> None:
     status = folder.stat()
     if status.st_uid not in (0, os.geteuid()):
-        raise _refused(path, key, f"{folder} belongs to uid {status.st_uid}", "a folder of root or of this user")
+        raise ConfigError.at(
+            path, f"{folder} belongs to uid {status.st_uid}", "a folder of root or of this user", key=key
+        )
     open_to_others = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     kept = bool(status.st_mode & stat.S_ISVTX) and not nearest
     if open_to_others and not kept:
         found = f"{folder} has mode {stat.S_IMODE(status.st_mode):04o}"
-        raise _refused(path, key, found, "a folder that its owner alone may write")
-
-
-def _refused(path: Path, key: str, found: str, expected: str) -> ConfigError:
-    return ConfigError([Problem(where=str(path), line=None, key=key, found=found, expected=expected)])
+        raise ConfigError.at(path, found, "a folder that its owner alone may write", key=key)
 
 
 class _Range(Section):

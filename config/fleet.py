@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from analytics.fleet.topology import Above
+from analytics.fleet.topology import FeedsAndRacks
 from config.control import FleetAct
 from config.section import Section, at_least
 from telemetry.documents import KeyProblemError, missing_key
@@ -86,6 +86,6 @@ class Fleet(Section):
         return self
 
     @property
-    def above(self) -> Above:
+    def above(self) -> FeedsAndRacks:
         """Return the feeds and racks above the nodes."""
-        return Above(feeds=dict(self.feeds), racks=dict(self.racks))
+        return FeedsAndRacks(feeds=dict(self.feeds), racks=dict(self.racks))

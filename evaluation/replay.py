@@ -1,6 +1,6 @@
 """The live pipeline over a recording, the same every time: what ``replay`` prints and what ``evaluate`` scores."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,9 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
     Where the recording holds no steps of a live guard, each step takes the rows of `window_ns`. Longer ones give the
     same findings at less cost, and tell of them up to that much later.
     """
-    specs, trace = _judged(read.tables), _trace(read)
+    # The tables that are judged where the recording does not keep which ones the guard judged live.
+    specs = [spec for spec in read.tables if not spec.is_late and spec.name != STEPS]
+    trace = _trace(read)
     clocks = read.meta.config.get("supported_mhz", {})
     pipeline = Pipeline(
         specs if trace is None else [table.spec for table in trace.tables.values()],
@@ -51,11 +53,6 @@ def recorded_topology(read: Recording) -> Topology:
         return read.topology
     name = read.meta.node or read.path.stem
     return topology_of(Entity(kind=EntityKind.NODE, key=name, name=name), read.tables)
-
-
-def _judged(tables: Sequence[TableSpec]) -> list[TableSpec]:
-    """Return the tables that are judged where nobody kept which ones the guard judged live."""
-    return [spec for spec in tables if not spec.is_late and spec.name != STEPS]
 
 
 def _trace(read: Recording) -> RecordedSteps | None:

@@ -13,8 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from analytics.connectivity import Kinship
-from analytics.fleet.naming import at_home
-from fleet.influx import BY_FLEET
+from analytics.fleet.topology import at_home
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.commands import Command
@@ -31,6 +30,8 @@ from telemetry.uplink.sender import Sender, UplinkStatus
 
 logger = logging.getLogger(__name__)
 
+# Tag `by` of lines that the fleet service wrote; lines of nodes lack it.
+BY_FLEET = "fleet"
 Published = Finding | Incident
 Audited = Decision | Action | Outcome | Event | Command | Incident
 # heuristic: time at the end to send waiting records; the rest stays in the spool for the next start.

@@ -6,7 +6,7 @@ A record that cannot be read, such as one with a cause of a newer version, is le
 import math
 from collections.abc import Mapping
 
-from analytics.fleet.naming import fleet_id
+from analytics.fleet.topology import fleet_id
 from analytics.fleet.window import NodeIncident
 from telemetry.clock import NS_PER_S
 from telemetry.records import (

@@ -5,15 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analytics.fleet.naming import fleet_entity
-from analytics.fleet.signals import JUDGED, column_of
-from analytics.fleet.window import Table
+from analytics.fleet.topology import fleet_entity
+from analytics.fleet.window import JUDGED, FleetTable, column_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray
+from telemetry.store.servers import entity_of_tags
 
-# Tags of the origin of a line, not of the entity.
-LINE_TAGS = frozenset({"entity", "name", "node", "simulated", "by", "db"})
 _TagKey = tuple[tuple[str, str], ...]
 
 
@@ -34,7 +32,7 @@ class TableBuilder:
     _last: tuple[tuple[Entity, ...], tuple[str, ...]] = ((), ())
     _last_keys: tuple[_TagKey, ...] = ()
 
-    def table(self, cells: Mapping[_TagKey, FloatArray]) -> Table:
+    def table(self, cells: Mapping[_TagKey, FloatArray]) -> FleetTable:
         """Return the table of series by tags, each of shape ``(n_seconds, n_signals)``."""
         keys = tuple(sorted(cells))
         if keys != self._last_keys:
@@ -44,20 +42,14 @@ class TableBuilder:
             self._last = tuple(entity for entity, _ in found), tuple(node for _, node in found)
         entities, nodes = self._last
         values = np.stack([cells[key] for key in keys], axis=1)
-        return Table(entities=entities, nodes=nodes, signals=JUDGED[self.kind], values=values)
+        return FleetTable(entities=entities, nodes=nodes, signals=JUDGED[self.kind], values=values)
 
     def _entity(self, key: _TagKey) -> tuple[Entity, str]:
         known = self._known.get(key)
         if known is None:
             tags = dict(key)
             node = tags.get("node", "")
-            own = Entity(
-                kind=self.kind,
-                key=tags.get("entity", ""),
-                name=tags.get("name", ""),
-                tags=tuple((name, value) for name, value in key if name not in LINE_TAGS and value),
-            )
-            known = fleet_entity(own, node), node
+            known = fleet_entity(entity_of_tags(self.kind, tags), node), node
         return known
 
 

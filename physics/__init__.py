@@ -1,1 +1,1 @@
-"""Equations without state: supply paths, power curves, heat. Each constant stands once, with its source."""
+"""Equations without state: supply paths, power curves, heat. Each constant is defined once, with its source."""

@@ -9,8 +9,8 @@ from physics.source_band import SourceBand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuState:
-    """One GPU that answers; a lost one is left out.
+class MeasuredGpu:
+    """GPU that answers; a lost one is left out.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class GpuState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupplyState:
-    """One supply path now, as far as it can be identified; `physics.two_level` fills it from the last seconds.
+class MeasuredSupply:
+    """Supply path now, as far as it can be identified; `physics.two_level` fills it from the last seconds.
 
     Parameters
     ----------
@@ -63,17 +63,17 @@ class SupplyState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
+class MeasuredNode:
     """All GPUs and supplies of one node at one time. `job_started_ns` is when a job last began to use its GPUs."""
 
-    gpus: tuple[GpuState, ...]
-    supplies: tuple[SupplyState, ...] = ()
+    gpus: tuple[MeasuredGpu, ...]
+    supplies: tuple[MeasuredSupply, ...] = ()
     job_started_ns: int | None = None
 
-    def gpu(self, entity_id: str) -> GpuState | None:
+    def gpu(self, entity_id: str) -> MeasuredGpu | None:
         """Return one GPU, None if it does not answer."""
         return next((gpu for gpu in self.gpus if gpu.entity_id == entity_id), None)
 
-    def supply(self, entity_id: str) -> SupplyState | None:
+    def supply(self, entity_id: str) -> MeasuredSupply | None:
         """Return one supply, None if nothing is known of it."""
         return next((supply for supply in self.supplies if supply.entity_id == entity_id), None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from physics.normal_distribution import MAD_TO_SD
+from physics.constants import MAD_TO_SD
 from telemetry.frames import FloatArray
 
 # Below a fifth of the spread the shrinkage is under 4 %, less than what the correction adds in scatter.
@@ -20,7 +20,7 @@ MIN_NOISE_RATIO = 0.2
 # heuristic: neighbours that share less than this with the sample are a weak instrument.
 MIN_SHARED = 0.5
 MIN_PAIRS = 100
-# heuristic: noise stands between all neighbours, so half of it must show in the median difference too. What shows only
+# heuristic: noise is between all neighbours, so half of it must show in the median difference too. What shows only
 # at the edges of a load is a skew of less than a sample, not noise.
 MIN_EVERYWHERE = 0.5
 

@@ -10,7 +10,7 @@ Draper and Smith, Applied Regression Analysis, 1998, chapter 3), and a cap uses 
 import math
 from dataclasses import dataclass
 
-from physics.normal_distribution import Z_BOTH, Z_LOWER
+from physics.constants import Z_BOTH, Z_LOWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,26 @@ from enum import StrEnum
 
 import numpy as np
 
-from physics.gates import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO
-from physics.normal_distribution import Z_BOTH
+from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO, Z_BOTH
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, TimeArray
+from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
+
+# Copper near room temperature, IEC 60028: 0.393 % of the resistance at 20 °C for each kelvin.
+COPPER_20_PER_K = 0.00393
+REFERENCE_C = 25.0
+# The same slope, as a share of the resistance at 25 °C.
+_PER_K = COPPER_20_PER_K / (1.0 + COPPER_20_PER_K * (REFERENCE_C - 20.0))
+
+
+def at_25_c(resistance_ohm: FloatArray, temp_c: FloatArray) -> FloatArray:
+    """Return resistances as they would be at 25 °C; unchanged if the temperature is NaN.
+
+    The temperature is that of the path as a whole, in practice the inlet air. A joint's own temperature must not be
+    used: it rises with the fault to detect.
+    """
+    rise_k = np.where(np.isfinite(temp_c), temp_c - REFERENCE_C, 0.0)
+    return np.asarray(resistance_ohm / np.maximum(1.0 + _PER_K * rise_k, 0.5), dtype=np.float64)
+
 
 MIN_SAMPLES = 30.0
 # A supply recovers from a load step within 20 ms (same recordings), so samples closer than that share their error.
@@ -83,23 +99,7 @@ class Moments:
     @staticmethod
     def empty(n_supplies: int) -> "Moments":
         """Return the moments of no sample."""
-        zero = np.zeros(n_supplies)
-        return Moments(
-            weight=zero,
-            weight_squares=zero,
-            independent=zero,
-            age_ns=np.zeros(n_supplies, dtype=np.int64),
-            mean_a=zero,
-            mean_v=zero,
-            offset_a=zero,
-            offset_v=zero,
-            spread_aa=zero,
-            spread_av=zero,
-            spread_vv=zero,
-            high_a=zero,
-            low_a=zero,
-            max_a=zero,
-        )
+        return filled(Moments, n_supplies, 0.0)
 
 
 def add_sample(
@@ -156,38 +156,6 @@ def _local_means(
         moments,
         mean_a=np.where(used, moments.mean_a + share * (current_a - moments.mean_a), moments.mean_a),
         mean_v=np.where(used, moments.mean_v + share * (voltage_v - moments.mean_v), moments.mean_v),
-    )
-
-
-def moments_of_window(time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray) -> Moments:
-    """Return the moments of one whole window, all samples weighing alike.
-
-    `time_s` has shape ``(n_times,)``, the others ``(n_times, n_supplies)``; a sample with a NaN is left out.
-    """
-    used = np.isfinite(voltage_v) & np.isfinite(current_a)
-    weight = used.sum(axis=0).astype(np.float64)
-    divisor = np.maximum(weight, 1.0)
-    mean_a = np.where(used, current_a, 0.0).sum(axis=0) / divisor
-    mean_v = np.where(used, voltage_v, 0.0).sum(axis=0) / divisor
-    delta_a = np.where(used, current_a - mean_a, 0.0)
-    delta_v = np.where(used, voltage_v - mean_v, 0.0)
-    gaps_s = np.diff(time_s, prepend=time_s[:1])[:, np.newaxis]
-    spans = np.minimum(gaps_s, INDEPENDENT_AFTER_S) / INDEPENDENT_AFTER_S
-    return Moments(
-        weight=weight,
-        weight_squares=weight,
-        independent=np.where(used, spans, 0.0).sum(axis=0),
-        age_ns=np.zeros(len(weight), dtype=np.int64),
-        mean_a=mean_a,
-        mean_v=mean_v,
-        offset_a=np.zeros_like(mean_a),
-        offset_v=np.zeros_like(mean_v),
-        spread_aa=(delta_a * delta_a).sum(axis=0),
-        spread_av=(delta_a * delta_v).sum(axis=0),
-        spread_vv=(delta_v * delta_v).sum(axis=0),
-        high_a=np.where(used, current_a, mean_a).max(axis=0),
-        low_a=np.where(used, current_a, mean_a).min(axis=0),
-        max_a=np.where(used, current_a, mean_a).max(axis=0),
     )
 
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from physics.gates import MIN_SPREAD_A, MIN_SPREAD_RATIO
-from physics.node_state import SupplyState
-from physics.normal_distribution import MAD_TO_SD, MEDIAN_TO_MEAN, Z_LOWER
+from physics.constants import MAD_TO_SD, MEDIAN_TO_MEAN, MIN_SPREAD_A, MIN_SPREAD_RATIO, Z_LOWER
+from physics.node_state import MeasuredSupply
 from physics.source_band import of_two_levels
 
 # heuristic: fewer samples than in a second at the default rate do not resolve a step of about a second.
@@ -23,7 +22,7 @@ SAMPLES_MIN = 20
 _STEP_TO_SD = 1.0 / math.sqrt(12.0)
 
 
-def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> SupplyState:
+def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> MeasuredSupply:
     """Return the state of a supply from paired samples of the last seconds; about 30 us for 60 of them.
 
     Pairs with a NaN are left out. All values are None with too few samples, the source if the current hardly
@@ -35,20 +34,20 @@ def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequen
         if math.isfinite(voltage_v) and math.isfinite(current_a)
     )
     if len(pairs) < SAMPLES_MIN:
-        return SupplyState(entity_id=entity_id)
+        return MeasuredSupply(entity_id=entity_id)
     minimum_v = min(voltage_v for _, voltage_v in pairs)
     quarter = len(pairs) // 4
     low_a, low_v = (median(item) for item in zip(*pairs[:quarter], strict=True))
     high_a, high_v = (median(item) for item in zip(*pairs[-quarter:], strict=True))
     swing_a = high_a - low_a
     if swing_a <= max(MIN_SPREAD_A, MIN_SPREAD_RATIO * high_a) or low_v <= high_v:
-        return SupplyState(entity_id=entity_id, minimum_v=minimum_v)
+        return MeasuredSupply(entity_id=entity_id, minimum_v=minimum_v)
     resistance_ohm = (low_v - high_v) / swing_a
     level_sd_v = _level_sd_v((*pairs[:quarter], *pairs[-quarter:]), high_v, high_a, resistance_ohm)
     band = of_two_levels(low_a=low_a, high_a=high_a, level_sd_v=level_sd_v)
     if resistance_ohm <= Z_LOWER * band.resistance_sd_ohm:
-        return SupplyState(entity_id=entity_id, minimum_v=minimum_v)
-    return SupplyState(
+        return MeasuredSupply(entity_id=entity_id, minimum_v=minimum_v)
+    return MeasuredSupply(
         entity_id=entity_id,
         minimum_v=minimum_v,
         open_circuit_v=high_v + resistance_ohm * high_a,

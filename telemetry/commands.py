@@ -10,7 +10,7 @@ EVERYTHING = "*"
 
 
 class CommandVerb(StrEnum):
-    """What an operator can order; `agree` and `disagree` judge a decision and change nothing."""
+    """Commands that an operator can give; `agree` and `disagree` judge a decision and change nothing."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -34,7 +34,7 @@ _PAST = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command of an operator.
+    """Command of an operator.
 
     `subject` is the id of the decision (approve, reject, agree, disagree), of the incident or ``*`` (release) or of the
     entity (accept_baseline); it is empty for reset_breaker. `who` is empty where a record of an earlier version does
@@ -50,7 +50,7 @@ class Command:
 
     @property
     def message(self) -> str:
-        """One sentence: the subject, what was ordered, by whom and why."""
+        """Sentence of the subject, the command, who sent it and why."""
         subject = f"{self.subject} " if self.subject else ""
         by = f" by {self.who}" if self.who else ""
         return f"{subject}{_PAST[self.verb]}{by}" + (f": {self.why}" if self.why else "")

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from telemetry.commands import CommandVerb
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind, ReleasedBy
 
 _BY_HAND = re.compile(r"taken back by hand(?: by (?P<who>[^:]*))?(?:: (?P<why>.*))?", re.DOTALL)
+_BY_ACTUATOR = ("the actuator stops", "left by a run that ended without releasing it")
 _KNOB_OF_UNIT = {kind.unit: kind.value for kind in KnobKind}
 # Fields of a decision that named the knob by their own name.
 SETTING_FIELDS = {
@@ -24,8 +25,8 @@ def present_form(fields: Mapping[str, Any]) -> Mapping[str, Any]:
             return command_from_event(fields) or fields
         case "decision":
             return present_decision(fields)
-        case "action" if "knob_kind" not in fields:
-            return {**fields, "knob_kind": _KNOB_OF_UNIT.get(fields.get("unit", ""))}
+        case "action" if "knob_kind" not in fields or "released_by" not in fields:
+            return present_action(fields)
         case "outcome" if "higher_is_better" not in fields:
             return {**fields, "higher_is_better": fields.get("unit") == "V"}
     return fields
@@ -75,6 +76,16 @@ def _of_others(event: Mapping[str, Any]) -> dict[str, str] | None:
     by_hand = _BY_HAND.fullmatch(reason)
     who, why = ("", reason) if by_hand is None else (by_hand["who"] or "", by_hand["why"] or "")
     return {"verb": CommandVerb.RELEASE.value, "subject": subject, "who": who, "why": why}
+
+
+def present_action(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add kind of knob and cause of a release; the actuator named the latter in the reason alone."""
+    released = fields.get("state") == "released" and fields.get("reason") in _BY_ACTUATOR
+    found = {
+        "knob_kind": _KNOB_OF_UNIT.get(fields.get("unit", "")),
+        "released_by": ReleasedBy.ACTUATOR.value if released else None,
+    }
+    return {**found, **fields}
 
 
 def present_decision(fields: Mapping[str, Any]) -> Mapping[str, Any]:

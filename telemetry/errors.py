@@ -22,15 +22,15 @@ class RailwatchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One error in a file, option or environment variable of a user.
+    """Error in a file, option or environment variable of a user.
 
     `where` is the file, the option or the environment variable; `line` counts from 1 and is None where there are no
     lines; `key` is empty where `where` suffices.
     """
 
     where: str
-    line: int | None
-    key: str
+    line: int | None = None
+    key: str = ""
     found: str
     expected: str
 
@@ -46,6 +46,11 @@ class ConfigError(RailwatchError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    @classmethod
+    def at(cls, where: object, found: str, expected: str, *, key: str = "", line: int | None = None) -> "ConfigError":
+        """Return the error with one problem."""
+        return cls([Problem(where=str(where), line=line, key=key, found=found, expected=expected)])
 
 
 class EnvironmentLacksError(RailwatchError):

@@ -24,7 +24,7 @@ DigitGroup = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lines:
+class FixedWidthLines:
     """Lines that all have the same fields.
 
     Attributes
@@ -47,7 +47,7 @@ class Lines:
     values: npt.NDArray[np.float64]
 
 
-def encode_lines(lines: Lines) -> list[bytes] | None:
+def encode_lines(lines: FixedWidthLines) -> list[bytes] | None:
     """Return the encoded lines in pieces, None where a value is negative or too large for fixed width."""
     values, decimals = lines.values, lines.decimals
     if lines.times_ns.min() < 0 or max(decimals) > 7 or values.min() < 0:
@@ -106,7 +106,7 @@ def _digit_groups(values: IntArray, count: int) -> list[DigitGroup]:
 
 
 def _block(
-    lines: Lines,
+    lines: FixedWidthLines,
     numbers: Sequence[_Digits],
     stamps: Sequence[DigitGroup],
     entities: npt.NDArray[np.intp],

@@ -1,6 +1,18 @@
-"""GPU and Xid as the ports of the agent and the simulator share them."""
+"""GPU as agent, simulator and rules share it: identity, Xid, throttle reasons, and the settings that protect it."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+# Bits of the clock event reasons (nvmlClocksEventReasons, nvml.h), the signal `throttle_reasons`.
+REASON_IDLE = 0x1
+REASON_APPLICATION_CLOCKS = 0x2
+REASON_POWER_CAP = 0x4
+REASON_HW_SLOWDOWN = 0x8
+REASON_SW_THERMAL = 0x20
+REASON_HW_THERMAL = 0x40
+REASON_POWER_BRAKE = 0x80
+# Reasons that make a GPU run cooler than its siblings at the same load.
+COOLING_REASONS = REASON_HW_SLOWDOWN | REASON_SW_THERMAL | REASON_HW_THERMAL | REASON_POWER_BRAKE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +36,43 @@ class DriverEvent:
 
     uuid: str | None
     code: int
+
+
+class KnobKind(StrEnum):
+    """Setting of a GPU; its value is the name of the action class that changes it."""
+
+    CLOCK = "clock_cap"
+    POWER = "power_cap"
+    FAN = "fan"
+
+    @property
+    def unit(self) -> str:
+        """Unit of the setting."""
+        return _UNITS[self]
+
+    @property
+    def label(self) -> str:
+        """Name for operators."""
+        return _NAMES[self]
+
+    def strictest(self, *settings: float) -> float:
+        """Return the setting that protects most: the fastest fan, else the lowest."""
+        return max(settings) if self is KnobKind.FAN else min(settings)
+
+    def text(self, setting: float | None) -> str:
+        """Return a setting as text for operators."""
+        if setting is None:
+            return "unset"
+        return f"{setting:.0%}" if self is KnobKind.FAN else f"{setting:g} {self.unit}"
+
+
+class ReleasedBy(StrEnum):
+    """Cause of a released claim on a knob."""
+
+    REQUEST = "request"
+    ACTUATOR = "actuator"  # it ends, or finds the claim of an earlier run at its start
+    OTHERS = "others"  # someone else set the knob
+
+
+_UNITS = {KnobKind.CLOCK: "MHz", KnobKind.POWER: "W", KnobKind.FAN: "ratio"}
+_NAMES = {KnobKind.CLOCK: "clock", KnobKind.POWER: "power limit", KnobKind.FAN: "fan speed"}

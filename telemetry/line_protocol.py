@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telemetry.entities import Entity
-from telemetry.fixed_width import Lines, encode_lines
+from telemetry.fixed_width import FixedWidthLines, encode_lines
 from telemetry.frames import Frame
 from telemetry.record_points import record_point
 from telemetry.records import Record
@@ -58,7 +58,7 @@ def encode_frame(frame: Frame, *, measurement: str | None = None, tags: Mapping[
     values = frame.values.reshape(-1, n_signals)
     parts: list[bytes] = []
     for columns, rows in _shapes(kept):
-        lines = Lines(
+        lines = FixedWidthLines(
             prefixes=prefixes,
             keys=tuple(keys[column] for column in columns),
             decimals=tuple(decimals[column] for column in columns),
@@ -154,7 +154,7 @@ def _shapes(kept: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.intp], npt
     return [(columns, lines) for columns, lines in groups if len(columns)]
 
 
-def _by_template(lines: Lines) -> bytes:
+def _by_template(lines: FixedWidthLines) -> bytes:
     template = ",".join(
         f"{key.replace('%', '%%')}=%.{places}f" for key, places in zip(lines.keys, lines.decimals, strict=True)
     ).encode()

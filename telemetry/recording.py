@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from telemetry.clock import NS_PER_S
-from telemetry.entities import Topology
+from telemetry.entities import EntityKind, Topology
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording_files import MAX_PROBLEMS, Header, RowWriter, open_writer, read_header, read_rows, refuse
@@ -33,10 +33,10 @@ from telemetry.recording_rows import (
     SAMPLE_KINDS,
     TICK,
     FrameRows,
-    KernelLine,
+    KernelLogRow,
     Place,
-    Rows,
-    Samples,
+    RecordingRows,
+    SampleRows,
     frames_of_samples,
     in_order,
     moment_rows,
@@ -44,6 +44,7 @@ from telemetry.recording_rows import (
     tables_of_places,
 )
 from telemetry.records import Record
+from telemetry.series import END_NS, FULL_RATE, between, series_of
 from telemetry.store.chunks import entity_from_json, spec_from_json, spec_to_json
 
 FORMAT = 1
@@ -82,15 +83,32 @@ class Recording:
     meta: RecordingMeta
     tables: tuple[TableSpec, ...]
     records: tuple[Record, ...]
-    kernel_lines: tuple[KernelLine, ...]
-    samples: Samples = field(repr=False)
+    kernel_lines: tuple[KernelLogRow, ...]
+    samples: SampleRows = field(repr=False)
 
-    def frames(self, *, window_ns: int = NS_PER_S) -> Iterator[Frame]:
-        """Return the frames in order of time, one per table and window, with values held from row to row.
+    def frames(self, *, start_ns: int = 0, stop_ns: int = END_NS, window_ns: int = NS_PER_S) -> Iterator[Frame]:
+        """Yield the frames of ``[start_ns, stop_ns)`` in order of time, one per table and window, with held values.
 
         Values in the first row of a table count as fresh, whenever they were measured.
         """
-        return frames_of_samples(self.samples, self.tables, window_ns=window_ns)
+        for frame in frames_of_samples(self.samples, self.tables, window_ns=window_ns):
+            if start_ns <= int(frame.time_ns[0]) and int(frame.time_ns[-1]) < stop_ns:
+                yield frame
+            elif len(part := between(frame, start_ns, stop_ns)):
+                yield part
+
+    def series(
+        self,
+        kind: EntityKind,
+        signals: Sequence[str],
+        *,
+        start_ns: int = 0,
+        stop_ns: int = END_NS,
+        step_ns: int = FULL_RATE,
+    ) -> Frame:
+        """Return signals of every entity of one kind over ``[start_ns, stop_ns)``; see `SampleReader.series`."""
+        start_ns -= start_ns % step_ns if step_ns else 0
+        return series_of(self.frames(start_ns=start_ns, stop_ns=stop_ns), kind, signals, step_ns=step_ns)
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
@@ -112,7 +130,7 @@ def write_recording(
     topology: Topology,
     meta: RecordingMeta,
     records: Sequence[Record] = (),
-    kernel_lines: Sequence[KernelLine] = (),
+    kernel_lines: Sequence[KernelLogRow] = (),
     replaces: bool = True,
 ) -> int:
     """Write a recording and return its number of rows; only a complete file gets the name.
@@ -226,7 +244,7 @@ def _sync(path: Path) -> None:
 
 def _write_frames(writer: RowWriter, frames: Iterable[Frame], tables: dict[str, TableSpec]) -> int:
     rows_of: dict[str, FrameRows] = {}
-    waiting: list[Rows] = []
+    waiting: list[RecordingRows] = []
     count = waiting_rows = 0
     for frame in frames:
         name = frame.spec.name
@@ -252,10 +270,10 @@ class _Reading:
         self._places: dict[Place, int] = {}
         self._parts: list[tuple[Any, Any, Any]] = []
         self._records: list[Record] = []
-        self._kernel_lines: list[KernelLine] = []
+        self._kernel_lines: list[KernelLogRow] = []
         self._problems: list[Problem] = []
 
-    def take(self, number: int, rows: Rows) -> None:
+    def take(self, number: int, rows: RecordingRows) -> None:
         """Check and keep a batch whose first row is `number`."""
         places = self._places
         triples = zip(rows.kind.tolist(), rows.entity.tolist(), rows.signal.tolist(), strict=True)
@@ -283,7 +301,7 @@ class _Reading:
             tables=tables,
             records=tuple(sorted(self._records, key=lambda record: record.time_ns)),
             kernel_lines=tuple(sorted(self._kernel_lines, key=lambda line: line.time_ns)),
-            samples=Samples(
+            samples=SampleRows(
                 time_ns=times_ns[order], place=codes[order], value=values[order], places=tuple(self._places)
             ),
         )
@@ -293,11 +311,11 @@ class _Reading:
         kind, entity, signal = place
         return kind == TICK or (kind in SAMPLE_KINDS and bool(entity) and bool(signal))
 
-    def _moment(self, number: int, rows: Rows, row: int, place: Place) -> None:
+    def _moment(self, number: int, rows: RecordingRows, row: int, place: Place) -> None:
         kind, entity, _ = place
         text = rows.text[row]
         if kind == KERNEL_LINE:
-            self._kernel_lines.append(KernelLine(time_ns=int(rows.time_ns[row]), text=text or ""))
+            self._kernel_lines.append(KernelLogRow(time_ns=int(rows.time_ns[row]), text=text or ""))
         elif kind in SAMPLE_KINDS:
             self._flaw(number, "signal" if entity else "entity", "empty", "a name")
         elif kind not in KINDS:

@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from telemetry.errors import ConfigError, Problem
-from telemetry.recording_rows import Rows
+from telemetry.recording_rows import RecordingRows
 
 COLUMNS = ("time_ns", "kind", "entity", "signal", "value", "text")
 REQUIRED = COLUMNS[:-1]
@@ -27,7 +27,7 @@ Header = dict[str, Any]
 class RowWriter(Protocol):
     """Writer of rows in batches; the header may grow until `close`."""
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: RecordingRows) -> None:
         """Append rows."""
         ...
 
@@ -53,7 +53,7 @@ class ParquetWriter:
         self._schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
         self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: RecordingRows) -> None:
         """Append rows as one row group; NaN becomes null."""
         columns = [
             self._pa.array(getattr(rows, name), type=self._schema.field(name).type, from_pandas=True)
@@ -75,7 +75,7 @@ class CsvWriter:
         self._writer = csv.writer(self._file, lineterminator="\n")
         self._writer.writerow(COLUMNS)
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: RecordingRows) -> None:
         """Append rows; NaN becomes an empty cell."""
         columns = (getattr(rows, name).tolist() for name in COLUMNS)
         for time_ns, kind, entity, signal, value, text in zip(*columns, strict=True):
@@ -114,7 +114,7 @@ def read_header(path: Path) -> Header:
     return header
 
 
-def read_rows(path: Path) -> Iterator[tuple[int, Rows]]:
+def read_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
     """Return batches of rows, each with the number of its first row: lines of a CSV file, rows of a Parquet file."""
     return _csv_rows(path) if path.suffix == ".csv" else _parquet_rows(path)
 
@@ -129,7 +129,7 @@ def _parquet(path: Path) -> Any:
         raise refuse(path, row=None, key="(file)", found="not Parquet", expected="a Parquet file") from err
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Rows]]:
+def _parquet_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
     import pyarrow as pa  # noqa: PLC0415 -- loaded by the first recording, not by every agent
 
     file = _parquet(path)
@@ -151,7 +151,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Rows]]:
                 raise refuse(path, row=row, key="time_ns", found="empty", expected="nanoseconds since 1970 UTC")
             yield (
                 number,
-                Rows(
+                RecordingRows(
                     time_ns=columns["time_ns"].to_numpy(zero_copy_only=False),
                     kind=_texts(columns["kind"]),
                     entity=_texts(columns["entity"]),
@@ -179,7 +179,7 @@ def _cast(path: Path, column: Any, kind: Any, name: str, number: int) -> Any:
         raise refuse(path, row=number, key=name, found=f"column of {column.type}", expected=f"{kind}") from err
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, Rows]]:
+def _csv_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
     try:
         with path.open(encoding="utf-8", newline="") as source:
             yield from _csv_batches(path, source)
@@ -189,7 +189,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Rows]]:
         raise refuse(path, row=None, key="(file)", found=str(err), expected="a CSV file") from err
 
 
-def _csv_batches(path: Path, source: IO[str]) -> Iterator[tuple[int, Rows]]:
+def _csv_batches(path: Path, source: IO[str]) -> Iterator[tuple[int, RecordingRows]]:
     names: list[str] | None = None
     cells: list[tuple[int, Mapping[str, str]]] = []
     for number, line in enumerate(source, start=1):
@@ -212,7 +212,7 @@ def _csv_batches(path: Path, source: IO[str]) -> Iterator[tuple[int, Rows]]:
         yield _csv_batch(path, cells)
 
 
-def _csv_batch(path: Path, cells: list[tuple[int, Mapping[str, str]]]) -> tuple[int, Rows]:
+def _csv_batch(path: Path, cells: list[tuple[int, Mapping[str, str]]]) -> tuple[int, RecordingRows]:
     problems: list[Problem] = []
     times_ns: list[int] = []
     values: list[float] = []
@@ -234,7 +234,7 @@ def _csv_batch(path: Path, cells: list[tuple[int, Mapping[str, str]]]) -> tuple[
         for name in ("kind", "entity", "signal", "text")
     }
     texts["text"][texts["text"] == ""] = None
-    return cells[0][0], Rows(time_ns=np.array(times_ns, dtype=np.int64), value=np.array(values), **texts)
+    return cells[0][0], RecordingRows(time_ns=np.array(times_ns, dtype=np.int64), value=np.array(values), **texts)
 
 
 def _cell(path: Path, number: int, row: Mapping[str, str], key: str, expected: str) -> Problem:

@@ -24,7 +24,7 @@ Texts = npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelLine:
+class KernelLogRow:
     """Line of the kernel log with the time at which it was read."""
 
     time_ns: int
@@ -32,7 +32,7 @@ class KernelLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
+class RecordingRows:
     """Rows as columns, each of shape ``(n_rows,)``; `value` is NaN and `text` None where a row has none."""
 
     time_ns: npt.NDArray[np.int64]
@@ -46,9 +46,9 @@ class Rows:
         """Return the number of rows."""
         return len(self.time_ns)
 
-    def taken(self, which: slice | npt.NDArray[np.int64]) -> "Rows":
+    def taken(self, which: slice | npt.NDArray[np.int64]) -> "RecordingRows":
         """Return rows by index, in the given order."""
-        return Rows(
+        return RecordingRows(
             time_ns=self.time_ns[which],
             kind=self.kind[which],
             entity=self.entity[which],
@@ -59,7 +59,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Samples:
+class SampleRows:
     """All samples and ticks of a recording in order of time; `place` is an index into `places`."""
 
     time_ns: npt.NDArray[np.int64]
@@ -77,7 +77,7 @@ class FrameRows:
         self._entities = np.array([entity.key for entity in spec.entities], dtype=object)
         self._signals = np.array(spec.signals, dtype=object)
 
-    def rows(self, frame: Frame) -> Rows:
+    def rows(self, frame: Frame) -> RecordingRows:
         """Return the changes of a frame, and a tick for each time without one."""
         values = frame.values
         before = np.concatenate([self._held[None], values[:-1]])
@@ -91,7 +91,7 @@ class FrameRows:
         kind[len(row) :] = TICK
         idle_entity = np.full(len(idle), self._spec.name, dtype=object)
         idle_signal = np.full(len(idle), "", dtype=object)
-        return Rows(
+        return RecordingRows(
             time_ns=np.concatenate([frame.time_ns[row], frame.time_ns[idle]]),
             kind=kind,
             entity=np.concatenate([self._entities[entity], idle_entity]),
@@ -106,9 +106,9 @@ def sample_kind(spec: TableSpec) -> str:
     return f"{_LATE}{spec.kind}" if spec.is_late else str(spec.kind)
 
 
-def in_order(parts: Sequence[Rows]) -> Rows:
+def in_order(parts: Sequence[RecordingRows]) -> RecordingRows:
     """Return all rows in order of time; rows of the same time keep their order."""
-    rows = Rows(
+    rows = RecordingRows(
         time_ns=np.concatenate([part.time_ns for part in parts]),
         kind=np.concatenate([part.kind for part in parts]),
         entity=np.concatenate([part.entity for part in parts]),
@@ -119,13 +119,13 @@ def in_order(parts: Sequence[Rows]) -> Rows:
     return rows.taken(np.argsort(rows.time_ns, kind="stable"))
 
 
-def moment_rows(records: Sequence[Record], kernel_lines: Sequence[KernelLine]) -> Rows:
+def moment_rows(records: Sequence[Record], kernel_lines: Sequence[KernelLogRow]) -> RecordingRows:
     """Return one row per record and per line of the kernel log."""
     rows = [_record_row(record) for record in records]
     rows += [(line.time_ns, KERNEL_LINE, "", "", float("nan"), line.text) for line in kernel_lines]
     columns = list(zip(*rows, strict=True)) if rows else [()] * 6
     texts = [np.array(column, dtype=object) for column in columns]
-    return Rows(
+    return RecordingRows(
         time_ns=np.array(columns[0], dtype=np.int64),
         kind=texts[1],
         entity=texts[2],
@@ -178,7 +178,7 @@ def tables_of_places(places: Sequence[Place]) -> tuple[TableSpec, ...]:
     )
 
 
-def frames_of_samples(samples: Samples, tables: Sequence[TableSpec], *, window_ns: int) -> Iterator[Frame]:
+def frames_of_samples(samples: SampleRows, tables: Sequence[TableSpec], *, window_ns: int) -> Iterator[Frame]:
     """Yield the frames window by window, and table by table within a window, with held values restored."""
     if not len(samples.time_ns):
         return

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from telemetry.clock import iso_utc
 from telemetry.commands import Command
 from telemetry.earlier_records import SETTING_FIELDS, present_form
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind, ReleasedBy
 
 
 class Severity(StrEnum):
@@ -314,7 +314,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Change to one knob of one entity, reversible unless its state is `done`.
+    """Change to one knob of one entity, reversible unless its state is `done`; `released_by` is set for a release.
 
     `knob_kind` is None for a change outside the GPUs; `knob` names the actuator or the driver call. `found`, `wanted`
     and `read_back` are the setting before, the requested one and the one read afterwards; None where it was unset.
@@ -336,6 +336,7 @@ class Action:
     owner: str
     reason: str
     knob_kind: KnobKind | None = None
+    released_by: ReleasedBy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,8 +385,7 @@ def to_json(record: Record, *, simulated: bool | None = None) -> dict[str, Any]:
     head: dict[str, Any] = {"time": iso_utc(record.time_ns), "type": _TYPE_NAMES[type(record)]}
     if simulated is not None:
         head["simulated"] = simulated
-    derived = {key: getattr(record, key) for key in DERIVED_KEYS.get(type(record), ())}
-    return {**head, **asdict(record), **derived}
+    return {**head, **asdict(record), **{key: getattr(record, key) for key in DERIVED_KEYS.get(type(record), ())}}
 
 
 def from_json(fields: Mapping[str, Any]) -> Record:

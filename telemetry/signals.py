@@ -6,11 +6,8 @@ the references.
 """
 
 from telemetry.catalogue.agent import AGENT_SIGNALS
-from telemetry.catalogue.fan import FAN_SIGNALS
-from telemetry.catalogue.gpu import GPU_SIGNALS
-from telemetry.catalogue.job import JOB_SIGNALS
-from telemetry.catalogue.link import LINK_SIGNALS
-from telemetry.catalogue.node import NODE_SIGNALS
+from telemetry.catalogue.gpu import GPU_SIGNALS, LINK_SIGNALS
+from telemetry.catalogue.node import FAN_SIGNALS, JOB_SIGNALS, NODE_SIGNALS
 from telemetry.catalogue.signal import RateClass, Signal, SignalKind, Source
 from telemetry.catalogue.supply import SUPPLY_SIGNALS
 from telemetry.entities import EntityKind

@@ -8,21 +8,28 @@ One thread owns an actuator.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from agent.actuation.blocklist import Block, block_of
-from agent.actuation.change import Change
-from agent.actuation.checking import Check, checked
-from agent.actuation.claims import KnobClaim, KnobClaims, claim_of, overdue, with_claim, without_claim
-from agent.actuation.held_knob import GpuTarget, HeldKnob, KnobKey
+from agent.actuation.claims import (
+    CapRequest,
+    GpuTarget,
+    KnobClaim,
+    KnobClaims,
+    claim_of,
+    overdue,
+    with_claim,
+    without_claim,
+)
+from agent.actuation.held_knob import Change, HeldKnob, KnobKey
 from agent.actuation.knob_log import KnobLog
-from agent.actuation.knobs import Knobs
+from agent.actuation.knobs import Check, Knobs, checked
 from agent.actuation.limits import ActuatorSettings, bounded_claim
 from agent.actuation.report import ActionsInForce, action_of, log_action
-from agent.actuation.request import CapRequest
 from agent.driver.port import Knob
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, DeviceLostError, NotPermittedError, NotSupportedError, RailwatchError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind, ReleasedBy
 from telemetry.records import Action, ActionState, Mode
 
 logger = logging.getLogger(__name__)
@@ -32,6 +39,7 @@ LEFT_BEHIND = "left by a run that ended without releasing it"
 
 # A change to make, or its actions if it ended before that.
 _Planned = Change | tuple[Action, ...]
+_Choice = Callable[[HeldKnob, KnobClaim], bool]
 
 
 class KnobActuator:
@@ -84,9 +92,8 @@ class KnobActuator:
             if hold.claims and left_by == run_id and self._settings.may_go_on(hold):
                 actions += self._supervised(hold.key, lambda held: self._adopt(held.key, held.claims))
             else:
-                actions += self._supervised(
-                    hold.key, lambda held: self._release_held(held, reason=LEFT_BEHIND, quiet=False)
-                )
+                release = partial(self._release_held, reason=LEFT_BEHIND, by=ReleasedBy.ACTUATOR, quiet=False)
+                actions += self._supervised(hold.key, release)
         return tuple(actions)
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
@@ -124,8 +131,8 @@ class KnobActuator:
         """Release an incident's claims on one GPU, or on one of its knobs if a kind is given."""
 
         def chosen(hold: HeldKnob, claim: KnobClaim) -> bool:
-            is_it = hold.target.entity_id == entity_id and claim.incident_id == incident_id
-            return is_it and kind in (None, hold.kind)
+            named = hold.target.entity_id, claim.incident_id
+            return named == (entity_id, incident_id) and kind in (None, hold.kind)
 
         return self._release_where(chosen, reason=reason)
 
@@ -133,19 +140,18 @@ class KnobActuator:
         """Release every claim of an incident; `bar` blocks it from those knobs: an operator released it."""
         if bar:
             held = (hold for hold in self._holds.values() if claim_of(hold.claims, incident_id))
-            self._write_journal((), [block_of(hold, incident_id, reason) for hold in held])
+            self._journal.append_after((), [block_of(hold, incident_id, reason) for hold in held])
         return self._release_where(lambda _, claim: claim.incident_id == incident_id, reason=reason)
 
-    def release_all(self, *, reason: str) -> tuple[Action, ...]:
+    def release_all(self, *, reason: str, by: ReleasedBy = ReleasedBy.REQUEST) -> tuple[Action, ...]:
         """Release every claim, so that every GPU is restored; a failure does not block the others."""
-        done = [
-            self._supervised(key, lambda held: self._release_held(held, reason=reason)) for key in list(self._holds)
-        ]
+        release = partial(self._release_held, reason=reason, by=by)
+        done = [self._supervised(key, release) for key in list(self._holds)]
         return tuple(action for actions in done for action in actions)
 
     @property
     def holds_hardware(self) -> bool:
-        """Whether a knob is still not restored."""
+        """True if a knob is still not restored."""
         return any(hold.enforcing for hold in self._holds.values())
 
     def tick(self) -> tuple[Action, ...]:
@@ -214,10 +220,12 @@ class KnobActuator:
             return self._plan_cap(request, gpu)
         return planned
 
-    def _plan_release(self, hold: HeldKnob, claim: KnobClaim, reason: str) -> _Planned:
+    def _plan_release(
+        self, hold: HeldKnob, claim: KnobClaim, reason: str, by: ReleasedBy = ReleasedBy.REQUEST
+    ) -> _Planned:
         rest = without_claim(hold.claims, claim.incident_id)
         noted = f"{reason}; other claims remain" if rest else reason
-        return self._plan(hold, rest, claim, ActionState.RELEASED, noted)
+        return self._plan(hold, rest, claim, ActionState.RELEASED, noted, by=by)
 
     def _plan_expiry(self, hold: HeldKnob, claim: KnobClaim) -> _Planned:
         ended = claim.expired()
@@ -225,22 +233,32 @@ class KnobActuator:
         return self._plan(hold, with_claim(hold.claims, ended), ended, ActionState.EXPIRED, reason)
 
     def _plan(
-        self, hold: HeldKnob, claims: KnobClaims, subject: KnobClaim, state: ActionState, reason: str
+        self,
+        hold: HeldKnob,
+        claims: KnobClaims,
+        subject: KnobClaim,
+        state: ActionState,
+        reason: str,
+        *,
+        by: ReleasedBy | None = None,
     ) -> _Planned:
         """Read the knob and return the change; the end of the hold if someone else has set the knob."""
-        changed = replace(hold, claims=claims, subject=subject)
+        changed, again = replace(hold, claims=claims, subject=subject), False
         try:
             in_force = self._knobs.of(hold.kind).read(hold.target.uuid)
             ours = hold.is_ours(in_force) or (claims and self._knobs.was_reset(hold, in_force))
         except ActionRefusedError:  # no single setting is in force: someone else set it, or our write was interrupted
             if hold.settled and hold.enforcing:
                 return self._abandon(hold, None)
-            return Change(hold=changed, earlier=hold, in_force=None, state=state, reason=reason, again=True)
+            in_force, again = None, True
         except RailwatchError as err:
             return (self._owe(changed, str(err), lost=isinstance(err, DeviceLostError)),)
-        if not ours:
-            return self._abandon(hold, in_force)
-        return Change(hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason)
+        else:
+            if not ours:
+                return self._abandon(hold, in_force)
+        return Change(
+            hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason, again=again, released_by=by
+        )
 
     # Execution.
 
@@ -248,9 +266,9 @@ class KnobActuator:
         """Journal all changes, write all knobs, then read each back; `quiet` does not publish failures."""
         plans = list(planned)
         changes = [plan for plan in plans if isinstance(plan, Change)]
-        trouble = self._journal_ahead([change for change in changes if change.writes])
+        trouble = self._journal.append_ahead([change for change in changes if change.writes])
         held_back = {id(change) for change in changes if trouble is not None and change.writes and change.hold.claims}
-        errors = {id(change): self._touch(change) for change in changes if id(change) not in held_back}
+        errors = {id(change): self._knobs.carry_out(change) for change in changes if id(change) not in held_back}
         actions: list[Action] = []
         for plan in plans:
             if not isinstance(plan, Change):
@@ -263,39 +281,21 @@ class KnobActuator:
         self._publish(published)
         return published
 
-    def _journal_ahead(self, changes: Sequence[Change]) -> str | None:
-        """Journal the changes before the write; return the error, if any. Caps do not wait for the disk."""
-        try:
-            self._journal.append([change.hold.aiming(change.in_force) for change in changes])
-        except OSError as err:
-            return err.strerror or str(err)
-        if changes and not any(change.protects for change in changes):
-            self._journal.settle()
-        return None
-
-    def _touch(self, change: Change) -> RailwatchError | None:
-        """Write the knob if it has to be written; return the error of the driver, if any."""
-        if change.writes:
-            try:
-                self._knobs.of(change.hold.kind).write(change.hold.target.uuid, change.hold.setting)
-            except RailwatchError as err:
-                return err
-        return None
-
     def _land(self, change: Change, error: RailwatchError | None) -> Action:
         """Read back what was written, and return the action."""
         hold, subject = change.hold.aiming(change.in_force), change.hold.subject
         if not change.writes:
             self._keep(hold.landed(change.in_force))
             dry = "" if hold.enforcing else "nothing written: "
-            return self._report(hold, subject, change.state, dry + change.reason, change.in_force)
+            reason = dry + change.reason
+            return self._report(hold, subject, change.state, reason, change.in_force, by=change.released_by)
         try:
             if error is not None:
                 raise error
-            read_back = self._read_back(hold)
+            read_back = self._knobs.read_back(hold)
         except (ActionRefusedError, NotPermittedError, NotSupportedError) as err:
             again = change.state is not ActionState.APPLIED or (change.earlier and change.earlier.owed)
-            if again or not self._knobs.stands_at(change.hold, change.in_force):
+            if again or not self._knobs.reads_as(change.hold, change.in_force):
                 return self._owe(hold, str(err), lost=False)
             self._keep(change.earlier or replace(hold.landed(change.in_force), claims=()))
             return self._report(hold, subject, ActionState.REFUSED, str(err), change.in_force)
@@ -303,23 +303,15 @@ class KnobActuator:
             return self._owe(hold, str(err), lost=isinstance(err, DeviceLostError))
         if hold.confirms(read_back, readable=self._knobs.of(hold.kind).readable):
             self._keep(hold.landed(read_back))
-            return self._report(hold, subject, change.state, change.reason, read_back)
+            return self._report(hold, subject, change.state, change.reason, read_back, by=change.released_by)
         reason = f"read back {hold.kind.text(read_back)}, wanted {hold.kind.text(hold.wanted)}"
         return self._owe(replace(hold.landed(read_back), tries=hold.tries), reason, lost=False, read_back=read_back)
 
-    def _read_back(self, hold: HeldKnob) -> float | None:
-        """Read back a write; write a second time if it had no effect."""
-        knob, uuid = self._knobs.of(hold.kind), hold.target.uuid
-        read_back = knob.read(uuid)
-        if not hold.confirms(read_back, readable=knob.readable):
-            knob.write(uuid, hold.wanted)
-            read_back = knob.read(uuid)
-        return read_back
-
     def _retry(self, hold: HeldKnob, *, quiet: bool = True) -> tuple[Action, ...]:
         """Retry a pending write; report when it is done, or when someone else has set the knob."""
-        state = ActionState.APPLIED if claim_of(hold.claims, hold.subject.incident_id) else ActionState.RELEASED
-        plan = self._plan(hold, hold.claims, hold.subject, state, f"retried: {hold.subject.reason}")
+        by = None if claim_of(hold.claims, hold.subject.incident_id) else ReleasedBy.REQUEST
+        state = ActionState.RELEASED if by else ActionState.APPLIED
+        plan = self._plan(hold, hold.claims, hold.subject, state, f"retried: {hold.subject.reason}", by=by)
         return self._carry_out([plan], quiet=quiet)
 
     def _adopt(self, key: KnobKey, claims: KnobClaims) -> tuple[Action, ...]:
@@ -331,11 +323,11 @@ class KnobActuator:
                 actions += self._carry_out([plan])
         return tuple(actions)
 
-    def _release_held(self, held: HeldKnob, *, reason: str, quiet: bool = True) -> tuple[Action, ...]:
+    def _release_held(self, held: HeldKnob, *, reason: str, by: ReleasedBy, quiet: bool = True) -> tuple[Action, ...]:
         """Release the claims of one GPU, or retry if only its restore is pending."""
         if not held.claims:
             return self._retry(held, quiet=quiet)
-        return self._release_where(lambda hold, _: hold.key == held.key, reason=reason)
+        return self._release_where(lambda hold, _: hold.key == held.key, reason=reason, by=by)
 
     def _supervised(self, key: KnobKey, follow: Callable[[HeldKnob], tuple[Action, ...]]) -> tuple[Action, ...]:
         """Process one held knob; an error is logged and retried, never raised."""
@@ -349,7 +341,9 @@ class KnobActuator:
             self._holds[key] = hold.owing(retry_at_s=retry_at_s, lost=False)
         return ()
 
-    def _release_where(self, chosen: Callable[[HeldKnob, KnobClaim], bool], *, reason: str) -> tuple[Action, ...]:
+    def _release_where(
+        self, chosen: _Choice, *, reason: str, by: ReleasedBy = ReleasedBy.REQUEST
+    ) -> tuple[Action, ...]:
         """Release the chosen claims, one of each GPU at a time."""
         actions: list[Action] = []
         while True:
@@ -360,14 +354,14 @@ class KnobActuator:
             ]
             if not pairs:
                 return tuple(actions)
-            actions += self._carry_out([self._plan_release(hold, claim, reason) for hold, claim in pairs])
+            actions += self._carry_out([self._plan_release(hold, claim, reason, by) for hold, claim in pairs])
 
     def _abandon(self, hold: HeldKnob, in_force: float | None) -> tuple[Action, ...]:
         """End a hold whose knob someone else has set; its incidents may not set it again."""
         ended = replace(hold, claims=()).landed(in_force)
         self._keep(ended, [block_of(hold, claim.incident_id, CHANGED_BY_OTHERS) for claim in hold.claims])
         return tuple(
-            self._report(ended, claim, ActionState.RELEASED, CHANGED_BY_OTHERS, in_force)
+            self._report(ended, claim, ActionState.RELEASED, CHANGED_BY_OTHERS, in_force, by=ReleasedBy.OTHERS)
             for claim in hold.claims or (hold.subject,)
         )
 
@@ -384,19 +378,19 @@ class KnobActuator:
             self._in_force.forget(hold)
         else:
             self._holds[hold.key] = hold
-        self._write_journal([hold] if hold.enforcing else (), bars)
-
-    def _write_journal(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
-        try:
-            self._journal.append(holds, bars)
-        except OSError as err:
-            # The entry before the write exists, or there was no write: a restart can still undo it.
-            logger.error("cannot write the journal of the actuator, caps stay in force: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
+        self._journal.append_after([hold] if hold.enforcing else (), bars)
 
     def _report(
-        self, hold: HeldKnob, claim: KnobClaim, state: ActionState, reason: str, read_back: float | None = None
+        self,
+        hold: HeldKnob,
+        claim: KnobClaim,
+        state: ActionState,
+        reason: str,
+        read_back: float | None = None,
+        *,
+        by: ReleasedBy | None = None,
     ) -> Action:
-        action = action_of(hold, claim, state, reason=reason, read_back=read_back, time_ns=self._clock.utc_ns())
+        action = action_of(hold, claim, state, reason=reason, read_back=read_back, time_ns=self._clock.utc_ns(), by=by)
         self._in_force.note(action, held=hold.key in self._holds)
         return action
 

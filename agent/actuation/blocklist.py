@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.actuation.held_knob import HeldKnob
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 logger = logging.getLogger(__name__)
 

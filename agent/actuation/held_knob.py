@@ -1,19 +1,12 @@
-"""Knob of one GPU that railwatch holds: the setting found, the setting written, and the claims."""
+"""Knob of one GPU that railwatch holds: the setting found, the setting written, the claims, and planned changes."""
 
 from dataclasses import dataclass, replace
 
-from agent.actuation.claims import KnobClaim, KnobClaims, next_deadline_s, setting_of
-from telemetry.knobs import KnobKind
+from agent.actuation.claims import GpuTarget, KnobClaim, KnobClaims, next_deadline_s, setting_of
+from telemetry.gpu import KnobKind, ReleasedBy
+from telemetry.records import ActionState
 
 KnobKey = tuple[KnobKind, str, bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuTarget:
-    """GPU by the id in the decision and by its UUID in the driver."""
-
-    entity_id: str
-    uuid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +86,7 @@ class HeldKnob:
 
     @property
     def is_over(self) -> bool:
-        """Whether no claim and no pending write is left."""
+        """True if no claim and no pending write is left."""
         return self.settled and not self.claims and not self.owed
 
     @property
@@ -152,3 +145,30 @@ class HeldKnob:
     def owing(self, *, retry_at_s: float, lost: bool) -> "HeldKnob":
         """Return the state with a write pending."""
         return replace(self, owed=True, lost=self.lost or lost, tries=self.tries + 1, retry_at_s=retry_at_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Held knob with its new claims, and the action to report after the write.
+
+    `again` requests a write even if the knob seems to have the setting; `released_by` is set for a release.
+    """
+
+    hold: HeldKnob
+    earlier: HeldKnob | None
+    in_force: float | None
+    state: ActionState
+    reason: str
+    again: bool = False
+    released_by: ReleasedBy | None = None
+
+    @property
+    def writes(self) -> bool:
+        """True if the hardware has to be written."""
+        return self.hold.must_write(self.in_force) or (self.again and self.hold.enforcing)
+
+    @property
+    def protects(self) -> bool:
+        """True if the change makes the knob stricter; one that reads as unset is at its loosest."""
+        aim, now = self.hold.setting, self.in_force
+        return aim is not None and (now is None or (aim != now and self.hold.kind.strictest(aim, now) == aim))

@@ -10,20 +10,23 @@ A line is in the kernel before the hardware is written, so a kill loses nothing.
 
 import contextlib
 import fcntl
+import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent.actuation.blocklist import Block, Blocklist
+from agent.actuation.claims import GpuTarget, KnobClaim
 from agent.actuation.disk_sync import DiskSync, SyncCounts
-from agent.actuation.held_knob import HeldKnob
-from agent.actuation.knob_log_lines import BlockLine, HeldKnobLine, block_text, held_knob_text, read_line
+from agent.actuation.held_knob import Change, HeldKnob
 from telemetry.atomic_files import open_replaced, write_whole
+from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
+from telemetry.records import Mode
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +36,120 @@ LOCK_NAME = "actuator.lock"
 EARLIER_NAME = "clock_cap.journal"
 # About 500 changes of state; a replay of it takes some ms.
 COMPACT_BYTES = 256 << 10
-
 _Key = tuple[KnobKind, str]
+
+
+class ClaimLine(BaseModel):
+    """Claim of one incident."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    incident_id: str
+    decision_id: str
+    # Earlier lines know no knob but the clock.
+    kind: KnobKind = KnobKind.CLOCK
+    setting: float = Field(validation_alias=AliasChoices("setting", "clock_mhz"))
+    safe_setting: float = Field(validation_alias=AliasChoices("safe_setting", "safe_clock_mhz"))
+    lease_s: float
+    lease_until_ns: int | None
+    owner: str
+    mode: Mode
+    reason: str
+
+    def claim(self, *, now_s: float, now_ns: int) -> KnobClaim:
+        """Return the claim with the rest of its lease; a wall clock that was set back does not extend it."""
+        deadline_s = None
+        if self.lease_until_ns is not None:
+            deadline_s = now_s + min(self.lease_s, (self.lease_until_ns - now_ns) / NS_PER_S)
+        return KnobClaim(**self.model_dump(), deadline_s=deadline_s)
+
+
+class HeldKnobLine(BaseModel):
+    """State of one knob of one GPU."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str
+    entity_id: str
+    uuid: str
+    knob: str
+    found: float | None
+    before: float | None
+    wanted: float | None
+    read_back: float | None
+    settled: bool
+    owed: bool
+    lost: bool
+    claims: tuple[ClaimLine, ...]
+    subject: ClaimLine
+
+    @property
+    def is_over(self) -> bool:
+        """True if no claim and no pending write is left."""
+        return self.settled and not self.claims and not self.owed
+
+    def hold(self, *, now_s: float, now_ns: int) -> HeldKnob:
+        """Return the held knob."""
+        fields = self.model_dump(exclude={"run_id", "entity_id", "uuid", "claims", "subject"})
+        return HeldKnob(
+            **fields,
+            target=GpuTarget(entity_id=self.entity_id, uuid=self.uuid),
+            enforcing=True,
+            claims=tuple(line.claim(now_s=now_s, now_ns=now_ns) for line in self.claims),
+            subject=self.subject.claim(now_s=now_s, now_ns=now_ns),
+        )
+
+
+class BlockLine(BaseModel):
+    """Incident that may no longer set one knob of one GPU."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    barred: KnobKind
+    uuid: str
+    incident_id: str
+    reason: str
+
+    def bar(self) -> Block:
+        """Return the block."""
+        return Block(kind=self.barred, uuid=self.uuid, incident_id=self.incident_id, reason=self.reason)
+
+
+_CLAIM_FIELDS = tuple(ClaimLine.model_fields)
+_HOLD_FIELDS = ("knob", "found", "before", "wanted", "read_back", "settled", "owed", "lost")
+_LINES: TypeAdapter[HeldKnobLine | BlockLine] = TypeAdapter(HeldKnobLine | BlockLine)
+
+
+def read_line(text: bytes) -> HeldKnobLine | BlockLine:
+    """Parse one line; ValidationError if it is none."""
+    return _LINES.validate_json(text)
+
+
+def held_knob_text(hold: HeldKnob, run_id: str) -> bytes:
+    """Return the line of one held knob."""
+    fields = {
+        "run_id": run_id,
+        "entity_id": hold.target.entity_id,
+        "uuid": hold.target.uuid,
+        **{name: getattr(hold, name) for name in _HOLD_FIELDS},
+        "claims": [_claim_fields(claim) for claim in hold.claims],
+        "subject": _claim_fields(hold.subject),
+    }
+    return _line(fields)
+
+
+def block_text(bar: Block) -> bytes:
+    """Return the line of a blocked incident."""
+    return _line({"barred": bar.kind, "uuid": bar.uuid, "incident_id": bar.incident_id, "reason": bar.reason})
+
+
+def _line(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _claim_fields(claim: KnobClaim) -> dict[str, object]:
+    # `asdict` takes ten times as long. The deadline stays out, monotonic time means nothing elsewhere.
+    return {name: getattr(claim, name) for name in _CLAIM_FIELDS}
 
 
 class KnobLog:
@@ -124,6 +239,24 @@ class KnobLog:
         self._size = size + len(data)
         if self._forcer is not None:
             self._forcer.request(self._file)
+
+    def append_ahead(self, changes: Sequence[Change]) -> str | None:
+        """Append changes before their write; return the error, if any. Caps do not wait for the disk."""
+        try:
+            self.append([change.hold.aiming(change.in_force) for change in changes])
+        except OSError as err:
+            return err.strerror or str(err)
+        if changes and not any(change.protects for change in changes):
+            self.settle()
+        return None
+
+    def append_after(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
+        """Append states after their write, and blocks; an error is logged."""
+        try:
+            self.append(holds, bars)
+        except OSError as err:
+            # The entry before the write exists, or there was no write: a restart can still undo it.
+            logger.error("cannot write the journal of the actuator, caps stay in force: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
 
     def settle(self) -> bool:
         """Wait until every line is on disk, some ms per turn; return False if it is not there yet."""

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agent.actuation.claims import KnobClaim, claim_of
+from agent.actuation.claims import CapRequest, KnobClaim, claim_of
 from agent.actuation.held_knob import HeldKnob
-from agent.actuation.request import CapRequest
 from telemetry.errors import ActionRefusedError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Mode
 
 # heuristic: incidents on one knob, each makes every line of the journal longer; a node has a handful.
@@ -180,7 +179,7 @@ def bounded_claim(
     safe = allowed_setting(kind, supported, safe_wanted, limits)
     reason = request.reason
     if kind.strictest(setting, request.setting) != setting:
-        bound = f"the rail of {limits.min_ratio:.0%} of the highest {kind.label}"
+        bound = f"the minimum of {limits.min_ratio:.0%} of the highest {kind.label}"
         if limits.lowest is not None and setting >= limits.lowest > limits.min_ratio * max(supported):
             bound = f"the least of {kind.text(limits.lowest)} that is allowed here"
         beyond = "above the highest" if kind is KnobKind.FAN else f"below {bound}"

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from agent.actuation.checking import Check
-from agent.actuation.held_knob import GpuTarget
-from agent.actuation.recent_actions import RecentBatch
-from agent.actuation.request import CapRequest
+from agent.actuation.claims import CapRequest, GpuTarget
+from agent.actuation.knobs import Check
+from agent.actuation.report import RecentBatch
 from telemetry.errors import TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, Mode, from_json, to_json
 
 # A cap of 64 GPUs takes 8 KiB.
@@ -171,26 +170,29 @@ def request_line(request: Request) -> bytes:
     return request.model_dump_json().encode() + b"\n"
 
 
+def _line(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
 def answer_line(actions: tuple[Action, ...]) -> bytes:
     """Return the actions of a request as a line."""
-    return json.dumps({"actions": [to_json(action) for action in actions]}, separators=(",", ":")).encode() + b"\n"
+    return _line({"actions": [to_json(action) for action in actions]})
 
 
-def recent_line(news: RecentBatch) -> bytes:
+def recent_line(recent: RecentBatch) -> bytes:
     """Return the actions since a number as a line."""
-    actions = [to_json(action) for action in news.actions]
-    return json.dumps({"number": news.number, "actions": actions}, separators=(",", ":")).encode() + b"\n"
+    return _line({"number": recent.number, "actions": [to_json(action) for action in recent.actions]})
 
 
 def checks_line(checks: tuple[Check, ...]) -> bytes:
     """Return the checks of the knobs as a line; the key of a summary is `words`."""
     rows = [{_CHECK_KEYS.get(key, key): value for key, value in asdict(check).items()} for check in checks]
-    return json.dumps({"checks": rows}, separators=(",", ":")).encode() + b"\n"
+    return _line({"checks": rows})
 
 
 def status_line(status: Mapping[str, object]) -> bytes:
     """Return the state of the actuator as a line."""
-    return json.dumps({"status": status}, separators=(",", ":")).encode() + b"\n"
+    return _line({"status": status})
 
 
 def refusal_line(message: str) -> bytes:
@@ -217,32 +219,25 @@ def read_answer(line: bytes) -> tuple[Action, ...] | str:
 
 def read_recent(line: bytes) -> RecentBatch:
     """Parse the actions since a number; TransientError as for `read_answer`, and if it was refused."""
-    fields = _answer_fields(line)
-    number = fields.get("number")
-    if not isinstance(number, int):
-        raise TransientError(str(fields.get("refused", "the reply cannot be read")))
-    return RecentBatch(number=number, actions=_actions(fields))
+    fields = _answer_fields(line, required="number", kind=int)
+    return RecentBatch(number=fields["number"], actions=_actions(fields))
 
 
 def read_checks(line: bytes) -> tuple[Check, ...]:
     """Parse the checks of the knobs; TransientError as for `read_recent`."""
-    fields = _answer_fields(line)
-    if "checks" not in fields:
-        raise TransientError(str(fields.get("refused", "the reply cannot be read")))
+    rows = _answer_fields(line, required="checks", kind=list)["checks"]
     names = {key: name for name, key in _CHECK_KEYS.items()}
-    return tuple(Check(**{names.get(key, key): value for key, value in row.items()}) for row in fields["checks"])
+    return tuple(Check(**{names.get(key, key): value for key, value in row.items()}) for row in rows)
 
 
 def read_status(line: bytes) -> dict[str, Any]:
     """Parse the state of the actuator; TransientError as for `read_recent`."""
-    fields = _answer_fields(line)
-    status = fields.get("status")
-    if not isinstance(status, dict):
-        raise TransientError(str(fields.get("refused", "the reply cannot be read")))
+    status: dict[str, Any] = _answer_fields(line, required="status", kind=dict)["status"]
     return status
 
 
-def _answer_fields(line: bytes) -> dict[str, Any]:
+def _answer_fields(line: bytes, *, required: str = "", kind: type = object) -> dict[str, Any]:
+    """Return the fields of a reply; TransientError without the required one, of that kind."""
     try:
         fields = json.loads(line)
     except ValueError as err:
@@ -251,6 +246,8 @@ def _answer_fields(line: bytes) -> dict[str, Any]:
         raise TransientError("the reply cannot be read")
     if "failed" in fields:
         raise TransientError(str(fields["failed"]))
+    if required and not isinstance(fields.get(required), kind):
+        raise TransientError(str(fields.get("refused", "the reply cannot be read")))
     return fields
 
 

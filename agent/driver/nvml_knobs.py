@@ -10,7 +10,7 @@ import math
 from agent.driver.nvml_library import CLOCK_GRAPHICS, CLOCK_MEMORY, NvmlLibrary
 from agent.driver.port import Knob
 from telemetry.errors import ActionRefusedError, DeviceLostError, NotSupportedError, RailwatchError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from agent.driver.nvml_fields import FieldBuffer
 from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
 from agent.driver.nvml_query import CallMemory, Query, SteadyCalls
 from agent.driver.nvml_signals import NO_CALL, FieldSource, ScalarSource, Source, Want
-from telemetry.cells import Cells
-from telemetry.frames import FloatArray
+from telemetry.frames import Cells, FloatArray
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from telemetry.frames import FloatArray
-from telemetry.gpu import DriverEvent, GpuIdentity
-from telemetry.knobs import KnobKind
+from telemetry.gpu import DriverEvent, GpuIdentity, KnobKind
 
 __all__ = [
     "DriverEvent",

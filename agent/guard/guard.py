@@ -10,17 +10,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Protocol
 
-from agent.actuation.actuator import LEFT_BEHIND
-from agent.actuation.server import ACTUATOR_STOPS
 from agent.guard.learnt_file import LearntFile
-from agent.guard.orders import CapActuator, Orders
-from agent.guard.pipeline import Pipeline, Step
+from agent.guard.orders import ActuatorRequests, CapActuator
+from agent.guard.pipeline import Pipeline, StepRecords
 from agent.guard.reflex import Reflex
 from agent.ring.ring import RingTable
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.commands import Command, CommandVerb
 from telemetry.frames import Frame
+from telemetry.gpu import ReleasedBy
 from telemetry.record_journal import Position, RecordJournalReader
 from telemetry.records import (
     Action,
@@ -49,8 +48,6 @@ JOURNAL_EVERY_S = 1.0
 BASELINES_EVERY_S = 30.0
 # Recent actions that were processed, so that the journal does not report them twice.
 MAX_SEEN_ACTIONS = 1024
-# Reasons of releases at the end of the actuator: the cause is unresolved, and no operator released anything.
-BY_ACTUATOR_END = frozenset({ACTUATOR_STOPS, LEFT_BEHIND})
 
 
 class RecordSink(Protocol):
@@ -122,7 +119,7 @@ class Guard:
         self._tables = tuple(tables.values())
         self._next = {table.spec.name: table.count for table in self._tables}
         self._pipeline = pipeline
-        self._orders = Orders(actuator, pipeline.engine, clock)
+        self._orders = ActuatorRequests(actuator, pipeline.engine, clock)
         self._sink = sink
         self._clock = clock
         self._snapshot_path = snapshot_path
@@ -184,7 +181,7 @@ class Guard:
         if self._learnt is not None:
             self._learnt.end(self._pipeline, self._clock.utc_ns())
 
-    def step(self) -> Step:
+    def step(self) -> StepRecords:
         """Judge rows, events and commands since the last step, and act on them."""
         now_ns = self._clock.utc_ns()
         step = self._pipeline.step(self._new_rows(), self._new_reports(), now_ns)
@@ -336,7 +333,7 @@ class Guard:
                 self._orders.renew_now(action.incident_id)
             elif action.state is not ActionState.RELEASED:
                 noted.append(action)
-            elif action.reason in BY_ACTUATOR_END:
+            elif action.released_by is ReleasedBy.ACTUATOR:  # the cause is unresolved, no operator released it
                 self._orders.owe([(action.incident_id, action.entity_id)], reason="released as the actuator ended")
             else:
                 taken_back[action.incident_id] = None
@@ -368,7 +365,7 @@ class Guard:
             self._unsaved = False
 
 
-def is_suspicious(step: Step) -> bool:
+def is_suspicious(step: StepRecords) -> bool:
     """Return True if a finding begins or an event warns, so that sensors should be read faster.
 
     Events about the agent's own collectors do not count: one that is slowed for its cost must not be read faster.

@@ -16,7 +16,7 @@ from analytics.detectors.build import AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
-from analytics.shards.learnt_away import LearntBatch, without
+from analytics.shards.learnt_batches import LearntBatch, without
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec

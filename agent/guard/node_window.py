@@ -7,12 +7,12 @@ from types import MappingProxyType
 import numpy as np
 
 from analytics.detectors.columns import optional
-from physics.node_state import GpuState, NodeState, SupplyState
+from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from physics.two_level import supply_state
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 # Three training steps of about a second: both phases of the load are in it, and a path that changes within seconds is
 # seen as it is now.
@@ -63,10 +63,10 @@ class NodeWindow:
         """Note a change of clocks; earlier rows no longer count."""
         self._clock_changed_ns = now_ns
 
-    def state(self) -> NodeState:
+    def state(self) -> MeasuredNode:
         """Return the node over the last seconds."""
-        gpus: list[GpuState] = []
-        supplies: list[SupplyState] = []
+        gpus: list[MeasuredGpu] = []
+        supplies: list[MeasuredSupply] = []
         for frames in self._frames.values():
             if not frames:
                 continue
@@ -74,9 +74,9 @@ class NodeWindow:
                 gpus += self._gpus(frames)
             elif frames[0].spec.kind is EntityKind.SUPPLY:
                 supplies += self._supplies(frames)
-        return NodeState(gpus=tuple(gpus), supplies=tuple(supplies))
+        return MeasuredNode(gpus=tuple(gpus), supplies=tuple(supplies))
 
-    def _gpus(self, frames: Sequence[Frame]) -> list[GpuState]:
+    def _gpus(self, frames: Sequence[Frame]) -> list[MeasuredGpu]:
         power_w, clock_mhz = self._column(frames, "power_w"), self._column(frames, "sm_clock_mhz")
         found = []
         for index, entity in enumerate(frames[0].spec.entities):
@@ -87,7 +87,7 @@ class NodeWindow:
                 continue
             own_w = np.sort(power_w[known, index])
             found.append(
-                GpuState(
+                MeasuredGpu(
                     entity_id=entity.id,
                     max_clock_mhz=supported[-1] if supported else float(np.nanmax(clock_mhz, initial=0.0)),
                     supported_mhz=supported,
@@ -114,7 +114,7 @@ class NodeWindow:
                 if value == value:  # noqa: PLR0124 -- NaN is what does not equal itself
                     self._newest[entity.id, name] = value
 
-    def _supplies(self, frames: Sequence[Frame]) -> list[SupplyState]:
+    def _supplies(self, frames: Sequence[Frame]) -> list[MeasuredSupply]:
         voltage_v = self._column(frames, "voltage_v")
         current_a = self._column(frames, "current_a")
         return [

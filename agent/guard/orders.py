@@ -8,14 +8,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from agent.actuation.held_knob import GpuTarget
-from agent.actuation.request import CapRequest
+from agent.actuation.claims import CapRequest, GpuTarget
 from rules.engine.claims import CapClaim
 from rules.engine.engine import Engine
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.errors import ActionRefusedError, TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Decision
 
 logger = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ class CapActuator(Protocol):
         ...
 
 
-class Orders:
+class ActuatorRequests:
     """Keeps the actuator in line with the engine; one thread owns it.
 
     Attributes

@@ -17,6 +17,7 @@ from analytics.incidents.families import STANDING
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
+from telemetry.gpu import REASON_POWER_BRAKE
 from telemetry.records import Cause, Decision, Finding, FindingStatus, Incident, Outcome, Severity
 
 # A dozen training steps of about a second show a rail's new plateau; the two in which the cap came do not count.
@@ -25,11 +26,10 @@ VERIFY_S = 12.0
 # heuristic: a heat sink cools within tens of seconds, so only the last third of half a minute counts.
 THERMAL_SETTLE_S = 20.0
 THERMAL_VERIFY_S = 30.0
-POWER_BRAKE_BIT = 0x80  # hardware power brake (nvmlClocksEventReasons, nvml.h)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class OutcomeMeasure:
     """Quantity by which the outcome of an action on a cause is judged.
 
     `evidence` names the evidence of the incident that holds the value before, None if it has none; `limit` names the
@@ -52,7 +52,7 @@ class Measure:
         return self.verify_s - self.settle_s
 
 
-_HEAT = Measure(
+_HEAT = OutcomeMeasure(
     kind=EntityKind.GPU,
     signal="gpu_temp_c",
     unit="°C",
@@ -64,7 +64,7 @@ _HEAT = Measure(
     verify_s=THERMAL_VERIFY_S,
 )
 # Where a finding names no limit, as that of an ageing joint, the lowest voltage before and after is compared.
-_RAIL = Measure(
+_RAIL = OutcomeMeasure(
     kind=EntityKind.SUPPLY,
     signal="voltage_v",
     unit="V",
@@ -83,7 +83,7 @@ MEASURES = {
     Cause.AIRFLOW: _HEAT,
     Cause.THERMAL_INTERFACE: _HEAT,
     Cause.THERMAL_MARGIN: _HEAT,
-    Cause.POWER_BRAKE: Measure(
+    Cause.POWER_BRAKE: OutcomeMeasure(
         kind=EntityKind.GPU,
         signal="throttle_reasons",
         unit="ratio",
@@ -104,7 +104,7 @@ class _Measured:
     """Rows of one incident's symptom, summed up."""
 
     incident: Incident
-    measure: Measure
+    measure: OutcomeMeasure
     rows: int = 0
     worst: float = math.nan
     braked: int = 0
@@ -127,7 +127,7 @@ class _Watch:
 
     @property
     def settled_ns(self) -> int:
-        """When rows and findings begin to count."""
+        """Times from which rows and findings count."""
         return self.begun_ns + int(self.after.measure.settle_s * NS_PER_S)
 
     @property
@@ -215,7 +215,7 @@ class OutcomeTracker:
         while kept[0].time_ns[-1] < oldest_ns:
             kept.popleft()
 
-    def _before(self, incident: Incident, measure: Measure, now_ns: int) -> tuple[float | None, bool]:
+    def _before(self, incident: Incident, measure: OutcomeMeasure, now_ns: int) -> tuple[float | None, bool]:
         """Return the value just before an action, and whether the symptom was gone by then.
 
         A power brake that was found, still holds and is in none of the rows was found elsewhere: its share of time was
@@ -252,7 +252,7 @@ def _take(measured: _Measured, frame: Frame, *, since_ns: int) -> None:
         return
     measured.rows += known.size
     if measure.signal == "throttle_reasons":
-        measured.braked += int(np.count_nonzero(known.astype(np.int64) & POWER_BRAKE_BIT))
+        measured.braked += int(np.count_nonzero(known.astype(np.int64) & REASON_POWER_BRAKE))
     elif measure.higher_is_better:
         measured.worst = float(np.fmin(measured.worst, known.min()))
     else:
@@ -265,7 +265,7 @@ def _value(measured: _Measured) -> float | None:
     return measured.braked / measured.rows if measured.measure.signal == "throttle_reasons" else measured.worst
 
 
-def _limit(incident: Incident, measure: Measure) -> float | None:
+def _limit(incident: Incident, measure: OutcomeMeasure) -> float | None:
     return incident.number(measure.limit) if isinstance(measure.limit, str) else measure.limit
 
 
@@ -308,7 +308,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _text(value: float | None, measure: Measure) -> str:
+def _text(value: float | None, measure: OutcomeMeasure) -> str:
     if value is None:
         return "not measured"
     return f"{100.0 * value:.3g} %" if measure.unit == "ratio" else f"{value:.2f} {measure.unit}"

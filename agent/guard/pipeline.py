@@ -17,7 +17,7 @@ from analytics.fusion import FusionState, fuse
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
 from analytics.shards.learnt import Resumed, name_of
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from rules.caps.knobs import KNOB_VERBS
 from rules.engine.claims import CapClaim
 from rules.engine.engine import Engine
@@ -54,7 +54,7 @@ _ACTION_NAMES = {KnobKind.CLOCK: "clock cap", KnobKind.POWER: "power cap", KnobK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepRecords:
     """Records of one step of the pipeline."""
 
     events: tuple[Event, ...] = ()
@@ -189,7 +189,7 @@ class Pipeline:
         """Return True if a finding is a deviation from a baseline."""
         return name_of(finding) in self._judges.learning
 
-    def step(self, frames: Sequence[Frame], reports: Sequence[Event | Command], now_ns: int) -> Step:
+    def step(self, frames: Sequence[Frame], reports: Sequence[Event | Command], now_ns: int) -> StepRecords:
         """Take in new rows, events and commands up to `now_ns`."""
         for frame in frames:
             self._window.feed(frame)
@@ -216,7 +216,7 @@ class Pipeline:
         for outcome in outcomes:
             self._engine.note_outcome(outcome)
         self._drop_closed(incidents)
-        return Step(
+        return StepRecords(
             events=events,
             commands=commands,
             findings=findings,
@@ -261,7 +261,7 @@ class Pipeline:
                     found[supply_id] = claim
         return found
 
-    def _node(self) -> NodeState:
+    def _node(self) -> MeasuredNode:
         return replace(self._window.state(), job_started_ns=self._job_started_ns)
 
     def _note_knob(self, action: Action, now_ns: int) -> tuple[Incident, ...]:
@@ -289,12 +289,9 @@ class Pipeline:
 
     def _acceptances(self, commands: Iterable[Command]) -> tuple[Event, ...]:
         """Return the baselines that operators accepted, as the detectors read them."""
-        names = {entity.id: entity.label for entity in self._topology.entities}
-        return tuple(
-            event_of_command(one, name=names.get(one.subject))
-            for one in commands
-            if one.verb is CommandVerb.ACCEPT_BASELINE
-        )
+        accepting = [one for one in commands if one.verb is CommandVerb.ACCEPT_BASELINE]
+        names = {entity.id: entity.label for entity in self._topology.entities} if accepting else {}
+        return tuple(event_of_command(one, name=names.get(one.subject)) for one in accepting)
 
     def _note_job_events(self, events: Sequence[Event]) -> None:
         """Note when a job began, and which job computes on which GPU."""

@@ -14,18 +14,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.actuation.nonblocking_client import NonBlockingClient, apply_line, list_line, release_line
-from agent.actuation.request import CapRequest
+from agent.actuation.claims import CapRequest
+from agent.actuation.client import NonBlockingClient, apply_line, list_line, release_line
 from agent.guard.foresight import is_reflex, reflex_id
 from agent.guard.orders import request_of
 from analytics.detectors.limits import RailSagLimits
-from physics.gates import IMPLAUSIBLE_BELOW_V
+from physics.constants import IMPLAUSIBLE_BELOW_V
 from rules.engine.claims import CapClaim
-from telemetry.cells import CellView
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
-from telemetry.frames import TableSpec
-from telemetry.knobs import KnobKind
+from telemetry.frames import CellView, TableSpec
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Mode
 
 logger = logging.getLogger(__name__)

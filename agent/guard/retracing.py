@@ -13,7 +13,7 @@ from telemetry.records import Action, ActionState, Event, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class RecordedSteps:
     """Steps of a guard in a recording.
 
     `steps` are the rows of the step log, `tables` all rows of each table that the guard judged, `first_rows` the
@@ -28,7 +28,7 @@ class Trace:
     actions: Sequence[Action]
 
 
-def retrace(pipeline: Pipeline, trace: Trace) -> Iterator[Record]:
+def retrace(pipeline: Pipeline, trace: RecordedSteps) -> Iterator[Record]:
     """Yield the records of the pipeline at each step of the live guard: the same rows, the same times.
 
     Actions are processed as by the live guard, so that incidents have the same states. A lease that ran out was renewed

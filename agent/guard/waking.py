@@ -1,18 +1,18 @@
-"""When new rows wake the guard: at once for what it answers at once, else as often as everything else needs it."""
+"""Wakes the guard for new rows: at once where it must answer at once, else at a steady rate."""
 
 import math
 from collections.abc import Callable, Mapping
 
 from agent.ring.ring import RingTable
-from analytics.detectors.throttle_reasons import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL
-from telemetry.cells import CellView
 from telemetry.clock import Clock
+from telemetry.frames import CellView
+from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE
 
 # Heuristic: a step of all detectors takes about 2 ms right after a sleep. What does not wake the guard at once is
 # temperatures, which are read once a second, and what lasts for longer.
 EVERY_S = 0.2
 # Bits of a GPU's throttle reasons that the guard acts on.
-_URGENT_REASONS = HW_POWER_BRAKE | HW_SLOWDOWN | HW_THERMAL
+_URGENT_REASONS = REASON_POWER_BRAKE | REASON_HW_SLOWDOWN | REASON_HW_THERMAL
 _VOLTAGES = ("voltage_v", "voltage_min_v")
 _REASONS = "throttle_reasons"
 
@@ -82,7 +82,7 @@ class _GpuRows:
         self._before = [0.0] * len(self._cells)
 
     def changed(self) -> bool:
-        """Return whether an urgent reason came or went, or a GPU disappeared or came back, since the last call."""
+        """Return True if an urgent reason came or went, or a GPU disappeared or came back, since the last call."""
         row = self._table.newest()
         now = [row[cell] for cell in self._cells]
         before, self._before = self._before, now

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.recorder.entries import Entry, whole_entries
+from agent.recorder.entries import BoxEntry, whole_entries
 from telemetry.atomic_files import sync_folder
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class _Segment:
 
 @dataclass(slots=True)
 class BoxCounts:
-    """What the black box counts: bytes that stand on disk, and what went wrong with others."""
+    """Counters of the black box: bytes on disk, and bytes and entries that were lost."""
 
     written_bytes: int = 0
     failed_flushes: int = 0
@@ -62,17 +62,17 @@ class BlackBox:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be written now, empty where all is well."""
+        """Reason why writing fails now, empty while it works."""
         return self._trouble
 
     @property
     def size_bytes(self) -> int:
-        """What stands on disk."""
+        """Bytes on disk."""
         return sum(segment.size_bytes for segment in self._segments)
 
-    def left(self) -> tuple[Entry, ...]:
+    def left(self) -> tuple[BoxEntry, ...]:
         """Return the entries that a run before left behind, oldest first; new segments come behind theirs."""
-        found: list[Entry] = []
+        found: list[BoxEntry] = []
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
             try:
                 data = path.read_bytes()
@@ -95,7 +95,9 @@ class BlackBox:
             n_entries -= segment.left_entries
             segment.left_entries = 0
 
-    def append(self, entries: Sequence[Entry], *, opening: Callable[[], Sequence[Entry]], keep_from_ns: int) -> None:
+    def append(
+        self, entries: Sequence[BoxEntry], *, opening: Callable[[], Sequence[BoxEntry]], keep_from_ns: int
+    ) -> None:
         """Write entries to disk and delete segments that ended before `keep_from_ns`; `opening` begins a segment."""
         if not entries:
             return
@@ -125,7 +127,7 @@ class BlackBox:
             os.close(self._fd)
             self._fd = None
 
-    def _begin(self, taken_ns: int, opening: Sequence[Entry]) -> None:
+    def _begin(self, taken_ns: int, opening: Sequence[BoxEntry]) -> None:
         self.close()
         self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         number = 1 + (int(self._segments[-1].path.stem) if self._segments else 0)

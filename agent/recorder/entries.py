@@ -27,7 +27,7 @@ _ZLIB_LEVEL = 1
 
 
 class EntryKind(IntEnum):
-    """What an entry holds."""
+    """Content of an entry."""
 
     RUN = 1
     TABLES = 2
@@ -40,8 +40,8 @@ _KINDS = frozenset(EntryKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One entry; `taken_ns` is the monotonic time at which it was taken, valid within one boot."""
+class BoxEntry:
+    """Entry of the black box; `taken_ns` is the monotonic time at which it was taken, valid within one boot."""
 
     kind: EntryKind
     taken_ns: int
@@ -58,12 +58,12 @@ class Entry:
         return fields
 
 
-def json_entry(kind: EntryKind, taken_ns: int, fields: dict[str, Any]) -> Entry:
+def json_entry(kind: EntryKind, taken_ns: int, fields: dict[str, Any]) -> BoxEntry:
     """Return an entry with a body of JSON."""
-    return Entry(kind=kind, taken_ns=taken_ns, body=json.dumps(fields, separators=(",", ":")).encode())
+    return BoxEntry(kind=kind, taken_ns=taken_ns, body=json.dumps(fields, separators=(",", ":")).encode())
 
 
-def whole_entries(data: bytes) -> Iterator[Entry]:
+def whole_entries(data: bytes) -> Iterator[BoxEntry]:
     """Yield the entries of a file up to the first that is torn or damaged, or that another version wrote."""
     at = 0
     while at + _HEAD.size <= len(data):
@@ -75,10 +75,10 @@ def whole_entries(data: bytes) -> Iterator[Entry]:
         if zlib.crc32(body, zlib.crc32(_CHECKED.pack(kind, taken_ns))) != crc:
             return
         at += length
-        yield Entry(kind=EntryKind(kind), taken_ns=taken_ns, body=body)
+        yield BoxEntry(kind=EntryKind(kind), taken_ns=taken_ns, body=body)
 
 
-def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> Entry:
+def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> BoxEntry:
     """Return the rows of a frame as an entry that gives back every bit.
 
     `layout` is the number of the set of tables, `first` the number of the first row within its table.
@@ -97,17 +97,17 @@ def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> En
         np.packbits(frame.fresh).tobytes(),
         np.ascontiguousarray(planes).tobytes(),
     )
-    return Entry(kind=EntryKind.ROWS, taken_ns=taken_ns, body=zlib.compress(b"".join(parts), _ZLIB_LEVEL))
+    return BoxEntry(kind=EntryKind.ROWS, taken_ns=taken_ns, body=zlib.compress(b"".join(parts), _ZLIB_LEVEL))
 
 
-def place_of_rows(entry: Entry) -> tuple[int, str, int]:
+def place_of_rows(entry: BoxEntry) -> tuple[int, str, int]:
     """Return the layout and the table that rows belong to, and the number of the first, without unpacking them."""
     text = zlib.decompressobj().decompress(entry.body, 512).partition(b"\n")[0]
     head = json.loads(text)
     return head["layout"], head["table"], head["first"]
 
 
-def unpack_rows(entry: Entry, spec: TableSpec) -> Frame:
+def unpack_rows(entry: BoxEntry, spec: TableSpec) -> Frame:
     """Return the frame that `pack_rows` was given."""
     text, _, body = zlib.decompress(entry.body).partition(b"\n")
     n_rows = json.loads(text)["rows"]

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from agent.recorder.entries import Entry
+from agent.recorder.entries import BoxEntry
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class EntryBuffer:
     max_bytes: int
     cut_bytes: int = 0
     cut_until_ns: int = 0
-    _entries: deque[Entry] = field(default_factory=deque)
+    _entries: deque[BoxEntry] = field(default_factory=deque)
     _size_bytes: int = 0
 
     def __len__(self) -> int:
@@ -29,7 +29,7 @@ class EntryBuffer:
         """The packed size of what is kept."""
         return self._size_bytes
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: BoxEntry) -> None:
         """Keep an entry; where the bytes are full the oldest go."""
         self._entries.append(entry)
         self._size_bytes += len(entry.body)
@@ -42,7 +42,7 @@ class EntryBuffer:
         while self._entries and self._entries[0].taken_ns < keep_from_ns:
             self._drop()
 
-    def between(self, first_ns: int, last_ns: int) -> tuple[Entry, ...]:
+    def between(self, first_ns: int, last_ns: int) -> tuple[BoxEntry, ...]:
         """Return the entries taken from `first_ns` to `last_ns`, oldest first."""
         return tuple(entry for entry in self._entries if first_ns <= entry.taken_ns <= last_ns)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from agent.collectors.events.kernel_log import KernelLine as LogLine
 from telemetry.errors import RailwatchError
 from telemetry.record_journal import Position, RecordJournalReader
-from telemetry.recording_rows import KernelLine
+from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Event, Record
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _MAX_POLLS = 10
 
 
 class LineSource(Protocol):
-    """Where lines of the kernel log come from; it hands each to the `Lines` that it was made with."""
+    """Source of kernel log lines; it passes each to the `RawLineParser` that it was built with."""
 
     @property
     def sequence(self) -> int | None:
@@ -30,7 +30,7 @@ class LineSource(Protocol):
 
     @property
     def records_lost(self) -> int:
-        """How many records were overwritten before they were read."""
+        """Number of records that were overwritten before they were read."""
         ...
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
@@ -39,7 +39,7 @@ class LineSource(Protocol):
 
 
 @dataclass(slots=True)
-class Lines:
+class RawLineParser:
     """A parser of the kernel log that keeps the lines as they are.
 
     What the log had before `since_ns` is left aside, until it was read to its end once: what comes then is new,
@@ -49,18 +49,18 @@ class Lines:
     since_ns: int = 0
     unparsed: int = 0
     lost: int = 0
-    _waiting: deque[KernelLine] = field(default_factory=deque)
+    _waiting: deque[KernelLogRow] = field(default_factory=deque)
 
     def parse(self, line: LogLine) -> tuple[Event, ...]:
         """Keep a line; no event comes of it."""
         if line.time_ns >= self.since_ns:
-            self._waiting.append(KernelLine(time_ns=line.time_ns, text=line.text))
+            self._waiting.append(KernelLogRow(time_ns=line.time_ns, text=line.text))
             if len(self._waiting) > _MAX_LINES:
                 self._waiting.popleft()
                 self.lost += 1
         return ()
 
-    def take(self) -> tuple[KernelLine, ...]:
+    def take(self) -> tuple[KernelLogRow, ...]:
         """Return what came since the last call."""
         taken = tuple(self._waiting)
         self._waiting.clear()
@@ -82,7 +82,7 @@ class RecordFollower:
         self,
         journals: Mapping[str, RecordJournalReader],
         *,
-        lines: Lines,
+        lines: RawLineParser,
         source: LineSource | None,
     ) -> None:
         self._readers = dict(journals)
@@ -92,7 +92,7 @@ class RecordFollower:
 
     @property
     def positions(self) -> dict[str, Position]:
-        """Where the next read of each journal begins."""
+        """Position of the next read in each journal."""
         return {name: reader.position for name, reader in self._readers.items()}
 
     @property
@@ -115,7 +115,7 @@ class RecordFollower:
                 self._log_trouble(f"journal {name}: {err.strerror}")
         return found
 
-    def lines(self) -> Sequence[KernelLine]:
+    def lines(self) -> Sequence[KernelLogRow]:
         """Return the lines of the kernel log that are new."""
         if self._source is not None:
             try:

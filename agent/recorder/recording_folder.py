@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.recorder.unpacking import Contents
+from agent.recorder.unpacking import RecordingContents
 from telemetry.clock import NS_PER_S
 from telemetry.commands import Command
 from telemetry.errors import EnvironmentLacksError
@@ -26,13 +26,13 @@ class RecordingJob:
     """A recording that is to be written: what it holds, what it says about itself, and its name without a suffix."""
 
     name: str
-    contents: Contents
+    contents: RecordingContents
     meta: RecordingMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What became of an order, and the recordings that had to go for it."""
+class WrittenRecording:
+    """Recording that was written, and the names of those that were removed to make room."""
 
     path: Path
     rows: int
@@ -47,7 +47,7 @@ class RecordingFolder:
     folder: Path
     max_bytes: int
 
-    def write(self, order: RecordingJob) -> Written:
+    def write(self, order: RecordingJob) -> WrittenRecording:
         """Write a recording and make room for it; EnvironmentLacksError where it cannot be written."""
         self.sweep_drafts()
         try:
@@ -65,7 +65,7 @@ class RecordingFolder:
             records=contents.records,
             kernel_lines=contents.kernel_lines,
         )
-        return Written(path=path, rows=rows, size_bytes=path.stat().st_size, removed=self._make_room(path))
+        return WrittenRecording(path=path, rows=rows, size_bytes=path.stat().st_size, removed=self._make_room(path))
 
     def sweep_drafts(self) -> None:
         """Remove drafts that a kill left behind: one process writes here, and it writes none now."""

@@ -1,18 +1,18 @@
-"""What a killed run or a power cut left in the black box, as a recording that says so."""
+"""Recovery of the recording that a killed run or a power cut left in the black box."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from agent.recorder.entries import Entry, EntryKind
+from agent.recorder.entries import BoxEntry, EntryKind
 from agent.recorder.recorder import RunFacts
 from agent.recorder.recording_folder import RecordingJob, name_of
-from agent.recorder.row_follower import Layout, RowFollower, state_of
+from agent.recorder.row_follower import RowFollower, TableLayout, state_of
 from agent.recorder.unpacking import contents_of, records_entry
 from telemetry.clock import NS_PER_S
 from telemetry.records import Record
 
 
-def runs_in(entries: Sequence[Entry]) -> Iterator[tuple[RunFacts, tuple[Entry, ...]]]:
+def runs_in(entries: Sequence[BoxEntry]) -> Iterator[tuple[RunFacts, tuple[BoxEntry, ...]]]:
     """Yield the entries of each run, oldest first; what stands before the first word of a run belongs to none."""
     starts = [place for place, entry in enumerate(entries) if entry.kind is EntryKind.RUN]
     facts = [RunFacts.of_fields(entries[place].fields()) for place in starts]
@@ -23,12 +23,14 @@ def runs_in(entries: Sequence[Entry]) -> Iterator[tuple[RunFacts, tuple[Entry, .
         yield facts[after - 1], tuple(entries[starts[first] : stop])
 
 
-def remaining_entries(entries: Sequence[Entry], ring: RowFollower, records: Sequence[Record]) -> tuple[Entry, ...]:
+def remaining_entries(
+    entries: Sequence[BoxEntry], ring: RowFollower, records: Sequence[Record]
+) -> tuple[BoxEntry, ...]:
     """Return entries with the rows that still stand in the rings of that run, and the records behind its last flush.
 
     After a kill the rings are still in memory, and no row is lost; after a power cut they are not.
     """
-    layouts = [Layout.of_entry(entry) for entry in entries if entry.kind is EntryKind.TABLES]
+    layouts = [TableLayout.of_entry(entry) for entry in entries if entry.kind is EntryKind.TABLES]
     state = state_of(entries, EntryKind.STATE)
     if state is None or not layouts:
         return tuple(entries)
@@ -41,7 +43,7 @@ def remaining_entries(entries: Sequence[Entry], ring: RowFollower, records: Sequ
     return (*entries, *more)
 
 
-def recovered(facts: RunFacts, entries: Sequence[Entry], *, before_s: float) -> RecordingJob | None:
+def recovered(facts: RunFacts, entries: Sequence[BoxEntry], *, before_s: float) -> RecordingJob | None:
     """Return the order for the last window of a run that did not end cleanly, None where no row is left of it."""
     state = state_of(entries, EntryKind.STATE)
     rows = [entry for entry in entries if entry.kind is EntryKind.ROWS]

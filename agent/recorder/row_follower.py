@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.recorder.entries import Entry, EntryKind, json_entry, pack_rows
+from agent.recorder.entries import BoxEntry, EntryKind, json_entry, pack_rows
 from agent.ring.ring import RingTable
 from agent.ring.rings import Rings
 from telemetry.entities import Topology
@@ -25,14 +25,14 @@ _MAX_LOSSES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class TableLayout:
     """Which tables there are and what ties their entities; entries of rows refer to it by number."""
 
     number: int
     topology: Topology
     tables: Mapping[str, TableSpec]
 
-    def to_entry(self, taken_ns: int) -> Entry:
+    def to_entry(self, taken_ns: int) -> BoxEntry:
         """Return it as an entry."""
         fields = {
             "layout": self.number,
@@ -43,7 +43,7 @@ class Layout:
         return json_entry(EntryKind.TABLES, taken_ns, fields)
 
     @classmethod
-    def of_entry(cls, entry: Entry) -> "Layout":
+    def of_entry(cls, entry: BoxEntry) -> "TableLayout":
         """Read what `to_entry` gave."""
         fields = entry.fields()
         specs = [spec_from_json(json.dumps(spec)) for spec in fields["tables"]]
@@ -68,7 +68,7 @@ class RowFollower:
     others: Sequence[Path] = ()
     first_layout: int = 1
     rows_lost: int = 0
-    layout: Layout | None = None
+    layout: TableLayout | None = None
     _rings: Rings | None = None
     _next: dict[str, int] = field(default_factory=dict)
     _inodes: dict[str, int] = field(default_factory=dict)
@@ -95,16 +95,16 @@ class RowFollower:
         """Return how many rows the reads from that time on found overwritten."""
         return sum(lost for when_ns, lost in self._losses if when_ns >= taken_ns)
 
-    def read(self, taken_ns: int) -> list[Entry]:
+    def read(self, taken_ns: int) -> list[BoxEntry]:
         """Return what is new; begins with a layout where the tables are not those of the last read."""
-        entries: list[Entry] = []
+        entries: list[BoxEntry] = []
         if self._rings is not None and not self._rings.current:
             entries += self._rows(taken_ns)  # the last rows of a ring that another one has replaced
         if self._rings is None or not self._rings.current:
             entries += self._attach(taken_ns)
         return entries + self._rows(taken_ns)
 
-    def _attach(self, taken_ns: int) -> list[Entry]:
+    def _attach(self, taken_ns: int) -> list[BoxEntry]:
         try:
             rings = Rings.attach(self.main, self.others)
         except EnvironmentLacksError:
@@ -118,10 +118,10 @@ class RowFollower:
         if self.layout is not None and (self.layout.tables, self.layout.topology) == (tables, rings.topology):
             return []
         number = self.first_layout if self.layout is None else self.layout.number + 1
-        self.layout = Layout(number=number, topology=rings.topology, tables=tables)
+        self.layout = TableLayout(number=number, topology=rings.topology, tables=tables)
         return [self.layout.to_entry(taken_ns)]
 
-    def _rows(self, taken_ns: int) -> list[Entry]:
+    def _rows(self, taken_ns: int) -> list[BoxEntry]:
         if self._rings is None or self.layout is None:
             return []
         entries = []
@@ -145,6 +145,6 @@ def _all_of(rings: Rings) -> dict[str, RingTable]:
     return rings.tables | rings.late_tables
 
 
-def state_of(entries: Sequence[Entry], kind: EntryKind) -> dict[str, Any] | None:
+def state_of(entries: Sequence[BoxEntry], kind: EntryKind) -> dict[str, Any] | None:
     """Return the newest entry of a kind of JSON, None where there is none."""
     return next((entry.fields() for entry in reversed(entries) if entry.kind is kind), None)

@@ -1,4 +1,4 @@
-"""What the flight recorder keeps, and how long."""
+"""Settings of the flight recorder."""
 
 from dataclasses import dataclass
 

@@ -20,7 +20,7 @@ _CRASHES = frozenset({EventKind.XID, EventKind.SXID})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """Why a recording is written: `what` is one word for its name, `reason` a sentence, `id` that of the record."""
+    """Reason for a recording: `what` becomes part of its name, `reason` is a sentence, `id` that of the record."""
 
     what: str
     reason: str

@@ -5,27 +5,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agent.recorder.entries import Entry, EntryKind, json_entry, place_of_rows, unpack_rows
-from agent.recorder.row_follower import Layout
+from agent.recorder.entries import BoxEntry, EntryKind, json_entry, place_of_rows, unpack_rows
+from agent.recorder.row_follower import TableLayout
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
-from telemetry.recording_rows import KernelLine
+from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Record, from_json, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """What entries hold; `frames` unpacks them one after the other, so that memory stays small.
+class RecordingContents:
+    """Contents of entries; `frames` unpacks them one after the other, so that memory stays small.
 
     `records` stand in the order in which they were told; `first_rows` number the first row of each table.
     """
 
-    entries: tuple[Entry, ...]
-    layouts: Mapping[int, Layout]
+    entries: tuple[BoxEntry, ...]
+    layouts: Mapping[int, TableLayout]
     tables: Mapping[str, TableSpec]
     topology: Topology
     records: tuple[Record, ...]
-    kernel_lines: tuple[KernelLine, ...]
+    kernel_lines: tuple[KernelLogRow, ...]
     first_rows: Mapping[str, int]
 
     def frames(self) -> Iterator[Frame]:
@@ -36,7 +36,7 @@ class Contents:
                 yield _fitted(unpack_rows(entry, self.layouts[number].tables[name]), self.tables[name])
 
 
-def records_entry(records: Sequence[Record], lines: Sequence[KernelLine], *, taken_ns: int) -> Entry:
+def records_entry(records: Sequence[Record], lines: Sequence[KernelLogRow], *, taken_ns: int) -> BoxEntry:
     """Return records and lines as one entry."""
     fields = {
         "records": [to_json(record) for record in records],
@@ -45,19 +45,19 @@ def records_entry(records: Sequence[Record], lines: Sequence[KernelLine], *, tak
     return json_entry(EntryKind.MOMENTS, taken_ns, fields)
 
 
-def contents_of(entries: Sequence[Entry], layouts: Mapping[int, Layout]) -> Contents:
+def contents_of(entries: Sequence[BoxEntry], layouts: Mapping[int, TableLayout]) -> RecordingContents:
     """Sort entries into what a recording holds; `layouts` are those that stand in none of the entries.
 
     Tables that changed meanwhile are joined: a column that came later is empty before.
     """
     known = dict(layouts)
     records: list[Record] = []
-    lines: list[KernelLine] = []
-    used: dict[int, Layout] = {}
+    lines: list[KernelLogRow] = []
+    used: dict[int, TableLayout] = {}
     first_rows: dict[str, int] = {}
     for entry in entries:
         if entry.kind is EntryKind.TABLES:
-            layout = Layout.of_entry(entry)
+            layout = TableLayout.of_entry(entry)
             known[layout.number] = layout
         elif entry.kind is EntryKind.ROWS:
             number, name, first = place_of_rows(entry)
@@ -66,8 +66,8 @@ def contents_of(entries: Sequence[Entry], layouts: Mapping[int, Layout]) -> Cont
         elif entry.kind is EntryKind.MOMENTS:
             fields = entry.fields()
             records += [from_json(record) for record in fields["records"]]
-            lines += [KernelLine(time_ns=time_ns, text=text) for time_ns, text in fields["lines"]]
-    return Contents(
+            lines += [KernelLogRow(time_ns=time_ns, text=text) for time_ns, text in fields["lines"]]
+    return RecordingContents(
         entries=tuple(entries),
         layouts=used,
         tables=_joined(spec for layout in used.values() for spec in layout.tables.values()),
@@ -91,7 +91,7 @@ def _joined(specs: Iterable[TableSpec]) -> dict[str, TableSpec]:
     return tables
 
 
-def _joined_topology(layouts: Iterable[Layout]) -> Topology:
+def _joined_topology(layouts: Iterable[TableLayout]) -> Topology:
     entities = {entity.id: entity for layout in layouts for entity in layout.topology.entities}
     edges = dict.fromkeys(edge for layout in layouts for edge in layout.topology.edges)
     return Topology(entities=tuple(entities.values()), edges=tuple(edges))

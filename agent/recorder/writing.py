@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.recorder.recording_folder import RecordingJob, Written
+from agent.recorder.recording_folder import RecordingJob, WrittenRecording
 from telemetry.errors import EnvironmentLacksError
 
 logger = logging.getLogger(__name__)
@@ -21,19 +21,19 @@ _AGAIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What became of an order: `written`, or why not; `abandoned` where it will not be tried again."""
+class JobResult:
+    """Result of a job: `written`, or why not; `abandoned` where it will not be tried again."""
 
     order: RecordingJob
-    written: Written | None = None
+    written: WrittenRecording | None = None
     why: str = ""
     abandoned: bool = False
 
 
 class RecordingStore(Protocol):
-    """Where recordings are written."""
+    """Store of recordings."""
 
-    def write(self, order: RecordingJob) -> Written:
+    def write(self, order: RecordingJob) -> WrittenRecording:
         """Write a recording; EnvironmentLacksError where it cannot be written."""
         ...
 
@@ -46,7 +46,7 @@ class RecordingWriter:
     """
 
     def __init__(
-        self, recordings: RecordingStore, on_result: Callable[[Result], None], *, again_s: float = _AGAIN_S
+        self, recordings: RecordingStore, on_result: Callable[[JobResult], None], *, again_s: float = _AGAIN_S
     ) -> None:
         self._recordings = recordings
         self._on_result = on_result
@@ -66,7 +66,7 @@ class RecordingWriter:
     def submit(self, order: RecordingJob) -> None:
         """Hand over an order."""
         if self._orders.qsize() >= _MAX_UNSEEN:
-            self._report(Result(order=order, why="too many recordings wait", abandoned=True))
+            self._report(JobResult(order=order, why="too many recordings wait", abandoned=True))
             return
         self._orders.put(order)
 
@@ -76,7 +76,7 @@ class RecordingWriter:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _report(self, result: Result) -> None:
+    def _report(self, result: JobResult) -> None:
         with self._reporting:
             self._on_result(result)
 
@@ -90,7 +90,7 @@ class RecordingWriter:
             if order is None:
                 self._try_waiting()
                 for left in self._waiting:
-                    self._report(Result(order=left, why="the recorder ends", abandoned=True))
+                    self._report(JobResult(order=left, why="the recorder ends", abandoned=True))
                 return
             self._waiting.append(order)
             self._try_waiting(new=order)
@@ -104,15 +104,15 @@ class RecordingWriter:
                 self._waiting.append(order)
                 self._complain(str(err))
                 if order is new:
-                    self._report(Result(order=order, why=str(err)))
+                    self._report(JobResult(order=order, why=str(err)))
             except Exception:  # supervisor of one recording: a defect in it must not end the recorder
                 logger.exception("recording %s cannot be made", order.name)
-                self._report(Result(order=order, why="a defect; the log has it", abandoned=True))
+                self._report(JobResult(order=order, why="a defect; the log has it", abandoned=True))
             else:
                 self._logged = False
-                self._report(Result(order=order, written=written))
+                self._report(JobResult(order=order, written=written))
         while len(self._waiting) > _MAX_WAITING:
-            self._report(Result(order=self._waiting.popleft(), why="too many recordings wait", abandoned=True))
+            self._report(JobResult(order=self._waiting.popleft(), why="too many recordings wait", abandoned=True))
 
     def _complain(self, why: str) -> None:
         if not self._logged:

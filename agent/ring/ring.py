@@ -31,16 +31,17 @@ from typing import Any
 import numpy as np
 
 from agent.ring.header import SCHEMA_VERSION, RingHeader, header_from_json, header_to_json
-from telemetry.cells import CellView
 from telemetry.entities import Topology
 from telemetry.errors import EnvironmentLacksError
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import CellView, FloatArray, Frame, MaskArray, TableSpec
 
 _MAGIC = b"RWRING\x00\x01"
 _PREFIX = struct.Struct("<8sQ")
 _PAGE_BYTES = 4096
 _MAX_HEADER_BYTES = 16 << 20
 _CLAIMED, _COMMITTED = 0, 1
+# Rows that a search for a time goes back at first: most readers are some tenths of a second behind.
+_FIRST_LOOK_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,18 @@ class RingTable:
         kept = slice(skip, stop - first)
         frame = Frame(spec=self.spec, time_ns=time_ns[kept], values=values[kept], fresh=fresh[kept])
         return RingRead(next=stop, lost=intact - since, frame=frame)
+
+    def after(self, time_ns: int) -> Frame:
+        """Copy the rows later than a time; a read of the newest rows copies little."""
+        oldest, first, step = max(0, self.count - self.rows), self.count, _FIRST_LOOK_ROWS
+        while first > oldest:
+            first = max(oldest, first - step)
+            looked = self.read(first, 1).frame
+            if len(looked) and int(looked.time_ns[0]) <= time_ns:
+                break
+            step *= 4
+        frame = self.read(first).frame
+        return frame.rows(int(np.searchsorted(frame.time_ns, time_ns, side="right")), len(frame))
 
     def recover(self) -> None:
         """Take over from a writer that died: drop a half-written row, keep committed rows."""

@@ -7,8 +7,7 @@ import numpy as np
 
 from agent.collectors.port import StampedRow
 from agent.ring.ring import RingTable
-from telemetry.cells import Cells, CellView
-from telemetry.frames import FloatArray
+from telemetry.frames import Cells, CellView, FloatArray
 
 
 class RowKeeper:

@@ -19,7 +19,7 @@ from telemetry.frames import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """One baseline of one entity, frozen from `learnt_ratio` 1 on until an operator accepts another.
+    """Baseline of an entity, frozen from `learnt_ratio` 1 on until an operator accepts another.
 
     `frozen_ns` is when it was first seen frozen, None before.
     """
@@ -43,8 +43,8 @@ def about(key: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learnt:
-    """One learnt quantity: its description, and a function that reads its progress ``(n_entities,)``, 0..1."""
+class LearntQuantity:
+    """Learnt quantity: its description, and a function that reads its progress ``(n_entities,)``, 0..1."""
 
     detector: str
     what: str
@@ -77,12 +77,12 @@ def _usual(state: NoveltyState, limits: DetectorLimits) -> FloatArray:
     return state.models.learnt_ratio(Novelty(limits=limits.novelty).plan)
 
 
-LEARNT: tuple[Learnt, ...] = (
-    Learnt(detector="source_resistance", what="source resistance when it was first seen", ratio=_reference),
-    Learnt(detector="source_resistance", what="source resistance of the first week", ratio=_first_week),
-    Learnt(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
-    Learnt(detector="airflow", what="rise of its GPUs at a like load and inlet", ratio=_air),
-    Learnt(detector="novelty", what="how it behaves for its load", ratio=_usual),
+LEARNT: tuple[LearntQuantity, ...] = (
+    LearntQuantity(detector="source_resistance", what="source resistance when it was first seen", ratio=_reference),
+    LearntQuantity(detector="source_resistance", what="source resistance of the first week", ratio=_first_week),
+    LearntQuantity(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
+    LearntQuantity(detector="airflow", what="rise of its GPUs at a like load and inlet", ratio=_air),
+    LearntQuantity(detector="novelty", what="how it behaves for its load", ratio=_usual),
 )
 
 

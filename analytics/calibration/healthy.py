@@ -24,7 +24,7 @@ MIN_BLOCKS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Healthy:
+class HealthyMaxima:
     """Largest value of each block by statistic, of one node or several.
 
     `block` is the number of the open block, `running` its largest values, from `first_ns` to `last_ns`.
@@ -36,7 +36,7 @@ class Healthy:
     first_ns: int = 0
     last_ns: int = 0
 
-    def after(self, panel: Panel, state: PanelState, limits: DetectorLimits, now_ns: int) -> "Healthy":
+    def after(self, panel: Panel, state: PanelState, limits: DetectorLimits, now_ns: int) -> "HealthyMaxima":
         """Return the values with the detector states after rows up to `now_ns`."""
         block = now_ns // (BLOCK_S * NS_PER_S)
         begun = self if block == self.block else replace(self.ended(), block=block, first_ns=now_ns)
@@ -48,13 +48,13 @@ class Healthy:
                 running[statistic.name] = value
         return replace(begun, running=running, last_ns=now_ns)
 
-    def ended(self) -> "Healthy":
+    def ended(self) -> "HealthyMaxima":
         """Return the values with the open block ended, if enough of it was seen."""
         if self.last_ns - self.first_ns < MIN_BLOCK_NS:
-            return Healthy(maxima=self.maxima)
+            return HealthyMaxima(maxima=self.maxima)
         names = self.maxima.keys() | self.running.keys()
         own = {name: (self.running[name],) if name in self.running else () for name in names}
-        return Healthy(maxima={name: (*self.maxima.get(name, ()), *own[name]) for name in sorted(names)})
+        return HealthyMaxima(maxima={name: (*self.maxima.get(name, ()), *own[name]) for name in sorted(names)})
 
 
 def _largest(statistic: Statistic, state: Any, limits: DetectorLimits) -> float:
@@ -66,7 +66,7 @@ def _largest(statistic: Statistic, state: Any, limits: DetectorLimits) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
+class CalibratedLimit:
     """Calibration of one limit from healthy time.
 
     `wanted` is the threshold that the budget requires at its upper 95 % bound, None with too little data. `threshold`
@@ -89,7 +89,9 @@ class Calibrated:
         return self.blocks * BLOCK_S / 86_400
 
 
-def calibrated(healthy: Healthy, limits: DetectorLimits, *, pages_per_node_month: float) -> tuple[Calibrated, ...]:
+def calibrated(
+    healthy: HealthyMaxima, limits: DetectorLimits, *, pages_per_node_month: float
+) -> tuple[CalibratedLimit, ...]:
     """Return the threshold of each statistic; pages share the budget evenly, notes have the whole budget each.
 
     A healthy block with a value above the threshold counts as one page.
@@ -105,9 +107,9 @@ def calibrated(healthy: Healthy, limits: DetectorLimits, *, pages_per_node_month
 
 def _calibrated(
     statistic: Statistic, maxima: Sequence[float], limits: DetectorLimits, blocks_per_alarm: float
-) -> Calibrated:
+) -> CalibratedLimit:
     limit = statistic.limit(limits)
-    made = Calibrated(
+    made = CalibratedLimit(
         statistic=statistic,
         limit=limit,
         blocks=len(maxima),

@@ -24,7 +24,7 @@ MOST_RAISE = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic:
-    """One number per entity that a detector compares with a limit; above it the detector raises a finding.
+    """Number per entity that a detector compares with a limit; above it the detector raises a finding.
 
     `base` is the value of a healthy entity, so ``limit - base`` is the allowance. `together` are limits of the same
     detector that may not be below this one. `is_page` is true if its findings page a person.

@@ -1,10 +1,20 @@
-"""What the codes in NVIDIA's kernel-log lines mean: Xid (GPU) and SXid (NVSwitch), with severity and what to do."""
+"""Catalogue of the codes in NVIDIA's kernel-log lines: Xid (GPU) and SXid (NVSwitch), with severity and action."""
 
-from analytics.catalogue.entries import Gravity, XidEntry, severity_of, sxid, sxids, xid, xids
-from analytics.catalogue.explanation import Explanation, explain_sxid, explain_xid
+from analytics.catalogue.entries import (
+    CodeExplanation,
+    Gravity,
+    XidEntry,
+    explain_sxid,
+    explain_xid,
+    severity_of,
+    sxid,
+    sxids,
+    xid,
+    xids,
+)
 
 __all__ = [
-    "Explanation",
+    "CodeExplanation",
     "Gravity",
     "XidEntry",
     "explain_sxid",

@@ -1,5 +1,8 @@
-"""The classes of root cause by short names, and how likely each is before anything is seen."""
+"""Classes of root cause by short names: their probability before any evidence, and the signs that contradict them."""
 
+from dataclasses import dataclass
+
+from analytics.classification.sign import Sign
 from telemetry.records import FaultClass
 
 JOINT, LOST, OVERLOAD = FaultClass.JOINT_AGEING, FaultClass.SUPPLY_LOST, FaultClass.SUPPLY_OVERLOAD
@@ -14,7 +17,7 @@ DRIVER, SENSOR, EXPORTER = FaultClass.DRIVER_FAULT, FaultClass.SENSOR_FAULT, Fau
 BARE, UNKNOWN = FaultClass.NO_ELECTRICAL_EVIDENCE, FaultClass.UNKNOWN
 
 # assumption, all of them: no public study counts these classes side by side. A connection leads on the power side
-# (field report of a four-V100 node, blbadger.github.io/gpu-server); what nobody can name leads over all.
+# (field report of a four-V100 node, blbadger.github.io/gpu-server); an unknown cause leads over all.
 PRIORS: dict[FaultClass, float] = {
     JOINT: 0.10,
     LOST: 0.06,
@@ -31,3 +34,42 @@ PRIORS: dict[FaultClass, float] = {
     BARE: 0.07,
     UNKNOWN: 0.15,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """A sign that does not go with some classes, present or denied, and why."""
+
+    sign: Sign
+    present: bool
+    against: tuple[FaultClass, ...]
+    why: str
+
+
+_ELECTRICAL = (JOINT, LOST, OVERLOAD, SYNCHRONOUS, INPUT)
+CONTRADICTIONS: tuple[Contradiction, ...] = (
+    Contradiction(
+        sign=Sign.RESISTANCE_UP,
+        present=True,
+        against=(OVERLOAD, SYNCHRONOUS, INPUT),
+        why="the path itself changed",
+    ),
+    Contradiction(sign=Sign.RESISTANCE_UP, present=False, against=(JOINT,), why="the resistance is as before"),
+    Contradiction(
+        sign=Sign.VOLTAGE_DOWN,
+        present=True,
+        against=(JOINT, OVERLOAD, SYNCHRONOUS),
+        why="the open-circuit voltage changed",
+    ),
+    Contradiction(sign=Sign.ELECTRICAL, present=True, against=(BARE,), why="there is electrical evidence"),
+    Contradiction(sign=Sign.SEVERAL_HOT, present=True, against=(INTERFACE,), why="its siblings are hot as well"),
+    Contradiction(sign=Sign.WARM_AIR, present=True, against=(INTERFACE,), why="the air of all of them is warm"),
+    Contradiction(
+        sign=Sign.HEAT_GROWS_WITH_POWER, present=False, against=(INTERFACE,), why="the excess is there at idle too"
+    ),
+    Contradiction(sign=Sign.LOST, present=True, against=(EXPORTER, HANG), why="a GPU alone is gone"),
+    Contradiction(sign=Sign.ALL_SILENT, present=True, against=(BARE,), why="all fell silent at once"),
+    Contradiction(
+        sign=Sign.DISAGREES, present=True, against=_ELECTRICAL, why="the sensor that reports it contradicts the others"
+    ),
+)

@@ -1,4 +1,4 @@
-"""Reading the signs of a scene: which are there, which are denied, and which nobody could see."""
+"""Signs of an incident: which are present, which are absent, and which could not be measured."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ TOGETHER_NS = 120 * NS_PER_S
 # A cause is sought from ten minutes before a failure to five after: Meta RSC clusters, HPCA'25, arXiv 2410.21680.
 BEFORE_NS = 600 * NS_PER_S
 AFTER_NS = 300 * NS_PER_S
-# heuristic: the gate at which a rise of the resistance is told, and half of it, below which it counts as none.
+# heuristic: the gate at which a rise of the resistance is reported, and half of it, below which it counts as none.
 _RISEN_RATIO, _AS_BEFORE_RATIO = 1.10, 1.05
-# heuristic: a share of the excess that grows with power; between the two nobody can tell.
+# heuristic: a share of the excess that grows with power; between the two it is undecided.
 _GROWS_RATIO, _CONSTANT_RATIO = 0.6, 0.3
 # A kernel thread that takes most of a processor (field report: nv_queue near 100 %, blbadger.github.io/gpu-server).
 _SPINNING_RATIO = 0.8
@@ -61,11 +61,11 @@ _EVENT_SIGNS: dict[EventKind, Sign] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class IncidentScene:
     """Facts about one incident.
 
     `own` are its findings. `beside` are findings of other families on its topology path, active or cleared lately, as
-    far as they can have to do with it; `siblings` are those of its own family elsewhere on the node. `fed_seen` says
+    far as they can be related to it; `siblings` are those of its own family elsewhere on the node. `fed_seen` means
     that a supply above it is measured, so that silence there means something.
     """
 
@@ -78,8 +78,8 @@ class Scene:
     fed_seen: bool
 
 
-def observations(scene: Scene) -> tuple[Observation, ...]:
-    """Return each sign once, in the order in which they began; the earliest telling of a sign that is there counts."""
+def observations(scene: IncidentScene) -> tuple[Observation, ...]:
+    """Return each sign once, in the order in which they began; the earliest observation of a present sign counts."""
     first: dict[Sign, Observation] = {}
     reported = chain(
         *(_of_finding(finding, scene.kinship) for finding in (*scene.own, *scene.beside)),
@@ -133,7 +133,7 @@ def _resistance_ratio(finding: Finding) -> float | None:
     return finding.number("rise_ratio") if ratio is None else ratio
 
 
-def _together(scene: Scene) -> Iterator[Observation]:
+def _together(scene: IncidentScene) -> Iterator[Observation]:
     """Yield the common mode: siblings that deviate within one window point to what they share."""
     electrical = [one for one in scene.own if one.cause in ELECTRICAL_SIGNS and one.entity_id.startswith("supply:")]
     group = _group(electrical)
@@ -142,15 +142,15 @@ def _together(scene: Scene) -> Iterator[Observation]:
         yield _seen(Sign.SUPPLIES_TOGETHER, min(one.since_ns for one in group), f"{names} deviate together")
 
 
-def _of_brake(scene: Scene) -> Iterator[Observation]:
-    """Yield that a brake is all that there is, where somebody measures the supply."""
+def _of_brake(scene: IncidentScene) -> Iterator[Observation]:
+    """Yield the sign of a brake without any other electrical sign, where the supply is measured."""
     brakes = [one for one in scene.own if one.cause is Cause.POWER_BRAKE]
     if brakes and scene.fed_seen and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
         text = "the supply side is measured and shows nothing beside the brake"
         yield _seen(Sign.BRAKE_ALONE, min(one.since_ns for one in brakes), text)
 
 
-def _of_heat(scene: Scene) -> Iterator[Observation]:
+def _of_heat(scene: IncidentScene) -> Iterator[Observation]:
     warm = _group(one for one in (*scene.own, *scene.siblings) if one.cause is Cause.THERMAL_MARGIN)
     if len(warm) > 1:
         text = f"{_named(warm, scene.kinship)} near their limit together"
@@ -162,7 +162,7 @@ def _of_heat(scene: Scene) -> Iterator[Observation]:
             yield _seen(Sign.HEAT_GROWS_WITH_POWER, one.since_ns, text, present=grown >= _GROWS_RATIO)
 
 
-def _of_loss(scene: Scene) -> Iterator[Observation]:
+def _of_loss(scene: IncidentScene) -> Iterator[Observation]:
     lost = [one for one in scene.own if one.cause is Cause.GPU_LOST]
     if not lost:
         others = [one for one in scene.siblings if one.cause is Cause.GPU_LOST]
@@ -189,7 +189,7 @@ def _of_loss(scene: Scene) -> Iterator[Observation]:
         yield _seen(Sign.ELECTRICAL, first_ns, "the supply side is measured and shows nothing", present=False)
 
 
-def _of_silence(scene: Scene) -> Iterator[Observation]:
+def _of_silence(scene: IncidentScene) -> Iterator[Observation]:
     silent = [one for one in scene.own if one.cause is Cause.SENSOR_LOST]
     if not silent:
         return
@@ -205,7 +205,7 @@ def _of_silence(scene: Scene) -> Iterator[Observation]:
         yield _seen(Sign.ONE_SILENT, first.since_ns, f"{_named(group, scene.kinship)} silent")
 
 
-def _of_event(event: Event, scene: Scene) -> Iterator[Observation]:
+def _of_event(event: Event, scene: IncidentScene) -> Iterator[Observation]:
     if event.kind is EventKind.SUPPLY and event.severity is not Severity.INFO:
         sign: Sign | None = Sign.INPUT_EVENT if event.code in _INPUT_CODES else Sign.SUPPLY_EVENT
     elif event.kind is EventKind.COLLECTOR and event.severity is not Severity.INFO:
@@ -221,7 +221,7 @@ def _of_event(event: Event, scene: Scene) -> Iterator[Observation]:
     yield _seen(sign, event.time_ns, f"event: {event.message}")
 
 
-def _near(entity_id: str, scene: Scene) -> bool:
+def _near(entity_id: str, scene: IncidentScene) -> bool:
     return entity_id == scene.root or entity_id in scene.kinship.descendants(scene.root)
 
 
@@ -277,7 +277,7 @@ def _numbers(finding: Finding) -> str:
 
 
 def is_evidence(event: Event) -> bool:
-    """Return whether an event can be a sign at all, so that the others need not be kept."""
+    """Return True if an event can be a sign at all; the others need not be kept."""
     return event.kind in _EVENT_SIGNS or event.kind in (EventKind.SUPPLY, EventKind.COLLECTOR)
 
 

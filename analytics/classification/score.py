@@ -1,7 +1,7 @@
 """From signs to ranked hypotheses.
 
 score(c) = ln prior(c) + sum of w (ln P(e | c) - ln P(e | not c)) + precedence - contradiction, and a softmax over the
-classes with a temperature. P(e | not c) is the mean over the other classes, weighted by their priors. What nobody could
+classes with a temperature. P(e | not c) is the mean over the other classes, weighted by their priors. What could not
 see adds nothing.
 """
 
@@ -9,15 +9,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analytics.classification.answers import ANSWERS
-from analytics.classification.classes import PRIORS
-from analytics.classification.contradictions import CONTRADICTIONS
-from analytics.classification.row import Row
-from analytics.classification.sign import Observation, Sign
+from analytics.classification.answers import FAULT_CLASS_GUIDES
+from analytics.classification.classes import CONTRADICTIONS, PRIORS
+from analytics.classification.sign import Observation, Sign, SignRow
 from analytics.classification.table import ROWS
 from telemetry.records import FaultClass, Hypothesis
 
-# Below this a hypothesis is not told; the others keep their proportions. heuristic
+# Below this a hypothesis is not reported; the others keep their proportions. heuristic
 _LEAST_PROBABILITY = 0.01
 # Only what moves the odds by a tenth is worth a line. heuristic
 _LEAST_GAIN = 0.1
@@ -77,7 +75,7 @@ def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS
                 probability=reported[cause] / total,
                 for_=_lines(part for part in parts if part.gain >= _LEAST_GAIN),
                 against=_lines(part for part in parts if part.gain <= -_LEAST_GAIN),
-                would_disprove=ANSWERS[cause].would_disprove,
+                would_disprove=FAULT_CLASS_GUIDES[cause].would_disprove,
             )
         )
     return tuple(ranked)
@@ -119,7 +117,7 @@ def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
     if len(there) > 1:
         first_ns = min(one.since_ns for one in there)
         first = [one.sign for one in there if one.since_ns == first_ns]
-        for cause in dict.fromkeys(owner for sign in first if (owner := _OWNER[sign]) is not None):
+        for cause in dict.fromkeys(owner for sign in first if (owner := OWNERS[sign]) is not None):
             found.setdefault(cause, []).append(Contribution(gain=weights.precedence, text="its evidence came first"))
     seen = {(one.sign, one.present) for one in observed}
     for clash in CONTRADICTIONS:
@@ -130,26 +128,21 @@ def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
     return found
 
 
-def is_evidence_for(sign: Sign, cause: FaultClass) -> bool:
-    """Return whether a sign is what this class shows, more than any other; nothing is unknown's own."""
-    return _OWNER[sign] is cause
-
-
 def gain_of(sign: Sign, cause: FaultClass, *, present: bool) -> float:
     """Return what a sign adds to the score of a class where it is there, or where it is denied."""
     return _GAINS[present][sign][cause]
 
 
-def _likelihoods(row: Row) -> dict[FaultClass, float]:
+def _likelihoods(row: SignRow) -> dict[FaultClass, float]:
     return dict.fromkeys(PRIORS, row.otherwise[0]) | {cause: value for cause, value, _ in row.given}
 
 
-def _owner(row: Row) -> FaultClass | None:
+def _owner(row: SignRow) -> FaultClass | None:
     first, second = sorted(_likelihoods(row).items(), key=lambda one: -one[1])[:2]
     return first[0] if first[1] > second[1] and first[0] is not FaultClass.UNKNOWN else None
 
 
-def _gains(row: Row, *, present: bool) -> dict[FaultClass, float]:
+def _gains(row: SignRow, *, present: bool) -> dict[FaultClass, float]:
     given = _likelihoods(row)
     gains = {}
     for cause, own in given.items():
@@ -159,7 +152,8 @@ def _gains(row: Row, *, present: bool) -> dict[FaultClass, float]:
     return gains
 
 
-_OWNER = {row.sign: _owner(row) for row in ROWS}
+# The class that each sign is evidence for, more than for any other.
+OWNERS = {row.sign: _owner(row) for row in ROWS}
 _GAINS = {present: {row.sign: _gains(row, present=present) for row in ROWS} for present in (False, True)}
 
 

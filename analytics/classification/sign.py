@@ -1,7 +1,9 @@
-"""Signs of a fault, and observations of them."""
+"""Signs of a fault, observations of them, and the form of a row in the table of signs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from telemetry.records import FaultClass
 
 
 class Sign(StrEnum):
@@ -48,10 +50,32 @@ class Sign(StrEnum):
 class Observation:
     """Observation of one sign: present, or absent although it was measured.
 
-    What nobody could see has no observation: it speaks neither for nor against. `since_ns` is when it began.
+    What could not be measured has no observation: it counts neither for nor against. `since_ns` is when it began.
     """
 
     sign: Sign
     present: bool
     since_ns: int
     text: str
+
+
+# heuristic: a symptom that five classes share is worth half of what its number states; a report of another system,
+# whose clock and wording are not ours, four fifths.
+SYMPTOM, REPORTED, FINGERPRINT = 0.5, 0.8, 1.0
+RARE = "assumption: by chance within the same minutes"
+BY_DEFINITION = "the detector's own rule, less what its gates refuse (assumption: 5 to 10 %)"
+SOMETIMES = "assumption: it may, and mostly does not"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignRow:
+    """Row of one sign: its weight, and its probability under each class with the reason.
+
+    Signs that come together for one reason must not count as independent, so symptoms weigh less than
+    fingerprints.
+    """
+
+    sign: Sign
+    weight: float
+    otherwise: tuple[float, str]
+    given: tuple[tuple[FaultClass, float, str], ...]

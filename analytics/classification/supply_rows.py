@@ -1,11 +1,10 @@
-"""The rows of the table that the supply path shows: sags, brakes, resistance, and what supplies tell of themselves."""
+"""The rows of the table that the supply path shows: sags, brakes, resistance, and events of the supplies."""
 
 from analytics.classification.classes import BARE, INPUT, JOINT, LOST, OVERLOAD, SENSOR, SYNCHRONOUS, UNKNOWN
-from analytics.classification.row import BY_DEFINITION, FINGERPRINT, RARE, REPORTED, SOMETIMES, SYMPTOM, Row
-from analytics.classification.sign import Sign
+from analytics.classification.sign import BY_DEFINITION, FINGERPRINT, RARE, REPORTED, SOMETIMES, SYMPTOM, Sign, SignRow
 
-SUPPLY_ROWS: tuple[Row, ...] = (
-    Row(
+SUPPLY_ROWS: tuple[SignRow, ...] = (
+    SignRow(
         sign=Sign.SAG,
         weight=SYMPTOM,
         otherwise=(0.01, RARE),
@@ -19,7 +18,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.5, "assumption: nothing speaks for one of the above"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.BRAKE,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -32,7 +31,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.4, "assumption: nothing speaks for one of the above"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.BRAKE_ALONE,
         weight=FINGERPRINT,
         otherwise=(0.01, RARE),
@@ -48,7 +47,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.1, "assumption: a board controller that caps power, a line that is shorted"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.SLOWDOWN,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -61,7 +60,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.4, "assumption: nothing speaks for one of the above"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.RESISTANCE_UP,
         weight=FINGERPRINT,
         otherwise=(0.01, "assumption: one false alarm of a CUSUM in a year or less, see docs on source resistance"),
@@ -71,7 +70,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.03, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.SUPPLY_OUT,
         weight=FINGERPRINT,
         otherwise=(0.005, RARE),
@@ -82,7 +81,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.02, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.LOAD_BEYOND_PATH,
         weight=FINGERPRINT,
         otherwise=(0.01, RARE),
@@ -93,7 +92,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.03, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.DIPS_WITH_STEPS,
         weight=FINGERPRINT,
         otherwise=(0.01, RARE),
@@ -104,7 +103,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.03, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.VOLTAGE_DOWN,
         weight=FINGERPRINT,
         otherwise=(0.005, RARE),
@@ -114,7 +113,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.02, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.SUPPLIES_TOGETHER,
         weight=SYMPTOM,
         otherwise=(0.1, "assumption: two things at once"),
@@ -128,7 +127,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.5, "assumption: nothing speaks for one of the above"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.SUPPLY_EVENT,
         weight=REPORTED,
         otherwise=(0.01, RARE),
@@ -139,7 +138,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.05, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.INPUT_EVENT,
         weight=REPORTED,
         otherwise=(0.005, RARE),
@@ -153,7 +152,7 @@ SUPPLY_ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.01, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.ELECTRICAL,
         weight=FINGERPRINT,
         otherwise=(0.03, RARE),

@@ -1,8 +1,8 @@
 """The table of fingerprints: how likely each sign is under each class of root cause.
 
-Every number stands with its source. "assumption" is the project's own estimate from how the thing works; the evaluation
+Every number has its source. "assumption" is the project's own estimate from how the thing works; the evaluation
 measures what the whole table is worth, and one temperature puts its confidence right. A class that a row does not name
-has the row's `otherwise`. The priors stand in `classes`, what does not go together in `contradictions`.
+has the row's `otherwise`. `classes` has the priors and the contradictions.
 """
 
 from analytics.classification.classes import (
@@ -21,13 +21,12 @@ from analytics.classification.classes import (
     SYNCHRONOUS,
     UNKNOWN,
 )
-from analytics.classification.row import BY_DEFINITION, FINGERPRINT, RARE, REPORTED, SOMETIMES, SYMPTOM, Row
-from analytics.classification.sign import Sign
+from analytics.classification.sign import BY_DEFINITION, FINGERPRINT, RARE, REPORTED, SOMETIMES, SYMPTOM, Sign, SignRow
 from analytics.classification.supply_rows import SUPPLY_ROWS
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[SignRow, ...] = (
     *SUPPLY_ROWS,
-    Row(
+    SignRow(
         sign=Sign.ONE_HOT,
         weight=FINGERPRINT,
         otherwise=(0.01, RARE),
@@ -39,7 +38,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.03, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.HEAT_GROWS_WITH_POWER,
         weight=FINGERPRINT,
         otherwise=(0.5, "no evidence"),
@@ -49,7 +48,7 @@ ROWS: tuple[Row, ...] = (
             (SENSOR, 0.1, "an offset is the same at any power"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.WARM_AIR,
         weight=FINGERPRINT,
         otherwise=(0.01, RARE),
@@ -59,7 +58,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.05, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.SEVERAL_HOT,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -69,7 +68,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.6, "assumption: a heavy load in a warm room"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.THIN_MARGIN,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -79,19 +78,19 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.8, "assumption: a heavy load in a warm room does it without any fault"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.FAN_EVENT,
         weight=REPORTED,
         otherwise=(0.01, RARE),
         given=((AIR, 0.5, "IPMI 2.0 table 42-3, fan (share that is logged: assumption)"), (UNKNOWN, 0.02, RARE)),
     ),
-    Row(
+    SignRow(
         sign=Sign.LOST,
         weight=FINGERPRINT,
         otherwise=(0.02, RARE),
         given=(
             (BARE, 0.95, "what the words mean"),
-            (JOINT, 0.15, "assumption: late, and only where nobody acts"),
+            (JOINT, 0.15, "assumption: late, and only where no one acts"),
             (LOST, 0.1, SOMETIMES),
             (OVERLOAD, 0.15, SOMETIMES),
             (SYNCHRONOUS, 0.15, SOMETIMES),
@@ -101,7 +100,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.3, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.SEVERAL_LOST,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -115,7 +114,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.1, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.OFF_BUS,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -131,7 +130,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.25, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.LINK_ERRORS,
         weight=FINGERPRINT,
         otherwise=(0.02, RARE),
@@ -142,13 +141,13 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.6, "assumption: cable, switch or firmware"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.LINKS_OF_ONE,
         weight=FINGERPRINT,
         otherwise=(0.01, RARE),
         given=((LOOSE, 0.9, BY_DEFINITION), (UNKNOWN, 0.05, RARE)),
     ),
-    Row(
+    SignRow(
         sign=Sign.NO_PROGRESS,
         weight=FINGERPRINT,
         otherwise=(0.01, RARE),
@@ -160,7 +159,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.1, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.THREADS_SPIN,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -170,7 +169,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.1, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.LAGS,
         weight=SYMPTOM,
         otherwise=(0.01, RARE),
@@ -180,7 +179,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.5, "assumption: work, data and host come first"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.APPLICATION_ERROR,
         weight=FINGERPRINT,
         otherwise=(0.03, "assumption: jobs that die leave such codes"),
@@ -191,7 +190,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.08, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.DEVICE_ERROR,
         weight=SYMPTOM,
         otherwise=(0.05, RARE),
@@ -202,13 +201,13 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.6, "NVIDIA Xid catalogue: memory and other parts of the GPU, which have no class here"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.DRIVER_CHANGED,
         weight=REPORTED,
         otherwise=(0.02, RARE),
-        given=((DRIVER, 0.6, "assumption: somebody works on it"), (UNKNOWN, 0.05, RARE)),
+        given=((DRIVER, 0.6, "assumption: an operator works on it"), (UNKNOWN, 0.05, RARE)),
     ),
-    Row(
+    SignRow(
         sign=Sign.ONE_SILENT,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),
@@ -218,7 +217,7 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.4, "assumption"),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.ALL_SILENT,
         weight=FINGERPRINT,
         otherwise=(0.005, RARE),
@@ -228,23 +227,23 @@ ROWS: tuple[Row, ...] = (
             (UNKNOWN, 0.05, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.COLLECTOR_FAILED,
         weight=REPORTED,
         otherwise=(0.01, RARE),
         given=(
-            (EXPORTER, 0.7, "the collector's own word (share: assumption)"),
+            (EXPORTER, 0.7, "the collector's own report (share: assumption)"),
             (DRIVER, 0.2, "assumption: a driver that hangs takes the collector with it"),
             (UNKNOWN, 0.03, RARE),
         ),
     ),
-    Row(
+    SignRow(
         sign=Sign.DISAGREES,
         weight=FINGERPRINT,
         otherwise=(0.005, RARE),
         given=((SENSOR, 0.95, BY_DEFINITION), (UNKNOWN, 0.02, RARE)),
     ),
-    Row(
+    SignRow(
         sign=Sign.ODD,
         weight=SYMPTOM,
         otherwise=(0.1, "assumption: every fault is unlike before, in time"),

@@ -1,8 +1,8 @@
 """Proof by experiment: one GPU's clock is moved up and down a little, and the voltage that moves along is its own.
 
-In synchronous training all GPUs draw power in step, so no correlation tells whose current moves which voltage. A clock
-that is moved on purpose, at times that nothing else knows, does. Nothing here moves a clock: `plan` says what to do and
-`judge_dither` what came of it; a person or a policy decides in between.
+In synchronous training all GPUs draw power in step, so no correlation shows whose current moves which voltage. A clock
+that is moved on purpose, at times that nothing else knows, does. Nothing here moves a clock: `plan_dither` returns what
+to do and `judge_dither` what came of it; a person or a policy decides in between.
 """
 
 import math
@@ -31,7 +31,7 @@ _MIN_PAIRS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class DitherLevel:
     """Step of the experiment: which clock to hold from when to when, in seconds from its start."""
 
     start_s: float
@@ -45,7 +45,7 @@ class DitherPlan:
     """Plan for one GPU: hold each level's clock, then restore the previous one."""
 
     gpu_id: str
-    levels: tuple[Level, ...]
+    levels: tuple[DitherLevel, ...]
     restore_mhz: float
 
     @property
@@ -81,7 +81,7 @@ def plan_dither(
 ) -> DitherPlan | None:
     """Return a plan that alternates two supported clocks in an order that chance picks; None where there are no two.
 
-    The high level is the clock in force, so that the experiment never asks for more than runs already; the low one is
+    The high level is the clock in force, so that the experiment never requests more than runs already; the low one is
     60 to 120 MHz below. The order of high and low within each pair is drawn, so that a load with a rhythm of its own
     does not fall in with it.
     """
@@ -96,7 +96,7 @@ def plan_dither(
     flips = np.random.default_rng(seed).random(pairs) < 0.5
     order = [is_high for flip in flips.tolist() for is_high in ((False, True) if flip else (True, False))]
     levels = tuple(
-        Level(
+        DitherLevel(
             start_s=place * level_s,
             stop_s=(place + 1) * level_s,
             clock_mhz=clock_mhz if is_high else low_mhz,
@@ -124,7 +124,7 @@ def judge_dither(
     power_w: FloatArray,
     least_mohm: float = 2.0,
 ) -> DitherVerdict:
-    """Return whether a voltage followed the plan; arrays of shape ``(n_times,)``, NaN where nothing was read.
+    """Judge if a voltage followed the plan; arrays of shape ``(n_times,)``, NaN where nothing was read.
 
     Each pair of levels gives one difference of means, so that slow drifts drop out; their spread is the error. The
     change of current is that of power over voltage.
@@ -168,7 +168,7 @@ def _differences(plan: DitherPlan, start_ns: int, time_ns: TimeArray, values: Fl
     return found
 
 
-def _level_mean(level: Level, at_s: FloatArray, values: FloatArray) -> float:
+def _level_mean(level: DitherLevel, at_s: FloatArray, values: FloatArray) -> float:
     inside = (at_s >= level.start_s + _SETTLE_S) & (at_s < level.stop_s) & np.isfinite(values)
     return float(values[inside].mean()) if inside.sum() >= _MIN_PER_LEVEL else math.nan
 

@@ -3,10 +3,28 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Generic, TypeVar
 
-from analytics.connectivity.topology_cache import Same
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding
+
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByIdentity(Generic[Thing]):
+    """Cache key of one object: equal to itself alone, and never hashed by value."""
+
+    it: Thing
+
+    def __hash__(self) -> int:
+        """Return a hash that costs nothing however large the object is."""
+        return id(self.it)
+
+    def __eq__(self, other: object) -> bool:
+        """Return True if it is the very same object."""
+        return isinstance(other, ByIdentity) and self.it is other.it
+
 
 _GPU_ID = f"{EntityKind.GPU}:"
 _NODE_ID = f"{EntityKind.NODE}:"
@@ -24,7 +42,7 @@ class Kinship:
     @staticmethod
     def of(topology: Topology) -> "Kinship":
         """Index a topology; the newest few are kept."""
-        return _indexed(Same(topology))
+        return _indexed(ByIdentity(topology))
 
     @staticmethod
     def _of(topology: Topology) -> "Kinship":
@@ -54,7 +72,7 @@ class Kinship:
         return tuple(found for found in sorted(at_or_below, key=self._place) if found.startswith(_GPU_ID))
 
     def are_siblings(self, one_id: str, other_id: str) -> bool:
-        """Return whether two entities hang on a parent that they share."""
+        """Return True if two entities share a parent."""
         shared = set(self._parents.get(one_id, ())) & set(self._parents.get(other_id, ()))
         return one_id != other_id and bool(shared)
 
@@ -62,7 +80,7 @@ class Kinship:
         """Return the lowest single entity that has all of these at or below it, None where there is none.
 
         Two supplies that share one bus both feed all GPUs; neither explains them better, so their node does. Where
-        nothing stands above such a pair, the one that was declared first is given.
+        nothing is above such a pair, the one that was declared first is returned.
         """
         ids = tuple(dict.fromkeys(entity_ids))
         if len(ids) == 1:
@@ -78,7 +96,7 @@ class Kinship:
         return lowest[0]
 
     def top(self, entity_id: str) -> str:
-        """Return the node that holds the entity, else the first of what stands highest above it, else itself.
+        """Return the node that holds the entity, else the first of the highest entities above it, else itself.
 
         A node is its own, whatever feeds or cools it.
         """
@@ -91,7 +109,7 @@ class Kinship:
         return next((candidate for candidate in above if candidate not in self._parents), entity_id)
 
     def knows(self, entity_id: str) -> bool:
-        """Return whether the topology has this entity."""
+        """Return True if the topology has this entity."""
         return entity_id in self._order
 
     def label(self, entity_id: str) -> str:
@@ -107,7 +125,7 @@ class Kinship:
 
 
 @lru_cache(maxsize=4)
-def _indexed(topology: Same[Topology]) -> Kinship:
+def _indexed(topology: ByIdentity[Topology]) -> Kinship:
     return Kinship._of(topology.it)  # noqa: SLF001 -- its own making, kept
 
 

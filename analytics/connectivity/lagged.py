@@ -1,10 +1,11 @@
 """Lagged cross-correlation: which series follow which, with a test calibrated on the series themselves.
 
-Every pair is asked only along edges that the topology allows, or all pairs where the caller says so. The strongest
-correlation over the lags is compared with what the same two series give when one is shifted round by a random distance,
-which keeps each one's own shape and destroys what links them. Of many pairs some look linked by chance: Benjamini and
-Hochberg's procedure keeps the expected share of such among those reported at the rate asked for (J. R. Statist. Soc. B
-57, 1995).
+Two series that each remember their past correlate by chance far more often than white ones would, so each is first
+reduced to what an autoregression of itself leaves. A pair is tested only along edges that the topology allows, or all
+pairs where the caller chooses so. The strongest correlation over the lags is compared with what the same two series
+give when one is shifted round by a random distance, which keeps each one's own shape and destroys what links them. Of
+many pairs some look linked by chance: Benjamini and Hochberg's procedure keeps the expected share of such among those
+reported at the requested rate (J. R. Statist. Soc. B 57, 1995).
 """
 
 import math
@@ -14,13 +15,64 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analytics.connectivity.whitening import whitened
 from telemetry.frames import FloatArray, MaskArray
+
+# heuristic: samples an autoregression must have for each of its coefficients.
+_SAMPLES_PER_COEFFICIENT = 20
+
+
+def whitened(series: FloatArray, *, order: int = 1) -> FloatArray:
+    """Return the residuals of an AR(`order`) fit of each series, scaled to a standard deviation of one.
+
+    Parameters
+    ----------
+    series
+        Shape ``(n_times, n_series)``. NaN is a gap: it takes part in nothing, and the residuals that need it are NaN.
+
+    Returns
+    -------
+    Same shape; NaN in the first `order` rows, and throughout where a series is constant or too short to fit. The
+    coefficients are least squares; cost O(n_times * order^2) a series.
+    """
+    if order < 1:
+        raise ValueError(f"order {order}, expected 1 or more")
+    residuals = np.full(series.shape, np.nan)
+    for place in range(series.shape[1]):
+        residuals[:, place] = _residuals(series[:, place], order)
+    return residuals
+
+
+def _residuals(values: FloatArray, order: int) -> FloatArray:
+    found = np.full(len(values), np.nan)
+    if len(values) <= order:
+        return found
+    centred = values - _mean(values)
+    past = np.stack([centred[order - lag : len(values) - lag] for lag in range(1, order + 1)], axis=1)
+    now = centred[order:]
+    known = np.isfinite(now) & np.isfinite(past).all(axis=1)
+    if known.sum() < _SAMPLES_PER_COEFFICIENT * order:
+        return found
+    # Nothing is left of a constant series but rounding, and rounding correlates with rounding.
+    scale = np.abs(values[np.isfinite(values)]).max()
+    if float(np.std(now[known])) <= 1e-9 * max(float(scale), 1e-300):
+        return found
+    coefficients, *_ = np.linalg.lstsq(past[known], now[known], rcond=None)
+    left = now - past @ coefficients
+    spread = float(np.std(left[known]))
+    if spread > 0:
+        found[order:] = np.where(known, (left - left[known].mean()) / spread, np.nan)
+    return found
+
+
+def _mean(values: FloatArray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
 
 # heuristic: a second's samples to 10 s back at 1 Hz; half a second to five at 10 to 100 Hz.
 _MAX_LAG_SLOW, _MAX_LAG_FAST = 10, 50
 _FAST_HZ = 10.0
-# heuristic: with fewer pairs of samples a correlation says nothing.
+# heuristic: with fewer pairs of samples a correlation means nothing.
 _MIN_SAMPLES = 50
 
 
@@ -39,7 +91,7 @@ class LagLink:
     p_value
         How often chance links them as strongly.
     is_significant
-        Whether it stands at the false discovery rate asked for.
+        True if it is significant at the requested false discovery rate.
     """
 
     source: int
@@ -78,7 +130,7 @@ def lag_links(
     order
         Of the autoregression that takes each series' memory away before.
     surrogates
-        Shifts to compare with, at least; more where many pairs are asked, so that one link among them can stand.
+        Shifts to compare with, at least; more for many pairs, so that one link among them can be significant.
 
     Notes
     -----
@@ -113,7 +165,7 @@ def lag_links(
 
 
 def discoveries(p_values: Sequence[float], *, rate: float) -> MaskArray:
-    """Return which hypotheses stand at a false discovery rate, by the step-up procedure of Benjamini and Hochberg."""
+    """Return which hypotheses are significant at a false discovery rate, by Benjamini and Hochberg's procedure."""
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     below = values[order] <= rate * np.arange(1, len(values) + 1) / max(len(values), 1)
@@ -134,8 +186,8 @@ def _p_value(strength: float, chance: FloatArray) -> float:
 
     The larger of two answers. Counting them is exact where there is much to count; beyond that, shifts nearer to each
     other than the lags reach see the same values, so that a series of a thousand rows has some fifty of its own and no
-    count tells one in two hundred. There the normal tail with the spread of the shifted pairs is taken, which sums over
-    hundreds of residuals follow.
+    count resolves one in two hundred. There the normal tail with the spread of the shifted pairs is taken, which sums
+    over hundreds of residuals follow.
     """
     counted = (1.0 + float((np.abs(chance).max(axis=1) >= strength).sum())) / (len(chance) + 1.0)
     spread = float(np.sqrt(np.mean(chance**2)))

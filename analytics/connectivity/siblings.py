@@ -7,8 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from analytics.connectivity.kinship import Kinship
-from analytics.connectivity.topology_cache import Same
+from analytics.connectivity.kinship import ByIdentity, Kinship
 from telemetry.entities import Entity, Topology
 from telemetry.frames import FloatArray, MaskArray
 
@@ -16,12 +15,12 @@ GroupArray = npt.NDArray[np.intp]
 
 
 def sibling_groups(entities: Sequence[Entity], topology: Topology) -> GroupArray:
-    """Return a number for each entity, the same for those of one node; an entity without kin stands alone."""
-    return _groups(Same(topology), Same(entities))
+    """Return a number for each entity, the same for those of one node; an entity without kin has its own."""
+    return _groups(ByIdentity(topology), ByIdentity(entities))
 
 
 @lru_cache(maxsize=16)
-def _groups(topology: Same[Topology], entities: Same[Sequence[Entity]]) -> GroupArray:
+def _groups(topology: ByIdentity[Topology], entities: ByIdentity[Sequence[Entity]]) -> GroupArray:
     kinship = Kinship.of(topology.it)
     numbers: dict[str, int] = {}
     found = [numbers.setdefault(kinship.top(entity.id), len(numbers)) for entity in entities.it]

@@ -13,16 +13,14 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge, rep
 from analytics.detectors.heat_limits import AirflowLimits
 from analytics.detectors.node_air import JOINED_COLUMNS, GpuCounts, node_air
 from analytics.detectors.statements import Statement, evidence, findings_from
-from analytics.heat import past as own_past
 from analytics.heat.comparison import SCATTER_C, balanced
-from analytics.heat.levels import Levels, add_ratio, doubt, forget
-from analytics.heat.past import LikePast
-from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
-from physics.fan_law import power_factor, resistance_factor
-from physics.heat_sink import felt_w
+from analytics.heat.excess import Levels, add_ratio, doubt, forget
+from analytics.heat.normal import LikePast, accept_past, expected_from_past, learn_past
+from analytics.heat.windows import HeatColumns, HeatWindow, HeatWindowSums, add_rows
+from physics.cooling import felt_w, power_factor, resistance_factor
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled, reset_where
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -44,15 +42,7 @@ class AirNumbers:
     @staticmethod
     def nothing(n_nodes: int) -> "AirNumbers":
         """Return the values before the first window, all NaN."""
-        nan = np.full(n_nodes, np.nan)
-        return AirNumbers(
-            rise_c=nan.copy(),
-            normal_c=nan.copy(),
-            power_w=nan.copy(),
-            inlet_c=nan.copy(),
-            fan_ratio=nan.copy(),
-            normal_fan_ratio=nan.copy(),
-        )
+        return filled(AirNumbers, n_nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,7 +54,7 @@ class AirflowState:
     """
 
     counts: GpuCounts
-    sums: WindowSums
+    sums: HeatWindowSums
     by_fan: MaskArray
     rise: LikePast
     duty: LikePast
@@ -88,7 +78,7 @@ class Airflow:
         size = len(spec.entities)
         return AirflowState(
             counts=GpuCounts.unknown(),
-            sums=WindowSums.empty(size),
+            sums=HeatWindowSums.empty(size),
             by_fan=np.zeros(size, dtype=np.bool_),
             rise=LikePast.unknown(size),
             duty=LikePast.unknown(size),
@@ -101,8 +91,8 @@ class Airflow:
         """Reset the past of the accepted nodes."""
         return replace(
             state,
-            rise=own_past.accept(state.rise, accepted),
-            duty=own_past.accept(state.duty, accepted),
+            rise=accept_past(state.rise, accepted),
+            duty=accept_past(state.duty, accepted),
             over=forget(state.over, accepted),
         )
 
@@ -139,15 +129,15 @@ class Airflow:
         rise_c = np.where(usable, rise_c, np.nan) / np.where(state.by_fan, resistance_factor(window.fan_ratio), 1.0)
         felt = felt_w(window.power_w, window.sink_w)
         likeness = state.rise.like(felt, window.air_c)
-        normal_c = own_past.expected(state.rise, likeness, windows=limits.learn_windows)
+        normal_c = expected_from_past(state.rise, likeness, windows=limits.learn_windows)
         duty_likeness = state.duty.like(felt, window.air_c)
-        normal_duty = own_past.expected(state.duty, duty_likeness, windows=limits.learn_windows)
+        normal_duty = expected_from_past(state.duty, duty_likeness, windows=limits.learn_windows)
         ratio = rise_c / np.where(normal_c > 0, normal_c, np.nan) - 1.0
         variance = (SCATTER_C / np.where(normal_c > 0, normal_c, np.nan)) ** 2
         over = add_ratio(state.over, ratio, variance, quick_share=limits.smoothing, slow_share=limits.smoothing)
         learns = usable & ~state.conditions.active & ~(over.quick > limits.clear_ratio)
-        learned = own_past.learn(state.rise, likeness, rise_c, where=learns, windows=limits.learn_windows)
-        duty = own_past.learn(state.duty, duty_likeness, window.fan_ratio, where=learns, windows=limits.learn_windows)
+        learned = learn_past(state.rise, likeness, rise_c, where=learns, windows=limits.learn_windows)
+        duty = learn_past(state.duty, duty_likeness, window.fan_ratio, where=learns, windows=limits.learn_windows)
         state = replace(state, rise=learned, duty=duty, over=over)
         state = _with_numbers(state, window, rise_c=rise_c, normal_c=normal_c, normal_fan_ratio=normal_duty)
         state, changes = self._judge(state, window.ended_ns, seen=np.isfinite(ratio))
@@ -222,7 +212,7 @@ def _with_fans(state: AirflowState, window: HeatWindow) -> AirflowState:
     new = ~np.isnan(window.fan_ratio) & ~state.by_fan
     if not new.any():
         return state
-    return replace(state, by_fan=state.by_fan | new, rise=own_past.accept(state.rise, new))
+    return replace(state, by_fan=state.by_fan | new, rise=accept_past(state.rise, new))
 
 
 def _with_numbers(
@@ -233,13 +223,13 @@ def _with_numbers(
     normal_c: FloatArray,
     normal_fan_ratio: FloatArray,
 ) -> AirflowState:
-    where, old = np.isfinite(rise_c) & np.isfinite(normal_c), state.numbers
-    numbers = AirNumbers(
-        rise_c=np.where(where, rise_c, old.rise_c),
-        normal_c=np.where(where, normal_c, old.normal_c),
-        power_w=np.where(where, window.power_w, old.power_w),
-        inlet_c=np.where(where, window.air_c, old.inlet_c),
-        fan_ratio=np.where(where, window.fan_ratio, old.fan_ratio),
-        normal_fan_ratio=np.where(where, normal_fan_ratio, old.normal_fan_ratio),
+    newest = AirNumbers(
+        rise_c=rise_c,
+        normal_c=normal_c,
+        power_w=window.power_w,
+        inlet_c=window.air_c,
+        fan_ratio=window.fan_ratio,
+        normal_fan_ratio=normal_fan_ratio,
     )
+    numbers = reset_where(state.numbers, newest, np.isfinite(rise_c) & np.isfinite(normal_c))
     return replace(state, numbers=numbers)

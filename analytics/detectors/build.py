@@ -1,7 +1,10 @@
-"""List of all detectors, and their factories."""
+"""Detector protocols, the list of all detectors, and their factories.
 
-from collections.abc import Callable
-from typing import Any
+A detector takes state in and gives state and findings out; it has no clock, and never changes its input.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from analytics.detectors.airflow import Airflow
 from analytics.detectors.airflow_lost import AirflowLost
@@ -14,7 +17,6 @@ from analytics.detectors.hw_slowdown import HwSlowdown
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.link_health import LinkHealth
 from analytics.detectors.novelty import Novelty
-from analytics.detectors.port import Detector, EventDetector
 from analytics.detectors.power_brake import PowerBrake
 from analytics.detectors.rail_sag import RailSag
 from analytics.detectors.sensor_lost import GPU_SIGNALS, SUPPLY_SIGNALS, SensorLost
@@ -25,7 +27,65 @@ from analytics.detectors.supply_plausibility import SupplyPlausibility
 from analytics.detectors.thermal_margin import ThermalMargin
 from analytics.detectors.thermal_resistance import ThermalResistance
 from analytics.detectors.warm_inlet import WarmInlet
-from telemetry.entities import EntityKind
+from telemetry.entities import EntityKind, Topology
+from telemetry.frames import Frame, TableSpec
+from telemetry.records import Event, Finding
+
+State = TypeVar("State")
+
+
+class Detector(Protocol[State]):
+    """Detector of frames of one kind of entity.
+
+    `signals` are the required columns; a detector also uses other columns that it knows. NaN is evidence neither for
+    nor against. A frame split in two parts yields the same findings as the whole.
+
+    A detector with ``joined_columns: tuple[JoinedColumn, ...]`` also gets those columns of other kinds, NaN where no
+    table has them; see `analytics.detectors.joined_columns`.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the detector in its findings."""
+        ...
+
+    @property
+    def kind(self) -> EntityKind:
+        """Kind of entity that it judges."""
+        ...
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Required signals."""
+        ...
+
+    def start(self, spec: TableSpec) -> State:
+        """Return the state before the first row of a table with these columns."""
+        ...
+
+    def step(self, state: State, frame: Frame, topology: Topology) -> tuple[State, tuple[Finding, ...]]:
+        """Judge the rows of a frame, in order."""
+        ...
+
+
+class EventDetector(Protocol[State]):
+    """Detector of events; the caller passes the time, so that quiet time counts too."""
+
+    @property
+    def name(self) -> str:
+        """Name of the detector in its findings."""
+        ...
+
+    def start(self) -> State:
+        """Return the state before the first event."""
+        ...
+
+    def step(
+        self, state: State, events: Sequence[Event], now_ns: int, topology: Topology
+    ) -> tuple[State, tuple[Finding, ...]]:
+        """Judge the events up to `now_ns`; none means quiet time."""
+        ...
+
 
 # Each detector has a state type of its own.
 AnyDetector = Detector[Any]

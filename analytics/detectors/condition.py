@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, TimeArray
+from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
 
 IndexArray = npt.NDArray[np.intp]
 
@@ -74,18 +74,7 @@ class Conditions:
     @staticmethod
     def idle(n_entities: int) -> "Conditions":
         """Return a condition that holds on no entity."""
-        no = np.zeros(n_entities, dtype=np.bool_)
-        never = np.zeros(n_entities, dtype=np.int64)
-        return Conditions(
-            active=no,
-            running=no,
-            judged=no,
-            since_ns=never,
-            phase_ns=never,
-            held_ns=never,
-            reported_ns=never,
-            reported_badness=np.zeros(n_entities),
-        )
+        return filled(Conditions, n_entities, reported_badness=0.0)
 
     @property
     def engaged(self) -> MaskArray:

@@ -8,9 +8,9 @@ bus was removed in order, not lost, unless an error was reported.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from analytics.detectors.absence import OrderlyRemovals, is_removal
 from analytics.detectors.condition import REPORT_EVERY_NS
 from analytics.detectors.limits import GpuErrorLimits
-from analytics.detectors.orderly_removal import OrderlyRemovals, is_removal
 from analytics.detectors.statements import evidence, finding_id
 from analytics.fusion import is_bus_loss
 from telemetry.clock import NS_PER_S
@@ -26,7 +26,7 @@ _MAX_IDS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streak:
-    """One recurring error on one entity, from its first report until it was quiet long enough."""
+    """Recurring error on an entity, from its first report until it was quiet long enough."""
 
     key: tuple[str, Cause, int | None]
     since_ns: int

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from analytics.connectivity import Siblings
+from analytics.detectors.absence import OrderlyRemovals, Presence, structural_loss
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge
 from analytics.detectors.limits import GpuLostLimits
-from analytics.detectors.orderly_removal import OrderlyRemovals
 from analytics.detectors.statements import Statement, evidence, findings_from
-from analytics.detectors.structure import Presence, structural_loss
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.quantities import duration
@@ -71,6 +70,8 @@ class GpuLost:
         if state.siblings.topology is not topology:
             known = _known(frame.spec.entities, topology)
             state = replace(state, known=known, siblings=state.siblings.under(topology, frame.spec.entities))
+        if len(frame) and not state.conditions.busy and not silent.any():
+            return replace(state, last_ns=int(frame.time_ns[-1]), presence=state.presence.after(silent[-1])), ()
         # GPUs that should be present: in the topology, and not removed in order.
         expected = state.known & ~state.orderly.mask(frame.spec.entities) if state.orderly.released else state.known
         findings: list[Finding] = []

@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.connectivity import Siblings, any_sibling
+from analytics.connectivity import GroupArray, Siblings, any_sibling
 from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
-from analytics.detectors.hang_suspects import suspects_text
-from analytics.detectors.heartbeat import Heartbeat, after_steps
+from analytics.detectors.hang_signs import Heartbeat, Spin, after_second, after_steps
 from analytics.detectors.joined_columns import JoinedColumn, Relation
-from analytics.detectors.seconds import Tally, newest, passed_s, stretches
-from analytics.detectors.spinning import Spin, after_second
+from analytics.detectors.seconds import SignalTally, newest, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -38,9 +36,9 @@ _OTHER_LOAD_RATIO = 0.9
 class OpenSecond:
     """Sums of the running second, arrays of shape ``(n_gpus,)``."""
 
-    power: Tally
-    util: Tally
-    threads: Tally
+    power: SignalTally
+    util: SignalTally
+    threads: SignalTally
     memory_bytes: FloatArray
     steps: FloatArray
     link_errors: FloatArray
@@ -48,7 +46,7 @@ class OpenSecond:
     @staticmethod
     def empty(n_gpus: int) -> "OpenSecond":
         """Return the sums before the first row."""
-        unknown, tally = np.full(n_gpus, np.nan), Tally.empty(n_gpus)
+        unknown, tally = np.full(n_gpus, np.nan), SignalTally.empty(n_gpus)
         return OpenSecond(
             power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown
         )
@@ -271,3 +269,28 @@ def _witness_text(state: HangState, index: int, limits: HangLimits) -> str:
     if state.quiet_links_s[index] <= state.spin.lasted_s[index] + _LINKS_BEFORE_S:
         return f"; link errors {duration(state.quiet_links_s[index])} ago"
     return ""
+
+
+# heuristic: spinning is counted in whole seconds, so one second may be the phase of a sensor.
+_LATER_S = 2.0
+
+
+def suspects_text(
+    index: int, entities: tuple[Entity, ...], groups: GroupArray, *, answered: MaskArray, spinning_s: FloatArray
+) -> str:
+    """Return a text on the suspects among the siblings of a hung GPU; empty if there is none.
+
+    A rank that never enters a collective blocks the others: it idles, or still computes. Where all have entered, the
+    last one shows where the step was slow, which is weaker.
+    """
+    kin = np.flatnonzero((groups == groups[index]) & answered)
+    absent = [place for place in kin.tolist() if spinning_s[place] == 0.0]
+    if absent:
+        return f"; {_names(absent, entities)} did not enter"
+    newest_s = float(spinning_s[kin].min())
+    last = [place for place in kin.tolist() if spinning_s[place] < newest_s + _LATER_S]
+    return f"; {_names(last, entities)} entered last" if len(last) < len(kin) else ""
+
+
+def _names(places: list[int], entities: tuple[Entity, ...]) -> str:
+    return ", ".join(entities[place].label for place in places)

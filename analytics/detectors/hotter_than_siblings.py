@@ -7,23 +7,134 @@ reported with the ratio. It needs at least two comparable siblings: GPUs that ar
 its own did, because what a sink still carries is known only as well as its time constant.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from analytics.connectivity import Siblings, sibling_median
-from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import HotterThanSiblingsLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
-from analytics.detectors.warm_means import WarmMeans, add_row
 from analytics.heat.comparison import LAG_ERROR, SLOT_AIR_C, beyond, unlikeness
+from physics.cooling import SINK_S, felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
+from telemetry.gpu import COOLING_REASONS
 from telemetry.quantities import multiple
 from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WarmMeans:
+    """Means with exponential memory, each array of shape ``(n_gpus,)``; NaN before the first value.
+
+    `sink_w` is the mean power over the time in which a heat sink follows, `observed_s` the time for which both values
+    were known, `seen_ns` when they last were. `cooled_ns` is when clocks were last cut, `was_cooled` marks GPUs where
+    they ever were.
+    """
+
+    last_ns: int | None
+    temp_c: FloatArray
+    power_w: FloatArray
+    sink_w: FloatArray
+    observed_s: FloatArray
+    seen_ns: TimeArray
+    cooled_ns: TimeArray
+    was_cooled: MaskArray
+
+    @staticmethod
+    def empty(n_gpus: int) -> "WarmMeans":
+        """Return the state before the first row."""
+        return filled(WarmMeans, n_gpus, last_ns=None, observed_s=0.0)
+
+    @property
+    def felt_w(self) -> FloatArray:
+        """Return the power that the temperature reflects; see `physics.cooling`."""
+        return felt_w(self.power_w, self.sink_w)
+
+    def cooled_within(self, now_ns: int, seconds: float) -> MaskArray:
+        """Return where clocks were cut within the last seconds."""
+        recent: MaskArray = self.was_cooled & (now_ns - self.cooled_ns <= seconds * NS_PER_S)
+        return recent
+
+    def seen_within(self, now_ns: int, seconds: float) -> MaskArray:
+        """Return where both values came within the last seconds; the means of a lost GPU do not change."""
+        recent: MaskArray = (self.observed_s > 0) & (now_ns - self.seen_ns <= seconds * NS_PER_S)
+        return recent
+
+
+def add_row(
+    means: WarmMeans,
+    *,
+    now_ns: int,
+    temp_c: FloatArray,
+    power_w: FloatArray,
+    cooled: MaskArray,
+    smoothing_s: float,
+) -> WarmMeans:
+    """Add one row; a GPU with a NaN keeps its means. Until `smoothing_s` was seen they are plain means."""
+    passed_s = elapsed_ns(means.last_ns, now_ns) / NS_PER_S
+    known = ~(np.isnan(temp_c) | np.isnan(power_w))
+    observed_s = means.observed_s + np.where(known, passed_s, 0.0)
+    first = known & np.isnan(means.temp_c)
+
+    def moved(mean: FloatArray, value: FloatArray, memory_s: float) -> FloatArray:
+        share = np.maximum(1.0 - math.exp(-passed_s / memory_s), passed_s / np.maximum(observed_s, 1e-9))
+        after: FloatArray = np.where(first, value, np.where(known, mean + share * (value - mean), mean))
+        return after
+
+    mean_w = moved(means.power_w, power_w, smoothing_s)
+    return WarmMeans(
+        last_ns=now_ns,
+        temp_c=moved(means.temp_c, temp_c, smoothing_s),
+        power_w=mean_w,
+        # What the sink carries, smoothed as the temperature is: the sink's memory of the power's mean.
+        sink_w=moved(means.sink_w, mean_w, SINK_S),
+        observed_s=observed_s,
+        seen_ns=np.where(known, now_ns, means.seen_ns),
+        cooled_ns=np.where(cooled, now_ns, means.cooled_ns) if cooled.any() else means.cooled_ns,
+        was_cooled=means.was_cooled | cooled,
+    )
+
+
+def add_rows(
+    means: WarmMeans,
+    times_ns: Sequence[int],
+    temps_c: FloatArray,
+    powers_w: FloatArray,
+    *,
+    cooled: MaskArray,
+    smoothing_s: float,
+) -> WarmMeans:
+    """Add rows of shape ``(n_rows, n_gpus)``: what `add_row` makes of them one by one, without its special cases."""
+    if np.isnan(temps_c).any() or np.isnan(powers_w).any() or np.isnan(means.temp_c).any() or cooled.any():
+        for now_ns, temp_c, power_w, cut in zip(times_ns, temps_c, powers_w, cooled, strict=True):
+            means = add_row(means, now_ns=now_ns, temp_c=temp_c, power_w=power_w, cooled=cut, smoothing_s=smoothing_s)
+        return means
+    last_ns, observed_s = means.last_ns, means.observed_s
+    mean_c, mean_w, sink_w = means.temp_c, means.power_w, means.sink_w
+    for now_ns, temp_c, power_w in zip(times_ns, temps_c, powers_w, strict=True):
+        passed_s = elapsed_ns(last_ns, now_ns) / NS_PER_S
+        last_ns, observed_s = now_ns, observed_s + passed_s
+        least = passed_s / np.maximum(observed_s, 1e-9)
+        share = np.maximum(1.0 - math.exp(-passed_s / smoothing_s), least)
+        mean_c = mean_c + share * (temp_c - mean_c)
+        mean_w = mean_w + share * (power_w - mean_w)
+        sink_w = sink_w + np.maximum(1.0 - math.exp(-passed_s / SINK_S), least) * (mean_w - sink_w)
+    return replace(
+        means,
+        last_ns=last_ns,
+        temp_c=mean_c,
+        power_w=mean_w,
+        sink_w=sink_w,
+        observed_s=observed_s,
+        seen_ns=np.full_like(means.seen_ns, last_ns),
+    )
+
 
 _MIN_SIBLINGS = 2
 # Temperatures come once a second in whole kelvin; judging more often adds nothing.
@@ -43,7 +154,7 @@ _WORST_RATIO = 1.30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison:
+class SiblingComparison:
     """Comparison of each GPU with its siblings, shape ``(n_gpus,)``; NaN where it is not possible.
 
     `sibling_c` is the temperature the GPU would have at its power with its siblings' thermal resistance.
@@ -62,7 +173,7 @@ class HotterThanSiblingsState:
     conditions: Conditions
     means: WarmMeans
     siblings: Siblings
-    comparison: Comparison
+    comparison: SiblingComparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +194,7 @@ class HotterThanSiblings:
             conditions=Conditions.idle(size),
             means=WarmMeans.empty(size),
             siblings=Siblings.unknown(),
-            comparison=Comparison(ratio=unknown, excess_c=unknown, sibling_c=unknown),
+            comparison=SiblingComparison(ratio=unknown, excess_c=unknown, sibling_c=unknown),
         )
 
     def step(
@@ -93,18 +204,24 @@ class HotterThanSiblings:
         temps_c, powers_w = frame.signal("gpu_temp_c"), frame.signal("power_w")
         flags, limits_w = optional(frame, "throttle_reasons"), optional(frame, "power_limit_w")
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        cooled, times_ns = bits_set(flags, COOLING_REASONS), frame.time_ns.tolist()
         findings: list[Finding] = []
-        for row, now_ns in enumerate(frame.time_ns.tolist()):
-            means = add_row(
+        start = 0
+        for row, now_ns in enumerate(times_ns):
+            due = state.judged_ns is None or not 0 <= now_ns - state.judged_ns < _JUDGE_EVERY_NS
+            if not due and row + 1 < len(times_ns):
+                continue
+            rows = slice(start, row + 1)
+            means = add_rows(
                 state.means,
-                now_ns=now_ns,
-                temp_c=temps_c[row],
-                power_w=powers_w[row],
-                cooled=bits_set(flags[row], throttle_reasons.COOLING),
+                times_ns[rows],
+                temps_c[rows],
+                powers_w[rows],
+                cooled=cooled[rows],
                 smoothing_s=self.limits.smoothing_s,
             )
-            state = replace(state, means=means)
-            if state.judged_ns is not None and 0 <= now_ns - state.judged_ns < _JUDGE_EVERY_NS:
+            state, start = replace(state, means=means), row + 1
+            if not due:
                 continue
             state, changes = self._judge(state, now_ns, limits_w[row])
             if changes.some:
@@ -134,7 +251,7 @@ class HotterThanSiblings:
         conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, judged_ns=now_ns, conditions=conditions, comparison=comparison), changes
 
-    def _compare(self, state: HotterThanSiblingsState, now_ns: int, power_limit_w: FloatArray) -> Comparison:
+    def _compare(self, state: HotterThanSiblingsState, now_ns: int, power_limit_w: FloatArray) -> SiblingComparison:
         limits, means = self.limits, state.means
         gate_w = np.where(np.isnan(power_limit_w), limits.min_power_w, limits.min_power_ratio * power_limit_w)
         seen = (means.observed_s >= limits.settle_s) & means.seen_within(now_ns, _SEEN_WITHIN_S)
@@ -149,7 +266,7 @@ class HotterThanSiblings:
         unlike_c = _UNLIKE_C * unlikeness(np.where(loaded, means.felt_w, np.nan), state.siblings.groups)
         lag_c = LAG_ERROR * others * np.abs(means.power_w - means.felt_w)
         ratio = np.where(usable, theta / np.where(usable, others, 1.0), np.nan)
-        return Comparison(
+        return SiblingComparison(
             ratio=ratio,
             excess_c=np.where(usable, beyond(means.temp_c - limits.inlet_c - rise_c, unlike_c + lag_c), np.nan),
             sibling_c=np.where(usable, limits.inlet_c + rise_c, np.nan),

@@ -5,11 +5,10 @@ power brake, or because the power draw itself was too high and the fast trigger 
 bits and findings of their own; the rest is reported here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import HwSlowdownLimits
@@ -17,10 +16,11 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE, REASON_SW_THERMAL
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-_EXPLAINED = throttle_reasons.SW_THERMAL | throttle_reasons.HW_THERMAL | throttle_reasons.HW_POWER_BRAKE
+_EXPLAINED = REASON_SW_THERMAL | REASON_HW_THERMAL | REASON_POWER_BRAKE
 # Temperatures come in steps of 1 K, so one step below the slowdown temperature may already be it.
 _TEMP_STEP_C = 1.0
 
@@ -56,9 +56,11 @@ class HwSlowdown:
         flags = frame.signal("throttle_reasons")
         temps_c, slowdowns_c = optional(frame, "gpu_temp_c"), optional(frame, "slowdown_temp_c")
         clocks_mhz = optional(frame, "sm_clock_mhz")
+        if len(frame) and not state.conditions.busy and not bits_set(flags, REASON_HW_SLOWDOWN).any():
+            return replace(state, last_ns=int(frame.time_ns[-1])), ()
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
-            slowed = bits_set(flags[row], throttle_reasons.HW_SLOWDOWN) & ~bits_set(flags[row], _EXPLAINED)
+            slowed = bits_set(flags[row], REASON_HW_SLOWDOWN) & ~bits_set(flags[row], _EXPLAINED)
             if slowed.any():
                 slowed &= ~(temps_c[row] >= slowdowns_c[row] - _TEMP_STEP_C)
             state, changes = self._judge(state, now_ns, slowed, ~np.isnan(flags[row]))

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from analytics.connectivity import GroupArray, Kinship
-from analytics.connectivity.topology_cache import Same
+from analytics.connectivity.kinship import ByIdentity
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 
@@ -28,7 +28,7 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:
-    """One joined column: a signal of another kind.
+    """Joined column: a signal of another kind of entity.
 
     `Relation.ANCESTOR` takes the value of the entity of that kind above, the first of its table if there are several.
     The others aggregate over the entities below that have a value, NaN if none has; `Relation.SUM_BESIDE` sums over
@@ -48,17 +48,21 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinPairs:
-    """Pairs of positions under one topology: entity ``own[k]`` takes the value of ``other[k]``."""
+    """Pairs of positions under one topology: entity ``own[k]`` takes the value of ``other[k]``.
+
+    Pairs are sorted by `own`; `starts` are the first pair of each entity that has any.
+    """
 
     topology: Topology | None
     own: GroupArray
     other: GroupArray
+    starts: GroupArray
 
     @staticmethod
     def unknown() -> "JoinPairs":
         """Return the state before the first frame."""
         empty = np.empty(0, dtype=np.intp)
-        return JoinPairs(topology=None, own=empty, other=empty)
+        return JoinPairs(topology=None, own=empty, other=empty, starts=empty)
 
     def under(self, topology: Topology, one: "JoinedColumn", own: TableSpec, others: TableSpec) -> "JoinPairs":
         """Return the pairs under this topology."""
@@ -66,15 +70,23 @@ class JoinPairs:
             return self
         # Sums, maxima and means share their pairs, and so the cache.
         how = one.how if one.how in (Relation.ANCESTOR, Relation.SUM_BESIDE) else Relation.SUM_BELOW
-        left, right = _pairs(Same(topology), how, Same(own.entities), Same(others.entities))
-        return JoinPairs(topology=topology, own=left, other=right)
+        left, right, starts = _pairs(ByIdentity(topology), how, ByIdentity(own.entities), ByIdentity(others.entities))
+        return JoinPairs(topology=topology, own=left, other=right, starts=starts)
+
+
+# The column of a signal that no table has, and the mask of a column without new values.
+_ABSENT: FloatArray = np.full((1, 1), np.nan)
+_NOT_NEW: MaskArray = np.zeros((1, 1), dtype=np.bool_)
 
 
 @lru_cache(maxsize=32)
 def _pairs(
-    topology: Same[Topology], how: Relation, own: Same[tuple[Entity, ...]], others: Same[tuple[Entity, ...]]
-) -> tuple[GroupArray, GroupArray]:
-    """Return the pairs sorted by the first position."""
+    topology: ByIdentity[Topology],
+    how: Relation,
+    own: ByIdentity[tuple[Entity, ...]],
+    others: ByIdentity[tuple[Entity, ...]],
+) -> tuple[GroupArray, GroupArray, GroupArray]:
+    """Return the pairs sorted by the first position, and the first pair of each of those."""
     kinship = Kinship.of(topology.it)
     places = {entity.id: place for place, entity in enumerate(others.it)}
     pairs: list[tuple[int, int]] = []
@@ -85,7 +97,7 @@ def _pairs(
         theirs = sorted(places[other] for other in reach if other in places)
         pairs += [(index, place) for place in (theirs[:1] if above else theirs)]
     left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-    return left, right
+    return left, right, np.flatnonzero(np.diff(left, prepend=-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,18 +119,22 @@ class ColumnJoin:
         )
 
     def extend(self, frame: Frame, new: Frame | None, topology: Topology) -> tuple["ColumnJoin", FloatArray, MaskArray]:
-        """Return the column for the rows of a frame, with the value known at each time, and a mask of new values."""
-        shape = frame.values.shape[:2]
+        """Return the column for the rows of a frame, with the value known at each time, and a mask of new values.
+
+        Both broadcast to ``(n_rows, n_entities)``.
+        """
         if self.source_spec is None:
-            return self, np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_)
+            return self, _ABSENT, _NOT_NEW
         reach = self.reach.under(topology, self.terms, frame.spec, self.source_spec)
-        rows, known = self.values[np.newaxis], np.zeros(len(frame), dtype=np.intp)
-        if new is not None and len(new):
-            rows = np.concatenate([rows, new.signal(self.terms.signal)])
-            known = np.searchsorted(new.time_ns, frame.time_ns, side="right")
-        column = _gathered(rows, reach, self.terms.how, shape[1])[known]
-        is_new = np.diff(known, prepend=0) > 0
-        return replace(self, values=rows[-1], reach=reach), column, np.broadcast_to(is_new[:, np.newaxis], shape)
+        before, n_own = self.values[np.newaxis], frame.values.shape[1]
+        carried = self if reach is self.reach else replace(self, reach=reach)
+        if new is None or not len(new):
+            return carried, _gathered(before, reach, self.terms.how, n_own), _NOT_NEW
+        rows = np.concatenate([before, new.signal(self.terms.signal)])
+        known = new.time_ns.searchsorted(frame.time_ns, side="right")
+        is_new = np.concatenate([known[:1] > 0, known[1:] > known[:-1]])
+        column = _gathered(rows, reach, self.terms.how, n_own)[known]
+        return replace(carried, values=rows[-1]), column, is_new[:, np.newaxis]
 
 
 def widened(spec: TableSpec, joined_columns: Sequence[JoinedColumn]) -> TableSpec:
@@ -131,19 +147,15 @@ def widen(
 ) -> tuple[tuple[ColumnJoin, ...], Frame]:
     """Return the frame with the joined columns; `new` are the rows of other kinds that came with it."""
     after: list[ColumnJoin] = []
-    values, fresh = [frame.values], [frame.fresh]
-    for join in column_joins:
-        carried, column, is_new = join.extend(frame, new.get(join.terms.kind), topology)
+    n_rows, n_own, n_signals = frame.values.shape
+    shape = n_rows, n_own, n_signals + len(column_joins)
+    values, fresh = np.empty(shape), np.empty(shape, dtype=np.bool_)
+    values[:, :, :n_signals], fresh[:, :, :n_signals] = frame.values, frame.fresh
+    for place, join in enumerate(column_joins, n_signals):
+        carried, values[:, :, place], fresh[:, :, place] = join.extend(frame, new.get(join.terms.kind), topology)
         after.append(carried)
-        values.append(column[:, :, np.newaxis])
-        fresh.append(is_new[:, :, np.newaxis])
-    wide = Frame(
-        spec=widened(frame.spec, [join.terms for join in column_joins]),
-        time_ns=frame.time_ns,
-        values=np.concatenate(values, axis=2),
-        fresh=np.concatenate(fresh, axis=2),
-    )
-    return tuple(after), wide
+    spec = widened(frame.spec, [join.terms for join in column_joins])
+    return tuple(after), Frame(spec=spec, time_ns=frame.time_ns, values=values, fresh=fresh)
 
 
 def held(column_joins: Sequence[ColumnJoin], new: Mapping[EntityKind, Frame]) -> tuple[ColumnJoin, ...]:
@@ -165,8 +177,7 @@ def _gathered(rows: FloatArray, reach: JoinPairs, how: Relation, n_own: int) -> 
         return found
     if not reach.own.size:
         return found
-    # Pairs are sorted by the receiving entity: each has one run of them.
-    starts = np.flatnonzero(np.diff(reach.own, prepend=-1))
+    starts = reach.starts
     there = ~np.isnan(given)
     counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)
     if how is Relation.MAX_BELOW:

@@ -14,8 +14,7 @@ from analytics.connectivity import Siblings
 from analytics.detectors.bus_limits import LinkHealthLimits
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.joined_columns import JoinedColumn, Relation
-from analytics.detectors.link_counts import LINK_ERROR_KINDS, ErrorCounts
-from analytics.detectors.link_shape import LinkShape
+from analytics.detectors.link_evidence import LINK_ERROR_KINDS, ErrorCounts, LinkShape
 from analytics.detectors.seconds import newest, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S

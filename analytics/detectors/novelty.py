@@ -13,19 +13,19 @@ import numpy as np
 
 from analytics.calibration.achieved import MONTH_S
 from analytics.connectivity import Siblings
-from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, clear_where, judge, report_worse
-from analytics.detectors.novelty_limits import NoveltyLimits
-from analytics.detectors.novelty_summary import Deviation, LastWindow, describe
+from analytics.detectors.limits import NoveltyLimits
+from analytics.detectors.novelty_summary import LastWindow, SignalDeviation, describe
 from analytics.detectors.seconds import running_sum, stretches
 from analytics.detectors.statements import Statement, findings_from
 from analytics.novelty.explained import Explained
-from analytics.novelty.features import MIN_SIBLINGS, SENSES, features_of, present
+from analytics.novelty.features import FEATURE_SIGNALS, MIN_SIBLINGS, features_of, present
 from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.gpu import COOLING_REASONS
 from telemetry.records import Cause, Event, Finding, FindingStatus
 
 # heuristic: windows further apart leave a gap; the smoothed distance restarts after it.
@@ -108,7 +108,7 @@ class Novelty:
 
     def step(self, state: NoveltyState, frame: Frame, topology: Topology) -> tuple[NoveltyState, tuple[Finding, ...]]:
         """Add up the rows of a frame, and judge each window when the next one begins."""
-        places = [frame.spec.signals.index(SENSES[sense].signal) for sense in present(frame.spec.signals)]
+        places = [frame.spec.signals.index(FEATURE_SIGNALS[sense].signal) for sense in present(frame.spec.signals)]
         flags = optional(frame, "throttle_reasons")
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
         findings: list[Finding] = []
@@ -124,7 +124,7 @@ class Novelty:
                 window=window,
                 total=running_sum(state.total, np.where(known, values, 0.0)),
                 count=state.count + known.sum(axis=0),
-                cut=state.cut | bits_set(flags[start:stop], throttle_reasons.COOLING).any(axis=0),
+                cut=state.cut | bits_set(flags[start:stop], COOLING_REASONS).any(axis=0),
             )
         return state, tuple(findings)
 
@@ -212,7 +212,7 @@ class Novelty:
         sizes = np.bincount(groups, minlength=1)[groups]
 
         def described(index: int, status: FindingStatus) -> Statement:
-            deviation = Deviation(
+            deviation = SignalDeviation(
                 entity=entities[index],
                 status=status,
                 is_explained=bool(masked[index]),

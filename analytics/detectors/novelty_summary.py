@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.detectors.novelty_limits import NoveltyLimits
+from analytics.detectors.limits import NoveltyLimits
 from analytics.detectors.statements import Statement, evidence
-from analytics.novelty.features import SENSES
+from analytics.novelty.features import FEATURE_SIGNALS
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray
 from telemetry.quantities import quantity
@@ -39,8 +39,8 @@ class LastWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deviation:
-    """One GPU and how far it deviates from what was learnt."""
+class SignalDeviation:
+    """GPU and its deviation from the learnt behaviour."""
 
     entity: Entity
     status: FindingStatus
@@ -52,12 +52,12 @@ class Deviation:
 
 
 def describe(
-    subject: Deviation, senses: tuple[str, ...], sensed: LastWindow, index: int, limits: NoveltyLimits
+    subject: SignalDeviation, senses: tuple[str, ...], sensed: LastWindow, index: int, limits: NoveltyLimits
 ) -> Statement:
     """Return the statement on one GPU, with the signal that deviates most."""
     shares = np.where(np.isfinite(sensed.shares[index]), sensed.shares[index], -np.inf)
     place = int(np.argmax(shares))
-    sense = SENSES[senses[place]]
+    sense = FEATURE_SIGNALS[senses[place]]
     value, usual = float(sensed.values[index, place]), sense.value(float(sensed.usual[index, place]))
     name = subject.entity.label
     if subject.status is FindingStatus.CLEARED:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import PowerBrakeLimits
@@ -16,6 +15,7 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.gpu import REASON_POWER_BRAKE
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -66,6 +66,8 @@ class PowerBrake:
         """Judge the rows of a frame. A counter that goes back was reset and is no evidence."""
         del topology
         flags, counters_s = frame.signal("throttle_reasons"), optional(frame, "power_brake_s")
+        if len(frame) and _is_quiet(state, flags, counters_s):
+            return _after_quiet(state, int(frame.time_ns[-1]), flags, counters_s), ()
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             state, changes = self._judge(state, now_ns, flags[row], counters_s[row])
@@ -77,7 +79,7 @@ class PowerBrake:
         self, state: PowerBrakeState, now_ns: int, flags: FloatArray, counter_s: FloatArray
     ) -> tuple[PowerBrakeState, Changes]:
         passed_ns = elapsed_ns(state.last_ns, now_ns)
-        polled = bits_set(flags, throttle_reasons.HW_POWER_BRAKE)
+        polled = bits_set(flags, REASON_POWER_BRAKE)
         # NaN on either side compares as False: no growth known.
         grew_s = np.where(counter_s > state.counter_s, counter_s - state.counter_s, 0.0)
         over = polled | (grew_s > 0)
@@ -140,6 +142,26 @@ class PowerBrake:
         return findings_from(
             self.name, Cause.POWER_BRAKE, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
+
+
+def _is_quiet(state: PowerBrakeState, flags: FloatArray, counters_s: FloatArray) -> bool:
+    """Return True if no GPU is braked before or in these rows; False also where counters have gaps."""
+    if state.conditions.busy or bits_set(flags, REASON_POWER_BRAKE).any():
+        return False
+    absent = np.isnan(counters_s)
+    before_s = np.concatenate([state.counter_s[np.newaxis], counters_s[:-1]])
+    return bool(absent.all() or not (absent.any() or (counters_s > before_s).any()))
+
+
+def _after_quiet(state: PowerBrakeState, now_ns: int, flags: FloatArray, counters_s: FloatArray) -> PowerBrakeState:
+    """Return the state after rows without a brake."""
+    newest_s = counters_s[-1]
+    return replace(
+        state,
+        last_ns=now_ns,
+        counter_s=np.where(np.isnan(newest_s), state.counter_s, newest_s),
+        braked=state.braked & np.isnan(flags).all(axis=0),
+    )
 
 
 def _count(state: PowerBrakeState, passed_s: float, polled: MaskArray, grew_s: FloatArray) -> PowerBrakeState:

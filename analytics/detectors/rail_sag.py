@@ -13,11 +13,11 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import RailSagLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
-from physics.gates import IMPLAUSIBLE_BELOW_V
+from physics.constants import IMPLAUSIBLE_BELOW_V
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
 from telemetry.quantities import duration, ohms, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -52,18 +52,8 @@ class Dips:
     @staticmethod
     def none(n_supplies: int) -> "Dips":
         """Return the state before the first dip."""
-        zero, high, unknown = np.zeros(n_supplies), np.full(n_supplies, np.inf), np.full(n_supplies, np.nan)
-        return Dips(
-            below=np.zeros(n_supplies, dtype=np.bool_),
-            start_ns=np.zeros(n_supplies, dtype=np.int64),
-            count=zero,
-            longest_s=zero,
-            minimum_v=high,
-            recent_v=high,
-            quiet_v=high,
-            before_a=unknown,
-            lowest_a=unknown,
-            step_a=unknown,
+        return filled(
+            Dips, n_supplies, np.nan, count=0.0, longest_s=0.0, minimum_v=np.inf, recent_v=np.inf, quiet_v=np.inf
         )
 
 

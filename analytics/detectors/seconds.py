@@ -1,7 +1,7 @@
 """Rows grouped in whole seconds, for detectors that judge once a second.
 
 Boards of different phase give many rows a second; one set of array operations a second serves them all. Sums run row
-by row from what stood before, so that a frame in two parts gives the very numbers of one.
+by row from the sums before, so that a frame in two parts gives the same numbers as one.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def passed_s(before: int, after: int, *, every_s: int = 1) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tally:
+class SignalTally:
     """Statistics of one signal within a second, arrays of shape ``(n_entities,)``; NaN rows do not count.
 
     `low` and `high` are infinite the wrong way round where nothing was seen.
@@ -50,18 +50,18 @@ class Tally:
     high: FloatArray
 
     @staticmethod
-    def empty(n_entities: int) -> "Tally":
+    def empty(n_entities: int) -> "SignalTally":
         """Return the tally before the first row."""
         zero = np.zeros(n_entities)
-        return Tally(
+        return SignalTally(
             count=zero, total=zero, square=zero, low=np.full(n_entities, np.inf), high=np.full(n_entities, -np.inf)
         )
 
-    def add(self, rows: FloatArray) -> "Tally":
+    def add(self, rows: FloatArray) -> "SignalTally":
         """Count rows of shape ``(n_rows, n_entities)``."""
         known = np.isfinite(rows)
         values = np.where(known, rows, 0.0)
-        return Tally(
+        return SignalTally(
             count=self.count + known.sum(axis=0),
             total=running_sum(self.total, values),
             square=running_sum(self.square, values * values),

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings, any_sibling
+from analytics.detectors.absence import Presence, structural_loss
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import SensorLostLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
-from analytics.detectors.structure import Presence, structural_loss
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -36,7 +36,7 @@ _WORKS_RATIO = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rest:
-    """When each GPU last worked, and whether it rested when it fell silent; arrays of shape ``(n_entities,)``."""
+    """Time at which each GPU last worked, and whether it rested when it fell silent; shape ``(n_entities,)``."""
 
     worked_ns: TimeArray
     before_silence: MaskArray
@@ -44,7 +44,7 @@ class Rest:
     @staticmethod
     def unknown(n_entities: int) -> "Rest":
         """Return the state before the first row; an entity that was never read does not rest."""
-        return Rest(worked_ns=np.zeros(n_entities, dtype=np.int64), before_silence=np.zeros(n_entities, dtype=np.bool_))
+        return filled(Rest, n_entities)
 
     def after(self, util_ratio: FloatArray, now_ns: int, silent: MaskArray, *, rest_ns: int) -> "Rest":
         """Return the state after a row; what is not read neither works nor rests."""
@@ -58,9 +58,21 @@ class Rest:
             before_silence=np.where(measured & ~silent, rests, self.before_silence),
         )
 
+    def after_present(self, util_ratio: FloatArray, time_ns: TimeArray, *, rest_ns: int) -> "Rest":
+        """Return the state after rows of shape ``(n_rows, n_entities)`` in which no entity was silent."""
+        if np.isnan(util_ratio).any() or not self.worked_ns.all():
+            rest, silent = self, np.zeros(util_ratio.shape[1], dtype=np.bool_)
+            for row, now_ns in enumerate(time_ns.tolist()):
+                rest = rest.after(util_ratio[row], now_ns, silent, rest_ns=rest_ns)
+            return rest
+        works = util_ratio >= _WORKS_RATIO
+        newest_ns = time_ns[len(works) - 1 - works[::-1].argmax(axis=0)]
+        worked_ns = np.where(works.any(axis=0), newest_ns, self.worked_ns)
+        return Rest(worked_ns=worked_ns, before_silence=~works[-1] & (time_ns[-1] - worked_ns >= rest_ns))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Absence:
+class SignalAbsence:
     """Which watched signals are absent and for how long in one stretch, shape ``(n_entities, n_watched)``.
 
     `whole` is true if all of them were seen and none is absent; the next quiet row then costs one comparison.
@@ -72,19 +84,19 @@ class Absence:
     whole: bool
 
     @staticmethod
-    def never_seen(n_entities: int, n_watched: int) -> "Absence":
+    def never_seen(n_entities: int, n_watched: int) -> "SignalAbsence":
         """Return the state before the first row; a signal that was never seen is not absent."""
         zero = np.zeros((n_entities, n_watched), dtype=np.int64)
-        return Absence(answered=zero > 0, rows=zero, lasted_ns=zero, whole=False)
+        return SignalAbsence(answered=zero > 0, rows=zero, lasted_ns=zero, whole=False)
 
-    def after(self, missing: MaskArray, passed_ns: int) -> "Absence":
+    def after(self, missing: MaskArray, passed_ns: int) -> "SignalAbsence":
         """Return the state after a row in which these were missing."""
         none_missing = not missing.any()
         if self.whole and none_missing:
             return self
         answered = self.answered | ~missing
         gone = answered & missing
-        return Absence(
+        return SignalAbsence(
             answered=answered,
             rows=np.where(gone, self.rows + 1, 0),
             lasted_ns=np.where(gone & (self.rows > 0), self.lasted_ns + passed_ns, 0),
@@ -98,7 +110,7 @@ class SensorLostState:
 
     last_ns: int | None
     conditions: Conditions
-    absence: Absence
+    absence: SignalAbsence
     presence: Presence
     rest: Rest
     noted: MaskArray
@@ -125,7 +137,7 @@ class SensorLost:
         return SensorLostState(
             last_ns=None,
             conditions=Conditions.idle(size),
-            absence=Absence.never_seen(size, watched),
+            absence=SignalAbsence.never_seen(size, watched),
             presence=Presence.never(size),
             rest=Rest.unknown(size),
             noted=np.zeros(size, dtype=np.bool_),
@@ -137,11 +149,19 @@ class SensorLost:
     ) -> tuple[SensorLostState, tuple[Finding, ...]]:
         """Judge the rows of a frame; a signal that was never there is not lost."""
         names = tuple(name for name in self.watched if name in frame.spec.signals)
+        if not (names and len(frame)):
+            return state, ()
         missing = np.isnan(frame.values[:, :, [frame.spec.signals.index(name) for name in names]])
         core = [names.index(name) for name in _GPU_CORE if self.kind is EntityKind.GPU and name in names]
         pci, util = optional(frame, "pci_present"), optional(frame, "gpu_util_ratio")
         rest_ns = round(self.limits.rest_s * NS_PER_S)
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        if state.absence.whole and not state.conditions.busy and not missing.any():
+            state = replace(state, last_ns=int(frame.time_ns[-1]))
+            if not core:
+                return state, ()
+            rest = state.rest.after_present(util, frame.time_ns, rest_ns=rest_ns)
+            return replace(state, presence=state.presence.after(missing[-1, :, 0]), rest=rest), ()
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             lost = np.zeros(len(frame.spec.entities), dtype=np.bool_)

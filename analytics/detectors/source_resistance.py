@@ -22,17 +22,15 @@ from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.supply import input_fall
 from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
-from analytics.supply.branches import known_count
-from analytics.supply.dead_branch import Branches, gone, surely_gone, usual_after_block, watch_row
-from analytics.supply.hourly import Hour, take
+from analytics.supply.branches import Branches, gone, known_count, surely_gone, usual_after_block, watch_row
 from analytics.supply.input_fall import InputFall, fall_row, usual_after
-from analytics.supply.quantum import COARSE_V
+from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
-from analytics.supply.slow_change import SlowChange, accept, add_hour
-from physics.resistance_temperature import at_25_c
+from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
+from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
 from telemetry.records import Cause, Finding
 
 # A value that moves by less is one value with the rounding of a float; more is the sensor's step.
@@ -60,7 +58,7 @@ class Streaks:
     @staticmethod
     def none(size: int) -> "Streaks":
         """Return the state before the first window."""
-        return Streaks(count=np.zeros(size), against=np.zeros(size), since_ns=np.zeros(size, dtype=np.int64))
+        return filled(Streaks, size, 0.0)
 
     def after(self, *, over: MaskArray, under: MaskArray, now_ns: int) -> "Streaks":
         """Count one window of each supply; what is neither leaves the streak as it is."""
@@ -84,7 +82,7 @@ class SourceResistanceState:
     reference: Reference
     branches: Branches
     fall: InputFall
-    hour: Hour
+    hour: OpenHour
     slow: SlowChange
     last_v: FloatArray
     step_v: FloatArray
@@ -120,7 +118,7 @@ class SourceResistance:
             reference=Reference.unknown(size),
             branches=Branches.unknown(size),
             fall=InputFall.unknown(size),
-            hour=Hour.none(size),
+            hour=OpenHour.none(size),
             slow=SlowChange.new(size),
             last_v=unknown,
             step_v=unknown,

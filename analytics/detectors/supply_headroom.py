@@ -21,11 +21,11 @@ from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full,
 from analytics.supply.branches import known_count
 from analytics.supply.dip_impedance import DipImpedance
 from analytics.supply.reference import Reference, look
-from physics.gates import IMPLAUSIBLE_BELOW_V
-from physics.supply_headroom import TRANSIENT_OHM, Path, predict
+from physics.constants import IMPLAUSIBLE_BELOW_V
+from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import multiple, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -39,7 +39,7 @@ _LONGEST_STEP_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Load:
+class LoadExtremes:
     """The extremes of the block that runs and of the one before, shape ``(n_supplies,)``; infinite before a sample.
 
     `steps` and `plateaus` count blocks in a row in which the load stepped over the size, or stayed over it. `trips`
@@ -62,24 +62,18 @@ class Load:
     well_a: FloatArray
 
     @staticmethod
-    def none(size: int) -> "Load":
+    def none(size: int) -> "LoadExtremes":
         """Return the state before the first row."""
-        high, low = np.full(size, np.inf), np.full(size, -np.inf)
-        zero, unknown = np.zeros(size), np.full(size, np.nan)
-        return Load(
-            high_a=low,
-            low_a=high,
-            peak_w=low,
-            lowest_v=high,
-            block_high_a=unknown,
-            block_low_a=unknown,
-            block_peak_w=unknown,
-            block_lowest_v=unknown,
-            steps=zero,
-            plateaus=zero,
-            trips=zero,
-            size_w=unknown,
-            well_a=unknown,
+        return filled(
+            LoadExtremes,
+            size,
+            high_a=-np.inf,
+            low_a=np.inf,
+            peak_w=-np.inf,
+            lowest_v=np.inf,
+            steps=0.0,
+            plateaus=0.0,
+            trips=0.0,
         )
 
 
@@ -94,7 +88,7 @@ class SupplyHeadroomState:
     means: BlockMeans
     reference: Reference
     dips: DipImpedance
-    load: Load
+    load: LoadExtremes
     stepping: Conditions
     overload: Conditions
 
@@ -122,7 +116,7 @@ class SupplyHeadroom:
             means=BlockMeans.empty(size),
             reference=Reference.unknown(size),
             dips=DipImpedance.unknown(size),
-            load=Load.none(size),
+            load=LoadExtremes.none(size),
             stepping=Conditions.idle(size),
             overload=Conditions.idle(size),
         )
@@ -157,7 +151,7 @@ class SupplyHeadroom:
             findings.extend(self._findings(state, Cause.SUPPLY_OVERLOAD, overload, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
-    def _loaded(self, load: Load, limits_w: FloatArray, siblings: Siblings) -> Load:
+    def _loaded(self, load: LoadExtremes, limits_w: FloatArray, siblings: Siblings) -> LoadExtremes:
         if self.limits.rated_w is not None:
             return replace(load, size_w=np.full(len(limits_w), self.limits.rated_w))
         known = np.isfinite(limits_w)
@@ -185,7 +179,7 @@ class SupplyHeadroom:
         low &= high_a > _MORE_THAN_EVER * load.well_a
         stepped = seen & sound & swings & ~heavy & (peaks | low)
         stayed = seen & sound & (heavy | (low & ~swings))
-        empty = Load.none(len(seen))
+        empty = LoadExtremes.none(len(seen))
         load = replace(
             load,
             high_a=empty.high_a,
@@ -255,7 +249,9 @@ class SupplyHeadroom:
         return findings_from(name, cause, entities, conditions, changes, now_ns=now_ns, describe=describe)
 
 
-def _extremes(load: Load, voltage_v: FloatArray, current_a: FloatArray, lowest_v: FloatArray, used: MaskArray) -> Load:
+def _extremes(
+    load: LoadExtremes, voltage_v: FloatArray, current_a: FloatArray, lowest_v: FloatArray, used: MaskArray
+) -> LoadExtremes:
     amps = np.where(used, current_a, np.nan)
     return replace(
         load,
@@ -324,7 +320,7 @@ def _worst(
     if not np.isfinite(ohm + open_v + high_a + low_a):
         return float("nan")
     off_ohm = ohm - float(reference.now_low_ohm[index])
-    path = Path(
+    path = PathBounds(
         open_v=open_v,
         open_low_v=open_v - off_ohm * low_a,
         resistance_ohm=ohm,
@@ -332,4 +328,4 @@ def _worst(
         # A sensor too slow for dips shows none, so what supplies do is the least.
         transient_ohm=float(np.fmax(measured_ohm, TRANSIENT_OHM)),
     )
-    return predict(path, full_a=high_a, low_a=low_a, limit_v=limits.minimum_v).step_low_v
+    return predict_dip(path, full_a=high_a, low_a=low_a, limit_v=limits.minimum_v).step_low_v

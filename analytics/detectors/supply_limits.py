@@ -106,7 +106,8 @@ class SupplyPlausibilityLimits:
     Parameters
     ----------
     power_ratio
-        Difference between the supply's power and voltage times current; the two come from meters of 1 to 2 % each.
+        Difference between the supply's power and voltage times current; two meters of 1 to 2 % each
+        (typical of PMBus) stay within 5 % of one another.
     power_hold_s
         Time that it must last: the meters average over different times, which a step of the load shows for seconds.
     blocks

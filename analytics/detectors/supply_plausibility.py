@@ -18,9 +18,8 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
-from analytics.supply.blocks import BlockMeans, Blocks, Windows, add_row, close, is_full, restart
-from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, is_stuck, power_mismatch
-from analytics.supply.stillness import Stillness
+from analytics.supply.blocks import BlockMeans, Blocks, ResistanceWindows, add_row, close, is_full, restart
+from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -39,7 +38,7 @@ _MIN_SAMPLES = 8
 _FADES = 0.9977
 
 
-class Fault(StrEnum):
+class ReadingFault(StrEnum):
     """Faults of the readings; the first that holds is reported."""
 
     VOLTAGE_STUCK = "voltage stuck"
@@ -48,15 +47,15 @@ class Fault(StrEnum):
     POWER = "power differs from voltage times current"
 
 
-_FAULTS = tuple(Fault)
+_FAULTS = tuple(ReadingFault)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SupplyPlausibilityState:
     """State between rows.
 
-    `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `Fault`. `usual_v` and `usual_a` are the
-    spreads of the block in which both moved most, fading. `fitted` marks pairs that ever fitted; `mismatch` is
+    `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `ReadingFault`. `usual_v` and `usual_a`
+    are the spreads of the block in which both moved most, fading. `fitted` marks pairs that ever fitted; `mismatch` is
     NaN before the first, `agreed` counts the blocks in which the two powers were nearly one.
     """
 
@@ -213,13 +212,13 @@ class SupplyPlausibility:
         )
         correlation, mismatch = float(state.correlation[index]), float(state.mismatch[index])
         match fault:
-            case Fault.VOLTAGE_STUCK:
+            case ReadingFault.VOLTAGE_STUCK:
                 text = f"voltage repeats {mean_v:.3f} V exactly while the current varies by {spread_a:.1f} A"
-            case Fault.CURRENT_STUCK:
+            case ReadingFault.CURRENT_STUCK:
                 text = f"current repeats {mean_a:.2f} A exactly while the voltage varies by {spread_v:.3f} V"
-            case Fault.SKEWED:
+            case ReadingFault.SKEWED:
                 text = f"voltage and current no longer taken together (r = {correlation:.2f}, below -0.90 before)"
-            case Fault.POWER:
+            case ReadingFault.POWER:
                 text = f"power differs from voltage times current by {percent(mismatch)}, at most 5 % expected"
             case None:
                 text = "readings agree again"
@@ -227,7 +226,7 @@ class SupplyPlausibility:
             text = "readings agree again"
         return Statement(
             severity=Severity.WARNING,
-            score=0.5 if fault is not Fault.POWER else abs(mismatch) / (4 * self.limits.power_ratio),
+            score=0.5 if fault is not ReadingFault.POWER else abs(mismatch) / (4 * self.limits.power_ratio),
             summary=f"{entity.label} sensors: {text}",
             evidence=evidence(
                 ("voltage_v", mean_v, "V"),
@@ -252,7 +251,7 @@ def _stood(stillness: Stillness, means: BlockMeans) -> Stillness:
 
 
 def _counted(
-    state: SupplyPlausibilityState, means: BlockMeans, windows: Windows, limit: int
+    state: SupplyPlausibilityState, means: BlockMeans, windows: ResistanceWindows, limit: int
 ) -> tuple[FloatArray, MaskArray, MaskArray]:
     """Return the streaks after a block, where it is evidence for a fault, and where against one."""
     seen = means.samples >= _MIN_SAMPLES

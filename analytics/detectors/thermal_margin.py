@@ -1,9 +1,11 @@
 """Thermal margin: distance of a GPU from its slowdown temperature, and the time until it is reached.
 
 The time is reported while the temperature climbs: a heat sink approaches its final temperature exponentially, so slope
-and time constant give it (`analytics.heat.climb`).
+and time constant give it (`analytics.detectors.thermal_margin`).
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,13 +13,72 @@ import numpy as np
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import ThermalMarginLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
-from analytics.heat.climb import Climb, add_row, time_to_limit_s
-from physics.heat_sink import SINK_S
+from physics.cooling import SINK_S
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.frames import FloatArray, Frame, TableSpec, filled
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+# heuristic: time constants: short against a heat sink's (48 s), and so far apart that a sensor's step of 1 K is a slope
+# of 0.1 K/s at most.
+_NEW_S, _OLD_S = 4.0, 14.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Climb:
+    """Two means with exponential memory, each of shape ``(n_entities,)``; NaN before the first value."""
+
+    new_c: FloatArray
+    old_c: FloatArray
+
+    @staticmethod
+    def unknown(n_entities: int) -> "Climb":
+        """Return the state before the first row."""
+        return filled(Climb, n_entities)
+
+    def slope_c_per_s(self) -> FloatArray:
+        """Return the slope: a mean lags behind a steady climb by its time constant times the slope."""
+        slope: FloatArray = (self.new_c - self.old_c) / (_OLD_S - _NEW_S)
+        return slope
+
+
+def climb_after(climb: Climb, temp_c: FloatArray, *, passed_s: float) -> Climb:
+    """Add one row; a NaN changes nothing."""
+    known = ~np.isnan(temp_c)
+
+    def moved(mean: FloatArray, constant_s: float) -> FloatArray:
+        share = -math.expm1(-passed_s / constant_s)
+        after: FloatArray = np.where(np.isnan(mean), temp_c, np.where(known, mean + share * (temp_c - mean), mean))
+        return after
+
+    return Climb(new_c=moved(climb.new_c, _NEW_S), old_c=moved(climb.old_c, _OLD_S))
+
+
+def climb_after_rows(climb: Climb, temps_c: FloatArray, passed_s: Sequence[float]) -> Climb:
+    """Add rows of shape ``(n_rows, n_entities)``, each so long after the one before."""
+    if np.isnan(temps_c).any() or np.isnan(climb.new_c).any():
+        for temp_c, row_s in zip(temps_c, passed_s, strict=True):
+            climb = climb_after(climb, temp_c, passed_s=row_s)
+        return climb
+    new_c, old_c = climb.new_c, climb.old_c
+    for temp_c, row_s in zip(temps_c, passed_s, strict=True):
+        new_c = new_c + -math.expm1(-row_s / _NEW_S) * (temp_c - new_c)
+        old_c = old_c + -math.expm1(-row_s / _OLD_S) * (temp_c - old_c)
+    return Climb(new_c=new_c, old_c=old_c)
+
+
+def time_to_limit_s(*, temp_c: float, drift_c_per_s: float, limit_c: float, slow_s: float) -> float | None:
+    """Return when a GPU that warms by its heat sink's time constant meets a limit; None where it never will.
+
+    It ends at ``T + slow dT/dt`` and nears that exponentially.
+    """
+    if temp_c >= limit_c:
+        return 0.0
+    to_go_c = slow_s * drift_c_per_s
+    if not to_go_c > limit_c - temp_c:
+        return None
+    return slow_s * math.log(to_go_c / (to_go_c - (limit_c - temp_c)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,10 +119,16 @@ class ThermalMargin:
         """Judge the rows of a frame."""
         del topology
         temps_c, slowdowns_c = frame.signal("gpu_temp_c"), frame.signal("slowdown_temp_c")
+        times_ns = frame.time_ns.tolist()
+        if times_ns and not state.conditions.busy and not (slowdowns_c - temps_c < self.limits.set_below_c).any():
+            before_ns = (state.last_ns, *times_ns[:-1])
+            passed_s = [elapsed_ns(*pair) / NS_PER_S for pair in zip(before_ns, times_ns, strict=True)]
+            climb = climb_after_rows(state.climb, temps_c, passed_s)
+            return replace(state, last_ns=times_ns[-1], climb=climb), ()
         findings: list[Finding] = []
-        for row, now_ns in enumerate(frame.time_ns.tolist()):
-            passed_s = elapsed_ns(state.last_ns, now_ns) / NS_PER_S
-            state = replace(state, climb=add_row(state.climb, temps_c[row], passed_s=passed_s))
+        for row, now_ns in enumerate(times_ns):
+            row_s = elapsed_ns(state.last_ns, now_ns) / NS_PER_S
+            state = replace(state, climb=climb_after(state.climb, temps_c[row], passed_s=row_s))
             state, changes = self._judge(state, now_ns, slowdowns_c[row] - temps_c[row])
             if changes.some:
                 findings.extend(

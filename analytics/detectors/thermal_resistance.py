@@ -12,19 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings
-from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.thermal_resistance_summary import ThermalStatus, WindowReadings, describe
-from analytics.heat import past as own_past
-from analytics.heat import slots
 from analytics.heat.comparison import (
     MIN_SIBLINGS,
     SCATTER_C,
-    Comparison,
+    HeatComparison,
     balanced,
     beyond,
     compare,
@@ -32,14 +29,23 @@ from analytics.heat.comparison import (
     group_part,
     group_size,
 )
-from analytics.heat.levels import Levels, add_ratio, doubt, forget
-from analytics.heat.past import LikePast
-from analytics.heat.shape import ExcessSums, add_window, grown_share
-from analytics.heat.slots import SlotOffsets, learn, offset_c, variance_c2
-from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
+from analytics.heat.excess import ExcessSums, Levels, add_ratio, add_window, doubt, forget, grown_share
+from analytics.heat.normal import (
+    LikePast,
+    SlotOffsets,
+    accept_past,
+    accept_slots,
+    expected_from_past,
+    learn_past,
+    learn_slots,
+    slot_offset_c,
+    slot_variance_c2,
+)
+from analytics.heat.windows import HeatColumns, HeatWindow, HeatWindowSums, add_rows
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.gpu import COOLING_REASONS
 from telemetry.records import Cause, Finding, FindingStatus
 
 # A room changes by a kelvin an hour; an idle GPU shows its temperature for as long. Assumption.
@@ -61,7 +67,7 @@ class ThermalResistanceState:
     was last seen idle, at `idle_ns`; `constant` marks findings reported as warm air at the slot.
     """
 
-    sums: WindowSums
+    sums: HeatWindowSums
     siblings: Siblings
     offsets: SlotOffsets
     past: LikePast
@@ -89,7 +95,7 @@ class ThermalResistance:
         """Return the state before the first row."""
         size = len(spec.entities)
         return ThermalResistanceState(
-            sums=WindowSums.empty(size),
+            sums=HeatWindowSums.empty(size),
             siblings=Siblings.unknown(),
             offsets=SlotOffsets.unknown(size),
             past=LikePast.unknown(size),
@@ -107,8 +113,8 @@ class ThermalResistance:
         """Reset slot and past of the accepted GPUs."""
         return replace(
             state,
-            offsets=slots.accept(state.offsets, accepted),
-            past=own_past.accept(state.past, accepted),
+            offsets=accept_slots(state.offsets, accepted),
+            past=accept_past(state.past, accepted),
             levels=forget(state.levels, accepted),
         )
 
@@ -126,7 +132,7 @@ class ThermalResistance:
             air_c=optional(frame, "inlet_temp_c"),
             fan_ratio=np.broadcast_to(np.nan, power_w.shape),
             part=group_part(power_w, state.siblings.groups),
-            cut=bits_set(optional(frame, "throttle_reasons"), throttle_reasons.COOLING),
+            cut=bits_set(optional(frame, "throttle_reasons"), COOLING_REASONS),
         )
         limits_w = optional(frame, "power_limit_w")
         findings: list[Finding] = []
@@ -174,7 +180,7 @@ class ThermalResistance:
         return np.where(np.isnan(window.air_c), coolest(fresh_c, state.siblings.groups), window.air_c)
 
     def _normal(
-        self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
+        self, state: ThermalResistanceState, compared: HeatComparison, *, alone: MaskArray, known_air_c: FloatArray
     ) -> tuple[ThermalResistanceState, FloatArray, FloatArray]:
         """Return the rise that is normal for each GPU at its power and the variance of a rise, and learn both.
 
@@ -182,21 +188,21 @@ class ThermalResistance:
         """
         rise_c, learned = compared.sibling_rise_c, state.offsets.learned(self.limits.learn_windows)
         state = self._with_slots(state, compared, learned=learned, alone=alone)
-        normal_c = rise_c + np.where(learned, offset_c(state.offsets, rise_c), 0.0)
-        variance = compared.variance_c2 + np.where(learned, _SLOT_DOUBT * variance_c2(state.offsets, rise_c), 0.0)
+        normal_c = rise_c + np.where(learned, slot_offset_c(state.offsets, rise_c), 0.0)
+        variance = compared.variance_c2 + np.where(learned, _SLOT_DOUBT * slot_variance_c2(state.offsets, rise_c), 0.0)
         if alone.any():
             state, past_c = self._with_past(state, compared, alone=alone, known_air_c=known_air_c)
             normal_c, variance = np.where(alone, past_c, normal_c), np.where(alone, SCATTER_C**2, variance)
         return state, np.where(normal_c > 0, normal_c, np.nan), variance
 
     def _with_slots(
-        self, state: ThermalResistanceState, compared: Comparison, *, learned: MaskArray, alone: MaskArray
+        self, state: ThermalResistanceState, compared: HeatComparison, *, learned: MaskArray, alone: MaskArray
     ) -> ThermalResistanceState:
         """Learn slot offsets that are not frozen yet, where there is no sign of a fault."""
         limits, offsets, levels = self.limits, state.offsets, state.levels
         rise_c, excess_c = compared.sibling_rise_c, compared.excess_c
         suspect = (excess_c > limits.fresh_ratio * rise_c) & (excess_c > limits.fresh_excess_c)
-        offsets = learn(
+        offsets = learn_slots(
             offsets,
             rise_c=rise_c,
             excess_c=excess_c,
@@ -207,14 +213,14 @@ class ThermalResistance:
         return replace(state, offsets=offsets, levels=forget(levels, offsets.learned(limits.learn_windows) & ~learned))
 
     def _with_past(
-        self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
+        self, state: ThermalResistanceState, compared: HeatComparison, *, alone: MaskArray, known_air_c: FloatArray
     ) -> tuple[ThermalResistanceState, FloatArray]:
         """Return the normal rise of a GPU without siblings under similar conditions, and learn from the window."""
         limits, past = self.limits, state.past
         likeness = past.like(compared.felt_w, np.where(np.isnan(known_air_c), np.nan, compared.air_c))
         learns = alone & ~state.conditions.active & ~(state.levels.quick > limits.clear_ratio)
-        learned = own_past.learn(past, likeness, compared.rise_c, where=learns, windows=limits.learn_windows)
-        return replace(state, past=learned), own_past.expected(past, likeness, windows=limits.learn_windows)
+        learned = learn_past(past, likeness, compared.rise_c, where=learns, windows=limits.learn_windows)
+        return replace(state, past=learned), expected_from_past(past, likeness, windows=limits.learn_windows)
 
     def _with_shape(
         self, state: ThermalResistanceState, window: HeatWindow, *, air_c: FloatArray, level: MaskArray
@@ -224,7 +230,7 @@ class ThermalResistance:
         if not kept.any():
             return state if not state.shape.weight.any() else replace(state, shape=ExcessSums.empty(len(kept)))
         at_any_load = compare(window, state.siblings.groups, air_c=air_c, usable=level, min_rise_c=0.0)
-        excess_c = at_any_load.excess_c - offset_c(state.offsets, at_any_load.sibling_rise_c)
+        excess_c = at_any_load.excess_c - slot_offset_c(state.offsets, at_any_load.sibling_rise_c)
         shape = add_window(state.shape, power_w=at_any_load.power_w, excess_c=excess_c, kept=kept)
         return replace(state, shape=shape)
 

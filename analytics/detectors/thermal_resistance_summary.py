@@ -1,14 +1,12 @@
 """Summaries and evidence of the `thermal_resistance` detector."""
 
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, fields
 
 from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.statements import Statement, evidence
-from analytics.heat.comparison import Comparison
+from analytics.heat.comparison import HeatComparison
 from telemetry.entities import Entity
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, filled, reset_where
 from telemetry.records import FindingStatus, Severity
 
 # heuristic: share of an excess that must grow with power to be called an interface.
@@ -16,7 +14,7 @@ _GROWS_ABOVE = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
+class GpuReadings:
     """Readings of one GPU in the newest window under load."""
 
     power_w: float
@@ -43,45 +41,29 @@ class WindowReadings:
     @staticmethod
     def nothing(n_gpus: int) -> "WindowReadings":
         """Return the values before the first window, all NaN."""
-        nan = np.full(n_gpus, np.nan)
-        return WindowReadings(
-            power_w=nan.copy(),
-            felt_w=nan.copy(),
-            temp_c=nan.copy(),
-            air_c=nan.copy(),
-            rise_c=nan.copy(),
-            sibling_rise_c=nan.copy(),
-            normal_c=nan.copy(),
-        )
+        return filled(WindowReadings, n_gpus)
 
-    def renewed(self, compared: Comparison, normal_c: FloatArray, *, where: MaskArray) -> "WindowReadings":
+    def renewed(self, compared: HeatComparison, normal_c: FloatArray, *, where: MaskArray) -> "WindowReadings":
         """Return the readings with those of a window where it has some."""
-        return WindowReadings(
-            power_w=np.where(where, compared.power_w, self.power_w),
-            felt_w=np.where(where, compared.felt_w, self.felt_w),
-            temp_c=np.where(where, compared.temp_c, self.temp_c),
-            air_c=np.where(where, compared.air_c, self.air_c),
-            rise_c=np.where(where, compared.rise_c, self.rise_c),
-            sibling_rise_c=np.where(where, compared.sibling_rise_c, self.sibling_rise_c),
-            normal_c=np.where(where, normal_c, self.normal_c),
+        newest = WindowReadings(
+            power_w=compared.power_w,
+            felt_w=compared.felt_w,
+            temp_c=compared.temp_c,
+            air_c=compared.air_c,
+            rise_c=compared.rise_c,
+            sibling_rise_c=compared.sibling_rise_c,
+            normal_c=normal_c,
         )
+        return reset_where(self, newest, where)
 
-    def of(self, index: int) -> Numbers:
+    def of(self, index: int) -> GpuReadings:
         """Return the readings of one GPU."""
-        return Numbers(
-            power_w=float(self.power_w[index]),
-            felt_w=float(self.felt_w[index]),
-            temp_c=float(self.temp_c[index]),
-            air_c=float(self.air_c[index]),
-            rise_c=float(self.rise_c[index]),
-            sibling_rise_c=float(self.sibling_rise_c[index]),
-            normal_c=float(self.normal_c[index]),
-        )
+        return GpuReadings(**{field.name: float(getattr(self, field.name)[index]) for field in fields(GpuReadings)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThermalStatus:
-    """One GPU and its finding; `alone` means without siblings, `quick` and `slow` are the excess ratios."""
+    """GPU and its finding; `alone` means without siblings, `quick` and `slow` are the excess ratios."""
 
     entity: Entity
     status: FindingStatus
@@ -93,7 +75,7 @@ class ThermalStatus:
     slow: float
 
 
-def describe(subject: ThermalStatus, now: Numbers, limits: ThermalResistanceLimits) -> Statement:
+def describe(subject: ThermalStatus, now: GpuReadings, limits: ThermalResistanceLimits) -> Statement:
     """Return the statement on one GPU."""
     excess_c = now.rise_c - now.normal_c
     name, power = subject.entity.label, f"{now.power_w:.0f} W"

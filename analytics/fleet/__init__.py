@@ -1,1 +1,1 @@
-"""The fleet: many nodes' windows judged by the same detectors, and what only somebody who sees all of them can say."""
+"""The fleet: windows of many nodes judged by the detectors of a node, and causes that several nodes share."""

@@ -1,7 +1,7 @@
 """The common-mode rule over nodes: nodes that deviate together point to the feed or the air that they share.
 
-A node sees itself. Only who sees several can say that two of them sagged in the same moment, and that those on another
-feed did not.
+A node measures itself alone. Only a view of several shows that two of them sagged at the same time, and that those on
+another feed did not.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from analytics.connectivity import Kinship
-from analytics.connectivity.kinship import Same
+from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.statements import evidence, finding_id
 from analytics.incidents.families import finding_key
 from telemetry.clock import NS_PER_S
@@ -18,14 +18,14 @@ from telemetry.entities import EntityKind
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 NAME = "common_mode"
-# A condition that nobody spoke of for so long has lost its node. heuristic: an hour, as long as a repair takes.
+# A condition without a report for so long has lost its node. heuristic: an hour, as long as a repair takes.
 _FORGET_NS = 3600 * NS_PER_S
 _LEAST_NODES, _MOST = 2, 0.5
 _MAX_NAMES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SharedFault:
     """Kind of shared fault: the causes that follow from it, its own cause, and how far apart they may begin."""
 
     kind: EntityKind
@@ -37,15 +37,15 @@ class Shared:
 
 # What the mains do reaches all supplies within a cycle; heuristic: nodes see it within seconds, each after its own
 # hold, and one that is read every ten seconds still counts. Air that fails warms one node after the other: heuristic.
-SHARED: tuple[Shared, ...] = (
-    Shared(
+SHARED_FAULTS: tuple[SharedFault, ...] = (
+    SharedFault(
         kind=EntityKind.SUPPLY,
         follows=frozenset({Cause.INPUT_SAG, Cause.SUPPLY_SAG, Cause.SUPPLY_LOST, Cause.POWER_BRAKE}),
         cause=Cause.INPUT_SAG,
         together_ns=30 * NS_PER_S,
         text="sag or lose power",
     ),
-    Shared(
+    SharedFault(
         kind=EntityKind.FAN,
         follows=frozenset({Cause.AIRFLOW, Cause.THERMAL_MARGIN}),
         cause=Cause.AIRFLOW,
@@ -55,11 +55,11 @@ SHARED: tuple[Shared, ...] = (
 )
 
 
-_FOLLOWS = {str(shared.kind): shared.follows for shared in SHARED}
+_FOLLOWS = {str(shared.kind): shared.follows for shared in SHARED_FAULTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deviation:
+class NodeDeviation:
     """Active condition on one node, by the key of its finding."""
 
     key: str
@@ -72,9 +72,9 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonMode:
-    """Every condition that holds on a node and could come from above, and what is told of those above."""
+    """Conditions on nodes that could come from above, and the findings on the entities above."""
 
-    deviations: tuple[Deviation, ...] = ()
+    deviations: tuple[NodeDeviation, ...] = ()
     reported: tuple[Finding, ...] = ()
 
     def step(
@@ -87,7 +87,7 @@ class CommonMode:
         after = self._after(findings, now_ns, kinship)
         reported = {one.entity_id: one for one in self.reported}
         news: list[Finding] = []
-        for shared in SHARED:
+        for shared in SHARED_FAULTS:
             for above, group, n_nodes in _groups(after, shared, kinship, seen):
                 before = reported.get(above)
                 made = _worded(above, shared, group, n_nodes, before, now_ns=now_ns, kinship=kinship)
@@ -102,23 +102,23 @@ class CommonMode:
         return CommonMode(deviations=after, reported=tuple(reported.values())), tuple(news)
 
     def explained(self, kinship: Kinship) -> dict[str, tuple[tuple[frozenset[str], int], ...]]:
-        """Return by node what is told of what stands above it: causes that follow, and since when at the earliest."""
+        """Return by node what the entities above it explain: causes that follow, and their earliest begin."""
         found: dict[str, tuple[tuple[frozenset[str], int], ...]] = {}
         for one in self.reported:
-            shared = next(shared for shared in SHARED if one.entity_id.startswith(f"{shared.kind}:"))
+            shared = next(shared for shared in SHARED_FAULTS if one.entity_id.startswith(f"{shared.kind}:"))
             causes, since_ns = frozenset(cause.value for cause in shared.follows), one.since_ns - shared.together_ns
             for node in _nodes_under(one.entity_id, kinship):
                 found[node] = (*found.get(node, ()), (causes, since_ns))
         return found
 
-    def _after(self, findings: Iterable[Finding], now_ns: int, kinship: Kinship) -> tuple[Deviation, ...]:
+    def _after(self, findings: Iterable[Finding], now_ns: int, kinship: Kinship) -> tuple[NodeDeviation, ...]:
         holds = {one.key: one for one in self.deviations if now_ns - one.time_ns <= _FORGET_NS}
         for finding in sorted(findings, key=lambda one: one.time_ns):
             key = finding_key(finding)
             if finding.status is FindingStatus.CLEARED:
                 holds.pop(key, None)
-            elif any(finding.cause in shared.follows for shared in SHARED):
-                holds[key] = Deviation(
+            elif any(finding.cause in shared.follows for shared in SHARED_FAULTS):
+                holds[key] = NodeDeviation(
                     key=key,
                     node=kinship.top(finding.entity_id).partition(":")[2],
                     cause=finding.cause,
@@ -130,11 +130,11 @@ class CommonMode:
 
 
 def _groups(
-    deviations: Sequence[Deviation], shared: Shared, kinship: Kinship, seen: frozenset[str]
-) -> Iterator[tuple[str, list[Deviation], int]]:
-    """Yield what stands above several nodes that began together, those, and how many of its nodes were heard.
+    deviations: Sequence[NodeDeviation], shared: SharedFault, kinship: Kinship, seen: frozenset[str]
+) -> Iterator[tuple[str, list[NodeDeviation], int]]:
+    """Yield the entity above several nodes that began together, those nodes, and the number of its nodes with data.
 
-    Most of the nodes under it must have, and twice the share of the others that are heard: what happens
+    Most of the nodes under it must have begun, and twice the share of the others with data: what happens
     everywhere alike is no fault of one feed.
     """
     own = [one for one in deviations if one.cause in shared.follows]
@@ -152,7 +152,7 @@ def _groups(
             yield above, group, len(witnesses)
 
 
-def _together(deviations: Sequence[Deviation], together_ns: int) -> list[Deviation]:
+def _together(deviations: Sequence[NodeDeviation], together_ns: int) -> list[NodeDeviation]:
     """Return the largest run that began within one window, the earliest of equals; one a node."""
     ordered = sorted(deviations, key=lambda one: (one.since_ns, one.key))
     counts: Counter[str] = Counter()
@@ -167,14 +167,14 @@ def _together(deviations: Sequence[Deviation], together_ns: int) -> list[Deviati
             begin += 1
         if len(counts) > best[0]:
             best = len(counts), begin, end + 1
-    run: dict[str, Deviation] = {}
+    run: dict[str, NodeDeviation] = {}
     for one in ordered[best[1] : best[2]]:
         run.setdefault(one.node, one)
     return list(run.values())
 
 
 def _above(node: str, kind: EntityKind, kinship: Kinship) -> set[str]:
-    """Return what of a kind stands above a node or above its parts, and is no part of it."""
+    """Return the entities of a kind above a node or above its parts, which are no parts of it."""
     node_id = f"{EntityKind.NODE}:{node}"
     below = kinship.descendants(node_id)
     lines = kinship.ancestors(node_id).union(*(kinship.ancestors(one) for one in below if one.startswith("supply:")))
@@ -182,12 +182,12 @@ def _above(node: str, kind: EntityKind, kinship: Kinship) -> set[str]:
 
 
 def _nodes_under(above: str, kinship: Kinship) -> frozenset[str]:
-    return nodes_under(above, Same(kinship))
+    return nodes_under(above, ByIdentity(kinship))
 
 
 @lru_cache(maxsize=1024)
-def nodes_under(entity_id: str, kinship: Same[Kinship]) -> frozenset[str]:
-    """Return the nodes that an entity feeds, cools or is part of, by name; nothing where nobody knows it."""
+def nodes_under(entity_id: str, kinship: ByIdentity[Kinship]) -> frozenset[str]:
+    """Return the nodes that an entity feeds, cools or is part of, by name; none for an unknown entity."""
     if not kinship.it.knows(entity_id):
         return frozenset()
     prefix = f"{EntityKind.NODE}:"
@@ -198,8 +198,8 @@ def nodes_under(entity_id: str, kinship: Same[Kinship]) -> frozenset[str]:
 
 def _worded(
     above: str,
-    shared: Shared,
-    group: Sequence[Deviation],
+    shared: SharedFault,
+    group: Sequence[NodeDeviation],
     n_nodes: int,
     before: Finding | None,
     *,

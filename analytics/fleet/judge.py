@@ -1,7 +1,7 @@
 """The fleet's judgement: windows of all nodes in, findings and incidents out, by the nodes' own detectors and book.
 
 Same windows in, same records out, whatever the hour: every stamp is the window's. So a judge that was stopped anywhere
-goes on from its last snapshot, and says again to the nanosecond what it had said already.
+continues from its last snapshot, and returns the same records again, to the nanosecond.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,10 @@ from analytics.connectivity import Kinship
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.fleet.common_mode import CommonMode
-from analytics.fleet.folding import Folded
+from analytics.fleet.folding import Folded, NodeReports
 from analytics.fleet.members import Members
-from analytics.fleet.node_reports import NodeReports
-from analytics.fleet.topology import Above, fleet_topology
-from analytics.fleet.window import Held, Window
+from analytics.fleet.topology import FeedsAndRacks, fleet_topology
+from analytics.fleet.window import FleetWindow, HeldValues
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.families import finding_key
@@ -33,12 +32,12 @@ class FleetSettings:
 
     limits: DetectorLimits = field(default_factory=DetectorLimits)
     book: BookSettings = field(default_factory=BookSettings)
-    above: Above = field(default_factory=Above)
+    above: FeedsAndRacks = field(default_factory=FeedsAndRacks)
     forget_s: float = _DAY_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class WindowRecords:
     """Result of one window; `folded` counts findings that nodes reported themselves."""
 
     findings: tuple[Finding, ...] = ()
@@ -48,11 +47,11 @@ class Judged:
 
 @dataclass(slots=True, kw_only=True)
 class FleetState:
-    """Everything that goes from window to window."""
+    """State that is carried from window to window."""
 
     members: Members
     panel: PanelState
-    held: dict[EntityKind, Held]
+    held: dict[EntityKind, HeldValues]
     topology: Topology
     kinship: Kinship
     common: CommonMode
@@ -60,9 +59,9 @@ class FleetState:
     book: IncidentBook
     # Findings that are in the book and hold, by key, with their node: what is folded later is taken back there.
     standing: dict[str, tuple[str, Finding]]
-    # Those of them that the book does not hear of, because something above their node explains them.
+    # Those of them that the book does not receive, because an entity above their node explains them.
     folded: Folded = field(default_factory=Folded)
-    # Members whose newest rows say that they are simulated; a silent one still is.
+    # Members whose newest rows are marked as simulated; a silent one still is.
     simulated: frozenset[str] = frozenset()
     until_ns: int = 0
 
@@ -86,7 +85,7 @@ class FleetJudge:
             standing={},
         )
 
-    def step(self, window: Window) -> Judged:
+    def step(self, window: FleetWindow) -> WindowRecords:
         """Judge a window; windows come in order and do not overlap. One that raises is gone, and not met again."""
         state = self.state
         state.until_ns = window.stop_ns
@@ -106,7 +105,7 @@ class FleetJudge:
         kept, folded = self._unfolded(found, window.stop_ns)
         unexplained = state.folded.step(kept, state.standing, state.common, state.kinship, window.stop_ns)
         incidents = state.book.step((*unexplained, *above), window.stop_ns, state.topology, window.events)
-        return Judged(findings=(*gone, *kept, *above), incidents=(*closed, *incidents), folded=folded)
+        return WindowRecords(findings=(*gone, *kept, *above), incidents=(*closed, *incidents), folded=folded)
 
     def settle(self) -> None:
         """Lay everything out for the members as they are now."""
@@ -115,7 +114,7 @@ class FleetJudge:
         state.held = {
             spec.kind: state.held[spec.kind].under(spec.entities)
             if spec.kind in state.held
-            else Held.nothing(spec.kind, spec.entities, spec.signals)
+            else HeldValues.nothing(spec.kind, spec.entities, spec.signals)
             for spec in specs
         }
         state.panel = rearranged(self.panel, state.panel, specs)
@@ -123,7 +122,7 @@ class FleetJudge:
         state.kinship = Kinship.of(state.topology)
 
     def _settled(self, now_ns: int) -> tuple[tuple[Finding, ...], tuple[Incident, ...]]:
-        """Settle, and take back what was told of those who are forgotten: nobody else ever would."""
+        """Settle, and clear the findings on forgotten members, which nothing else would clear."""
         state, before = self.state, self.state.topology
         self.settle()
         members = frozenset(state.members.nodes)
@@ -139,7 +138,7 @@ class FleetJudge:
         return tuple(gone), state.book.step(gone, now_ns, before) if gone else ()
 
     def _unfolded(self, found: Sequence[Finding], now_ns: int) -> tuple[list[Finding], int]:
-        """Return the findings that no node told of itself, and those taken back because one does now."""
+        """Return the findings that no node reported itself, and those cleared because one does now."""
         state = self.state
         kept: list[Finding] = []
         folded = 0

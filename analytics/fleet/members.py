@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from analytics.connectivity.topology_cache import Same
-from analytics.fleet.signals import JUDGED
-from analytics.fleet.window import Table, Window, places_among
+from analytics.connectivity.kinship import ByIdentity
+from analytics.fleet.window import JUDGED, FleetTable, FleetWindow, places_among
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec, TimeArray
 
@@ -17,7 +16,7 @@ _NOBODY = np.empty(0, dtype=np.intp)
 
 @dataclass(slots=True, kw_only=True)
 class Members:
-    """The entities of the fleet and when each was last heard. One thread owns it.
+    """The entities of the fleet and when each last sent a value. One thread owns it.
 
     A GPU that fell off its bus is still a member: only so is it missed. Who is silent for longer than `forget_ns` is
     not.
@@ -28,15 +27,15 @@ class Members:
     _last_seen_ns: dict[EntityKind, TimeArray] = field(default_factory=dict)
     _taken: dict[EntityKind, tuple[Entity, ...]] = field(default_factory=dict)
 
-    def take(self, window: Window) -> bool:
+    def take(self, window: FleetWindow) -> bool:
         """Update members from a window; return True if any was added, removed or changed."""
         changed = False
         here: dict[EntityKind, npt.NDArray[np.intp]] = {}
         for kind, table in window.tables.items():
-            if table.entities is not self._taken.get(kind):  # the reader gives the same tuple while nobody came
+            if table.entities is not self._taken.get(kind):  # the same tuple while no entity was added
                 changed |= self._welcome(kind, table)
             seen = np.isfinite(table.values).any(axis=(0, 2))
-            here[kind] = places_among(Same(self._by_kind[kind]), Same(table.entities))
+            here[kind] = places_among(ByIdentity(self._by_kind[kind]), ByIdentity(table.entities))
             self._last_seen_ns[kind][here[kind][seen]] = window.stop_ns
         return self._forget(window.stop_ns, here) or changed
 
@@ -64,7 +63,7 @@ class Members:
 
     @property
     def last_seen_ns(self) -> Mapping[EntityKind, TimeArray]:
-        """Return when each was last heard, by kind."""
+        """Return when each last sent a value, by kind."""
         return self._last_seen_ns
 
     def restore(self, entities: Iterable[Entity], last_seen_ns: Mapping[EntityKind, TimeArray]) -> None:
@@ -75,10 +74,10 @@ class Members:
         self._by_kind = {kind: tuple(own) for kind, own in by_kind.items()}
         self._last_seen_ns = {kind: last_seen_ns[kind].copy() for kind in by_kind}
 
-    def _welcome(self, kind: EntityKind, table: Table) -> bool:
+    def _welcome(self, kind: EntityKind, table: FleetTable) -> bool:
         own = self._by_kind.get(kind, ())
         reported = {entity.id: entity for entity in table.entities}
-        # A card that was put into another node, or a node into another rack, is now where its newest rows say.
+        # A card that was put into another node, or a node into another rack, is now where its newest rows place it.
         every = tuple(({entity.id: entity for entity in own} | reported).values())
         self._taken[kind], self._by_kind[kind] = table.entities, every
         before = self._last_seen_ns.get(kind, np.empty(0, dtype=np.int64))

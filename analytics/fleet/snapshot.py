@@ -1,4 +1,4 @@
-"""Everything that the fleet's judge carries, as bytes, and back."""
+"""State of the fleet's judge as bytes, and back."""
 
 import json
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from analytics.fleet.common_mode import CommonMode
+from analytics.fleet.folding import NodeReports
 from analytics.fleet.judge import FleetJudge, FleetSettings
-from analytics.fleet.node_reports import NodeReports
 from analytics.incidents.book import IncidentBook
 from analytics.shards.packing import archive, opened
 from analytics.shards.panel import pack_panel, unpack_panel
@@ -47,7 +47,7 @@ def pack_judge(judge: FleetJudge) -> bytes:
 
 
 def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]:
-    """Return a judge that goes on where the packed one stood, and why its detectors do not, empty where they do.
+    """Return a judge that continues from the packed one, and why its detectors do not, empty where they do.
 
     Where the detectors have other limits now, they start again; members and open incidents go on, and what was active
     must be reported again as after any restart of detectors.

@@ -1,28 +1,60 @@
-"""The fleet's topology: nodes and their parts from the tags of what they store, feeds and racks as somebody gave them.
+"""The fleet's topology: nodes and their parts from the tags of what they store, with names unique over all nodes.
 
-A feed (a PDU, a bus bar, a circuit) feeds the supplies of its nodes, and the node itself where it tells of no supply. A
-rack is here for its air: it stands above its nodes as what cools them.
+``psu0`` of node7 is ``node7/psu0`` here, a GPU keeps its UUID. Feeds and racks are configured. A feed (a PDU, a bus
+bar, a circuit) feeds the supplies of its nodes, and the node itself where it has no supply of its own. A rack is here
+for its air: it is above its nodes as what cools them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from telemetry.entities import Entity, EntityKind, Topology
 
-# Tags of a node's own rows that name what stands above it.
+# Keys that are unique in the world, or belong to the fleet itself.
+_UNIQUE = frozenset({EntityKind.NODE, EntityKind.GPU})
+
+
+def fleet_key(kind: EntityKind, node: str, key: str) -> str:
+    """Return the key of a node's entity in the fleet."""
+    return key if kind in _UNIQUE or key.startswith(f"{node}/") else f"{node}/{key}"
+
+
+def fleet_entity(entity: Entity, node: str) -> Entity:
+    """Return a node's entity as the fleet names it."""
+    name = entity.name if entity.kind is EntityKind.NODE else f"{node}/{entity.name or entity.key}"
+    tags = (*((tag, value) for tag, value in entity.tags if tag != "node"), ("node", node))
+    return replace(entity, key=fleet_key(entity.kind, node, entity.key), name=name, tags=tags)
+
+
+def fleet_id(node: str, kind: str, key: str) -> str:
+    """Return the id of a node's entity in the fleet; an entity that is not named is its node."""
+    if not key or kind not in tuple(EntityKind):
+        return f"{EntityKind.NODE}:{node}"
+    return f"{kind}:{fleet_key(EntityKind(kind), node, key)}"
+
+
+def at_home(entity_id: str, node: str) -> str:
+    """Return the id by which the node itself knows the entity, for records that are stored with the node's own."""
+    kind, _, key = entity_id.partition(":")
+    own = f"{node}/"
+    # Links, fans and jobs carry their node in the key on the node as well.
+    return f"{kind}:{key.removeprefix(own)}" if kind == EntityKind.SUPPLY else entity_id
+
+
+# Tags of a node's own rows that name the entities above it.
 _FEED_TAGS = ("feed", "pdu")
 _RACK_TAG = "rack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Above:
+class FeedsAndRacks:
     """Feeds and racks above nodes: names of nodes by feed and by rack."""
 
     feeds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     racks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def with_tags(self, nodes: Iterable[Entity]) -> "Above":
-        """Return it with what tags say of nodes that nobody gave a feed or a rack."""
+    def with_tags(self, nodes: Iterable[Entity]) -> "FeedsAndRacks":
+        """Return it with the tags of nodes that have no configured feed or rack."""
         feeds = {name: list(members) for name, members in self.feeds.items()}
         racks = {name: list(members) for name, members in self.racks.items()}
         fed = {node for members in feeds.values() for node in members}
@@ -33,7 +65,7 @@ class Above:
                     feeds.setdefault(value, []).append(node.key)
             if node.key not in racked and (rack := node.tag(_RACK_TAG)):
                 racks.setdefault(rack, []).append(node.key)
-        return Above(
+        return FeedsAndRacks(
             feeds={name: tuple(members) for name, members in feeds.items()},
             racks={name: tuple(members) for name, members in racks.items()},
         )
@@ -49,7 +81,7 @@ def rack_entity(name: str) -> Entity:
     return Entity(kind=EntityKind.FAN, key=f"rack/{name}", name=f"air of {name}")
 
 
-def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: Above) -> Topology:
+def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: FeedsAndRacks) -> Topology:
     """Return the topology of a fleet; `parts` are tagged with their node and may include the node entities.
 
     As on a node, every supply is taken to feed every GPU beside it.

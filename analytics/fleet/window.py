@@ -1,4 +1,4 @@
-"""Window of all nodes: values from the store, on a grid of whole seconds that all nodes share."""
+"""Window of all nodes: the signals that the fleet reads, on a grid of whole seconds that all nodes share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,61 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from analytics.connectivity.topology_cache import Same
-from analytics.fleet.signals import hold_ns
+from analytics.connectivity.kinship import ByIdentity
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
 from telemetry.records import Cause, Event, Finding, IncidentState
+from telemetry.rollup import statistics_of
+from telemetry.signals import RateClass, SignalKind, signal
+
+# The signals that detectors look at; what else is stored costs only its reading.
+JUDGED: dict[EntityKind, tuple[str, ...]] = {
+    EntityKind.NODE: ("inlet_temp_c", "nv_queue_ratio", "nv_irq_ratio"),
+    EntityKind.GPU: (
+        "power_w", "sm_clock_mhz", "gpu_util_ratio", "mem_util_ratio", "throttle_reasons", "gpu_temp_c", "hbm_temp_c",
+        "slowdown_temp_c", "margin_c", "power_limit_w", "memory_used_bytes", "power_brake_s", "pci_present",
+        "pcie_generation", "pcie_width", "max_pcie_generation", "max_pcie_width", "pcie_replays",
+        "pcie_replay_rollovers", "pcie_correctable", "aer_correctable", "fan_ratio", "fan_rpm",
+    ),
+    EntityKind.SUPPLY: ("voltage_v", "current_a", "voltage_min_v", "power_w", "fan_rpm"),
+    EntityKind.FAN: ("fan_rpm", "fan_ratio"),
+    EntityKind.LINK: (
+        "nvlink_crc_errors", "nvlink_replays", "nvlink_recoveries", "nvlink_symbol_errors", "nvlink_up",
+    ),
+    EntityKind.JOB: ("steps",),
+}  # fmt: skip
+
+# How long a value is held. A second without it is a sensor that was slow; heuristic: two of the
+# fast and slow groups' seconds and one to arrive in, and three rounds of what is read every ten seconds.
+HOLD_NS: dict[RateClass, int] = {
+    RateClass.FAST: 3 * NS_PER_S,
+    RateClass.SLOW: 3 * NS_PER_S,
+    RateClass.RARE: 30 * NS_PER_S,
+}
+
+
+def statistic_of(kind: EntityKind, name: str) -> str:
+    """Return which statistic of a second represents a signal.
+
+    A mean of voltage and one of current belong together as two readings at one moment do, because a source is linear.
+    Flags and counters, and what is read once a second, have one value: the last.
+    """
+    if name == "voltage_min_v":
+        return "min"
+    found = signal(kind, name)
+    has_mean = "mean" in statistics_of(kind, name)
+    return "mean" if has_mean and found.kind is SignalKind.GAUGE and found.rate is RateClass.FAST else "last"
+
+
+def column_of(kind: EntityKind, name: str) -> str:
+    """Return the name under which the store has it."""
+    return f"{name}_{statistic_of(kind, name)}"
+
+
+def hold_ns(kind: EntityKind, name: str) -> int:
+    """Return how long a value of the signal is held."""
+    return HOLD_NS[signal(kind, name).rate]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +76,7 @@ class NodeIncident:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
+class FleetTable:
     """Values of one kind, shape ``(n_seconds, n_entities, n_signals)``; NaN where the store has none.
 
     `nodes` has for each entity the node that wrote it.
@@ -40,16 +89,16 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Window:
-    """Whole seconds from `start_ns` up to `stop_ns`, and what the nodes said themselves meanwhile.
+class FleetWindow:
+    """Whole seconds from `start_ns` up to `stop_ns`, and what the nodes reported themselves meanwhile.
 
     `incidents` reach beyond `stop_ns`, as far as they are known: a node sees at full rate what the fleet sees later.
-    `simulated` names the nodes whose rows say that they are.
+    `simulated` names the nodes whose rows are marked as simulated.
     """
 
     start_ns: int
     stop_ns: int
-    tables: Mapping[EntityKind, Table]
+    tables: Mapping[EntityKind, FleetTable]
     events: tuple[Event, ...] = ()
     findings: tuple[Finding, ...] = ()
     incidents: tuple[NodeIncident, ...] = ()
@@ -66,7 +115,7 @@ class Window:
         found: set[str] = set()
         for table in self.tables.values():
             seen = np.isfinite(table.values).any(axis=(0, 2))
-            names, numbers = _numbered(Same(table.nodes))
+            names, numbers = _numbered(ByIdentity(table.nodes))
             found.update(names[number] for number in np.unique(numbers[seen]).tolist())
         return frozenset(found)
 
@@ -74,7 +123,7 @@ class Window:
         """Return how many values each node has in it."""
         counts: dict[str, int] = {}
         for table in self.tables.values():
-            names, numbers = _numbered(Same(table.nodes))
+            names, numbers = _numbered(ByIdentity(table.nodes))
             known = np.bincount(numbers, weights=np.isfinite(table.values).sum(axis=(0, 2)), minlength=len(names))
             for node, count in zip(names, known.tolist(), strict=True):
                 counts[node] = counts.get(node, 0) + round(count)
@@ -82,14 +131,16 @@ class Window:
 
 
 @lru_cache(maxsize=16)
-def places_among(known: Same[tuple[Entity, ...]], reported: Same[tuple[Entity, ...]]) -> npt.NDArray[np.intp]:
-    """Return where the entities of a window stand among those that are known."""
+def places_among(
+    known: ByIdentity[tuple[Entity, ...]], reported: ByIdentity[tuple[Entity, ...]]
+) -> npt.NDArray[np.intp]:
+    """Return the positions of a window's entities among those that are known."""
     places = {entity.id: place for place, entity in enumerate(known.it)}
     return np.array([places[entity.id] for entity in reported.it], dtype=np.intp)
 
 
 @lru_cache(maxsize=16)
-def _numbered(names: Same[tuple[str, ...]]) -> tuple[tuple[str, ...], npt.NDArray[np.intp]]:
+def _numbered(names: ByIdentity[tuple[str, ...]]) -> tuple[tuple[str, ...], npt.NDArray[np.intp]]:
     """Return the names, each once, and for each entry the number of its name."""
     numbers: dict[str, int] = {}
     found = [numbers.setdefault(name, len(numbers)) for name in names.it]
@@ -97,22 +148,24 @@ def _numbered(names: Same[tuple[str, ...]]) -> tuple[tuple[str, ...], npt.NDArra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Held:
-    """The newest value of each signal of one kind and when it was told, shape ``(n_entities, n_signals)``."""
+class HeldValues:
+    """The newest value of each signal of one kind and when it was reported, shape ``(n_entities, n_signals)``."""
 
     spec: TableSpec
     values: FloatArray
     reported_ns: TimeArray
 
     @staticmethod
-    def nothing(kind: EntityKind, entities: tuple[Entity, ...], signals: tuple[str, ...]) -> "Held":
+    def nothing(kind: EntityKind, entities: tuple[Entity, ...], signals: tuple[str, ...]) -> "HeldValues":
         """Return what holds before the first window."""
         spec = TableSpec(name=f"fleet_{kind}", kind=kind, entities=entities, signals=signals)
-        return Held(spec=spec, values=np.full(spec.shape, np.nan), reported_ns=np.zeros(spec.shape, dtype=np.int64))
+        return HeldValues(
+            spec=spec, values=np.full(spec.shape, np.nan), reported_ns=np.zeros(spec.shape, dtype=np.int64)
+        )
 
-    def under(self, entities: tuple[Entity, ...]) -> "Held":
+    def under(self, entities: tuple[Entity, ...]) -> "HeldValues":
         """Return what holds for other entities: those that stay keep their values."""
-        made = Held.nothing(self.spec.kind, entities, self.spec.signals)
+        made = HeldValues.nothing(self.spec.kind, entities, self.spec.signals)
         rows = {entity.id: row for row, entity in enumerate(self.spec.entities)}
         pairs = [(place, rows[entity.id]) for place, entity in enumerate(entities) if entity.id in rows]
         if pairs:
@@ -120,13 +173,13 @@ class Held:
             made.values[here], made.reported_ns[here] = self.values[there], self.reported_ns[there]
         return made
 
-    def frame(self, window: Window) -> tuple["Held", Frame]:
-        """Return the window's rows for all entities, each value held as long as it stands; whoever is silent is NaN."""
+    def frame(self, window: FleetWindow) -> tuple["HeldValues", Frame]:
+        """Return the window's rows for all entities, each value held for its hold time; NaN for a silent entity."""
         spec, times = self.spec, window.time_ns
         rows = np.full((len(times), *spec.shape), np.nan)
         table = window.tables.get(spec.kind)
         if table is not None and table.entities:
-            rows[:, places_among(Same(spec.entities), Same(table.entities))] = table.values
+            rows[:, places_among(ByIdentity(spec.entities), ByIdentity(table.entities))] = table.values
         limits = np.array([hold_ns(spec.kind, name) for name in spec.signals], dtype=np.int64)
         values, reported = self.values, self.reported_ns
         fresh = np.isfinite(rows)
@@ -135,6 +188,6 @@ class Held:
             reported = np.where(new, now_ns, reported)
             values = np.where(new, rows[row], np.where(now_ns - reported <= limits, values, np.nan))
             rows[row] = values
-        return Held(spec=spec, values=values, reported_ns=reported), Frame(
+        return HeldValues(spec=spec, values=values, reported_ns=reported), Frame(
             spec=spec, time_ns=times, values=rows, fresh=fresh
         )

@@ -6,7 +6,7 @@ import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
 from analytics.heat.windows import HeatWindow
-from physics.heat_sink import felt_w
+from physics.cooling import felt_w
 from telemetry.frames import FloatArray, MaskArray
 
 # Fewer siblings leave no majority: of two that differ, either may be the odd one.
@@ -25,7 +25,7 @@ _BALANCE_RATIO = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison:
+class HeatComparison:
     """Every GPU in one window, each array of shape ``(n_gpus,)``; NaN where it is not known.
 
     `felt_w` is the power that the temperature reflects, `rise_c` how far the GPU is above the inlet, `sibling_rise_c`
@@ -52,7 +52,7 @@ def balanced(window: HeatWindow) -> MaskArray:
 
 def compare(
     window: HeatWindow, groups: GroupArray, *, air_c: FloatArray, usable: MaskArray, min_rise_c: float = MIN_RISE_C
-) -> Comparison:
+) -> HeatComparison:
     """Compare the GPUs of a window where it is `usable` and they are warm enough.
 
     A GPU whose clocks were cut is no reference: it may be near its limit while its siblings are not. `air_c` has no
@@ -67,7 +67,7 @@ def compare(
     sibling_rise_c = np.where(sibling_rise_c > min_rise_c, sibling_rise_c, np.nan)
     lag_c = LAG_ERROR * others * (power_w - felt)
     by_chance_c = np.where(np.isnan(window.part_error), 0.0, window.part_error) * sibling_rise_c
-    return Comparison(
+    return HeatComparison(
         power_w=power_w,
         felt_w=felt,
         temp_c=np.where(usable, window.temp_c, np.nan),

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from physics.heat_sink import SINK_S, carried_w
+from physics.cooling import SINK_S, carried_w
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, TimeArray
+from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
 
 _NS_PER_MS = 1_000_000
 # Steps of the sums: 1/1024 K and W, finer than any sensor, and 1/256 of a weight, so that whole numbers of them add up
@@ -35,7 +35,7 @@ _LONGEST_NS = 24 * 3600 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WindowSums:
+class HeatWindowSums:
     """Sums over the window that is open, each array of shape ``(n_entities,)``.
 
     A sample counts where temperature and power are both known. `air_*` and `fan_*` count those of them at which the
@@ -70,31 +70,21 @@ class WindowSums:
     @staticmethod
     def empty(
         n_entities: int, *, number: int = -1, spacing_ns: float = 0.0, sink_w: FloatArray | None = None
-    ) -> "WindowSums":
+    ) -> "HeatWindowSums":
         """Return the sums of no sample."""
-        zero = np.zeros(n_entities)
-        return WindowSums(
+        return filled(
+            HeatWindowSums,
+            n_entities,
+            0.0,
             number=number,
             newest=number,
             rows=0,
             first_ns=0,
             last_ns=0,
             spacing_ns=spacing_ns,
-            count=zero,
-            temp=zero,
-            power=zero,
-            recent=zero,
-            recent_weight=zero,
-            sink_w=np.full(n_entities, np.nan) if sink_w is None else sink_w,
-            begun_ms=np.full(n_entities, np.inf),
-            ended_ms=np.full(n_entities, -np.inf),
-            air_count=zero,
-            air=zero,
-            fan_count=zero,
-            fan=zero,
-            part=zero,
-            part_part=zero,
-            cut=np.zeros(n_entities, dtype=np.bool_),
+            sink_w=np.nan if sink_w is None else sink_w,
+            begun_ms=np.inf,
+            ended_ms=-np.inf,
         )
 
 
@@ -134,8 +124,8 @@ class HeatWindow:
 
 
 def add_rows(
-    sums: WindowSums, time_ns: TimeArray, columns: HeatColumns, *, window_ns: int
-) -> Iterator[tuple[int, WindowSums, HeatWindow | None]]:
+    sums: HeatWindowSums, time_ns: TimeArray, columns: HeatColumns, *, window_ns: int
+) -> Iterator[tuple[int, HeatWindowSums, HeatWindow | None]]:
     """Add rows; yield for each stretch of one window its first row, the sums after it, and the window that it ended.
 
     A clock that is set back ends the window as well; no sample counts in two windows.
@@ -152,7 +142,9 @@ def add_rows(
         yield start, sums, ended
 
 
-def _at_boundary(sums: WindowSums, number: int, now_ns: int, *, window_ns: int) -> tuple[WindowSums, HeatWindow | None]:
+def _at_boundary(
+    sums: HeatWindowSums, number: int, now_ns: int, *, window_ns: int
+) -> tuple[HeatWindowSums, HeatWindow | None]:
     """Return the sums to continue with at another grid position, and the window that ended."""
     if _goes_on(sums, now_ns):
         kept = math.exp(-(number - sums.newest) * window_ns / NS_PER_S / SINK_S)
@@ -162,25 +154,25 @@ def _at_boundary(sums: WindowSums, number: int, now_ns: int, *, window_ns: int) 
         return older, None
     size, spacing_ns = len(sums.count), _own_spacing_ns(sums) if sums.rows >= MIN_SAMPLES else now_ns - sums.last_ns
     if sums.number < 0 or not sums.count.any():
-        return WindowSums.empty(size, number=number, spacing_ns=spacing_ns if sums.rows else 0.0), None
+        return HeatWindowSums.empty(size, number=number, spacing_ns=spacing_ns if sums.rows else 0.0), None
     ended, sink_w = _closed(sums, now_ns, window_ns=window_ns)
     follows = number == sums.newest + 1
-    after = WindowSums.empty(size, number=number, spacing_ns=spacing_ns, sink_w=sink_w if follows else None)
+    after = HeatWindowSums.empty(size, number=number, spacing_ns=spacing_ns, sink_w=sink_w if follows else None)
     return after, ended
 
 
-def _goes_on(sums: WindowSums, now_ns: int) -> bool:
+def _goes_on(sums: HeatWindowSums, now_ns: int) -> bool:
     """Return True if a window of a table with few rows continues."""
     if not 0 < sums.rows < MIN_SAMPLES or not sums.last_ns < now_ns <= sums.first_ns + _LONGEST_NS:
         return False
     return now_ns - sums.last_ns <= _HOLE_SPACINGS * max(sums.spacing_ns, _own_spacing_ns(sums))
 
 
-def _own_spacing_ns(sums: WindowSums) -> float:
+def _own_spacing_ns(sums: HeatWindowSums) -> float:
     return (sums.last_ns - sums.first_ns) / max(sums.rows - 1, 1)
 
 
-def _closed(sums: WindowSums, ended_ns: int, *, window_ns: int) -> tuple[HeatWindow, FloatArray]:
+def _closed(sums: HeatWindowSums, ended_ns: int, *, window_ns: int) -> tuple[HeatWindow, FloatArray]:
     """Return the means of a window, and what the heat sink carries at its end."""
     length_s = (sums.newest - sums.number + 1) * window_ns / NS_PER_S
     spans_s = (sums.ended_ms - sums.begun_ms) / 1000.0
@@ -211,7 +203,9 @@ def _closed(sums: WindowSums, ended_ns: int, *, window_ns: int) -> tuple[HeatWin
     return window, sink_after_w
 
 
-def _added(sums: WindowSums, time_ns: TimeArray, columns: HeatColumns, rows: slice, *, window_ns: int) -> WindowSums:
+def _added(
+    sums: HeatWindowSums, time_ns: TimeArray, columns: HeatColumns, rows: slice, *, window_ns: int
+) -> HeatWindowSums:
     temp, power = _in_steps(columns.temp_c[rows]), _in_steps(columns.power_w[rows])
     known = ~np.isnan(temp + power)
     temp, power = np.where(known, temp, 0.0), np.where(known, power, 0.0)
@@ -253,7 +247,7 @@ def _weights(time_ns: TimeArray, *, end_ns: int) -> FloatArray:
     return weights
 
 
-def _span(sums: WindowSums, at_ms: FloatArray, known: MaskArray) -> tuple[FloatArray, FloatArray]:
+def _span(sums: HeatWindowSums, at_ms: FloatArray, known: MaskArray) -> tuple[FloatArray, FloatArray]:
     """Return the first and the last time at which each entity was known."""
     if known.all():  # rows rise in time within a window
         return np.minimum(sums.begun_ms, at_ms[0]), np.maximum(sums.ended_ms, at_ms[-1])

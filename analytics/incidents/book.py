@@ -12,11 +12,26 @@ from typing import Any
 from analytics.classification.reading import observations
 from analytics.classification.score import Weights, classify
 from analytics.connectivity import Kinship, root_of
-from analytics.incidents.aftermath import loss_behind, reflex_noted
 from analytics.incidents.book_document import as_document, read_document
 from analytics.incidents.book_settings import BookSettings
-from analytics.incidents.case import Case, Judged, merged, open_case, settled, with_finding
-from analytics.incidents.endings import absent, closed_as, unseen
+from analytics.incidents.case import (
+    CaseAnnotations,
+    IncidentCase,
+    absent,
+    closed_as,
+    merged,
+    open_case,
+    settled,
+    unseen,
+    with_finding,
+)
+from analytics.incidents.consequences import (
+    case_of_lost_supply,
+    cases_following_loss,
+    cases_of_shifted_load,
+    loss_behind,
+    supply_remark,
+)
 from analytics.incidents.families import (
     BESIDE,
     ELECTRICAL,
@@ -30,16 +45,14 @@ from analytics.incidents.families import (
     finding_key,
     points_to_parent,
 )
-from analytics.incidents.shifted import carried_for, shed_by
 from analytics.incidents.silence import next_change_ns, silence_of
-from analytics.incidents.storm import Openings, folds, joined, places_of, storm_case, storm_summary
-from analytics.incidents.supply_remark import supply_remark
-from analytics.incidents.surroundings import Surroundings
+from analytics.incidents.storm import IncidentOpenings, folds, joined, places_of, storm_case, storm_summary
+from analytics.incidents.surroundings import IncidentSurroundings
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
 from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident, IncidentState
 
-# heuristic: a likelier answer than this much before is worth telling although no finding of the incident changed.
+# heuristic: a hypothesis that is likelier by this much is worth a report although no finding of the incident changed.
 _NEWS = 0.2
 _FORGET_EVERY_NS = 60 * NS_PER_S
 
@@ -49,16 +62,16 @@ class IncidentBook:
 
     def __init__(self, settings: BookSettings | None = None) -> None:
         self._settings = settings or BookSettings()
-        self._cases: dict[str, Case] = {}
-        # Ids by family and node: what a finding can have to do with stands there.
+        self._cases: dict[str, IncidentCase] = {}
+        # Ids by family and node: the cases that a finding can be related to.
         self._places: dict[tuple[int, str], dict[str, None]] = {}
         self._unsettled: dict[str, None] = {}
         self._kinship: Kinship | None = None
         self._confirm_until_ns: int | None = None
         self._refused = 0
         self._weights = Weights(temperature=self._settings.temperature)
-        self._around = Surroundings()
-        self._openings = Openings(window_ns=round(self._settings.storm_window_s * NS_PER_S))
+        self._around = IncidentSurroundings()
+        self._openings = IncidentOpenings(window_ns=round(self._settings.storm_window_s * NS_PER_S))
         self._storms: dict[str, None] = {}
         # Families of what is newly known, by node: the answers of other incidents there may change.
         self._news: dict[str, set[int]] = {}
@@ -116,7 +129,7 @@ class IncidentBook:
         case = self._cases.get(incident_id)
         if case is None or (case.claimed == in_force and case.held_by == by):
             return ()
-        over = case.over and case.incident.state is IncidentState.OPEN  # after a restart it may be said again
+        over = case.over and case.incident.state is IncidentState.OPEN  # after a restart it may be reported again
         began = in_force and not case.claimed
         case = replace(case, claimed=in_force, held_by=by, late=case.late or (began and over))
         if self._kinship is None:
@@ -148,9 +161,9 @@ class IncidentBook:
     ) -> "IncidentBook":
         """Return the book that a snapshot describes.
 
-        Unless detectors go on, what was active must be told again within `confirm_s`, else it counts as cleared; what
-        single detectors hold still is for `note_going_on`. A lost GPU that the topology no longer has cannot be told
-        again: it stays lost.
+        Unless detectors go on, what was active must be reported again within `confirm_s`, else it counts as cleared;
+        what single detectors hold still is for `note_going_on`. A lost GPU that the topology no longer has cannot be
+        reported again: it stays lost.
 
         Raises
         ------
@@ -189,7 +202,7 @@ class IncidentBook:
         home = (
             next((case for case in (*near, *storms, *losses) if case.holds(finding)), None)
             or next((case for case in near if case.takes_in(finding, root, kinship)), None)
-            or shed_by(finding, near, kinship)
+            or case_of_lost_supply(finding, near, kinship)
             or loss_behind(finding, losses, kinship)
         )
         if home is not None:
@@ -198,7 +211,7 @@ class IncidentBook:
         below = kinship.descendants(root) | {root}
         kin = [
             case for case in near if case.incident.entity_id in below and explains(finding.cause, case.incident.cause)
-        ] or carried_for(finding, near, kinship, window_ns=window_ns)
+        ] or cases_of_shifted_load(finding, near, kinship, window_ns=window_ns)
         if kin:
             return self._merge(kin, finding, root, now_ns, kinship=kinship)
         if storms and finding.cause in FOLDS:
@@ -229,7 +242,7 @@ class IncidentBook:
         return tuple(gone)
 
     def _merge(
-        self, joined: list[Case], finding: Finding, root: str, now_ns: int, *, kinship: Kinship
+        self, joined: list[IncidentCase], finding: Finding, root: str, now_ns: int, *, kinship: Kinship
     ) -> tuple[Incident, ...]:
         # The one that an action holds down goes on, so that its claim does; else the oldest.
         joined.sort(key=lambda case: (not case.claimed, case.incident.opened_ns, case.incident.id))
@@ -242,13 +255,13 @@ class IncidentBook:
         self._put(replace(survivor, incident=replace(survivor.incident, entity_id=root)), kinship)
         return tuple(gone)
 
-    def _storms_over(self, entity_id: str, kinship: Kinship) -> list[Case]:
+    def _storms_over(self, entity_id: str, kinship: Kinship) -> list[IncidentCase]:
         if not self._storms:
             return []
         places = places_of(entity_id, kinship)
         return [self._cases[one] for one in self._storms if self._cases[one].incident.entity_id in places]
 
-    def _near(self, family: int, entity_id: str, kinship: Kinship) -> list[Case]:
+    def _near(self, family: int, entity_id: str, kinship: Kinship) -> list[IncidentCase]:
         """Return the cases of a family on the node of an entity."""
         return [self._cases[case_id] for case_id in self._places.get((family, kinship.top(entity_id)), ())]
 
@@ -257,13 +270,13 @@ class IncidentBook:
         near = self._near(LOSS, lost.entity_id, kinship) if lost.cause is Cause.GPU_LOST else []
         gone = []
         for home in [case for case in near if case.holds(lost)]:
-            for case in reflex_noted(lost, [*near, *self._near(FABRIC, lost.entity_id, kinship)], kinship):
+            for case in cases_following_loss(lost, [*near, *self._near(FABRIC, lost.entity_id, kinship)], kinship):
                 self._drop(case, kinship)
                 self._put(merged(self._cases[home.incident.id], case), kinship)
                 gone.append(closed_as(case.incident, now_ns, f"merged into {home.incident.id}"))
         return tuple(gone)
 
-    def _put(self, case: Case, kinship: Kinship) -> None:
+    def _put(self, case: IncidentCase, kinship: Kinship) -> None:
         case_id = case.incident.id
         self._cases[case_id] = case
         self._places.setdefault(case.place(kinship), {})[case_id] = None
@@ -271,7 +284,7 @@ class IncidentBook:
         if case.storm:
             self._storms[case_id] = None
 
-    def _drop(self, case: Case, kinship: Kinship) -> None:
+    def _drop(self, case: IncidentCase, kinship: Kinship) -> None:
         del self._cases[case.incident.id]
         self._storms.pop(case.incident.id, None)
         place = case.place(kinship)
@@ -325,7 +338,7 @@ class IncidentBook:
         why = f"closed after {self._settings.quiet_s:g} s of quiet"
         return tuple(closed_as(case.incident, now_ns, why) for case in over)
 
-    def _judge(self, case: Case, now_ns: int, kinship: Kinship) -> Judged:
+    def _judge(self, case: IncidentCase, now_ns: int, kinship: Kinship) -> CaseAnnotations:
         """Return ranked hypotheses, a remark on the supply side of a loss, and who silenced the incident."""
         node = kinship.top(case.incident.entity_id)
         on_node = [
@@ -334,11 +347,11 @@ class IncidentBook:
             for case_id in self._places.get((family, node), ())
         ]
         scene = self._around.scene(case, on_node, kinship, now_ns=now_ns)
-        # A new case has its cause from its lead only once it is settled; the silence asks for it.
+        # A new case has its cause from its lead only once it is settled; the silence needs the cause.
         led = replace(case.incident, cause=case.lead.cause)
-        # What was over before its silence ended calls nobody when it does.
+        # What was over before its silence ended notifies no operator when it does.
         silence = silence_of(self._settings.silences, led, kinship, now_ns=now_ns)
-        return Judged(
+        return CaseAnnotations(
             headline=storm_summary(case, kinship) if case.storm else "",
             remark=supply_remark(case, self._near(ELECTRICAL, node, kinship), kinship),
             hypotheses=classify(observations(scene), self._weights),

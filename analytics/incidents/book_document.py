@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from analytics.incidents.case import Case
+from analytics.incidents.case import IncidentCase
 from analytics.incidents.storm import Opening
 from telemetry.records import Cause, Event, Finding, Incident
 
 _VERSION = 1
 
 
-class CaseDocument(BaseModel):
+class IncidentCaseDocument(BaseModel):
     """Case of the incident book, as stored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -24,9 +24,9 @@ class CaseDocument(BaseModel):
     storm: tuple[tuple[Cause, int], ...] = ()
     late: bool = False
 
-    def case(self) -> Case:
+    def case(self) -> IncidentCase:
         """Return the case; nothing of it is confirmed yet."""
-        return Case(
+        return IncidentCase(
             incident=self.incident,
             claimed=self.claimed,
             late=self.late,
@@ -41,14 +41,14 @@ class BookDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: int
-    cases: tuple[CaseDocument, ...]
+    cases: tuple[IncidentCaseDocument, ...]
     events: tuple[Event, ...] = ()
     closed_findings: tuple[Finding, ...] = ()
     openings: tuple[Opening, ...] = ()
 
 
 def as_document(
-    cases: Iterable[Case],
+    cases: Iterable[IncidentCase],
     *,
     events: Iterable[Event],
     closed_findings: Iterable[Finding],

@@ -20,7 +20,7 @@ class BookSettings:
         Siblings whose findings began within this time point to their parent. Group windows of 60 to 120 s are usual
         in alarm management (EEMUA 191, ISA 18.2).
     confirm_s
-        Time after a restart in which a detector must tell again what was active before; longer than any hold.
+        Time after a restart in which a detector must report again what was active before; longer than any hold.
     max_open
         Incidents kept open at once; findings beyond are counted and not taken in.
     storm_above
@@ -31,8 +31,8 @@ class BookSettings:
     temperature
         Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder; 1 was fitted to simulated faults.
     silences
-        Who asked for quiet, each with `until`, `who`, `why`, and if need be `start`, `entity` and `causes`; incidents
-        are kept and marked, and nobody is called. See docs/explanation/causes-and-confidence.md.
+        Silences, each with `until`, `who`, `why`, and optionally `start`, `entity` and `causes`; incidents
+        are kept and marked, and no operator is notified. See docs/explanation/causes-and-confidence.md.
     """
 
     quiet_s: DurationS = 60.0

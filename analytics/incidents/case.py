@@ -1,13 +1,17 @@
-"""Case in the incident book: an incident, and the state needed to update it."""
+"""Case in the incident book: an incident, the state needed to update it, and its expected cost.
 
+The cost is an estimate, for ranking and not for accounting:
+impact = GPUs that lose their work x (restart + lost work) x probability that they lose it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from analytics.connectivity import Kinship
 from analytics.incidents.families import STANDING, STORM, explains, family_of, finding_key, rank_of
-from analytics.incidents.impact import at_stake_gpu_hours, loss_probability, severity_of
 from telemetry.entities import EntityKind, label_list
-from telemetry.records import Cause, Finding, FindingStatus, Hypothesis, Incident, IncidentState
+from telemetry.records import Cause, FaultClass, Finding, FindingStatus, Hypothesis, Incident, IncidentState, Severity
 
 MAX_FINDINGS = 512
 # heuristic: more names than these, or a longer list, hide the summary.
@@ -16,13 +20,13 @@ _JOB_ID = f"{EntityKind.JOB}:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class IncidentCase:
     """An incident that is not closed.
 
-    `claimed` says that an action of ours is in force, `held_by` which one where that is known, `late` that the symptom
-    was gone before it. `quiet_since_ns` is since when no symptom was there and no claim in force, None while one is.
-    `unconfirmed` are the keys of findings that were active before a restart and have not been told since. `storm`
-    counts what an alarm flood folded into it, by cause; empty where it is none.
+    `claimed` is True while an action of railwatch is in force, `held_by` which one where that is known, `late` that the
+    symptom was gone before it. `quiet_since_ns` is since when no symptom was there and no claim in force, None while
+    one is. `unconfirmed` are the keys of findings that were active before a restart and have not been reported since.
+    `storm` counts what an alarm flood folded into it, by cause; empty where it is none.
     """
 
     incident: Incident
@@ -40,21 +44,21 @@ class Case:
 
     @property
     def symptoms(self) -> bool:
-        """Return whether a symptom is there, beside faults that stand."""
+        """True if there is a symptom, persistent faults aside."""
         return any(own.cause not in STANDING for own in self.active)
 
     @property
     def over(self) -> bool:
-        """Return whether what was seen is gone: every symptom; where there was none, the fault that stands."""
+        """True if every symptom is gone; where there was none, the persistent fault."""
         seen = [own for own in self.incident.findings if own.cause not in STANDING] or self.incident.findings
         return all(own.status is FindingStatus.CLEARED for own in seen)
 
     @property
     def lead(self) -> Finding:
-        """Return the finding that speaks for the case: nearest to the root cause, active, worst, first.
+        """Return the finding that represents the case: nearest to the root cause, active, worst, first.
 
         What is seen goes before the fault behind it: rules answer a rail that sags, whichever of the hypotheses holds.
-        In a storm there is no common root cause: the worst speaks.
+        In a storm there is no common root cause: the worst represents it.
         """
         if self.storm:
             return min(
@@ -65,7 +69,7 @@ class Case:
 
     @property
     def still_wrong(self) -> Finding:
-        """Return the finding that says what is wrong now: the lead, unless it is over and another one is not."""
+        """Return the finding that is wrong now: the lead, unless it is over and another one is not."""
         lead, active = self.lead, self.active
         return _nearest_to_root(active) if active and lead.status is FindingStatus.CLEARED else lead
 
@@ -75,19 +79,19 @@ class Case:
         return STORM if self.storm else family_of(self.incident.cause)
 
     def place(self, kinship: Kinship) -> tuple[int, str]:
-        """Return its family and its node: what can have to do with it stands there."""
+        """Return its family and its node, where related cases are."""
         return self.family, kinship.top(self.incident.entity_id)
 
     def holds(self, finding: Finding) -> bool:
-        """Return whether this finding, in an earlier record, is in the case."""
+        """Return True if the case holds an earlier record of this finding."""
         key = finding_key(finding)
         return any(finding_key(own) == key for own in self.incident.findings)
 
     def takes_in(self, finding: Finding, root: str, kinship: Kinship) -> bool:
-        """Return whether the case, as it stands, accounts for a finding whose siblings point to `root`.
+        """Return True if the case explains a finding whose siblings point to `root`.
 
-        It does where it stands on the same entity or explains the finding from above; and where the finding's siblings
-        point higher than the case stands, only if its cause lies nearer to the root than theirs.
+        It does if it is on the same entity or explains the finding from above; and where the finding's siblings
+        point higher than the case, only if its cause is nearer to the root than theirs.
         """
         own, cause, entity_id = self.incident.entity_id, self.incident.cause, finding.entity_id
         related = own == entity_id or (explains(cause, finding.cause) and own in kinship.ancestors(entity_id))
@@ -109,9 +113,9 @@ def _nearest_to_root(findings: tuple[Finding, ...]) -> Finding:
     )
 
 
-def open_case(finding: Finding, root: str, now_ns: int) -> Case:
+def open_case(finding: Finding, root: str, now_ns: int) -> IncidentCase:
     """Open a case with its first finding; its id follows from that finding alone."""
-    return Case(
+    return IncidentCase(
         incident=Incident(
             id=f"i-{sha256(finding.id.encode()).hexdigest()[:10]}",
             time_ns=now_ns,
@@ -129,7 +133,7 @@ def open_case(finding: Finding, root: str, now_ns: int) -> Case:
     )
 
 
-def with_finding(case: Case, finding: Finding) -> Case:
+def with_finding(case: IncidentCase, finding: Finding) -> IncidentCase:
     """Replace the record of a finding by the newest. Beyond the bound the longest cleared one is removed."""
     key = finding_key(finding)
     others = [own for own in case.incident.findings if finding_key(own) != key]
@@ -143,7 +147,7 @@ def with_finding(case: Case, finding: Finding) -> Case:
     )
 
 
-def merged(survivor: Case, absorbed: Case) -> Case:
+def merged(survivor: IncidentCase, absorbed: IncidentCase) -> IncidentCase:
     """Return the survivor with the findings of both."""
     for finding in absorbed.incident.findings:
         if not survivor.holds(finding):
@@ -156,7 +160,7 @@ def merged(survivor: Case, absorbed: Case) -> Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class CaseAnnotations:
     """Annotations of a case: text before and after the summary, ranked hypotheses, silence."""
 
     headline: str = ""
@@ -165,12 +169,12 @@ class Judged:
     silence: str | None = None
 
 
-def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Case:
+def settled(case: IncidentCase, kinship: Kinship, *, now_ns: int, judged: CaseAnnotations) -> IncidentCase:
     """Return the case with all that follows from its findings: cause, severity, state, impact and texts."""
     before, lead, active = case.incident, case.lead, bool(case.active)
     severity = max((before.severity, *(own.severity for own in before.findings)), key=lambda worst: worst.rank)
     probability = loss_probability(cause=lead.cause, severity=severity, hypotheses=judged.hypotheses)
-    severity = max(severity, severity_of(probability), key=lambda worst: worst.rank)
+    severity = max(severity, severity_of_loss(probability), key=lambda worst: worst.rank)
     symptoms = case.symptoms
     late = case.late and not symptoms
     state = before.state
@@ -219,7 +223,7 @@ def _gpus_at_stake(root: str, probability: float, kinship: Kinship) -> int:
     return len(kinship.gpus_under(root))
 
 
-def _held_by(case: Case, state: IncidentState, *, late: bool) -> str:
+def _held_by(case: IncidentCase, state: IncidentState, *, late: bool) -> str:
     """Return which action of ours is in force, and whether it holds the symptom down; empty where none is."""
     if state is not IncidentState.MITIGATED:
         return f"{case.held_by} is in force" if case.claimed and case.held_by else ""
@@ -227,10 +231,87 @@ def _held_by(case: Case, state: IncidentState, *, late: bool) -> str:
 
 
 def _notes(
-    reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str
+    reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: CaseAnnotations, *, held: str
 ) -> tuple[str, ...]:
     others = [kinship.label(entity_id) for entity_id in affected if entity_id != reported.entity_id]
     also = f"also on {label_list(others)}" if others else ""
     if len(also) > _NOTE_MAX:
         also = f"also on {label_list(others[:_MAX_NAMES])} and {len(others) - _MAX_NAMES} more"
     return tuple(note for note in (also, judged.remark, held) if note)
+
+
+def closed_as(incident: Incident, now_ns: int, why: str) -> Incident:
+    """Return an incident as closed, and why."""
+    return replace(
+        incident,
+        time_ns=max(now_ns, incident.time_ns),
+        closed_ns=now_ns,
+        state=IncidentState.CLOSED,
+        summary=f"{incident.summary}; {why}",
+    )
+
+
+def unseen(finding: Finding, now_ns: int) -> Finding:
+    """Return a finding as cleared, since no detector reported it again after a restart."""
+    return replace(
+        finding,
+        time_ns=max(now_ns, finding.time_ns),
+        status=FindingStatus.CLEARED,
+        summary=f"{finding.summary}; not seen again since the restart",
+    )
+
+
+def absent(finding: Finding, now_ns: int) -> Finding:
+    """Return a finding, updated, whose GPU is absent after a restart."""
+    text = "; not seen since the restart: GPU not found"
+    summary = finding.summary if finding.summary.endswith(text) else f"{finding.summary}{text}"
+    return replace(finding, time_ns=max(now_ns, finding.time_ns), status=FindingStatus.UPDATED, summary=summary)
+
+
+# Restart of a large training job: 5 to 20 min, upper end (Meta RSC clusters, HPCA'25, arXiv 2410.21680).
+RESTART_H = 20 / 60
+# Assumption: a checkpoint every 30 min, so 15 min of work are lost on average, where its age is unknown.
+LOST_WORK_H = 15 / 60
+# Assumption, one figure per severity until outcomes are there to fit it. A lost GPU has cost its job already, and so
+# has one that hangs.
+LOSS_PROBABILITY = {Severity.INFO: 0.001, Severity.WARNING: 0.1, Severity.CRITICAL: 0.5}
+_LOST_ALREADY = frozenset({Cause.GPU_LOST, Cause.HANG})
+# These take nothing from a job: what is wrong is what measures it.
+_HARMLESS = frozenset({FaultClass.SENSOR_FAULT, FaultClass.EXPORTER_FAULT})
+# From these probabilities of a loss on, an incident is at least a warning, and critical. Heuristic: bands of a tenth
+# of a per cent, and of more than ten per cent.
+_WARNING_ABOVE, _CRITICAL_ABOVE = 0.001, 0.1
+# From so many expected GPU-hours on a person is worth waking, and worth a ticket. Heuristic: a node of eight GPUs for
+# an hour, one GPU for half an hour.
+_PAGE_GPU_HOURS, _TICKET_GPU_HOURS = 8.0, 0.5
+
+
+def loss_probability(*, cause: Cause, severity: Severity, hypotheses: Sequence[Hypothesis] = ()) -> float:
+    """Return the probability that a job loses its work for it within a day.
+
+    What is likelier a fault of sensors than of what they measure threatens no job by that share.
+    """
+    if cause in _LOST_ALREADY:
+        return 1.0
+    harmless = sum(one.probability for one in hypotheses if one.cause in _HARMLESS)
+    return LOSS_PROBABILITY[severity] * (1.0 - harmless if harmless > 0.5 else 1.0)
+
+
+def severity_of_loss(probability: float) -> Severity:
+    """Return the least severity that goes with a probability of loss."""
+    if probability > _CRITICAL_ABOVE:
+        return Severity.CRITICAL
+    return Severity.WARNING if probability > _WARNING_ABOVE else Severity.INFO
+
+
+def at_stake_gpu_hours(*, n_gpus: int, checkpoint_age_s: float | None = None) -> float:
+    """Return what is lost if it comes to it: the restart, and the work since the last checkpoint."""
+    lost_h = LOST_WORK_H if checkpoint_age_s is None else checkpoint_age_s / 3600
+    return n_gpus * (RESTART_H + lost_h)
+
+
+def urgency(impact_gpu_hours: float) -> str:
+    """Return what an expected loss is worth: a page, a ticket, or a place in the record."""
+    if impact_gpu_hours > _PAGE_GPU_HOURS:
+        return "page"
+    return "ticket" if impact_gpu_hours > _TICKET_GPU_HOURS else "record"

@@ -72,23 +72,23 @@ def family_of(cause: Cause) -> int:
 
 
 def rank_of(cause: Cause) -> int:
-    """Return how far a cause stands from the root of its family, 0 at the root."""
+    """Return the distance of a cause from the root of its family, 0 at the root."""
     return _RANK[cause]
 
 
 def explains(cause: Cause, other: Cause) -> bool:
-    """Return whether a cause at a parent accounts for another at its child."""
+    """Return True if a cause at a parent explains another at its child."""
     return family_of(cause) == family_of(other) and rank_of(cause) <= rank_of(other)
 
 
 def points_to_parent(cause: Cause) -> bool:
-    """Return whether siblings with this cause point to what they share.
+    """Return True if siblings with this cause point to what they share.
 
-    A bad thermal interface is told by comparison with the siblings, so it names the part itself, be it on two of them.
+    A bad thermal interface is found by comparison with the siblings, so it names the part itself, be it on two of them.
     """
     return cause is not Cause.THERMAL_INTERFACE
 
 
 def finding_key(finding: Finding) -> str:
-    """Return what stays the same when a finding is raised anew: its id without the time at which it began."""
+    """Return the part of a finding's id that stays the same when it is raised again: the id without its begin."""
     return finding.id.rpartition(":")[0] or finding.id

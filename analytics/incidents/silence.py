@@ -1,6 +1,6 @@
-"""Silences and maintenance windows: who asked for quiet, about what, until when, and why.
+"""Silences and maintenance windows: operator, scope, end and reason.
 
-A silenced incident is kept, judged and answered like any other; only nobody is called for it.
+A silenced incident is kept, judged and acted on like any other; only no operator is notified.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class Silence:
     until
         When it ends, with its offset from UTC: 2026-03-01T18:00:00Z.
     who
-        Who asked for it.
+        Operator who requested it.
     why
         What is being done meanwhile.
     start
@@ -46,7 +46,7 @@ class Silence:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        """Refuse times without offset, an end before the beginning, and a silence that nobody stands for."""
+        """Refuse times without offset, an end before the beginning, and a silence without operator or reason."""
         if self.until.tzinfo is None or (self.start is not None and self.start.tzinfo is None):
             raise ValueError("start and until with their offset from UTC, such as 2026-03-01T18:00:00Z")
         if self.start is not None and self.start >= self.until:
@@ -65,7 +65,7 @@ class Silence:
         return _ns(self.until)
 
     def covers(self, incident: Incident, kinship: Kinship, *, now_ns: int) -> bool:
-        """Return whether it holds for an incident now: for its root, or for what stands above it."""
+        """Return True if it covers an incident now, by its root or by an entity above it."""
         if not self.start_ns <= now_ns < self.until_ns or (self.causes and incident.cause not in self.causes):
             return False
         line = (incident.entity_id, *kinship.ancestors(incident.entity_id))
@@ -79,7 +79,7 @@ class Silence:
 
 
 def silence_of(silences: Iterable[Silence], incident: Incident, kinship: Kinship, *, now_ns: int) -> str | None:
-    """Return the words of the silence that holds longest for an incident, None where none does."""
+    """Return the text of the silence that covers an incident longest, None where none does."""
     held = [one for one in silences if one.covers(incident, kinship, now_ns=now_ns)]
     return max(held, key=lambda one: (one.until_ns, one.text)).text if held else None
 

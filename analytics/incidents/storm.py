@@ -1,4 +1,4 @@
-"""Alarm floods: when incidents open faster than a person can follow, what asks for nothing at once becomes one.
+"""Alarm floods: when incidents open faster than an operator can follow, the less urgent ones become one.
 
 A flood is more than ten alarms in ten minutes for one operator (ISA 18.2, EEMUA 191).
 """
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from analytics.connectivity import Kinship
-from analytics.incidents.case import Case, open_case, with_finding
+from analytics.incidents.case import IncidentCase, open_case, with_finding
 from analytics.incidents.families import FOLDS
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Finding, FindingStatus
 
-# More nodes than a rack has height units stand under something larger, where ten incidents are an ordinary hour.
+# More nodes than a rack has height units belong to something larger, where ten incidents are an ordinary hour.
 _RACK_NODES = 48
 _NODE_ID = f"{EntityKind.NODE}:"
 
@@ -22,7 +22,7 @@ Opening = tuple[int, str, Cause]
 
 
 @dataclass(slots=True, kw_only=True)
-class Openings:
+class IncidentOpenings:
     """Opening times of incidents, by node or rack. One thread owns it; times older than the window are dropped."""
 
     window_ns: int
@@ -53,7 +53,7 @@ class Openings:
 
 
 def places_of(entity_id: str, kinship: Kinship) -> tuple[str, ...]:
-    """Return the node of an entity, and what stands above the node as far as that is no larger than a rack."""
+    """Return the node of an entity, and the entities above the node up to the size of a rack."""
     node = kinship.top(entity_id)
     above = sorted(
         one
@@ -63,12 +63,12 @@ def places_of(entity_id: str, kinship: Kinship) -> tuple[str, ...]:
     return (node, *above)
 
 
-def folds(case: Case) -> bool:
-    """Return whether a case may become part of a storm: nothing holds it down, and no answer hangs on it."""
+def folds(case: IncidentCase) -> bool:
+    """Return True if a case may become part of a storm: no action holds it down, and none depends on it."""
     return not case.claimed and not case.storm and case.incident.cause in FOLDS
 
 
-def storm_case(finding: Finding, place: str, causes: Iterable[Cause], now_ns: int) -> Case:
+def storm_case(finding: Finding, place: str, causes: Iterable[Cause], now_ns: int) -> IncidentCase:
     """Open the case of a storm with the finding that was one too many."""
     case = open_case(finding, place, now_ns)
     name = f"storm:{place}:{finding.id}"
@@ -76,7 +76,7 @@ def storm_case(finding: Finding, place: str, causes: Iterable[Cause], now_ns: in
     return replace(case, incident=incident, storm=tuple(sorted(Counter(causes).items())))
 
 
-def joined(storm: Case, finding: Finding) -> Case:
+def joined(storm: IncidentCase, finding: Finding) -> IncidentCase:
     """Return the storm with one more finding; one that is new in it counts as one incident more."""
     counts = Counter(dict(storm.storm))
     if finding.status is not FindingStatus.CLEARED and not storm.holds(finding):
@@ -84,8 +84,8 @@ def joined(storm: Case, finding: Finding) -> Case:
     return replace(with_finding(storm, finding), storm=tuple(sorted(counts.items())))
 
 
-def storm_summary(storm: Case, kinship: Kinship) -> str:
-    """Return that it is a flood, and of what."""
+def storm_summary(storm: IncidentCase, kinship: Kinship) -> str:
+    """Return the headline of an alarm flood, with its causes."""
     counts = ", ".join(f"{count} {cause.value}" for cause, count in sorted(storm.storm, key=lambda one: -one[1]))
     total = sum(count for _, count in storm.storm)
     return f"alarm flood on {kinship.label(storm.incident.entity_id)}: {total} incidents in one ({counts}); worst"

@@ -4,21 +4,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from analytics.classification.reading import AFTER_NS, BEFORE_NS, Scene, feeds, is_evidence
+from analytics.classification.reading import AFTER_NS, BEFORE_NS, IncidentScene, feeds, is_evidence
 from analytics.connectivity import Kinship
-from analytics.incidents.case import Case
+from analytics.incidents.case import IncidentCase
 from analytics.incidents.families import BESIDE, JOINS_SIBLINGS, family_of
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Event, Finding, FindingStatus, Incident
 
-# Newest first to stay. heuristic: more than this within minutes says the same many times.
+# Newest first to stay. heuristic: more than this within minutes repeats the same many times.
 _MOST_EVENTS, _MOST_FINDINGS = 64, 64
 _BLIND = frozenset({Cause.SENSOR_LOST, Cause.SENSOR_FAULT})
 RecordT = TypeVar("RecordT", Event, Finding)
 
 
 @dataclass(slots=True, kw_only=True)
-class Surroundings:
+class IncidentSurroundings:
     """Recent events and findings of closed incidents, by node. One thread owns it."""
 
     _events: dict[str, list[Event]] = field(default_factory=dict)
@@ -45,7 +45,9 @@ class Surroundings:
         _drop_old(self._events, now_ns)
         _drop_old(self._closed, now_ns)
 
-    def scene(self, case: Case, cases: Sequence[Case], kinship: Kinship, *, now_ns: int) -> Scene:
+    def scene(
+        self, case: IncidentCase, cases: Sequence[IncidentCase], kinship: Kinship, *, now_ns: int
+    ) -> IncidentScene:
         """Return what the classification sees of a case among the cases of its node."""
         root, node = case.incident.entity_id, kinship.top(case.incident.entity_id)
         path = {root, *kinship.ancestors(root), *kinship.descendants(root)}
@@ -56,7 +58,7 @@ class Surroundings:
         near = [finding for one in others for finding in one.incident.findings]
         near += [one for one in self._closed.get(node, ()) if now_ns - one.time_ns <= BEFORE_NS + AFTER_NS]
         began_ns = case.incident.opened_ns
-        return Scene(
+        return IncidentScene(
             root=root,
             own=case.incident.findings,
             beside=tuple(
@@ -103,7 +105,7 @@ def _drop_old(store: dict[str, list[RecordT]], now_ns: int) -> None:
 
 
 def _in_time(finding: Finding, began_ns: int) -> bool:
-    """Return whether a finding can have to do with what began then: not much later, and not over long before."""
+    """Return True if a finding can be related to what began then: not much later, and not over long before."""
     if finding.since_ns - began_ns > AFTER_NS:
         return False
     return finding.status is not FindingStatus.CLEARED or began_ns - finding.time_ns <= BEFORE_NS

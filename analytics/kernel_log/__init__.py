@@ -1,7 +1,7 @@
 """Xid, SXid, bus-drop and PCIe error lines of a kernel log, read as a stream.
 
-`KernelLogParser` takes one line after the other, in whatever clothes dmesg, journald, syslog or /dev/kmsg put on it,
-and gives a `KernelEvent` for each line that tells of a fault. `scan` does so for a whole file, `reports` keeps one
+`KernelLogParser` takes one line after the other, in whatever form dmesg, journald, syslog or /dev/kmsg write it,
+and returns a `KernelEvent` for each line that reports a fault. `scan` does so for a whole file, `reports` keeps one
 event per report, `to_event` makes the record that the rest of railwatch works with.
 """
 

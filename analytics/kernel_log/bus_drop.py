@@ -1,4 +1,4 @@
-"""A GPU that fell off the bus, told without an Xid.
+"""GPU that fell off the bus, reported without an Xid.
 
 Forms, from open-gpu-kernel-modules `osinit.c` and `osapi.c` and their predecessors::
 
@@ -13,8 +13,8 @@ import re
 from collections import deque
 from collections.abc import Mapping
 
-from analytics.kernel_log.address import ADDRESS, normal_address
 from analytics.kernel_log.events import MESSAGE_MAX_CHARS, KernelEvent
+from analytics.kernel_log.text import ADDRESS, normal_address
 from telemetry.records import EventKind, Severity
 
 PATTERNS: Mapping[str, re.Pattern[str]] = {
@@ -23,12 +23,12 @@ PATTERNS: Mapping[str, re.Pattern[str]] = {
 }
 _DRIVER = re.compile(r"\bNVRM\b|\bnvidia\b", re.IGNORECASE)
 _ADDRESS = re.compile(rf"(?<![0-9a-f:])(?:PCI:)?(?P<pci>{ADDRESS})(?![0-9a-f])", re.IGNORECASE)
-# The report is three lines long; this many lines of the driver may come between before it is given up.
+# The report is three lines long; this many lines of the driver may come between before it is dropped.
 _PATIENCE_LINES = 6
 
 
 class BusDropReader:
-    """Finds bus drops, holding back the first line of the three-line form until the drop is told."""
+    """Finds bus drops, holding back the first line of the three-line form until the drop is confirmed."""
 
     def __init__(self) -> None:
         self._begun: deque[tuple[int, str, str]] = deque(maxlen=64)

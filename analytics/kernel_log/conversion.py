@@ -1,12 +1,12 @@
-"""From what a line says to the record that railwatch keeps, and to the fields that it prints."""
+"""Conversion of a kernel event to the record that railwatch keeps, and to the fields that it prints."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from analytics import catalogue
-from analytics.kernel_log.address import slot_of
 from analytics.kernel_log.events import KernelEvent, PcieDetail
+from analytics.kernel_log.text import slot_of
 from telemetry.entities import EntityKind
 from telemetry.records import Event, EventKind
 
@@ -59,7 +59,7 @@ def _pcie_fields(detail: PcieDetail) -> dict[str, Any]:
 
 
 def _entity_id(event: KernelEvent, uuids: Mapping[str, str]) -> str | None:
-    """Return the GPU that the line names, or that its port heard the error from; a switch or port has no entity yet."""
+    """Return the GPU that the line names, or that sent the error to its port; a switch or port has no entity yet."""
     addresses = [event.pci, event.pcie.source_pci if event.pcie else None]
     for pci in addresses:
         uuid = uuids.get(slot_of(pci)) if pci is not None else None

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from telemetry.records import EventKind, Severity
 
-# A follow-up belongs to the report before it when it stands at most this many lines later. The kernel prints a report
+# A follow-up belongs to the report before it when it is at most this many lines later. The kernel prints a report
 # in one go; lines of other CPUs and devices come between (the longest AER report is a header, 32 bits and an outcome).
 REACH_LINES = 64
 # The kernel cuts a record at 1 KiB (LOG_LINE_MAX, kernel/printk/printk.c); longer text is not the kernel's.
@@ -69,11 +69,11 @@ class KernelEvent:
     pci
         As in the line, in lower case with a domain: ``0000:3b:00`` where the line has no function digit.
     pid, process
-        None where the line has none or says ``<unknown>``; ``pid=0`` is 0.
+        None where the line has none or ``<unknown>``; ``pid=0`` is 0.
     fatal
-        What the line itself says, None where it has no such word.
+        True for Fatal and False for Non-fatal in the line itself, None where it has neither.
     link
-        NVLink number, None where the line has none or says -1.
+        NVLink number, None where the line has none or -1.
     caused_by
         The earlier Xid that the line blames.
     uuid

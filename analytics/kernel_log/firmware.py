@@ -15,10 +15,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from analytics.kernel_log.address import ADDRESS, normal_address
 from analytics.kernel_log.events import REACH_LINES, KernelEvent, PcieDetail, PcieSeverity
-from analytics.kernel_log.pcie import severity_in
-from analytics.kernel_log.pcie_reports import merged, severity_of
+from analytics.kernel_log.pcie import merged, severity_in, severity_of
+from analytics.kernel_log.text import ADDRESS, normal_address
 from telemetry.records import EventKind
 
 PATTERNS: Mapping[str, re.Pattern[str]] = {
@@ -72,7 +71,7 @@ class FirmwareRecords:
 
 
 def _reported(record: _Record, line: int, body: str) -> _Record:
-    """Return the record with what one of its lines says."""
+    """Return the record with the details of one of its lines."""
     severity = PATTERNS["record_severity"].match(body)
     if severity is not None:
         # The section's own severity, which comes later, is the one that the kernel acts on.

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from analytics.kernel_log import bus_drop, firmware, pcie, sxid, xid
-from analytics.kernel_log.address import ADDRESS, normal_address, slot_of
 from analytics.kernel_log.bus_drop import BusDropReader
 from analytics.kernel_log.events import MESSAGE_MAX_CHARS, KernelEvent
 from analytics.kernel_log.firmware import FirmwareRecords
-from analytics.kernel_log.pcie import read_pcie_line
-from analytics.kernel_log.pcie_reports import PcieReports
+from analytics.kernel_log.pcie import PcieReports, read_pcie_line
 from analytics.kernel_log.sxid import SwitchReports
-from analytics.kernel_log.text import plain_lines
+from analytics.kernel_log.text import ADDRESS, normal_address, plain_lines, slot_of
 from analytics.kernel_log.xid import read_xids
 
 # Nearly all lines of a kernel log hold none of these and cost a microsecond.
@@ -131,6 +129,6 @@ def scan(lines: Iterable[str], parser: KernelLogParser | None = None) -> Iterato
 
 
 def reports(events: Iterable[KernelEvent]) -> tuple[KernelEvent, ...]:
-    """Return one event per report, with all that its lines said, in the order in which the reports began."""
+    """Return one event per report, with the details of all its lines, in the order in which the reports began."""
     latest = {(event.report_line, event.kind, event.pci, event.code): event for event in events}
     return tuple(latest.values())

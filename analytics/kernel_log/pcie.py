@@ -1,4 +1,6 @@
-"""PCIe error lines of the kernel: what one line says, before it is tied to its report.
+"""PCIe error lines of the kernel, and the reports that they belong to.
+
+The lines of one report: the message to the port, the device's own report, its status bits, the outcome.
 
 Forms, from drivers/pci/pcie of Linux 3.x to 6.x (aer.c, err.c, dpc.c, and the older aer/aerdrv_errprint.c)::
 
@@ -15,12 +17,14 @@ Forms, from drivers/pci/pcie of Linux 3.x to 6.x (aer.c, err.c, dpc.c, and the o
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from analytics.kernel_log.address import ADDRESS, normal_address, requester_address
-from analytics.kernel_log.events import MESSAGE_MAX_CHARS, PcieDetail, PcieSeverity
+from analytics.kernel_log.events import MESSAGE_MAX_CHARS, REACH_LINES, KernelEvent, PcieDetail, PcieSeverity
+from analytics.kernel_log.text import ADDRESS, normal_address, requester_address
+from telemetry.records import EventKind, Severity
 
 _SEVERITY_NAMES = r"(?:un)?correct(?:ed|able)(?:\s{0,2}\((?:non-?)?fatal\))?"
 # Every repetition is bounded or over one class, so that matching is linear in the line.
@@ -54,12 +58,12 @@ _DEVICE = re.compile(r"(?<![0-9a-f:.])(?P<pci>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]
 _COMPONENT = re.compile(r"(?<![\w.-])(?P<component>[\w.-]{1,48}):? {1,8}$")
 _COMPONENT_MAX_CHARS = 60
 _SERVICE = re.compile(r"(?:pcie?\w{0,8}:\s{0,4})?(?P<service>AER|DPC|EDR)\b[:\s]{0,8}")
-# Lines of the services that tell of their own start, not of an error.
+# Lines of the services about their own start, not about an error.
 _START_UP = re.compile(
     r"enabled with IRQ|request \w{2,4} IRQ|error containment capabilities|service driver|CXL:|service couldn't init"
 )
 _FATAL_DPC = re.compile(r"\bERR_(?P<word>NONFATAL|FATAL)\b")
-# The names of the status bits in newer kernels (short) and older ones (long); the first word tells.
+# The names of the status bits in newer kernels (short) and older ones (long); the first word decides.
 _CORRECTABLE_BIT = re.compile(
     r"(?:RxErr|BadTLP|BadDLLP|Rollover|Timeout|NonFatalErr|CorrIntErr|HeaderOF"
     r"|Receiver Error|Bad|RELAY_NUM|REPLAY_NUM|Replay|Advisory|Corrected|Header)\b"
@@ -72,7 +76,7 @@ _UNCORRECTABLE_BIT = re.compile(
 )
 
 
-class Role(StrEnum):
+class PcieLineRole(StrEnum):
     """Role of a line in its report."""
 
     ANNOUNCEMENT = "announcement"
@@ -81,15 +85,15 @@ class Role(StrEnum):
     OUTCOME = "outcome"
 
 
-_ROLES: Mapping[str, Role] = {
-    "message_received": Role.ANNOUNCEMENT,
-    "containment": Role.ANNOUNCEMENT,
-    "bus_error": Role.ERROR,
-    "aer_status": Role.ERROR,
-    "no_driver_support": Role.OUTCOME,
-    "link_reset": Role.OUTCOME,
-    "recovery": Role.OUTCOME,
-    "broadcast": Role.OUTCOME,
+_ROLES: Mapping[str, PcieLineRole] = {
+    "message_received": PcieLineRole.ANNOUNCEMENT,
+    "containment": PcieLineRole.ANNOUNCEMENT,
+    "bus_error": PcieLineRole.ERROR,
+    "aer_status": PcieLineRole.ERROR,
+    "no_driver_support": PcieLineRole.OUTCOME,
+    "link_reset": PcieLineRole.OUTCOME,
+    "recovery": PcieLineRole.OUTCOME,
+    "broadcast": PcieLineRole.OUTCOME,
 }
 
 
@@ -98,15 +102,16 @@ class PcieLine:
     """PCIe error line: its device, its role in the report, and the details it adds."""
 
     pci: str | None
-    role: Role
+    role: PcieLineRole
     message: str
     detail: PcieDetail
 
 
 def read_pcie_line(text: str, *, expects_bits: Callable[[str], bool]) -> PcieLine | None:
-    """Return what a line says of a PCIe error, None where it says nothing of one.
+    """Return the PCIe error that a line reports, None where it reports none.
 
-    `expects_bits` tells whether a report of a device is open, so that a status bit of an unknown name is taken for one.
+    `expects_bits` returns True if a report of a device is open, so that a status bit of an unknown name is taken for
+    one.
     """
     device = _DEVICE.search(text)
     if device is None:
@@ -131,7 +136,7 @@ def read_pcie_line(text: str, *, expects_bits: Callable[[str], bool]) -> PcieLin
         name, detail = "other", PcieDetail(service="aer", severity=_dpc_severity(body))
     return PcieLine(
         pci=pci,
-        role=_ROLES.get(name, Role.DETAIL),
+        role=_ROLES.get(name, PcieLineRole.DETAIL),
         message=text[component.start() if component else device.start() :].strip()[:MESSAGE_MAX_CHARS],
         detail=replace(
             detail,
@@ -142,7 +147,7 @@ def read_pcie_line(text: str, *, expects_bits: Callable[[str], bool]) -> PcieLin
 
 
 def severity_in(grade_text: str) -> PcieSeverity:
-    """Return the grade that a text such as ``Uncorrectable (Non-Fatal)`` or ``recoverable`` stand for."""
+    """Return the severity of a text such as ``Uncorrectable (Non-Fatal)`` or ``recoverable``."""
     grade_text = grade_text.lower()
     if grade_text.startswith("correct") or grade_text == "info":
         return PcieSeverity.CORRECTED
@@ -150,13 +155,13 @@ def severity_in(grade_text: str) -> PcieSeverity:
 
 
 def _line_without_device(text: str) -> PcieLine | None:
-    """Read "AER: no pci_dev for D": the service itself speaks, of a device that it does not find."""
+    """Read "AER: no pci_dev for D": the service itself reports a device that it does not find."""
     match = PATTERNS["service_itself"].search(text)
     if match is None:
         return None
     message = text[match.start() :].strip()[:MESSAGE_MAX_CHARS]
     detail = PcieDetail(service="aer")
-    return PcieLine(pci=normal_address(match["pci"]), role=Role.DETAIL, message=message, detail=detail)
+    return PcieLine(pci=normal_address(match["pci"]), role=PcieLineRole.DETAIL, message=message, detail=detail)
 
 
 def _is_bit(name: str, service: re.Match[str] | None, expects_bits: Callable[[str], bool], pci: str) -> bool:
@@ -206,3 +211,97 @@ def _stripped(text: str | None) -> str | None:
 
 def _lowered(text: str | None) -> str | None:
     return None if text is None else text.lower()
+
+
+_REPORTS_MAX = 64
+
+
+class PcieReports:
+    """The reports that may still get lines, one per device."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str | None, KernelEvent] = OrderedDict()
+        self._uncorrected: KernelEvent | None = None
+
+    def expects(self, line: int, pci: str) -> bool:
+        """Return True if a report of this device was open a few lines ago."""
+        return self._recent(line, pci) is not None
+
+    def read(self, line: int, parsed: PcieLine) -> KernelEvent:
+        """Return the event of a line: the first of a new report, or what is known with it."""
+        before = self._recent(line, parsed.pci)
+        if before is None or before.pcie is None or _restarts(before.pcie, parsed):
+            event = self._first(line, parsed)
+        else:
+            detail = merged(before.pcie, parsed.detail)
+            event = replace(before, line=line, message=parsed.message, pcie=detail, severity=severity_of(detail))
+        self.keep(event)
+        return event
+
+    def keep(self, event: KernelEvent) -> None:
+        """Keep an event open for later lines of the same device."""
+        self._open[event.pci] = event
+        self._open.move_to_end(event.pci)
+        if len(self._open) > _REPORTS_MAX:
+            self._open.popitem(last=False)
+        if event.pcie is not None and event.pcie.severity in (PcieSeverity.NONFATAL, PcieSeverity.FATAL):
+            self._uncorrected = event
+
+    def _first(self, line: int, parsed: PcieLine) -> KernelEvent:
+        detail = parsed.detail
+        if parsed.role is PcieLineRole.OUTCOME and detail.severity is None:
+            # "nvidia D: can't recover" is the GPU's share in an error that its port has just reported.
+            blamed = self._uncorrected
+            if blamed is not None and blamed.pcie is not None and 0 <= line - blamed.line <= REACH_LINES:
+                detail = replace(detail, severity=blamed.pcie.severity)
+        return KernelEvent(
+            kind=EventKind.AER,
+            line=line,
+            report_line=line,
+            message=parsed.message,
+            severity=severity_of(detail),
+            pci=parsed.pci,
+            pcie=detail,
+        )
+
+    def _recent(self, line: int, pci: str | None) -> KernelEvent | None:
+        event = self._open.get(pci)
+        return event if event is not None and 0 <= line - event.line <= REACH_LINES else None
+
+
+def _restarts(known: PcieDetail, parsed: PcieLine) -> bool:
+    if parsed.role is PcieLineRole.ANNOUNCEMENT:
+        return True
+    if parsed.role is PcieLineRole.OUTCOME:
+        return parsed.detail.recovery is not None and parsed.detail.recovery == known.recovery
+    if parsed.role is not PcieLineRole.ERROR:
+        return False
+    other_severity = None not in (known.severity, parsed.detail.severity) and known.severity != parsed.detail.severity
+    reported = known.service != "firmware" and (known.error_type is not None or known.status is not None)
+    return other_severity or reported or known.recovery is not None
+
+
+def merged(known: PcieDetail, new: PcieDetail) -> PcieDetail:
+    """Return the details of two lines of one report; the later one wins where both have a value."""
+    return PcieDetail(
+        service=known.service,
+        component=known.component or new.component,
+        severity=known.severity or new.severity,
+        error_type=new.error_type or known.error_type,
+        agent=new.agent or known.agent,
+        source_pci=known.source_pci or new.source_pci,
+        status=known.status if new.status is None else new.status,
+        mask=known.mask if new.mask is None else new.mask,
+        bits=known.bits + tuple(bit for bit in new.bits if bit not in known.bits),
+        multiple=known.multiple or new.multiple,
+        recovery=new.recovery or known.recovery,
+    )
+
+
+def severity_of(detail: PcieDetail) -> Severity:
+    """Grade a report: a fatal error or a link that DPC cut stops the device; a corrected error stops nothing."""
+    if detail.severity is PcieSeverity.FATAL or detail.service == "dpc":
+        return Severity.CRITICAL
+    if detail.severity is PcieSeverity.CORRECTED:
+        return Severity.INFO
+    return Severity.WARNING

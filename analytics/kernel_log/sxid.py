@@ -6,16 +6,21 @@ Forms, from open-gpu-kernel-modules `error_nvswitch.h` and `common_nvswitch.h`, 
     nvidia-nvswitchN: SXid (PCI:dddd:bb:dd.f): CCCCC, Severity S Engine instance EE Sub-engine instance SS
     nvidia-nvswitchN: SXid (PCI:dddd:bb:dd.f): CCCCC, Data {0x..., ...}
     detected NVSwitch fatal|non-fatal error CCCCC on fid F on NVSwitch pci bus id dddddddd:bb:dd.f physical id I port P
+
+Any other line of the Fabric Manager's own log (``/var/log/fabricmanager.log``), as versions 515 to 580 write it; the
+time has no zone and whole seconds::
+
+    [Mon DD YYYY HH:MM:SS] [LEVEL] [tid N] MESSAGE
 """
 
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from analytics import catalogue
-from analytics.kernel_log.address import ADDRESS, normal_address
 from analytics.kernel_log.events import MESSAGE_MAX_CHARS, REACH_LINES, KernelEvent
+from analytics.kernel_log.text import ADDRESS, normal_address
 from analytics.kernel_log.xid import is_fatal, link_of
 from telemetry.records import EventKind, Severity
 
@@ -104,7 +109,7 @@ def _event(*, line: int, pci: str | None, code: int, message: str, fatal: bool |
 
 
 def _graded(event: KernelEvent) -> KernelEvent:
-    """Return the event with the severity its own word asks for, else the catalogue's; unknown codes are warnings."""
+    """Return the event with the severity that its line states, else the catalogue's; unknown codes are warnings."""
     entry = None if event.code is None else catalogue.sxid(event.code)
     severity = Severity.WARNING if entry is None else entry.severity
     if event.fatal is True:
@@ -112,3 +117,28 @@ def _graded(event: KernelEvent) -> KernelEvent:
     elif event.fatal is False and severity is Severity.CRITICAL:
         severity = Severity.WARNING
     return replace(event, severity=severity)
+
+
+_LINE = re.compile(
+    r"\[[A-Z][a-z]{2}\s{1,2}\d{1,2} \d{4} \d{2}:\d{2}:\d{2}\] "
+    r"\[(?P<level>[A-Z]{1,16})\] \[tid \d{1,10}\] (?P<text>\S.*)"
+)
+# Its levels (Fabric Manager user guide, LOG_LEVEL) are CRITICAL, ERROR, WARNING and INFO; the last two require
+# no action.
+_SEVERITIES = {"ERROR": Severity.WARNING, "CRITICAL": Severity.CRITICAL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricLine:
+    """Line of the Fabric Manager log; `severity` is None where it reports no fault."""
+
+    severity: Severity | None
+    text: str
+
+
+def fabric_line(text: str) -> FabricLine | None:
+    """Parse a line; None where it has another form."""
+    found = _LINE.match(text)
+    if found is None:
+        return None
+    return FabricLine(severity=_SEVERITIES.get(found["level"]), text=found["text"][:MESSAGE_MAX_CHARS])

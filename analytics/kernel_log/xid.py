@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from analytics import catalogue
-from analytics.kernel_log.address import normal_address
 from analytics.kernel_log.events import MESSAGE_MAX_CHARS, KernelEvent
+from analytics.kernel_log.text import normal_address
 from telemetry.records import EventKind, Severity
 
 # Every repetition is bounded or over one class, so that matching is linear in the line.
@@ -138,7 +138,7 @@ def _severity(code: int, message: str, *, fatal: bool | None) -> Severity:
 
 
 def _recovery_severity(message: str) -> Severity:
-    """Grade Xid 154 by the action it now asks for: none, drain, or a reset or reboot."""
+    """Grade Xid 154 by the action it now requires: none, drain, or a reset or reboot."""
     match = _RECOVERY_ACTION.search(message)
     action = match["action"].lower() if match else ""
     if action == "none":

@@ -38,8 +38,8 @@ _MOST = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """One finding or event with its time and entity; `finding` is the id of one that lasts until it clears."""
+class ExplainingRecord:
+    """Finding or event with its time and entity; `finding` is the id of one that lasts until it clears."""
 
     time_ns: int
     entity_id: str | None
@@ -57,7 +57,7 @@ class Explained:
 
     held: MaskArray
     quiet_ns: TimeArray
-    waiting: tuple[Explanation, ...] = ()
+    waiting: tuple[ExplainingRecord, ...] = ()
     lasting: tuple[tuple[str, str], ...] = ()
     kinship: Kinship | None = None
 
@@ -69,14 +69,16 @@ class Explained:
     def take_events(self, events: Sequence[Event]) -> "Explained":
         """Add events."""
         added = [
-            Explanation(time_ns=one.time_ns, entity_id=one.entity_id) for one in events if one.kind in _EXPLAINING_KINDS
+            ExplainingRecord(time_ns=one.time_ns, entity_id=one.entity_id)
+            for one in events
+            if one.kind in _EXPLAINING_KINDS
         ]
         return replace(self, waiting=(*self.waiting, *added)[-_MOST:]) if added else self
 
     def take_findings(self, findings: Sequence[Finding], *, but: str) -> "Explained":
         """Add findings of the detectors other than `but`."""
         added = [
-            Explanation(
+            ExplainingRecord(
                 time_ns=one.time_ns,
                 entity_id=one.entity_id,
                 finding=one.id,

@@ -17,8 +17,8 @@ LIKE_LOAD_RATIO = 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sense:
-    """One signal with label, unit and step; the step is a share of the value where `is_ratio`."""
+class FeatureSignal:
+    """Signal with label, unit and step; the step is a share of the value where `is_ratio`."""
 
     signal: str
     label: str
@@ -41,22 +41,22 @@ class Sense:
 
 # The load comes first. Temperatures come in whole kelvin, utilisation in whole per cent of a window that is short
 # beside a training step, boards report power within a few per cent; heuristic: the steps follow from that.
-SENSES: Mapping[str, Sense] = {
+FEATURE_SIGNALS: Mapping[str, FeatureSignal] = {
     one.signal: one
     for one in (
-        Sense(signal="power_w", label="power", unit="W", step=0.02, is_ratio=True),
-        Sense(signal="sm_clock_mhz", label="clock", unit="MHz", step=0.01, is_ratio=True),
-        Sense(signal="gpu_temp_c", label="temperature", unit="°C", step=1.0),
-        Sense(signal="hbm_temp_c", label="memory temperature", unit="°C", step=1.0),
-        Sense(signal="gpu_util_ratio", label="utilisation", unit="", step=0.05),
-        Sense(signal="mem_util_ratio", label="memory utilisation", unit="", step=0.05),
+        FeatureSignal(signal="power_w", label="power", unit="W", step=0.02, is_ratio=True),
+        FeatureSignal(signal="sm_clock_mhz", label="clock", unit="MHz", step=0.01, is_ratio=True),
+        FeatureSignal(signal="gpu_temp_c", label="temperature", unit="°C", step=1.0),
+        FeatureSignal(signal="hbm_temp_c", label="memory temperature", unit="°C", step=1.0),
+        FeatureSignal(signal="gpu_util_ratio", label="utilisation", unit="", step=0.05),
+        FeatureSignal(signal="mem_util_ratio", label="memory utilisation", unit="", step=0.05),
     )
 }
 
 
 def present(signals: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the feature signals that a table has, the load first."""
-    return tuple(name for name in SENSES if name in signals)
+    return tuple(name for name in FEATURE_SIGNALS if name in signals)
 
 
 def features_of(means: FloatArray, senses: Sequence[str], groups: GroupArray) -> tuple[FloatArray, FloatArray]:
@@ -66,7 +66,7 @@ def features_of(means: FloatArray, senses: Sequence[str], groups: GroupArray) ->
     node is not compared: its signals as they are, but for the load, which is there already. One whose siblings are
     under another load has no features: NaN.
     """
-    steps = np.stack([SENSES[name].steps(means[:, place]) for place, name in enumerate(senses)], axis=1)
+    steps = np.stack([FEATURE_SIGNALS[name].steps(means[:, place]) for place, name in enumerate(senses)], axis=1)
     alone = np.bincount(groups, minlength=1)[groups] <= MIN_SIBLINGS
     like = _like_load(steps[:, 0], groups)
     beside = np.stack(
@@ -90,6 +90,6 @@ def _like_load(load: FloatArray, groups: GroupArray) -> MaskArray:
     lower = np.maximum((known - 1) // 2, 0)
     middle = (load[order[starts + lower]] + load[order[starts + np.maximum(known // 2, 0)]]) / 2.0
     middle = np.where(known > 0, middle, np.nan)
-    reach = math.log(LIKE_LOAD_RATIO) / SENSES["power_w"].step
+    reach = math.log(LIKE_LOAD_RATIO) / FEATURE_SIGNALS["power_w"].step
     like: MaskArray = np.abs(load - middle[groups]) <= reach
     return like

@@ -1,4 +1,4 @@
-"""One novelty score for the rows of a table of series: learnt on a healthy stretch, frozen, then streamed.
+"""Novelty score of the rows of a table of series: learnt on a healthy stretch, frozen, then streamed.
 
 Two readings of a row are added, each divided by what the healthy stretch stayed below in all but 1 % of its rows:
 
@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.novelty.prediction import Prediction, fit_prediction
-from analytics.novelty.scaling import Scaling, fit_scaling
+from analytics.novelty.prediction import Prediction, Scaling, fit_prediction, fit_scaling
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 # heuristics, made on the development split of SMD, ASD and NAB, one value for all series
@@ -73,7 +72,7 @@ class NoveltyModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NoveltyState:
+class ScoringState:
     """State carried to the next row.
 
     `recent` ``(n_rows, n_columns)`` are the last raw rows, NaN where absent or before the first. `shares`
@@ -132,9 +131,9 @@ def fit(healthy: FloatArray) -> NoveltyModel:
     return replace(model, course_scale=course_scale, surprise_scale=surprise_scale, usual_level=level)
 
 
-def begin(model: NoveltyModel, before: FloatArray) -> NoveltyState:
+def begin(model: NoveltyModel, before: FloatArray) -> ScoringState:
     """Return the state behind the rows `before` ``(n_rows, n_columns)``; where there is none, all was usual."""
-    state = NoveltyState(
+    state = ScoringState(
         recent=np.full((max(COURSE_ROWS - 1, model.prediction.n_lags), model.n_columns), np.nan),
         shares=np.full((2, model.n_columns), np.nan),
         levels=np.full((2, REMEMBERED_ROWS), np.log(max(model.usual_level, MIN_LEVEL))),
@@ -143,7 +142,7 @@ def begin(model: NoveltyModel, before: FloatArray) -> NoveltyState:
     return score_rows(model, state, before[-2 * REMEMBERED_ROWS :])[0]
 
 
-def score_rows(model: NoveltyModel, state: NoveltyState, rows: FloatArray) -> tuple[NoveltyState, NoveltyScores]:
+def score_rows(model: NoveltyModel, state: ScoringState, rows: FloatArray) -> tuple[ScoringState, NoveltyScores]:
     """Score rows ``(n_rows, n_columns)`` that follow the state's; cut elsewhere, they get the same scores.
 
     A column without a value keeps the share it had.
@@ -164,7 +163,7 @@ def score_rows(model: NoveltyModel, state: NoveltyState, rows: FloatArray) -> tu
     flag_score[known] = np.exp(level[1, known] + STAND_OUT_RISE_WEIGHT * rise[1])
     leading = np.where(known, np.nan_to_num(smoothed[:, 0]).argmax(axis=1), -1)
     return (
-        NoveltyState(recent=course_rows[-n_recent:], shares=shares, levels=levels),
+        ScoringState(recent=course_rows[-n_recent:], shares=shares, levels=levels),
         NoveltyScores(score=score, flag_score=flag_score, leading=leading),
     )
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.calibration.tail import expected_threshold
-from analytics.detectors.baseline_reset import reset_where
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, reset_where
 
 # heuristic: a load beyond so many of its own learnt deviations was not learnt: its effect is unknown.
 MOST_LOAD_DEVIATIONS = 4.0

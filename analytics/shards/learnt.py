@@ -16,9 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analytics.detectors.condition import Conditions, clear_where
 from analytics.detectors.panel import Panel, PanelState
-from analytics.shards.learnt_away import LearntBatch, carried, in_group_of
+from analytics.shards.learnt_batches import AHEAD_NS, CONTINUES_NS, LearntBatch, RestartSummary, carried, in_group_of
 from analytics.shards.learnt_parts import PARTS
-from analytics.shards.learnt_summary import AHEAD_NS, CONTINUES_NS, RestartSummary
 from analytics.shards.packing import archive, opened
 from analytics.shards.tree import Leaf, leaves_of, with_leaves
 from telemetry.entities import Entity
@@ -91,7 +90,7 @@ def pack_learnt(
 ) -> bytes:
     """Return the learnt baselines of every entity as bytes; some milliseconds for a node.
 
-    `frozen` says when each baseline was frozen, `away` holds those of absent entities.
+    `frozen` has the time at which each baseline was frozen, `away` holds those of absent entities.
     """
     arrays: dict[str, npt.NDArray[Any]] = {}
     parts: dict[str, Any] = {}

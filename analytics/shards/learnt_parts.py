@@ -12,7 +12,7 @@ import numpy as np
 
 from analytics.detectors.novelty import Novelty
 from analytics.detectors.source_resistance import SourceResistanceState
-from analytics.heat.levels import Levels
+from analytics.heat.excess import Levels
 from analytics.novelty.features import present
 from analytics.shards.packing import digest
 from analytics.shards.tree import Leaf
@@ -50,7 +50,7 @@ class LearntParts:
     shaped_by
         Limits that shape the learnt values: with other limits they mean something else. Thresholds may change.
     columns
-        Signals of a table that the learnt columns stand for.
+        Signals of a table that the learnt columns represent.
     causes
         Causes that each condition reports: two conditions may begin at the same time.
     evidence

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter
 
-from analytics.detectors.build import AnyDetector, AnyEventDetector
+from analytics.detectors.build import AnyDetector
 from analytics.shards.shard import Shard
 from analytics.shards.tree import Leaf, State, leaves_of, notes_in_json, notes_of_json, with_leaves
 from telemetry.frames import TableSpec
@@ -30,7 +29,7 @@ _DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class ShardLabel:
     """Label of a shard: its detector, and digests of the limits and of the state layout."""
 
     detector: str
@@ -38,11 +37,11 @@ class Label:
     layout: str
 
     @staticmethod
-    def of(detector: AnyDetector) -> "Label":
+    def of(detector: AnyDetector) -> "ShardLabel":
         """Return the label of a detector's shards; its start state without entities shows the layout."""
         leaves = leaves_of(detector.start(_empty_table(detector)))
         layout = [f"{place} {_shape(leaf)}" for place, leaf in leaves.items()]
-        return Label(
+        return ShardLabel(
             detector=detector.name, limits=digest(getattr(detector, "limits", None)), layout=digest("\n".join(layout))
         )
 
@@ -55,7 +54,7 @@ class Label:
 
 def pack(detector: AnyDetector, shard: Shard) -> bytes:
     """Return a shard as bytes."""
-    label = Label.of(detector)
+    label = ShardLabel.of(detector)
     arrays, rest = parted(shard.state)
     head = {
         "version": VERSION,
@@ -79,7 +78,7 @@ def unpack(detector: AnyDetector, spec: TableSpec, blob: bytes) -> Shard:
     head, arrays = opened(blob)
     if head.get("version") != VERSION:
         raise ValueError(f"state of {detector.name}: version {head.get('version')!r}, expected {VERSION}")
-    Label.of(detector).check(head)
+    ShardLabel.of(detector).check(head)
     entities = tuple(head["entities"])
     if any(len(array) != len(entities) for array in arrays.values()):
         raise ValueError(f"state of {detector.name}: arrays of other lengths than its {len(entities)} entities")
@@ -101,17 +100,6 @@ def joined(start: State, arrays: Mapping[str, npt.NDArray[Any]], rest: Mapping[s
     except KeyError as err:
         raise ValueError(f"a state without {err}") from err
     return with_leaves(start, leaves)
-
-
-def pack_event_state(state: object) -> bytes:
-    """Return the state of an event detector as bytes: JSON records, no arrays."""
-    packed: bytes = TypeAdapter(type(state)).dump_json(state)
-    return packed
-
-
-def unpack_event_state(detector: AnyEventDetector, blob: bytes) -> Any:
-    """Return the packed state; ValueError if it is damaged or of a version with another layout."""
-    return TypeAdapter(type(detector.start())).validate_json(blob)
 
 
 def archive(head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
@@ -137,7 +125,7 @@ def opened(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
             arrays = {name.removeprefix("array "): found[name] for name in found.files if name != _HEAD}
         if not isinstance(head, dict):
             raise ValueError("a head that is no object")  # noqa: TRY004, TRY301 -- refused as everything else here
-    # What is no head may nest deeper than a parser goes, and an archive may ask for a password: RuntimeError.
+    # What is no head may nest deeper than a parser goes, and an archive may require a password: RuntimeError.
     except (OSError, EOFError, KeyError, ValueError, RuntimeError, struct.error, zipfile.BadZipFile) as err:
         raise ValueError(f"state: damaged: {err}") from err
     return head, arrays

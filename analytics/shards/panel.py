@@ -9,7 +9,7 @@ import numpy.typing as npt
 from analytics.detectors.joined_columns import ColumnJoin
 from analytics.detectors.panel import Panel, PanelState
 from analytics.detectors.table_join import JoinState
-from analytics.shards.packing import VERSION, Label, archive, joined, opened, parted
+from analytics.shards.packing import VERSION, ShardLabel, archive, joined, opened, parted
 from analytics.shards.shard import Shard, arranged
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, TableSpec
@@ -31,7 +31,7 @@ def pack_panel(panel: Panel, state: PanelState) -> bytes:
     for detector, own in zip(panel.detectors, state.detectors, strict=True):
         if own is None:
             continue
-        label = Label.of(detector)
+        label = ShardLabel.of(detector)
         own_arrays, rest = parted(own)
         arrays |= {f"{detector.name}/{place}": array for place, array in own_arrays.items()}
         detectors[detector.name] = {
@@ -74,7 +74,7 @@ def unpack_panel(panel: Panel, specs: Sequence[TableSpec], blob: bytes) -> Panel
         if own is None or kept is None:
             states.append(None)
             continue
-        Label.of(detector).check(kept)
+        ShardLabel.of(detector).check(kept)
         states.append(joined(own, _under(arrays, f"{detector.name}/"), kept["rest"]))
     before = PanelState(
         joins=tuple(

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
-from physics.gates import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO, NOMINAL_V
+from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO, NOMINAL_V
 from physics.thevenin import INDEPENDENT_AFTER_S, MIN_SAMPLES
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, filled
 
 # heuristic: two training steps of about a second, and enough rows to estimate their scatter.
 BLOCK_S = 2.0
@@ -58,19 +58,18 @@ class Blocks:
     @staticmethod
     def empty(n_supplies: int) -> "Blocks":
         """Return the state before the first row."""
-        unknown, zero = np.full(n_supplies, np.nan), np.zeros(n_supplies)
-        return Blocks(
+        return filled(
+            Blocks,
+            n_supplies,
+            0.0,
             start_ns=None,
             rows=0,
-            zero_a=unknown,
-            zero_v=unknown,
-            last_a=unknown,
-            last_v=unknown,
-            max_a=zero,
+            zero_a=np.nan,
+            zero_v=np.nan,
+            last_a=np.nan,
+            last_v=np.nan,
             sums=np.zeros((n_supplies, _COLUMNS)),
             pooled=np.zeros((n_supplies, _COLUMNS)),
-            pooled_s=zero,
-            independent=zero,
         )
 
 
@@ -88,12 +87,11 @@ class BlockMeans:
     @staticmethod
     def empty(n_supplies: int) -> "BlockMeans":
         """Return the means before the first block."""
-        unknown, none = np.full(n_supplies, np.nan), np.zeros(n_supplies)
-        return BlockMeans(seconds=0.0, samples=none, mean_a=unknown, mean_v=unknown, spread_a=unknown, spread_v=unknown)
+        return filled(BlockMeans, n_supplies, seconds=0.0, samples=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Windows:
+class ResistanceWindows:
     """The windows that a block completes, shape ``(n_supplies,)``.
 
     `complete` marks supplies with a complete window, `moved` those with enough load change, `skewed` those whose
@@ -148,7 +146,7 @@ def restart(blocks: Blocks) -> Blocks:
     return replace(blocks, start_ns=None, rows=0, last_a=unknown, last_v=unknown, sums=np.zeros_like(blocks.sums))
 
 
-def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, Windows]:
+def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, ResistanceWindows]:
     """Close the open block; return its means and the windows that it completes."""
     start_ns = now_ns if blocks.start_ns is None else blocks.start_ns
     seconds = max((now_ns - start_ns) / NS_PER_S, 0.0)
@@ -199,7 +197,7 @@ def _unless_rounding(spread: FloatArray, squares: FloatArray) -> FloatArray:
     return np.where(spread > _ROUNDING * squares, spread, 0.0)
 
 
-def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blocks: Blocks) -> Windows:
+def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blocks: Blocks) -> ResistanceWindows:
     count = np.where(complete, pooled[:, _N], np.nan)
     aa = np.where(pooled[:, _AA] > 0.0, pooled[:, _AA], np.nan)
     vv = np.where(pooled[:, _VV] > 0.0, pooled[:, _VV], np.nan)
@@ -219,7 +217,7 @@ def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blo
     left_vv = np.maximum(vv - av * av / aa, 0.0) / count * independent / np.maximum(independent - 2.0, 1.0)
     sd_ohm = np.sqrt(left_vv / independent) / spread_a
     good = moved & ~skewed & (correlation < -MIN_CORRELATION) & (sd_ohm < MAX_SD_RATIO * resistance_ohm)
-    return Windows(
+    return ResistanceWindows(
         complete=complete,
         moved=moved,
         skewed=moved & (correlation > -MIN_CORRELATION) & (near < av) & other_slope,

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import GroupArray
-from analytics.detectors.baseline_reset import reset_where
 from analytics.supply.branches import group_sum
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, filled, reset_where
 
 # IEC 61000-4-30 and EN 50160: a dip begins where the voltage falls below 90 % of its reference, and ends 2 % above.
 DIP_RATIO = 0.90
@@ -47,16 +46,7 @@ class InputFall:
     @staticmethod
     def unknown(n_supplies: int) -> "InputFall":
         """Return the state before the first block."""
-        nan = np.full(n_supplies, np.nan)
-        return InputFall(
-            usual_v=nan,
-            usual_w=nan,
-            low_v=nan,
-            high_w=nan,
-            now_v=nan,
-            rows=np.zeros(n_supplies),
-            back=np.ones(n_supplies, dtype=np.bool_),
-        )
+        return filled(InputFall, n_supplies, rows=0.0, back=True)
 
     @property
     def fallen(self) -> MaskArray:

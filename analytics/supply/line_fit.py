@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from physics.normal_distribution import MAD_TO_SD, Z_BOTH
+from physics.constants import MAD_TO_SD, Z_BOTH
 from physics.thevenin import INDEPENDENT_AFTER_S
 from telemetry.frames import FloatArray, MaskArray
 
@@ -28,7 +28,7 @@ _DITHER_PART = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class FittedLine:
     """A line through pairs of samples.
 
     `correlation` and `spread_a` are within the windows; `independent` counts the samples with an error of their own.
@@ -68,7 +68,7 @@ def t_95(degrees: float) -> float:
 
 def fit_line(
     time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray, *, windows: WindowArray, quantum_v: float
-) -> Line | None:
+) -> FittedLine | None:
     """Return the line through samples of shape ``(n,)`` without NaN, None where the current does not move at all.
 
     `windows` numbers the window of each sample, from 0.
@@ -91,7 +91,7 @@ def _residual(voltage_v: FloatArray, current_a: FloatArray, windows: WindowArray
 
 def _line(
     time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray, windows: WindowArray, quantum_v: float
-) -> Line | None:
+) -> FittedLine | None:
     volts, amps = _centred(voltage_v, windows), _centred(current_a, windows)
     aa, av, vv = float(amps @ amps), float(amps @ volts), float(volts @ volts)
     if aa <= 0.0 or vv <= 0.0:
@@ -106,7 +106,7 @@ def _line(
     residual_v = math.sqrt(noise_vv)
     swing_a = float(np.subtract(*np.percentile(current_a, [95, 5])))
     slope_var += (_step_bias_v(quantum_v, noise_vv) / max(swing_a, spread_a)) ** 2
-    return Line(
+    return FittedLine(
         slope_ohm=slope_ohm,
         slope_sd_ohm=math.sqrt(slope_var),
         open_v=float(voltage_v.mean()) + slope_ohm * mean_a,

@@ -1,11 +1,16 @@
-"""Plausibility of the readings of one supply, and of their units."""
+"""Plausibility of the readings of one supply: their units, a stuck value, and the step size of a sensor.
+
+A coarse sensor repeats values by nature, so a stuck value is judged by what it did before: blocks in which it moved by
+more than its own step while the partner moved as little as now. Where some of these are known, a whole block of one
+value has no chance left.
+"""
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, filled
 
-# Two meters of 1 to 2 % each (typical of PMBus) stay within 5 % of one another.
-POWER_RATIO = 0.05
 # heuristic: below 20 W the offsets of the meters count for more than their gains, unless the two have agreed before.
 MIN_POWER_W = 20.0
 MIN_AGREED_W = 2.0
@@ -55,3 +60,89 @@ def resistance_problem(resistance_ohm: float) -> tuple[str, str] | None:
         f"a source resistance of {resistance_ohm:.3g} ohm, as if a unit were off by a thousand",
         f"voltage in V and current in A, {LOWEST_OHM:g} to {HIGHEST_OHM:g} ohm",
     )
+
+
+# heuristic: so many blocks must have moved, two hundred samples and more.
+_MIN_LIVELY = 8.0
+# A value that toggles between two neighbouring steps spreads by half a step at most, so one step takes three levels.
+_MIN_STEPS = 1.0
+# heuristic: a load that moves half as much still takes the value over one step, as its levels are two apart then.
+_CALM_PART = 0.5
+# heuristic: a spread below is a float's rounding and no step.
+_SAME_RATIO = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stillness:
+    """History of voltage and current of every supply, shape ``(n_supplies, 2)`` each.
+
+    `step` is the smallest change ever, inf before one; `lively` counts the blocks since the value was last constant in
+    which it moved by more than that, `calm` is the smallest spread of the partner in these. `still` marks a constant
+    last block.
+    """
+
+    step: FloatArray
+    lively: FloatArray
+    calm: FloatArray
+    last: FloatArray
+    still: MaskArray
+
+    @staticmethod
+    def unknown(n_supplies: int) -> "Stillness":
+        """Return the state before the first row."""
+        return filled(Stillness, (n_supplies, 2), step=np.inf, lively=0.0, calm=np.inf)
+
+    def after_row(self, pair: FloatArray, used: MaskArray) -> "Stillness":
+        """Add one row of shape ``(n_supplies, 2)``, `used` of shape ``(n_supplies, 1)`` where it is new."""
+        change = np.abs(pair - self.last)
+        moves = used & (change > _SAME_RATIO * np.abs(pair))
+        return replace(
+            self, step=np.where(moves, np.fmin(self.step, change), self.step), last=np.where(used, pair, self.last)
+        )
+
+    def after_block(self, spreads: FloatArray, seen: MaskArray) -> "Stillness":
+        """Add the spreads of a block, `seen` of shape ``(n_supplies, 1)`` where it has samples enough."""
+        others = spreads[:, ::-1]
+        lively = seen & (spreads >= _MIN_STEPS * self.step) & (others > 0.0)
+        # A value that moves again after it was constant does so by nature: what it did before counts no more.
+        begins = lively & self.still
+        return replace(
+            self,
+            lively=np.where(begins, 0.0, self.lively) + lively,
+            calm=np.where(lively, np.fmin(np.where(begins, np.inf, self.calm), others), self.calm),
+            still=np.where(seen, spreads == 0.0, self.still),
+        )
+
+    def broken(self, spreads: FloatArray) -> MaskArray:
+        """Return a mask of constant blocks that cannot be natural."""
+        known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= _CALM_PART * self.calm)
+        return np.asarray(known & (spreads == 0.0), dtype=np.bool_)
+
+
+# heuristic: values that differ by less are one value with rounding noise of a float.
+_SAME = 1e-5
+# heuristic: this share of the differences must be whole steps, and a step has at least this many of them to show.
+_WHOLE_SHARE = 0.95
+_MIN_LEVELS = 3
+# heuristic: a difference counts as whole within a tenth of a step.
+_WHOLE_WITHIN = 0.1
+# A step counts as coarse where it moves the resistance by more than the drift that is looked for: 63 mV is the common
+# record of a 12 V rail on server boards, a shunt monitor has 1.25 mV (TI INA226) and a PMBus register about 4 mV.
+COARSE_V = 0.02
+
+
+def quantum_of(values: FloatArray) -> float:
+    """Return the step between the values of a sensor, 0.0 where they lie on no grid.
+
+    Values of shape ``(n,)``; NaN is left out. A constant series has no step to see.
+    """
+    levels = np.unique(values[np.isfinite(values)])
+    if len(levels) < _MIN_LEVELS:
+        return 0.0
+    steps = np.diff(levels)
+    steps = steps[steps > _SAME]
+    if len(steps) < _MIN_LEVELS - 1:
+        return 0.0
+    step = float(steps.min())
+    whole = np.abs(steps / step - np.round(steps / step)) < _WHOLE_WITHIN
+    return step if float(whole.mean()) >= _WHOLE_SHARE else 0.0

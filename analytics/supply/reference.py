@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.supply.blocks import Windows
-from physics.gates import NOMINAL_V
-from telemetry.frames import FloatArray, MaskArray, TimeArray
+from analytics.supply.blocks import ResistanceWindows
+from physics.constants import NOMINAL_V
+from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
 
 # heuristic: the median of three survives one window in which a job began.
 REFERENCE_WINDOWS = 3
@@ -38,18 +38,8 @@ class Reference:
     @staticmethod
     def unknown(n_paths: int) -> "Reference":
         """Return the state before the first window."""
-        nan, table = np.full(n_paths, np.nan), np.full((n_paths, REFERENCE_WINDOWS), np.nan)
-        return Reference(
-            first_ohm=table,
-            first_v=table,
-            ohm=nan,
-            open_v=nan,
-            now_ohm=nan,
-            now_low_ohm=nan,
-            now_v=nan,
-            before_ohm=nan,
-            seen_ns=np.zeros(n_paths, dtype=np.int64),
-        )
+        table = np.full((n_paths, REFERENCE_WINDOWS), np.nan)
+        return filled(Reference, n_paths, first_ohm=table, first_v=table)
 
     def ratio(self) -> FloatArray:
         """Return the present resistance over the reference, NaN where either is unknown."""
@@ -63,7 +53,7 @@ class Reference:
         return (self.open_v - self.now_v) / np.fmax(self.open_v / NOMINAL_V, 1.0)
 
 
-def look(reference: Reference, windows: Windows, now_ns: int, *, normal_ohm: FloatArray) -> Reference:
+def look(reference: Reference, windows: ResistanceWindows, now_ns: int, *, normal_ohm: FloatArray) -> Reference:
     """Add the windows of a block; `normal_ohm` are their resistances at 25 °C, NaN where not identified."""
     seen = np.isfinite(normal_ohm)
     if not seen.any():

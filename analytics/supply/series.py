@@ -10,13 +10,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from analytics.supply.line_fit import Line, WindowArray, fit_line, independent_samples
-from analytics.supply.quantum import quantum_of
+from analytics.supply.line_fit import FittedLine, WindowArray, fit_line, independent_samples
+from analytics.supply.plausibility import quantum_of
 from analytics.supply.time_skew import LagFit, PartSkew, better_lag, part_skew
-from physics.gates import MIN_CORRELATION, MIN_SPREAD_RATIO
+from physics.constants import MIN_CORRELATION, MIN_SPREAD_RATIO
 from physics.noisy_current import NoisyCurrent, noisy_current
-from physics.resistance_temperature import at_25_c
-from physics.thevenin import Identifiability
+from physics.thevenin import Identifiability, at_25_c
 from telemetry.frames import FloatArray
 
 # heuristic: eight means of a second are enough where they lie on a line; the bounds show their uncertainty.
@@ -162,7 +161,7 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
     if line is None:
         return replace(blank, identifiability=Identifiability.LOAD_TOO_STEADY)
     better = better_lag(pair.volts, pair.amps, pair.period_s)
-    # Noise in the current lets its neighbours speak for it, which is no skew.
+    # Noise in the current makes its neighbours correlate better, which is no skew.
     part = None if noise is not None and noise.is_significant else part_skew(pair.volts, pair.amps)
     line = _widened(_corrected(line, noise), part)
     why = _why(line, better, part, largest_a=float(np.abs(pair.amps).max()))
@@ -187,7 +186,7 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
     )
 
 
-def _why(line: Line, better: LagFit | None, part: PartSkew | None, *, largest_a: float) -> Identifiability:
+def _why(line: FittedLine, better: LagFit | None, part: PartSkew | None, *, largest_a: float) -> Identifiability:
     if line.spread_a <= MIN_SPREAD_RATIO * largest_a:
         return Identifiability.LOAD_TOO_STEADY
     follows = line.correlation < -MIN_CORRELATION
@@ -235,14 +234,14 @@ def _windows(pair: _Pair) -> WindowArray:
     return np.unique(numbers, return_inverse=True)[1].astype(np.intp)
 
 
-def _widened(line: Line, part: PartSkew | None) -> Line:
+def _widened(line: FittedLine, part: PartSkew | None) -> FittedLine:
     """Return the line with what a skew of less than a sample may have taken from its slope among its errors."""
     if part is None:
         return line
     return replace(line, slope_sd_ohm=math.hypot(line.slope_sd_ohm, part.slope_ohm - line.slope_ohm))
 
 
-def _corrected(line: Line, noise: NoisyCurrent | None) -> Line:
+def _corrected(line: FittedLine, noise: NoisyCurrent | None) -> FittedLine:
     """Return the line without what the noise of the current took from its slope."""
     if noise is None or not noise.is_significant:
         return line

@@ -17,7 +17,7 @@ from analytics.fleet.judge import FleetJudge, FleetSettings
 from analytics.fleet.snapshot import pack_judge
 from analytics.fleet.topology import fleet_entity
 from analytics.fleet.window import JUDGED, FleetTable, FleetWindow
-from bench.machine import pin
+from bench.cores import pin
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray

@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 
+from telemetry.gpu import (
+    REASON_HW_SLOWDOWN,
+    REASON_HW_THERMAL,
+    REASON_POWER_BRAKE,
+    REASON_POWER_CAP,
+    REASON_SW_THERMAL,
+)
 from telemetry.records import IN_FORCE, ActionState, Cause, EventKind, IncidentState, Mode
 
 MODES: dict[Mode, str] = {
@@ -162,11 +169,11 @@ EVIDENCE = {
 
 # Clock event reasons worth showing (nvml.h, nvmlClocksEventReason*); idle, settings and sync boost are normal.
 THROTTLE_BITS: dict[int, str] = {
-    0x4: "power cap",
-    0x8: "hardware slowdown",
-    0x20: "software thermal",
-    0x40: "hardware thermal",
-    0x80: "power brake",
+    REASON_POWER_CAP: "power cap",
+    REASON_HW_SLOWDOWN: "hardware slowdown",
+    REASON_SW_THERMAL: "software thermal",
+    REASON_HW_THERMAL: "hardware thermal",
+    REASON_POWER_BRAKE: "power brake",
 }
 
 

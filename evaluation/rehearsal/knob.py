@@ -42,9 +42,7 @@ class PlantClockKnob:
     def __init__(self, plant: Plant) -> None:
         self._plant = plant
         self._index = {plant.node.gpu_uuid(index): index for index in range(plant.node.gpu_count)}
-        clocks = plant.node.gpu.clocks
-        # The default reads as unset, as with the driver.
-        self._supported_mhz = tuple(float(clock) for clock in clocks.supported_mhz if clock != clocks.default_mhz)
+        self._supported_mhz = plant.node.gpu.clocks.settable_mhz
 
     def supported(self, uuid: str) -> tuple[float, ...]:
         """Return the clocks that can be set, ascending."""

@@ -14,8 +14,7 @@ from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from agent.actuation.held_knob import GpuTarget
-from agent.actuation.request import CapRequest
+from agent.actuation.claims import CapRequest, GpuTarget
 from fleet.certificates.identity import Peer
 from fleet.certificates.tokens import READ, act, read_token
 from fleet.control.node_limits import NodeState, refusal, setting_of, targets_of
@@ -33,8 +32,8 @@ from rules.caps.knobs import VERBS
 from rules.limits.node import NodeLimits
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, TransientError
+from telemetry.gpu import KnobKind
 from telemetry.identity_names import printable
-from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, Mode, Severity, Verdict, to_json
 
 DONE = "done"

@@ -7,7 +7,7 @@ from agent.actuation.limits import DEFAULT_LIMITS
 from fleet.control.request import NodeRequest
 from rules.limits.node import DAY_NS, HOUR_NS, NodeLimits
 from rules.policy.model import ActionClass
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Mode
 
 

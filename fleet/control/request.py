@@ -15,8 +15,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from rules.caps.knobs import KNOB_OF
 from rules.policy.document_values import PolicyId
 from rules.policy.model import ActionClass
+from telemetry.gpu import KnobKind
 from telemetry.identity_names import FleetId, Name, Printable
-from telemetry.knobs import KnobKind
 
 # Prefix of the signed text, so that a signature is valid for requests alone.
 SIGNED_AS = b"railwatch control request 1\n"
@@ -28,7 +28,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class RequestVerb(StrEnum):
-    """What a request orders."""
+    """Order of a request."""
 
     CAP = "cap"
     RENEW = "renew"

@@ -20,7 +20,7 @@ from fleet.control.request import ControlReply
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, Event, Mode, Verdict
 
 # The clocks of a V100 SXM2 as NVML lists them: 135 to 1530 MHz in steps of 7.5 MHz.

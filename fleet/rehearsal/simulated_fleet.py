@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analytics.fleet.naming import fleet_entity
-from analytics.fleet.signals import JUDGED
-from analytics.fleet.topology import Above
-from analytics.fleet.window import Table, Window
+from analytics.fleet.topology import FeedsAndRacks, fleet_entity
+from analytics.fleet.window import JUDGED, FleetTable, FleetWindow
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray
@@ -38,14 +36,14 @@ class SimulatedFleet:
         return tuple(f"node{number:05d}" for number in range(self.nodes + self.others))
 
     @property
-    def above(self) -> Above:
+    def above(self) -> FeedsAndRacks:
         """PDUs and racks; a rack is fed by one PDU."""
         names = self.names
         racks: dict[str, list[str]] = {}
         for pdu, members in ((SAGGING, names[: self.nodes]), (STEADY, names[self.nodes :])):
             for place, name in enumerate(members):
                 racks.setdefault(f"{pdu}-rack{place // NODES_PER_RACK:03d}", []).append(name)
-        return Above(
+        return FeedsAndRacks(
             feeds={SAGGING: names[: self.nodes], STEADY: names[self.nodes :]},
             racks={rack: tuple(members) for rack, members in racks.items()},
         )
@@ -75,15 +73,15 @@ class SimulatedReader:
             fleet_entity(Entity(kind=EntityKind.SUPPLY, key="psu0", name="psu0"), node) for node in self.fleet.names
         )
 
-    def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:  # noqa: ARG002 -- the port's signature
-        """Return a window; see `fleet.port`."""
+    def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> FleetWindow:  # noqa: ARG002 -- the port's signature
+        """Return a window; see `fleet.reader`."""
         seconds = (np.arange(start_ns, stop_ns, NS_PER_S) - self.fleet.start_ns) // NS_PER_S
         low = (seconds >= self.fleet.sag_from_s) & (seconds < self.fleet.sag_until_s)
         sags = np.arange(len(self._supplies)) < self.fleet.nodes
         volts = np.where(low[:, np.newaxis] & sags, _LOW_VOLTS, _VOLTS)
         rails = _table(EntityKind.SUPPLY, self._supplies, {"voltage_v": volts, "current_a": _AMPS}, len(seconds))
         cards = _table(EntityKind.GPU, self._cards, _GPU, len(seconds))
-        return Window(
+        return FleetWindow(
             start_ns=start_ns,
             stop_ns=stop_ns,
             tables={EntityKind.GPU: cards, EntityKind.SUPPLY: rails},
@@ -100,9 +98,9 @@ class SimulatedReader:
 
 def _table(
     kind: EntityKind, entities: tuple[Entity, ...], columns: Mapping[str, float | FloatArray], seconds: int
-) -> Table:
+) -> FleetTable:
     values = np.full((seconds, len(entities), len(JUDGED[kind])), np.nan)
     for name, column in columns.items():
         values[:, :, JUDGED[kind].index(name)] = column
     nodes = tuple(entity.tag("node") or "" for entity in entities)
-    return Table(entities=entities, nodes=nodes, signals=JUDGED[kind], values=values)
+    return FleetTable(entities=entities, nodes=nodes, signals=JUDGED[kind], values=values)

@@ -1,6 +1,7 @@
 """``railwatch actions pending|approve|reject|reset-breaker|judge|agreement``: commands of operators on decisions."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -137,11 +138,8 @@ def agreement(data_dir: DataDir = None, config_file: ConfigFile = None, as_json:
 
 def decisions_of(folder: Path) -> list[Decision]:
     """Return the newest version of every decision in a data folder, newest first."""
-    records = open_records(folder)
-    try:
+    with closing(open_records(folder)) as records:
         return [one for one in records.find("decision", limit=_MOST) if isinstance(one, Decision)]
-    finally:
-        records.close()
 
 
 def waiting_of(decisions: Sequence[Decision]) -> list[Decision]:
@@ -167,12 +165,9 @@ def _answer(verb: CommandVerb, wanted: str, why: str, who: str | None, context: 
 
 def commands_of(folder: Path) -> list[Command]:
     """Return the latest commands in a data folder, also those that an earlier version kept as events."""
-    records = open_records(folder)
-    try:
+    with closing(open_records(folder)) as records:
         kept = records.find("command", limit=_MOST)
         earlier = records.find("event", limit=_MOST, where={"kind": EventKind.APPROVAL.value})
-    finally:
-        records.close()
     return [one for one in (*kept, *earlier) if isinstance(one, Command)]
 
 

@@ -14,7 +14,7 @@ from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 from telemetry.recording import Recording, read_recording
 
 app = typer.Typer(
@@ -40,10 +40,10 @@ def plan(
     if made is None:
         found = f"{clock_mhz - low_mhz:g} MHz below {clock_mhz:g}"
         expected = f"{MIN_STEP_MHZ:g} to {MAX_STEP_MHZ:g} MHz below"
-        raise ConfigError([Problem(where="--low", line=None, key="", found=found, expected=expected)])
+        raise ConfigError.at("--low", found, expected)
     if not out.parent.is_dir():
         expected = "a file in a folder that exists"
-        raise ConfigError([Problem(where="--out", line=None, key="", found=f"got {str(out)!r}", expected=expected)])
+        raise ConfigError.at("--out", f"got {str(out)!r}", expected)
     out.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
     for level in made.levels:
         typer.echo(f"{level.start_s:5.0f} s to {level.stop_s:3.0f} s: {level.clock_mhz:.0f} MHz")
@@ -84,10 +84,7 @@ def _read_plan(path: Path) -> DitherPlan:
         levels = tuple(DitherLevel(**level) for level in held["levels"])
         return DitherPlan(gpu_id=str(held["gpu_id"]), levels=levels, restore_mhz=float(held["restore_mhz"]))
     except (OSError, ValueError, KeyError, TypeError) as err:
-        problem = Problem(
-            where=str(path), line=None, key="", found=f"{err}", expected="a file written by railwatch dither plan"
-        )
-        raise ConfigError([problem]) from err
+        raise ConfigError.at(path, f"{err}", "a file written by railwatch dither plan") from err
 
 
 def _start_ns(text: str) -> int:
@@ -97,7 +94,7 @@ def _start_ns(text: str) -> int:
         moment = None
     if moment is None or moment.tzinfo is None:
         expected = "a time with its offset from UTC, such as 2026-03-01T18:00:00Z"
-        raise ConfigError([Problem(where="--start", line=None, key="", found=f"got {text!r}", expected=expected)])
+        raise ConfigError.at("--start", f"got {text!r}", expected)
     return round(moment.timestamp() * NS_PER_S)
 
 
@@ -109,17 +106,7 @@ def _columns(read: Recording, path: Path, *, gpu: str, supply: str) -> tuple[Any
         places = [place for place, one in enumerate(merged.spec.entities) if name in (one.id, one.key, one.name)]
         if len(places) != 1:
             known = ", ".join(one.name for one in merged.spec.entities) or "none"
-            raise ConfigError(
-                [
-                    Problem(
-                        where=str(path),
-                        line=None,
-                        key=signal,
-                        found=f"no {kind.value} {name!r}",
-                        expected=f"one of {known}",
-                    )
-                ]
-            )
+            raise ConfigError.at(path, f"no {kind.value} {name!r}", f"one of {known}", key=signal)
         found.append((merged.time_ns, merged.values[:, places[0], 0]))
     (volts_ns, volts), (watts_ns, watts) = found
     time_ns = np.union1d(volts_ns, watts_ns)

@@ -18,7 +18,7 @@ from evaluation.calibration import calibration_steps
 from railwatch.cli.printing import ProgressLog, print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from telemetry.clock import SystemClock
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 from telemetry.recording import Recording, read_recording
 
 app = typer.Typer(
@@ -91,10 +91,10 @@ def thresholds(config_file: ConfigFile = None, as_json: JsonFlag = False) -> Non
 def _check(out: Path | None, budget: float) -> None:
     if not 0 < budget <= 1000:
         found, expected = f"got {budget:g}", "pages per node-month, above 0 and at most 1000"
-        raise ConfigError([Problem(where="--pages-per-node-month", line=None, key="", found=found, expected=expected)])
+        raise ConfigError.at("--pages-per-node-month", found, expected)
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         found, expected = f"got {str(out)!r}", "a file in a folder that exists"
-        raise ConfigError([Problem(where="--out", line=None, key="", found=found, expected=expected)])
+        raise ConfigError.at("--out", found, expected)
 
 
 def _with_recording(

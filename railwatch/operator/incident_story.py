@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analytics.classification.answers import ANSWERS
+from analytics.classification.answers import FAULT_CLASS_GUIDES
 from analytics.incidents.case import LOST_WORK_H, RESTART_H, at_stake_gpu_hours, urgency
 from railwatch.operator.action_groups import change_text, group_actions, knob_label
 from railwatch.operator.entity_names import EntityNames
@@ -95,7 +95,7 @@ def story_fields(story: IncidentStory) -> dict[str, Any]:
 
 def meaning_of(cause: FaultClass) -> str:
     """Return the meaning of a class of root cause."""
-    return ANSWERS[cause].means
+    return FAULT_CLASS_GUIDES[cause].means
 
 
 def checks_of(incident: Incident) -> list[str]:
@@ -103,7 +103,7 @@ def checks_of(incident: Incident) -> list[str]:
     worth = [
         one for one in incident.hypotheses if one.probability >= _WORTH_A_CHECK and one.cause is not FaultClass.UNKNOWN
     ]
-    return [f"{ANSWERS[one.cause].check} ({one.cause.value})" for one in worth[:_MOST_CHECKS]]
+    return [f"{FAULT_CLASS_GUIDES[one.cause].check} ({one.cause.value})" for one in worth[:_MOST_CHECKS]]
 
 
 def _is_near(event: Event, incident: Incident) -> bool:

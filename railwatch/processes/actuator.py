@@ -22,7 +22,7 @@ from railwatch.wiring.gpu_driver import OpenDriver
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import NotSupportedError, RailwatchError, TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 logger = logging.getLogger(__name__)
 

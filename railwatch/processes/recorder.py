@@ -11,14 +11,14 @@ from typing import Any
 
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
-from agent.recorder.entries import Entry, EntryKind
-from agent.recorder.record_follower import Lines, LineSource, RecordFollower
+from agent.recorder.entries import BoxEntry, EntryKind
+from agent.recorder.record_follower import LineSource, RawLineParser, RecordFollower
 from agent.recorder.recorder import Recorder, RunFacts
 from agent.recorder.recording_folder import RecordingFolder, RecordingJob
 from agent.recorder.recovery import recovered, remaining_entries, runs_in
 from agent.recorder.row_follower import RowFollower, state_of
 from agent.recorder.triggers import BY_HAND, Trigger
-from agent.recorder.writing import RecordingWriter, Result
+from agent.recorder.writing import JobResult, RecordingWriter
 from config.sources import SourceUse
 from railwatch.processes.child import Ready, run_child
 from railwatch.recorded_run import JOURNAL, box_dir, left_dir, recordings_dir, run_meta, wishes_dir
@@ -61,7 +61,7 @@ class RecordingReporter:
         message = "Black box of the previous run cannot be read; its last minutes are lost"
         self._publish("failed", message, Severity.WARNING)
 
-    def report(self, result: Result) -> None:
+    def report(self, result: JobResult) -> None:
         """Report the result of one recording; `RecordingWriter` calls it."""
         name = result.order.name
         if result.written is None:
@@ -149,9 +149,9 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
 
 def _take_over(
     context: RunContext, box: BlackBox, writer: RecordingWriter, reporter: RecordingReporter, *, before_s: float
-) -> tuple[Entry, ...]:
+) -> tuple[BoxEntry, ...]:
     """Return the entries that an earlier recorder of this run left; record the last window of earlier runs."""
-    own: tuple[Entry, ...] = ()
+    own: tuple[BoxEntry, ...] = ()
     orders: list[RecordingJob] = []
     try:
         runs = list(runs_in(box.left()))
@@ -171,7 +171,7 @@ def _take_over(
 
 
 def _recovered(
-    context: RunContext, runs: Sequence[tuple[RunFacts, tuple[Entry, ...]]], *, before_s: float
+    context: RunContext, runs: Sequence[tuple[RunFacts, tuple[BoxEntry, ...]]], *, before_s: float
 ) -> Iterator[RecordingJob]:
     """Yield the order for the last window of each run that did not end cleanly."""
     left, others = left_dir(context.run_dir), (*context.other_ring_paths, context.steps_ring_path)
@@ -187,7 +187,7 @@ def _recovered(
             yield order
 
 
-def _records_left(context: RunContext, entries: tuple[Entry, ...]) -> list[Record]:
+def _records_left(context: RunContext, entries: tuple[BoxEntry, ...]) -> list[Record]:
     """Return the records in the journals behind the last flush of an earlier run."""
     state = state_of(entries, EntryKind.STATE)
     if state is None:
@@ -204,12 +204,12 @@ def _records_left(context: RunContext, entries: tuple[Entry, ...]) -> list[Recor
     )
 
 
-def _moments(context: RunContext, own: tuple[Entry, ...], clock: Clock) -> RecordFollower:
+def _moments(context: RunContext, own: tuple[BoxEntry, ...], clock: Clock) -> RecordFollower:
     state = state_of(own, EntryKind.STATE)
     positions = context.journal_starts()
     if state is not None:
         positions = {name: tuple(position) for name, position in state["journals"].items()}
-    lines = Lines(since_ns=context.started_ns)
+    lines = RawLineParser(since_ns=context.started_ns)
     return RecordFollower(
         {name: context.journal_reader(name, positions.get(name)) for name in FOLLOWED},
         lines=lines,
@@ -217,7 +217,7 @@ def _moments(context: RunContext, own: tuple[Entry, ...], clock: Clock) -> Recor
     )
 
 
-def _kernel_log(context: RunContext, lines: Lines, clock: Clock, *, after: int | None) -> LineSource | None:
+def _kernel_log(context: RunContext, lines: RawLineParser, clock: Clock, *, after: int | None) -> LineSource | None:
     if context.config.sources.kernel_log is SourceUse.OFF:
         return None
     path = Path(context.kmsg)

@@ -13,7 +13,7 @@ from railwatch.run_context import DriverKind, RunContext
 from simulator.inprocess import PlantDriver
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, RailwatchError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from physics.node_state import NodeState, SupplyState
+from physics.node_state import MeasuredNode, MeasuredSupply
 from rules.caps.knobs import Scale
 from rules.caps.setting import describe, predict, safe_setting
 from rules.engine.claims import CapClaim, SteadyResistance
@@ -50,7 +50,7 @@ def tighten(
     claim: CapClaim,
     response: Response,
     incident: Incident,
-    node: NodeState,
+    node: MeasuredNode,
     limits: NodeLimits,
     *,
     scale: Scale,
@@ -92,7 +92,9 @@ def tighten(
     )
 
 
-def _lasting(claim: CapClaim, response: Response, incident: Incident, node: NodeState, *, age_s: float) -> str | None:
+def _lasting(
+    claim: CapClaim, response: Response, incident: Incident, node: MeasuredNode, *, age_s: float
+) -> str | None:
     """Return which symptom lasts or returned under the setting; None if there is none."""
     if incident.state is not IncidentState.OPEN:
         return None
@@ -107,7 +109,7 @@ def _lasting(claim: CapClaim, response: Response, incident: Incident, node: Node
     return f"symptom still present {response.settle_s:g} s after the {what}"
 
 
-def _deep(claim: CapClaim, incident: Incident, node: NodeState, *, hold_v: float | None) -> str | None:
+def _deep(claim: CapClaim, incident: Incident, node: MeasuredNode, *, hold_v: float | None) -> str | None:
     """Return the reason not to wait: a rail far below the voltage to hold, or a power brake under a cap for a rail."""
     if hold_v is None:
         return None
@@ -125,7 +127,7 @@ def _deep(claim: CapClaim, incident: Incident, node: NodeState, *, hold_v: float
     return None
 
 
-def _lowest_v(node: NodeState, claim: CapClaim) -> float | None:
+def _lowest_v(node: MeasuredNode, claim: CapClaim) -> float | None:
     lowest = [
         supply.minimum_v
         for name in claim.supplies
@@ -134,7 +136,7 @@ def _lowest_v(node: NodeState, claim: CapClaim) -> float | None:
     return min(lowest, default=None)
 
 
-def _persists(incident: Incident, node: NodeState, claim: CapClaim) -> bool:
+def _persists(incident: Incident, node: MeasuredNode, claim: CapClaim) -> bool:
     """Return True if the symptom is still present, by the present voltage if known, else by the incident."""
     limit_v, lowest_v = incident.number("limit_v"), _lowest_v(node, claim)
     return limit_v is None or lowest_v is None or lowest_v < limit_v
@@ -158,7 +160,7 @@ def relax(
     claim: CapClaim,
     response: Response,
     incident: Incident,
-    node: NodeState,
+    node: MeasuredNode,
     limits: NodeLimits,
     *,
     scale: Scale,
@@ -199,7 +201,7 @@ def relax(
     )
 
 
-def steadied(claim: CapClaim, node: NodeState, now_ns: int) -> CapClaim:
+def steadied(claim: CapClaim, node: MeasuredNode, now_ns: int) -> CapClaim:
     """Return the cap with the time since which the source resistance of each of its supplies is steady."""
     before = {item.entity_id: item for item in claim.steady}
     now = []
@@ -220,7 +222,7 @@ def _refusal(
     response: Response,
     release: Release,
     incident: Incident,
-    node: NodeState,
+    node: MeasuredNode,
     *,
     scale: Scale,
     now_ns: int,
@@ -245,7 +247,7 @@ def _refusal(
     return None
 
 
-def _doubt(supply: SupplyState | None, name: str, *, above_v: float) -> str | None:
+def _doubt(supply: MeasuredSupply | None, name: str, *, above_v: float) -> str | None:
     if supply is None or supply.minimum_v is None:
         return f"the voltage of {name} is not known"
     if supply.source_resistance_ohm is None:

@@ -71,6 +71,8 @@ def plan_cap(subject: PolicyIncident, targets: Sequence[str]) -> CapPlan:
         scale=scale,
         in_force=scale.strictest_of(held, default=_unrestrained(subject, targets, scale)),
     )
+    if knob is KnobKind.POWER and choice.setting is not None:
+        choice = replace(choice, reason=f"{choice.reason}; it bounds the average power, not the peaks of single steps")
     return CapPlan(knob=knob, scale=scale, choice=choice)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from physics.node_state import GpuState
+from physics.node_state import MeasuredGpu
 from rules.caps.targets import common_clocks_mhz
 from rules.policy.model import ActionClass, Verb
 from telemetry.gpu import KnobKind
@@ -84,7 +84,7 @@ class Scale:
         return ratio * setting
 
 
-def settable(knob: KnobKind, gpu: GpuState) -> bool:
+def settable(knob: KnobKind, gpu: MeasuredGpu) -> bool:
     """Return True if this GPU has the knob."""
     if knob is KnobKind.CLOCK:
         return bool(gpu.supported_mhz)
@@ -93,7 +93,7 @@ def settable(knob: KnobKind, gpu: GpuState) -> bool:
     return gpu.fan_min_ratio is not None
 
 
-def scale_of(knob: KnobKind, gpus: Sequence[GpuState], *, min_clock_ratio: float) -> Scale | None:
+def scale_of(knob: KnobKind, gpus: Sequence[MeasuredGpu], *, min_clock_ratio: float) -> Scale | None:
     """Return the settings that these GPUs share within the limits; None if none has the knob."""
     able = [gpu for gpu in gpus if settable(knob, gpu)]
     if not able:

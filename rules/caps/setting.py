@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from physics.supply_path import VoltageCap, highest_clock, highest_limit
 from rules.caps.knobs import Scale
 from rules.caps.supply_basis import SupplyBasis, bases_of, path_now
@@ -11,8 +11,6 @@ from rules.policy.model import SettingRule
 from telemetry.entities import Topology
 from telemetry.gpu import KnobKind
 from telemetry.records import Incident
-
-AVERAGE_ONLY = "it bounds the average power, not the peaks of single steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +25,7 @@ class SettingChoice:
 def choose(
     rule: SettingRule,
     incident: Incident,
-    node: NodeState,
+    node: MeasuredNode,
     *,
     targets: Sequence[str],
     topology: Topology,
@@ -35,22 +33,6 @@ def choose(
     in_force: float,
 ) -> SettingChoice:
     """Return the first setting of a cap; `in_force` is the strictest one on a target, or the loosest of all."""
-    choice = _choose(rule, incident, node, targets=targets, topology=topology, scale=scale, in_force=in_force)
-    if scale.knob is not KnobKind.POWER or choice.setting is None:
-        return choice
-    return SettingChoice(setting=choice.setting, reason=f"{choice.reason}; {AVERAGE_ONLY}", bases=choice.bases)
-
-
-def _choose(
-    rule: SettingRule,
-    incident: Incident,
-    node: NodeState,
-    *,
-    targets: Sequence[str],
-    topology: Topology,
-    scale: Scale,
-    in_force: float,
-) -> SettingChoice:
     knob = scale.knob
     if rule.fixed is not None:
         return SettingChoice(setting=scale.snap(rule.fixed), reason=f"fixed by the policy: {knob.text(rule.fixed)}")
@@ -82,7 +64,7 @@ def _share(fraction: float, knob: KnobKind, in_force: float) -> str:
 def predict(
     bases: Sequence[SupplyBasis],
     incident: Incident,
-    node: NodeState,
+    node: MeasuredNode,
     *,
     scale: Scale,
     hold_v: float,
@@ -102,7 +84,7 @@ def predict(
 def safe_setting(
     bases: Sequence[SupplyBasis],
     incident: Incident,
-    node: NodeState,
+    node: MeasuredNode,
     *,
     scale: Scale,
     hold_v: float | None,

@@ -5,7 +5,7 @@ Until the supply path of a node has been measured under load, an incident of its
 
 from dataclasses import dataclass, replace
 
-from physics.node_state import NodeState, SupplyState
+from physics.node_state import MeasuredNode, MeasuredSupply
 from rules.caps.knobs import Scale
 from rules.engine.claims import CapClaim
 from rules.engine.memory import Memory
@@ -35,7 +35,7 @@ class RampStep:
     over: bool = False
 
 
-def ramping(node: NodeState, *, since_ns: int | None, now_ns: int) -> bool:
+def ramping(node: MeasuredNode, *, since_ns: int | None, now_ns: int) -> bool:
     """Return True if a job began in the last seconds and after the last ramp ended."""
     began_ns = node.job_started_ns
     if began_ns is None or not 0 <= now_ns - began_ns < BEGAN_WITHIN_S * NS_PER_S:
@@ -56,7 +56,7 @@ def ramped(claim: CapClaim, rule: SettingRule, *, scale: Scale, target: float, n
     return RampStep(setting=setting if scale.stricter(claim.strictest, setting) else None)
 
 
-def watch_first_start(memory: Memory, node: NodeState, limits: NodeLimits, now_ns: int) -> None:
+def watch_first_start(memory: Memory, node: MeasuredNode, limits: NodeLimits, now_ns: int) -> None:
     """Keep the incident of the first start until the path has been measured."""
     standing = memory.incidents.get(FIRST_START)
     ramps = limits.unmeasured_start is not UnmeasuredStart.FULL
@@ -75,7 +75,7 @@ def concerns(policy: Policy, incident: Incident) -> bool:
     return incident.id != FIRST_START or (rule is not None and rule.ramp_from is not None)
 
 
-def _is_over(memory: Memory, supplies: tuple[SupplyState, ...], *, waits: bool, now_ns: int) -> bool:
+def _is_over(memory: Memory, supplies: tuple[MeasuredSupply, ...], *, waits: bool, now_ns: int) -> bool:
     """Return True once every path that can be measured was, while its load stepped; or if none can be.
 
     A supply whose voltage was read once can be measured: a sensor that is silent now, as after every change of a clock,
@@ -93,7 +93,7 @@ def _is_over(memory: Memory, supplies: tuple[SupplyState, ...], *, waits: bool, 
     return all(_is_measured(one) for one in readable)
 
 
-def _is_measured(supply: SupplyState) -> bool:
+def _is_measured(supply: MeasuredSupply) -> bool:
     high_a, low_a = supply.current_high_a, supply.current_low_a
     if supply.source_resistance_ohm is None or high_a is None or low_a is None:
         return False

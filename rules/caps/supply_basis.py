@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from physics.constants import Z_LOWER
-from physics.node_state import GpuState, NodeState
+from physics.node_state import MeasuredGpu, MeasuredNode
 from physics.source_band import SourceBand, of_bounds
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
@@ -30,7 +30,7 @@ class SupplyBasis:
 
 
 def bases_of(
-    incident: Incident, node: NodeState, *, targets: Sequence[str], topology: Topology
+    incident: Incident, node: MeasuredNode, *, targets: Sequence[str], topology: Topology
 ) -> tuple[tuple[SupplyBasis, ...], str]:
     """Return source and load of each supply of the incident; empty with a reason if they are not known."""
     bases = []
@@ -53,7 +53,9 @@ def supply_findings(incident: Incident) -> tuple[Finding, ...]:
     return tuple(newest.values())
 
 
-def path_now(basis: SupplyBasis, incident: Incident, node: NodeState, *, resistance_ratio: float = 1.0) -> SupplyPath:
+def path_now(
+    basis: SupplyBasis, incident: Incident, node: MeasuredNode, *, resistance_ratio: float = 1.0
+) -> SupplyPath:
     """Return the present source of a supply at a multiple of its resistance; the first one if none is newer.
 
     The finding from when the cap was set is not newer: samples were preferred to it then.
@@ -69,7 +71,7 @@ def path_now(basis: SupplyBasis, incident: Incident, node: NodeState, *, resista
 
 
 def _basis(
-    finding: Finding, node: NodeState, *, targets: Sequence[str], topology: Topology
+    finding: Finding, node: MeasuredNode, *, targets: Sequence[str], topology: Topology
 ) -> tuple[SupplyBasis | None, str]:
     source = _source(finding, node, finding.entity_id)
     high_a, low_a = _currents(finding, node)
@@ -99,7 +101,7 @@ def _basis(
     return SupplyBasis(entity_id=finding.entity_id, path=path, load=load, found_ns=finding.time_ns), ""
 
 
-def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyPath | None:
+def _source(finding: Finding | None, node: MeasuredNode, supply_id: str) -> SupplyPath | None:
     """Return the source as measured now, else by the finding, with its error band."""
     live = node.supply(supply_id)
     if live is not None and live.open_circuit_v is not None and live.source_resistance_ohm is not None:
@@ -134,7 +136,7 @@ def _known(open_circuit_v: float, resistance_ohm: float, band: SourceBand | None
     return SupplyPath(open_circuit_v=open_circuit_v, source_resistance_ohm=resistance_ohm, band=band)
 
 
-def _currents(finding: Finding, node: NodeState) -> tuple[float | None, float | None]:
+def _currents(finding: Finding, node: MeasuredNode) -> tuple[float | None, float | None]:
     """Return the currents of the high and the low phase: as measured now, else by the finding."""
     live = node.supply(finding.entity_id)
     if live is not None and live.current_high_a is not None:
@@ -142,7 +144,7 @@ def _currents(finding: Finding, node: NodeState) -> tuple[float | None, float | 
     return finding.number("current_high_a"), finding.number("current_low_a")
 
 
-def _load(gpu: GpuState) -> GpuLoad | None:
+def _load(gpu: MeasuredGpu) -> GpuLoad | None:
     if gpu.power_high_w is None or not gpu.power_high_w > 0.0:
         return None
     low_w = gpu.power_high_w if gpu.power_low_w is None else min(gpu.power_low_w, gpu.power_high_w)
@@ -166,7 +168,7 @@ def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int
     return min(share, 1.0, high_w / gpu_high_w)
 
 
-def _transient_ohm(finding: Finding, node: NodeState, plateau_v: float, step_a: float) -> float:
+def _transient_ohm(finding: Finding, node: MeasuredNode, plateau_v: float, step_a: float) -> float:
     """Return the extra drop per ampere of a step: by the finding, else from the lowest voltage under the plateau.
 
     The lowest voltage is that of the window of the currents: one from another clock belongs to another step.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from physics.node_state import GpuState, NodeState
+from physics.node_state import MeasuredGpu, MeasuredNode
 from rules.policy.model import Target
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Incident
@@ -67,7 +67,7 @@ def _names(gpus: Sequence[str], topology: Topology) -> str:
     return ", ".join(sorted(topology.entity(gpu).name for gpu in gpus))
 
 
-def targets_of(target: Target, incident: Incident, node: NodeState, topology: Topology) -> tuple[str, ...]:
+def targets_of(target: Target, incident: Incident, node: MeasuredNode, topology: Topology) -> tuple[str, ...]:
     """Return the target GPUs that answer, in the order of the node.
 
     If the topology does not define what a supply feeds, it feeds every GPU: a cap too many costs speed, one too few a
@@ -90,7 +90,7 @@ def targets_of(target: Target, incident: Incident, node: NodeState, topology: To
     return tuple(gpu for gpu in present if gpu in fed) or present
 
 
-def common_clocks_mhz(gpus: Sequence[GpuState], *, min_clock_ratio: float) -> tuple[float, ...]:
+def common_clocks_mhz(gpus: Sequence[MeasuredGpu], *, min_clock_ratio: float) -> tuple[float, ...]:
     """Return the clocks that all of them support within the limits, ascending; at least the highest."""
     if not gpus:
         raise ValueError("there is no GPU to choose a clock for")
@@ -104,8 +104,3 @@ def common_clocks_mhz(gpus: Sequence[GpuState], *, min_clock_ratio: float) -> tu
 def at_or_below(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
     """Return the highest clock that does not exceed this one, else the lowest of all."""
     return max((clock for clock in clocks_mhz if clock <= clock_mhz), default=clocks_mhz[0])
-
-
-def next_above(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
-    """Return the lowest clock that exceeds this one, else the highest of all."""
-    return min((clock for clock in clocks_mhz if clock > clock_mhz), default=clocks_mhz[-1])

@@ -7,7 +7,7 @@ moves the setting in proportion to the error and its change, so that the ends of
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from rules.caps.knobs import Scale
 from rules.engine.claims import CapClaim
 from telemetry.clock import NS_PER_S
@@ -31,13 +31,13 @@ class Regulation:
     hottest_c: float | None = None
 
 
-def hottest_c(node: NodeState, gpus: Sequence[str]) -> float | None:
+def hottest_c(node: MeasuredNode, gpus: Sequence[str]) -> float | None:
     """Return the temperature of the hottest of these GPUs, None if none is known."""
     known = [gpu.temp_c for name in gpus if (gpu := node.gpu(name)) is not None and gpu.temp_c is not None]
     return max(known, default=None)
 
 
-def first_output(node: NodeState, gpus: Sequence[str], *, scale: Scale, error_c: float) -> float:
+def first_output(node: MeasuredNode, gpus: Sequence[str], *, scale: Scale, error_c: float) -> float:
     """Return the first output of a cap, as a share of the fan's speed or of the loosest setting."""
     gain = (PROPORTIONAL_PER_K[scale.knob] + INTEGRAL_PER_K[scale.knob]) * error_c
     if scale.knob is not KnobKind.FAN:
@@ -51,7 +51,7 @@ def setting_of(output: float, scale: Scale) -> float:
     return scale.snap(output if scale.knob is KnobKind.FAN else output * scale.loosest)
 
 
-def regulate(claim: CapClaim, node: NodeState, *, scale: Scale, hold_c: float, now_ns: int) -> Regulation:
+def regulate(claim: CapClaim, node: MeasuredNode, *, scale: Scale, hold_c: float, now_ns: int) -> Regulation:
     """Return one step of the loop if its period is over and a temperature is known; no setting otherwise."""
     since_ns = claim.regulated_ns if claim.regulated_ns is not None else claim.tightened_ns
     hottest = hottest_c(node, claim.gpus)

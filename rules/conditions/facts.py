@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.quantities import EVIDENCE
@@ -129,7 +129,7 @@ def members_of(section: str) -> dict[str, Fact]:
     return {name: fact for head, _, name, fact in split if head == section}
 
 
-def facts_of(incident: Incident, node: NodeState | None = None, now_ns: int | None = None) -> dict[str, FactValue]:
+def facts_of(incident: Incident, node: MeasuredNode | None = None, now_ns: int | None = None) -> dict[str, FactValue]:
     """Return the facts of an incident on this node at this time; without them, those of the incident alone."""
     now_ns = incident.time_ns if now_ns is None else now_ns
     facts: dict[str, FactValue] = {
@@ -152,11 +152,11 @@ def facts_of(incident: Incident, node: NodeState | None = None, now_ns: int | No
         facts |= {"root_cause": incident.hypotheses[0].cause.value, "confidence": incident.hypotheses[0].probability}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
         facts.update({f"{NUMBERS}.{item.name}": item.value for item in finding.evidence})
-    facts.update(_node_facts(incident.entity_id, NodeState(gpus=()) if node is None else node, now_ns))
+    facts.update(_node_facts(incident.entity_id, MeasuredNode(gpus=()) if node is None else node, now_ns))
     return facts
 
 
-def _node_facts(entity_id: str, node: NodeState, now_ns: int) -> Iterator[tuple[str, float]]:
+def _node_facts(entity_id: str, node: MeasuredNode, now_ns: int) -> Iterator[tuple[str, float]]:
     yield "node.gpu_count", len(node.gpus)
     yield "node.supply_count", len(node.supplies)
     powers_w = [gpu.power_high_w for gpu in node.gpus if gpu.power_high_w is not None]

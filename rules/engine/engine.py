@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from rules.caps.cap_claims import (
     follow_cap,
     follow_unenforced,
@@ -104,7 +104,7 @@ class Engine:
         policy = self._by_id.get(policy_of(id_of_decision))
         return policy is None or policy.then.action in KNOB_OF
 
-    def step(self, incidents: Sequence[Incident], node: NodeState, now_ns: int) -> tuple[Decision, ...]:
+    def step(self, incidents: Sequence[Incident], node: MeasuredNode, now_ns: int) -> tuple[Decision, ...]:
         """Process the incidents that are new or changed, or all of them, and return the decisions.
 
         Call it at every tick while an incident is live: holding and relaxing depend on time. A step returns at most one
@@ -129,7 +129,7 @@ class Engine:
         memory.forget(now_ns)
         return tuple(decisions)
 
-    def foresee(self, incident: Incident, node: NodeState, now_ns: int) -> tuple[CapClaim, ...]:
+    def foresee(self, incident: Incident, node: MeasuredNode, now_ns: int) -> tuple[CapClaim, ...]:
         """Return the clock caps that this incident would get at once if it opened now.
 
         The state stays as it is. Empty if a limit, a mode, an operator or a hold time prevents it.
@@ -237,7 +237,7 @@ class Engine:
             key: held for key, held in memory.engagements.items() if not held.enforced or self._stands(held)
         }
 
-    def _subject(self, policy: Policy, incident: Incident, node: NodeState, now_ns: int) -> PolicyIncident:
+    def _subject(self, policy: Policy, incident: Incident, node: MeasuredNode, now_ns: int) -> PolicyIncident:
         return PolicyIncident(
             policy=policy,
             incident=incident,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from rules.caps.knobs import Scale, scale_of
 from rules.engine.claims import PolicyProgress
 from rules.engine.memory import Approval, Key, Memory
@@ -37,7 +37,7 @@ class PolicyIncident:
 
     policy: Policy
     incident: Incident
-    node: NodeState
+    node: MeasuredNode
     limits: NodeLimits
     topology: Topology
     memory: Memory

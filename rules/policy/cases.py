@@ -7,7 +7,7 @@ that it expects, each at its time.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from physics.node_state import GpuState, NodeState, SupplyState
+from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from rules.caps.knobs import FAN_STEP_RATIO, POWER_STEP_W
 from rules.conditions.facts import FactValue, facts_of
 from rules.engine.engine import Engine
@@ -114,11 +114,11 @@ def _topology(node: CaseNode) -> Topology:
     return Topology(entities=(box, *supplies, *gpus), edges=tuple(edges))
 
 
-def _node(node: CaseNode, step: CaseMoment, topology: Topology) -> NodeState:
+def _node(node: CaseNode, step: CaseMoment, topology: Topology) -> MeasuredNode:
     count = int(node.max_clock_mhz / node.clock_step_mhz)
     clocks = tuple(node.max_clock_mhz - node.clock_step_mhz * k for k in range(count - 1, -1, -1))
     gpus = tuple(
-        GpuState(
+        MeasuredGpu(
             entity_id=gpu.id,
             max_clock_mhz=node.max_clock_mhz,
             supported_mhz=clocks,
@@ -133,7 +133,7 @@ def _node(node: CaseNode, step: CaseMoment, topology: Topology) -> NodeState:
         for gpu in topology.of_kind(EntityKind.GPU)
     )
     supplies = tuple(
-        SupplyState(
+        MeasuredSupply(
             entity_id=supply.id,
             minimum_v=step.minimum_v,
             open_circuit_v=step.open_circuit_v,
@@ -142,7 +142,7 @@ def _node(node: CaseNode, step: CaseMoment, topology: Topology) -> NodeState:
         for supply in topology.of_kind(EntityKind.SUPPLY)
     )
     began_ns = round(step.at_s * NS_PER_S) if step.job_started else None
-    return NodeState(gpus=gpus, supplies=supplies, job_started_ns=began_ns)
+    return MeasuredNode(gpus=gpus, supplies=supplies, job_started_ns=began_ns)
 
 
 def _incident(step: CaseMoment, first: CaseMoment, topology: Topology) -> Incident:

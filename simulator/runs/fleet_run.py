@@ -58,10 +58,10 @@ class FleetTables:
         self._power, self._rail = Spread(), Spread()
         self._drops, self._steps = 0, 0.0
 
-    def rows(self, stretch: FleetStretch, *, start_ns: int) -> Iterator[RecordingRows]:
+    def rows(self, stretch: FleetStretch) -> Iterator[RecordingRows]:
         """Yield the rows of some steps, table by table."""
         offsets_s = stretch.time_s[:, None] + stretch.sample_offset_s
-        time_ns = start_ns + np.rint(offsets_s.ravel() * NS_PER_S).astype(np.int64)
+        time_ns = START_NS + np.rint(offsets_s.ravel() * NS_PER_S).astype(np.int64)
         for spec, fields, rows in zip(self.specs, self._fields, self._rows, strict=True):
             columns = [self._column(stretch, field, len(time_ns), len(spec.entities)) for field in fields]
             values = np.stack(columns, axis=2)
@@ -99,8 +99,8 @@ class FleetTables:
 class FleetTruthSeries:
     """The state of a node in long form, a row per step; ``rail_v`` is that while the job is busy."""
 
-    def __init__(self, entities: NodeEntities, *, out: RowStream, start_ns: int) -> None:
-        self._out, self._start_ns = out, start_ns
+    def __init__(self, entities: NodeEntities, *, out: RowStream) -> None:
+        self._out = out
         self._places = out.places(places_of(truth_tables(entities)))
 
     def take(self, stretch: FleetStretch) -> None:
@@ -109,7 +109,7 @@ class FleetTruthSeries:
         parts = [truth.busy_v, truth.v_min_v, truth.current_a[:, 0], truth.joint_mohm[:, 0]]
         parts += [truth.power_w[:, 0], truth.clock_mhz[:, 0], truth.die_c[:, 0]]
         values = np.concatenate(parts, axis=1)
-        times_ns: CountArray = self._start_ns + np.rint(stretch.time_s * NS_PER_S).astype(np.int64)
+        times_ns: CountArray = START_NS + np.rint(stretch.time_s * NS_PER_S).astype(np.int64)
         places = np.tile(self._places, len(times_ns))
         self._out.add(np.repeat(times_ns, len(self._places)), places, values.ravel())
         self._out.flush(before_ns=int(times_ns[-1]))
@@ -136,10 +136,10 @@ class _FleetRun:
         self._order, self._file, self._truth_file = order, file, truth_file
         self._entities = entities_of(order.node)
         self._tables = FleetTables(order.node, self._entities)
-        self._event_recorder = EventRecorder(order.node, start_ns=START_NS)
+        self._event_recorder = EventRecorder(order.node)
         self._truth: FleetTruthSeries | None = None
         if truth_file.series is not None:
-            self._truth = FleetTruthSeries(self._entities, out=truth_file.series.rows, start_ns=START_NS)
+            self._truth = FleetTruthSeries(self._entities, out=truth_file.series.rows)
         self._step_s = closed_form_step_s(order.duration_s)
         self._steps = max(1, round(order.duration_s / self._step_s))
 
@@ -162,7 +162,7 @@ class _FleetRun:
 
     def _take(self, stretch: FleetStretch, events: Sequence[PlantEvent]) -> None:
         stream = self._file.rows
-        for rows in self._tables.rows(stretch, start_ns=START_NS):
+        for rows in self._tables.rows(stretch):
             stream.add_rows(rows)
         for event in events:
             records, lines = self._event_recorder.record_event(event)

@@ -8,6 +8,7 @@ from simulator.files.node import NodeFile
 from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.state import NodeState
+from simulator.runs.description import START_NS
 from simulator.runs.fast_tables import FastTables
 from simulator.runs.slow_tables import SlowTables
 from simulator.runs.stream import RowStream
@@ -28,9 +29,8 @@ HELD_BACK_NS = 100 * NS_PER_MS
 class EventRecorder:
     """Turns what happens on a plant into records and lines, each once."""
 
-    def __init__(self, node: NodeFile, *, start_ns: int) -> None:
+    def __init__(self, node: NodeFile) -> None:
         self._node = node
-        self._start_ns = start_ns
         self._voice = KernelMessages(node)
         self._parser = KernelLogParser()
         self._uuids = {slot.pci.removesuffix(".0"): node.gpu_uuid(index) for index, slot in enumerate(node.slots)}
@@ -39,7 +39,7 @@ class EventRecorder:
 
     def record_event(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLogRow, ...]]:
         """Return the records and the kernel's lines of one event, in the order in which they are told."""
-        time_ns = self._start_ns + event.time_ms * NS_PER_MS
+        time_ns = START_NS + event.time_ms * NS_PER_MS
         written: list[Event] = []
         lines: list[KernelLogRow] = []
         if event.kind is PlantEventKind.XID and event.gpu is not None and event.code is not None:
@@ -79,14 +79,12 @@ class Recorder:
         The tables of the recording.
     """
 
-    def __init__(
-        self, node: NodeFile, entities: NodeEntities, bank: SensorBank, *, out: RowStream, start_ns: int
-    ) -> None:
-        self._out, self._start_ns = out, start_ns
-        self._fast = FastTables(node, entities, bank, out=out, start_ns=start_ns)
+    def __init__(self, node: NodeFile, entities: NodeEntities, bank: SensorBank, *, out: RowStream) -> None:
+        self._out = out
+        self._fast = FastTables(node, entities, bank, out=out)
         self._slow = SlowTables(node, entities, bank)
         self._slow_rows = {spec.name: FrameRows(spec) for spec in self._slow.specs}
-        self._event_recorder = EventRecorder(node, start_ns=start_ns)
+        self._event_recorder = EventRecorder(node)
         self._next_slow_ms = 0
         self.specs: tuple[TableSpec, ...] = (*self._fast.specs, *self._slow.specs)
 
@@ -96,11 +94,11 @@ class Recorder:
         if start_ms >= self._next_slow_ms:
             self._next_slow_ms += SLOW_MS
             if state.powered:
-                time_ns = self._start_ns + state.now_ms * NS_PER_MS
+                time_ns = START_NS + state.now_ms * NS_PER_MS
                 for frame in self._slow.frames(time_ns, state, settings):
                     self._out.add_rows(self._slow_rows[frame.spec.name].rows(frame))
         for event in events:
             records, lines = self._event_recorder.record_event(event)
             if records or lines:
                 self._out.add_rows(moment_rows(records, lines))
-        self._out.flush(before_ns=self._start_ns + state.now_ms * NS_PER_MS - HELD_BACK_NS)
+        self._out.flush(before_ns=START_NS + state.now_ms * NS_PER_MS - HELD_BACK_NS)

@@ -1,7 +1,6 @@
-"""Signals of a node: host, board controller, kernel threads."""
+"""Signals of a node (host, board controller, kernel threads), of its fans and of its jobs."""
 
-from telemetry.catalogue.ranges import BY_UNIT
-from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
+from telemetry.catalogue.signal import BY_UNIT, RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
 
 _G, _C = SignalKind.GAUGE, SignalKind.COUNTER
@@ -82,4 +81,26 @@ NODE_SIGNALS = (
     *_NODE_BOARD,
     *_NODE_PROC,
     *_NODE_PRESSURE,
+)
+
+FAN_SIGNALS = declare(
+    EntityKind.FAN,
+    Source.BMC,
+    RateClass.SLOW,
+    (
+        ("fan_rpm", "rpm", _G, 0, "Speed by the fan's tachometer."),
+        ("fan_ratio", "ratio", _G, 3, "Duty that the fan is driven with."),
+    ),
+    ranges=BY_UNIT,
+)
+
+JOB_SIGNALS = declare(
+    EntityKind.JOB,
+    Source.JOB,
+    RateClass.SLOW,
+    (
+        ("steps", "", _C, 0, "Training steps that have ended."),
+        ("checkpoint_step", "", _C, 0, "The step that the newest checkpoint holds."),
+    ),
+    ranges=BY_UNIT,
 )

@@ -1,7 +1,6 @@
 """Signals of a supply: at the load, of the supply itself, at its joint."""
 
-from telemetry.catalogue.ranges import BY_UNIT
-from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
+from telemetry.catalogue.signal import BY_UNIT, RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
 
 _G, _F = SignalKind.GAUGE, SignalKind.FLAGS

@@ -22,7 +22,7 @@ def supply(number: int) -> Entity:
 
 
 def node_of(n_gpus: int = 4, n_supplies: int = 2, *, key: str = "box") -> Topology:
-    """One node whose supplies all feed all GPUs, as on one 12 V bus."""
+    """Node whose supplies all feed all GPUs, as on one 12 V bus."""
     node = Entity(kind=EntityKind.NODE, key=key, name=key)
     gpus, supplies = [gpu(n) for n in range(n_gpus)], [supply(n) for n in range(n_supplies)]
     edges = [(node.id, one.id) for one in supplies]

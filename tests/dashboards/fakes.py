@@ -1,7 +1,7 @@
 """One node as the page reads it, made up: a supply path that ages, an incident, a clock cap, and a recovery."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import (
     Action,
     ActionState,
@@ -39,6 +39,7 @@ from telemetry.records import (
     Severity,
     Verdict,
 )
+from telemetry.series import between, series_of
 from telemetry.signals import RateClass, Source, signals_of
 
 RATE_HZ = 20
@@ -121,6 +122,7 @@ class FakeSource:
     extra_events: list[Event] = field(default_factory=list)
     extra_actions: list[Action] = field(default_factory=list)
     waiting: tuple[Decision, ...] = ()
+    asked: list[tuple[EntityKind, tuple[str, ...], int, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def status(self) -> NodeStatus:
@@ -155,6 +157,11 @@ class FakeSource:
     def topology(self) -> Topology:
         self._answer()
         return TOPOLOGY
+
+    def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
+        self.asked.append((kind, tuple(signals), stop_ns - start_ns, step_ns))
+        frames = (between(frame, start_ns, stop_ns) for frame in self.history((stop_ns - start_ns) / NS_PER_S))
+        return series_of(frames, kind, signals, step_ns=step_ns)
 
     def history(self, seconds: float) -> tuple[Frame, ...]:
         self._answer()

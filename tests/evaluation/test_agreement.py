@@ -1,4 +1,4 @@
-"""What a promotion rests on: how long a class was only told, and what people said of it."""
+"""Basis of a promotion: how long a class was only reported, and how operators judged it."""
 
 from dataclasses import replace
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from analytics.fleet.window import Window
+from analytics.fleet.window import FleetWindow
 from telemetry.errors import TransientError
 from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import WriteReply, WriteStatus
@@ -12,17 +12,17 @@ from telemetry.uplink.port import WriteReply, WriteStatus
 class FakeFleetReader:
     """Reader with one window per start; fails while `away` is set."""
 
-    windows: dict[int, Window]
+    windows: dict[int, FleetWindow]
     away: bool = False
     requested: list[int] = field(default_factory=list)
     late: dict[str, int] = field(default_factory=dict)
 
-    def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:
+    def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> FleetWindow:
         if self.away:
             raise TransientError("http://store/query: not reached")
         self.requested.append(start_ns)
         made = self.windows.get(start_ns)
-        return Window(start_ns=start_ns, stop_ns=stop_ns, tables={}) if made is None else replace(made)
+        return FleetWindow(start_ns=start_ns, stop_ns=stop_ns, tables={}) if made is None else replace(made)
 
     def values_by_node(self, start_ns: int, stop_ns: int) -> dict[str, int]:
         made = self.windows.get(start_ns)

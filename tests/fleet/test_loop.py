@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analytics.fleet.judge import FleetSettings
-from analytics.fleet.window import Window
+from analytics.fleet.window import FleetWindow
 from fleet.loop import LATE_LOOK_NS, FleetLoop, LoopSettings
 from fleet.outbox import Outbox, Published
 from telemetry.clock import NS_PER_S
@@ -43,7 +43,7 @@ class FleetClock:
         self.now_s = max(self.now_s, monotonic_s)
 
 
-def losing(until_s: int = 100, lost_from_s: int = 20) -> dict[int, Window]:
+def losing(until_s: int = 100, lost_from_s: int = 20) -> dict[int, FleetWindow]:
     windows = (
         window_of(second, fleet_tables(NODES, lost=gpu_of("node2", 3) if second >= lost_from_s else None))
         for second in range(0, until_s, EVERY_S)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from physics.clock_for_voltage import SupplyPath, cautious_voltage_v, terminal_voltage_v
-from physics.normal_distribution import Z_BOTH, Z_LOWER
+from physics.constants import Z_BOTH, Z_LOWER
 from physics.source_band import SourceBand, of_bounds, of_two_levels
+from physics.supply_path import SupplyPath, cautious_voltage_v, terminal_voltage_v
 from physics.two_level import supply_state
 
 OPEN_V, OHM, LOW_A, HIGH_A = 12.3, 0.0058, 80.0, 150.0

@@ -7,17 +7,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from physics.thevenin import (
+    INDEPENDENT_AFTER_S,
     Identifiability,
     Moments,
     SupplyEstimate,
     add_sample,
     estimate,
-    moments_of_window,
 )
 from telemetry.frames import FloatArray
 
 YES = np.array([True])
 TIMES_S: FloatArray = np.arange(400, dtype=np.float64) * 0.05
+
+
+def moments_of_window(time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray) -> Moments:
+    """Return the moments of one whole window, all samples weighing alike.
+
+    `time_s` has shape ``(n_times,)``, the others ``(n_times, n_supplies)``; a sample with a NaN is left out.
+    """
+    used = np.isfinite(voltage_v) & np.isfinite(current_a)
+    weight = used.sum(axis=0).astype(np.float64)
+    divisor = np.maximum(weight, 1.0)
+    mean_a = np.where(used, current_a, 0.0).sum(axis=0) / divisor
+    mean_v = np.where(used, voltage_v, 0.0).sum(axis=0) / divisor
+    delta_a = np.where(used, current_a - mean_a, 0.0)
+    delta_v = np.where(used, voltage_v - mean_v, 0.0)
+    gaps_s = np.diff(time_s, prepend=time_s[:1])[:, np.newaxis]
+    spans = np.minimum(gaps_s, INDEPENDENT_AFTER_S) / INDEPENDENT_AFTER_S
+    return Moments(
+        weight=weight,
+        weight_squares=weight,
+        independent=np.where(used, spans, 0.0).sum(axis=0),
+        age_ns=np.zeros(len(weight), dtype=np.int64),
+        mean_a=mean_a,
+        mean_v=mean_v,
+        offset_a=np.zeros_like(mean_a),
+        offset_v=np.zeros_like(mean_v),
+        spread_aa=(delta_a * delta_a).sum(axis=0),
+        spread_av=(delta_a * delta_v).sum(axis=0),
+        spread_vv=(delta_v * delta_v).sum(axis=0),
+        high_a=np.where(used, current_a, mean_a).max(axis=0),
+        low_a=np.where(used, current_a, mean_a).min(axis=0),
+        max_a=np.where(used, current_a, mean_a).max(axis=0),
+    )
 
 
 def load(rng: np.random.Generator, rows: int, *, low: float = 20.0, high: float = 70.0) -> FloatArray:

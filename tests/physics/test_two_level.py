@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from physics.node_state import GpuState, NodeState
+from physics.node_state import MeasuredGpu, MeasuredNode
 from physics.two_level import SAMPLES_MIN, supply_state
 from rules.caps.knobs import Scale
 from rules.caps.setting import choose
@@ -17,7 +17,7 @@ from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
 from simulator.plant.plant import Plant, default_settings
 from simulator.sensors.bank import SensorBank
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Cause
 from tests.rules.scenes import CLOCKS_MHZ, GPUS, incident, topology
 
@@ -82,16 +82,16 @@ def test_the_computed_cap_holds_its_voltage_on_the_simulated_plant(seed: int) ->
     voltages, currents, powers, clocks = [], [], [], []
     for _ in range(60):
         bank.advance(plant.advance(50), plant.state)
-        voltages.append(bank.rail_voltage_v.tolist())
-        currents.append(bank.rail_current_a.tolist())
-        powers.append(bank.gpu_power_w.tolist())
+        voltages.append(bank.rail.voltage_v.tolist())
+        currents.append(bank.rail.current_a.tolist())
+        powers.append(bank.driver.power.shown.tolist())
         clocks.append(plant.state.gpus.clock_mhz.tolist())
     supplies = tuple(
         supply_state(f"supply:psu{i}", [row[i] for row in voltages], [row[i] for row in currents]) for i in range(2)
     )
     high_w, low_w = np.percentile(powers, 90, axis=0), np.percentile(powers, 10, axis=0)
     gpus = tuple(
-        GpuState(
+        MeasuredGpu(
             entity_id=name,
             max_clock_mhz=1530.0,
             supported_mhz=CLOCKS_MHZ,
@@ -112,7 +112,7 @@ def test_the_computed_cap_holds_its_voltage_on_the_simulated_plant(seed: int) ->
     clock_mhz = choose(
         SettingRule(hold_v=HOLD_V),
         found,
-        NodeState(gpus=gpus, supplies=supplies),
+        MeasuredNode(gpus=gpus, supplies=supplies),
         targets=GPUS,
         topology=topology(2),
         scale=Scale(knob=KnobKind.CLOCK, settings=CLOCKS_MHZ),

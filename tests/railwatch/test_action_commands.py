@@ -25,7 +25,7 @@ from railwatch.operator import leftovers as left_behind
 from railwatch.run_context import DriverKind, RunContext, run_dir_of
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Decision, Mode, Outcome, Record, Verdict
 from telemetry.store.records import RecordFile
 from tests.agent.actuation.rig import GPUS, UUID, cap

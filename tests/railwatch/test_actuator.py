@@ -13,8 +13,8 @@ from threading import Event, Thread
 import pytest
 
 from agent.actuation import blocklist
+from agent.actuation.claims import GpuTarget
 from agent.actuation.client import ActuatorClient
-from agent.actuation.held_knob import GpuTarget
 from agent.actuation.limits import ActuatorSettings, UnreadableClocks
 from agent.actuation.server import serve_actuator
 from railwatch.processes.actuator import settings_of
@@ -23,7 +23,7 @@ from railwatch.run_context import DriverKind, RunContext, read_status
 from railwatch.wiring.service_metrics import ACTUATOR_COUNTS
 from simulator.driver.layout import ALL_GPUS
 from telemetry.clock import SystemClock
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import ActionState, Mode
 from tests.agent.actuation.rig import cap

@@ -12,7 +12,7 @@ from config.models import Config
 from railwatch.cli.app import app_for_arguments
 from railwatch.run_context import DriverKind, RunContext, run_dir_of
 from telemetry.commands import CommandVerb, new_command
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, Mode, Verdict
 from telemetry.store.records import RecordFile
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.classification.answers import ANSWERS, SYMPTOMS
+from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
 from railwatch.cli.incident_plot import plot
 from railwatch.operator.incident_story import story_of_incident
 from telemetry.clock import NS_PER_S
@@ -179,7 +179,7 @@ def test_a_plot_names_what_it_lacks(run: Run, data_dir: Path, monkeypatch: pytes
     assert (status, out) == (3, "")
     assert "matplotlib is not installed" in err
     with pytest.raises(EnvironmentLacksError):
-        plot(INCIDENT, data_dir / "store", data_dir / "x.svg")
+        plot(INCIDENT, None, data_dir / "x.svg")
 
 
 def test_the_stake_is_taken_apart_into_hours_and_probability() -> None:
@@ -252,16 +252,16 @@ def test_a_recording_without_records_is_reported_as_replay_reports_it(run: Run, 
 def test_every_class_is_explained(run: Run, cause: FaultClass) -> None:
     status, out, _ = run("explain", "cause", cause.value, "--json")
     (fields,) = objects(out)
-    assert (status, fields["cause"], fields["check"]) == (0, cause.value, ANSWERS[cause].check)
-    assert ANSWERS[cause].means in run("explain", "cause", cause.value)[1]
+    assert (status, fields["cause"], fields["check"]) == (0, cause.value, FAULT_CLASS_GUIDES[cause].check)
+    assert FAULT_CLASS_GUIDES[cause].means in run("explain", "cause", cause.value)[1]
 
 
-@pytest.mark.parametrize("cause", [one for one in Cause if one.value not in ANSWERS])
+@pytest.mark.parametrize("cause", [one for one in Cause if one.value not in FAULT_CLASS_GUIDES])
 def test_every_headline_of_an_incident_is_explained_with_what_may_lie_behind_it(run: Run, cause: Cause) -> None:
     status, out, _ = run("explain", "cause", cause.value, "--json")
     (fields,) = objects(out)
-    assert (status, fields["behind"]) == (0, [one.value for one in SYMPTOMS[cause].behind])
-    assert SYMPTOMS[cause].means in run("explain", "cause", cause.value)[1]
+    assert (status, fields["behind"]) == (0, [one.value for one in SYMPTOM_GUIDES[cause].behind])
+    assert SYMPTOM_GUIDES[cause].means in run("explain", "cause", cause.value)[1]
 
 
 def test_an_unknown_cause_is_refused_with_the_known_ones(run: Run) -> None:

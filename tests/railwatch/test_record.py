@@ -10,7 +10,7 @@ from agent.recorder.black_box import BlackBox
 from agent.recorder.recording_folder import RecordingJob
 from agent.recorder.triggers import BY_HAND
 from agent.recorder.unpacking import contents_of
-from agent.recorder.writing import Result
+from agent.recorder.writing import JobResult
 from railwatch.cli.printing import describe
 from railwatch.cli.record import _requested, record
 from railwatch.cli.recordings import list_command
@@ -19,7 +19,7 @@ from railwatch.processes.recorder import RecordingReporter
 from railwatch.recorded_run import box_dir, run_meta, wishes_dir
 from railwatch.run_context import RunContext
 from telemetry.errors import EnvironmentLacksError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState, Event, Mode
 from telemetry.store.records import RecordFile
@@ -43,7 +43,7 @@ def test_a_requester_of_a_recording_receives_the_reason_when_it_cannot_be_writte
     reporter = RecordingReporter(context, journal, BlackBox(box_dir(context.config.data_dir), 1 << 20), FakeClock())
     about = {"triggers": [{"what": BY_HAND, "id": str(START_NS)}]}
     order = RecordingJob(name="a", contents=contents_of([], {}), meta=run_meta(context).with_about(about))
-    reporter.report(Result(order=order, why=FULL))
+    reporter.report(JobResult(order=order, why=FULL))
     with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; held in memory, will retry$"):
         _requested(context, FakeClock())
     (recorded,) = RecordJournalReader(context.journal_path("recorder")).read()

@@ -7,7 +7,7 @@ from threading import Event as Flag
 import pytest
 
 from agent.recorder.black_box import BlackBox
-from agent.recorder.entries import Entry, EntryKind, json_entry
+from agent.recorder.entries import BoxEntry, EntryKind, json_entry
 from config.models import Config
 from railwatch.processes.recorder import main
 from railwatch.recorded_run import box_dir, left_dir
@@ -39,17 +39,17 @@ def run_once(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "entries",
     [
-        [Entry(kind=EntryKind.RUN, taken_ns=1, body=b'{"of": "another version"}')],
-        [Entry(kind=EntryKind.RUN, taken_ns=1, body=b"no JSON")],
+        [BoxEntry(kind=EntryKind.RUN, taken_ns=1, body=b'{"of": "another version"}')],
+        [BoxEntry(kind=EntryKind.RUN, taken_ns=1, body=b"no JSON")],
         [
             json_entry(EntryKind.RUN, 1, {"started_ns": 5, "boot": "", "node": "box", "simulated": True, "config": {}}),
-            Entry(kind=EntryKind.ROWS, taken_ns=2, body=b"rows packed otherwise"),
+            BoxEntry(kind=EntryKind.ROWS, taken_ns=2, body=b"rows packed otherwise"),
             json_entry(EntryKind.STATE, 3, {"utc_ns": 5, "rows": {}, "journals": {}, "window": None}),
         ],
     ],
 )
 def test_a_black_box_that_cannot_be_read_is_reported_and_keeps_no_recorder_from_starting(
-    tmp_path: Path, entries: list[Entry]
+    tmp_path: Path, entries: list[BoxEntry]
 ) -> None:
     box = BlackBox(box_dir(tmp_path / "data"), 1 << 20)
     box.append(entries[1:] or entries, opening=lambda: entries[:1], keep_from_ns=0)

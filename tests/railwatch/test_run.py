@@ -19,7 +19,7 @@ from railwatch.run_context import JOURNALS, DriverKind, RunContext, run_dir_of
 from railwatch.wiring.gpu_probe import ProbeResult, has_driver, probe_nvml
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Mode
 from tests.railwatch.a_run import a_run_context
 

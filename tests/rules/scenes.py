@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from physics.node_state import GpuState, NodeState, SupplyState
+from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from rules.conditions.document import parse_condition
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass, Persist, Policy, PolicyStatus, Release, Response, SettingRule, Target
@@ -50,8 +50,8 @@ def topology(supplies: int = 1) -> Topology:
     return Topology(entities=(node, *psus, *gpus), edges=tuple(edges))
 
 
-def gpu_state(entity_id: str, *, power_high_w: float | None = 350.0, power_low_w: float | None = 150.0) -> GpuState:
-    return GpuState(
+def gpu_state(entity_id: str, *, power_high_w: float | None = 350.0, power_low_w: float | None = 150.0) -> MeasuredGpu:
+    return MeasuredGpu(
         entity_id=entity_id,
         max_clock_mhz=1530.0,
         supported_mhz=CLOCKS_MHZ,
@@ -61,12 +61,14 @@ def gpu_state(entity_id: str, *, power_high_w: float | None = 350.0, power_low_w
     )
 
 
-def node(*supplies: SupplyState, gpus: tuple[str, ...] = GPUS) -> NodeState:
-    return NodeState(gpus=tuple(gpu_state(name) for name in gpus), supplies=supplies)
+def node(*supplies: MeasuredSupply, gpus: tuple[str, ...] = GPUS) -> MeasuredNode:
+    return MeasuredNode(gpus=tuple(gpu_state(name) for name in gpus), supplies=supplies)
 
 
-def supply(minimum_v: float | None, resistance_ohm: float | None, name: str = "supply:psu0") -> SupplyState:
-    return SupplyState(entity_id=name, minimum_v=minimum_v, open_circuit_v=12.30, source_resistance_ohm=resistance_ohm)
+def supply(minimum_v: float | None, resistance_ohm: float | None, name: str = "supply:psu0") -> MeasuredSupply:
+    return MeasuredSupply(
+        entity_id=name, minimum_v=minimum_v, open_circuit_v=12.30, source_resistance_ohm=resistance_ohm
+    )
 
 
 def incident(

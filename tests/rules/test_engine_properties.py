@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from rules.engine.engine import Engine
 from rules.limits.node import NodeLimits
 from rules.policy.model import Release, SettingRule
@@ -67,7 +67,7 @@ MOMENTS = st.lists(
 )
 
 
-def _play(moments: list[StepContext]) -> list[tuple[StepContext, NodeState, tuple[Decision, ...], Engine]]:
+def _play(moments: list[StepContext]) -> list[tuple[StepContext, MeasuredNode, tuple[Decision, ...], Engine]]:
     engine = Engine(POLICIES, limits=ENFORCED, topology=topology())
     played = []
     now_s = 0.0

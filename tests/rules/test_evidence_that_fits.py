@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from physics.node_state import GpuState, NodeState, SupplyState
+from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from rules.caps.supply_basis import SupplyBasis, bases_of, path_now
 from telemetry.entities import Topology
 from telemetry.records import (
@@ -49,9 +49,9 @@ def _incident(**numbers: float) -> Incident:
 
 
 def _bases(
-    *, gpu_high_w: float, supply: SupplyState | None = None, **numbers: float
+    *, gpu_high_w: float, supply: MeasuredSupply | None = None, **numbers: float
 ) -> tuple[tuple[SupplyBasis, ...], str]:
-    gpu = GpuState(
+    gpu = MeasuredGpu(
         entity_id=_GPU,
         max_clock_mhz=1530.0,
         supported_mhz=(765.0, 1530.0),
@@ -59,7 +59,7 @@ def _bases(
         power_high_w=gpu_high_w,
         power_low_w=40.0,
     )
-    node = NodeState(gpus=(gpu,), supplies=() if supply is None else (supply,))
+    node = MeasuredNode(gpus=(gpu,), supplies=() if supply is None else (supply,))
     found = {"open_circuit_v": 12.3, "source_resistance_ohm": 0.02, "current_high_a": 40.0, "current_low_a": 10.0}
     return bases_of(_incident(**(found | numbers)), node, targets=(_GPU,), topology=Topology(entities=(), edges=()))
 
@@ -74,7 +74,7 @@ def test_a_supply_that_swings_more_than_its_gpus_draw_is_not_predicted_from_thei
 
 def test_the_dip_is_read_against_the_currents_of_its_own_window() -> None:
     """The deepest voltage of the incident was seen at full clocks; what is measured now is the capped load."""
-    now = SupplyState(
+    now = MeasuredSupply(
         entity_id=_SUPPLY,
         minimum_v=11.45,
         open_circuit_v=12.3,
@@ -90,7 +90,7 @@ def test_the_dip_is_read_against_the_currents_of_its_own_window() -> None:
 
 def test_a_finding_older_than_the_samples_of_a_cap_does_not_stand_in_for_them() -> None:
     """After a change of clock, and while the node rests, no window shows the source."""
-    now = SupplyState(
+    now = MeasuredSupply(
         entity_id=_SUPPLY,
         minimum_v=11.45,
         open_circuit_v=12.3,
@@ -100,7 +100,7 @@ def test_a_finding_older_than_the_samples_of_a_cap_does_not_stand_in_for_them() 
     )
     (basis,), _ = _bases(gpu_high_w=400.0, supply=now, source_resistance_ohm=0.03)
     incident = _incident(open_circuit_v=12.3, source_resistance_ohm=0.03)
-    resting = NodeState(gpus=(), supplies=(SupplyState(entity_id=_SUPPLY, minimum_v=12.0),))
+    resting = MeasuredNode(gpus=(), supplies=(MeasuredSupply(entity_id=_SUPPLY, minimum_v=12.0),))
     assert path_now(basis, incident, resting).source_resistance_ohm == 0.02
     newer = replace(incident, findings=tuple(replace(one, time_ns=2) for one in incident.findings))
     assert path_now(basis, newer, resting).source_resistance_ohm == 0.03

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from rules.engine.engine import Engine
 from rules.limits.node import Maintenance, NodeLimits
 from rules.policy.model import ActionClass, Budget, Persist, Policy, Release, Response, SettingRule, Target
@@ -39,7 +39,7 @@ def _only(decisions: tuple[Decision, ...]) -> Decision:
 
 def _limited(
     *, limits: bool = True, fans: bool = False, temp_c: float | None = None, job_s: float | None = None
-) -> NodeState:
+) -> MeasuredNode:
     state = node()
     gpus = tuple(
         replace(

@@ -6,7 +6,7 @@ import pytest
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import (
     Action,
     ActionState,

@@ -8,7 +8,7 @@ from influxdb_client import Point
 
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.line_protocol import MIN_ARRAY_LINES, count_lines, encode_frame, encode_records, encode_rollups
 from telemetry.records import (
     Action,

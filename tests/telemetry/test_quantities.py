@@ -6,7 +6,6 @@ from telemetry.quantities import (
     SUMMARY_LENGTH,
     duration,
     evidence_label,
-    evidence_text,
     ohms,
     percent,
     quantity,
@@ -64,7 +63,7 @@ def test_a_quantity_carries_its_unit(value: float, unit: str, name: str, text: s
 
 def test_evidence_reads_as_a_name_and_a_quantity() -> None:
     item = Evidence(name="source_resistance_ohm", value=ohms_of(15.1), unit="ohm")
-    assert evidence_text(item) == "source resistance 15.1 mΩ"
+    assert f"{evidence_label(item.name)} {quantity(item.value, item.unit, item.name)}" == "source resistance 15.1 mΩ"
     assert evidence_label("excess_c_per_w") == "excess"
     assert evidence_label("dips") == "dips"
 

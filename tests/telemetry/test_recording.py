@@ -13,7 +13,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import ConfigError, EnvironmentLacksError
 from telemetry.frames import Frame
 from telemetry.recording import Recording, RecordingMeta, read_recording, write_recording
-from telemetry.recording_rows import KernelLine
+from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Cause, Event, EventKind, Evidence, Finding, FindingStatus, Severity
 from telemetry.signals import RateClass
 from tests.telemetry.frames_for_tests import START_NS, assert_frames_equal, gpu_spec, sampled
@@ -95,7 +95,7 @@ def test_frames_come_back_with_held_values_and_row_times(
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_records_and_kernel_lines_come_back(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"run{suffix}"
-    line = KernelLine(time_ns=START_NS + 7, text='NVRM: Xid (PCI:0000:3b:00): 79, pid="x", off the bus')
+    line = KernelLogRow(time_ns=START_NS + 7, text='NVRM: Xid (PCI:0000:3b:00): 79, pid="x", off the bus')
     rows = write_recording(
         path, [sampled(FAST, 10)], topology=TOPOLOGY, meta=META, records=[FINDING, EVENT], kernel_lines=[line]
     )

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from agent.responding.notification.notice import Notice, NoticeKind
-from analytics.classification.answers import ANSWERS
-from analytics.classification.symptoms import SYMPTOMS
+from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.durations import format_duration
 from telemetry.records import FaultClass, Incident, Severity
@@ -106,7 +105,7 @@ def _lines(
     incident: Incident, kind: NoticeKind, *, node: str, previous: Severity | None, activity: Sequence[str], link: str
 ) -> list[str]:
     lines = [f"What: {incident.text}"]
-    symptom = SYMPTOMS.get(incident.cause)
+    symptom = SYMPTOM_GUIDES.get(incident.cause)
     if symptom is not None and kind is not NoticeKind.RECOVERED:
         lines.append(f"Means: {symptom.means}")
     others = len(set(incident.affected) - {incident.entity_id})
@@ -134,10 +133,10 @@ def _when(incident: Incident, kind: NoticeKind) -> str:
 
 def _what_to_check(incident: Incident) -> list[str]:
     best = next((one for one in incident.hypotheses if one.cause is not FaultClass.UNKNOWN), None)
-    if best is not None and best.cause in ANSWERS:
-        answer = ANSWERS[best.cause]
+    if best is not None and best.cause in FAULT_CLASS_GUIDES:
+        answer = FAULT_CLASS_GUIDES[best.cause]
         return [f"Likely: {answer.means} ({best.probability:.0%})", f"Check: {answer.check}"]
-    symptom = SYMPTOMS.get(incident.cause)
+    symptom = SYMPTOM_GUIDES.get(incident.cause)
     return [] if symptom is None else [f"Check: {symptom.check}"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from telemetry.clock import SystemClock
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalWriter
 from tests.agent.fakes import V100_CLOCKS_MHZ
 

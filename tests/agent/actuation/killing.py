@@ -24,12 +24,11 @@ from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.blocklist import Block
+from agent.actuation.claims import CapRequest, GpuTarget
 from agent.actuation.client import ActuatorClient
-from agent.actuation.held_knob import GpuTarget, HeldKnob
-from agent.actuation.knob_log import KnobLog
-from agent.actuation.knob_log_lines import held_knob_text
+from agent.actuation.held_knob import HeldKnob
+from agent.actuation.knob_log import KnobLog, held_knob_text
 from agent.actuation.limits import ActuatorSettings
-from agent.actuation.request import CapRequest
 from agent.actuation.server import serve_actuator
 from agent.driver.nvml import NvmlDriver
 from agent.driver.port import Knob
@@ -37,7 +36,7 @@ from railwatch.wiring.gpu_driver import knobs_of
 from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import RailwatchError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Mode
 from tests.agent.driver.plant_file import PlantFile, load_driver_library
 

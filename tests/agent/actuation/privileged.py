@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.actuation.claims import GpuTarget
 from agent.actuation.client import ActuatorClient
-from agent.actuation.held_knob import GpuTarget
 from simulator.driver.build import build_driver, find_compiler
 from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import SystemClock
 from telemetry.errors import TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from tests.agent.driver.plant_file import PlantFile
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,12 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
+from agent.actuation.claims import CapRequest, GpuTarget
 from agent.actuation.disk_sync import DiskSync
-from agent.actuation.held_knob import GpuTarget
 from agent.actuation.knob_log import KnobLog
 from agent.actuation.limits import ActuatorSettings
-from agent.actuation.request import CapRequest
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, Mode
 from tests.agent.fakes import FakeClock, FakeKnob, gpu_entities
 

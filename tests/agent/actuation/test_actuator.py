@@ -5,7 +5,7 @@ import pytest
 
 from agent.actuation.limits import CLAIMS_MAX, DEFAULT_LIMITS, ActuatorSettings
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind, ReleasedBy
 from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Action, ActionState, Mode
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
@@ -41,6 +41,7 @@ def test_a_release_restores_what_was_found_and_keeps_the_id_of_the_action(rig: R
     applied = only(rig.actuator.apply(cap()))
     released = only(rig.actuator.release_incident("i-1", reason="the rail is back"))
     assert (released.id, released.state, released.read_back) == (applied.id, ActionState.RELEASED, 1530.0)
+    assert (applied.released_by, released.released_by) == (None, ReleasedBy.REQUEST)
     assert rig.in_force == 1530.0
     assert rig.actuator.in_force() == ()
     assert rig.actuator.release_incident("i-1", reason="again") == ()
@@ -91,7 +92,7 @@ def test_an_incident_may_relax_its_own_cap(rig: Rig) -> None:
 def test_no_cap_goes_below_the_rail_and_the_action_states_so(rig: Rig) -> None:
     action = only(rig.actuator.apply(cap(200.0)))
     assert action.wanted == 802.0
-    assert "below the rail of 40% of the highest clock" in action.reason
+    assert "below the minimum of 40% of the highest clock" in action.reason
 
 
 def test_a_lease_that_runs_out_falls_to_the_safe_clock_and_never_to_the_highest(rig: Rig) -> None:
@@ -163,6 +164,7 @@ def test_a_setting_that_a_person_changed_is_left_as_is(rig: Rig) -> None:
     rig.knob.settings[UUID] = 1380.0
     action = only(rig.actuator.release_incident("i-1", reason="over"))
     assert (action.state, action.reason) == (ActionState.RELEASED, "changed by someone else; left as is")
+    assert action.released_by is ReleasedBy.OTHERS
     assert (rig.in_force, action.read_back) == (1380.0, 1380.0)
 
 
@@ -325,7 +327,9 @@ def test_claims_of_a_dead_run_are_released_by_the_next(rig: Rig) -> None:
     rig.actuator.apply(cap(1057.0, incident="sag", gpus=GPUS[:2]))
     rig.restart(run_id="run-2")
     assert set(rig.knob.settings.values()) == {1530.0}
-    assert {action.state for action in rig.recovered} == {ActionState.RELEASED}
+    assert {(action.state, action.released_by) for action in rig.recovered} == {
+        (ActionState.RELEASED, ReleasedBy.ACTUATOR)
+    }
     assert len(rig.recovered) == 6
     rig.restart(run_id="run-3")
     assert not rig.recovered

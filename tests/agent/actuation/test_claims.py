@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.actuation.claims import KnobClaim, claim_of, next_deadline_s, overdue, setting_of, with_claim, without_claim
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Mode
 
 

@@ -7,7 +7,7 @@ from agent.actuation.actuator import CHANGED_BY_OTHERS
 from agent.actuation.blocklist import BLOCKED_MAX, Block
 from agent.actuation.knob_log import FILE_NAME, KnobLog
 from telemetry.errors import EnvironmentLacksError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import ActionState
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
 from tests.agent.fakes import FakeKnob

@@ -10,7 +10,7 @@ from agent.actuation.actuator import CHANGED_BY_OTHERS
 from agent.actuation.knob_log import EARLIER_NAME, FILE_NAME
 from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings, allowed_setting
 from telemetry.errors import ActionRefusedError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import ActionState
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
 from tests.agent.fakes import FakeKnob

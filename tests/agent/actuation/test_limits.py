@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings, KnobLimits, allowed_setting, bounded_claim
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from tests.agent.actuation.rig import cap
 from tests.agent.fakes import V100_CLOCKS_MHZ
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from agent.actuation.held_knob import HeldKnob
 from agent.actuation.limits import DEFAULT_LIMITS
 from telemetry.errors import DeviceLostError, TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState
 from tests.agent.actuation.rig import GPUS, Rig, cap
 from tests.agent.fakes import V100_CLOCKS_MHZ, FakeKnob

@@ -8,7 +8,7 @@ import pytest
 from agent.driver.nvml import NvmlDriver
 from agent.driver.nvml_knobs import FanKnob, PowerLimitKnob, choose_knobs
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from tests.agent.driver.overridden import Overridden
 from tests.agent.driver.plant_file import PlantFile, plant_driver
 

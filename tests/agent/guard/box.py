@@ -13,7 +13,7 @@ from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Decision, Mode
 from tests.agent.fakes import START_NS, V100_CLOCKS_MHZ, gpu_entities
 

@@ -18,8 +18,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.actuation.client import ActuatorClient
-from agent.actuation.nonblocking_client import NonBlockingClient
+from agent.actuation.client import ActuatorClient, NonBlockingClient
 from agent.guard.foresight import is_reflex
 from agent.guard.guard import Guard
 from agent.guard.reflex import Reflex
@@ -27,7 +26,7 @@ from agent.guard.waking import Waking
 from agent.ring.ring import Ring
 from analytics.detectors.limits import RailSagLimits
 from telemetry.clock import NS_PER_S
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Action, ActionState
 from tests.agent.actuation import killing
@@ -137,14 +136,14 @@ def actions_of_actuator(box: killing.Box) -> list[Action]:
 
 
 def is_capped(client: ActuatorClient) -> bool:
-    """Whether the rules themselves hold every GPU, and no reflex is left."""
+    """Return True if the rules themselves hold every GPU, and no reflex is left."""
     held = client.in_force()
     gpus = {action.entity_id for action in held if not is_reflex(action.incident_id)}
     return len(gpus) == len(node.GPUS) and not any(is_reflex(action.incident_id) for action in held)
 
 
 class Point:
-    """One node with its actuator, and one guard after the other."""
+    """Node with its actuator, and one guard after the other."""
 
     def __init__(self, box: killing.Box, client: ActuatorClient) -> None:
         self.box = box

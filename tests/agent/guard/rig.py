@@ -4,9 +4,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.actuation.client import ActuatorClient
+from agent.actuation.client import ActuatorClient, NonBlockingClient
 from agent.actuation.limits import ActuatorSettings
-from agent.actuation.nonblocking_client import NonBlockingClient
 from agent.actuation.server import serve_actuator
 from agent.guard.guard import Guard
 from agent.guard.learnt_file import LearntFile

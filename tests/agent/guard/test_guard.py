@@ -9,11 +9,11 @@ from time import process_time
 
 import pytest
 
-from agent.actuation.request import CapRequest
+from agent.actuation.claims import CapRequest
 from agent.guard import guard as guard_module
-from agent.guard.orders import ORPHAN_S, Orders
+from agent.guard.orders import ORPHAN_S, ActuatorRequests
 from telemetry.errors import TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind, ReleasedBy
 from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, IncidentState, Mode, Severity
 from tests.agent.actuation.rig import UUID, cap
@@ -118,20 +118,20 @@ class DeafActuator:
             raise TransientError("deaf")
 
 
-def decided() -> tuple[Orders, DeafActuator, FakeClock, Decision]:
+def decided() -> tuple[ActuatorRequests, DeafActuator, FakeClock, Decision]:
     """Orders for an engine that has just decided on a cap."""
     pipeline, box, actuator, clock = make_pipeline(), Box(resistance_ohm=0.017), DeafActuator(), FakeClock()
     while True:
         step = pipeline.step(box.frames(1), (), box.time_ns)
         if step.to_execute:
-            return Orders(actuator, pipeline.engine, clock), actuator, clock, step.to_execute[0]
+            return ActuatorRequests(actuator, pipeline.engine, clock), actuator, clock, step.to_execute[0]
 
 
 def test_what_an_agent_before_left_is_kept_for_a_while_and_then_released_unless_the_rules_want_it(rig: Rig) -> None:
     rig.client.apply(replace(cap(1057.0, incident="of the agent before"), owner="railwatch"))
     rig.client.apply(replace(cap(1005.0, incident="of somebody else"), owner="a fleet"))
     pipeline, clock = make_pipeline(), FakeClock()
-    orders = Orders(rig.client, pipeline.engine, clock)
+    orders = ActuatorRequests(rig.client, pipeline.engine, clock)
     assert orders.renew() == ()
     clock.advance(ORPHAN_S - 1.0)
     assert orders.renew() == ()
@@ -343,6 +343,18 @@ def test_an_old_action_in_the_journal_is_not_received_at_a_first_start(tmp_path:
         assert second.guard._read_journal() == ()
     finally:
         second.close()
+
+
+def test_a_cap_that_the_ending_actuator_released_is_requested_again(rig: Rig) -> None:
+    rig.sag()
+    rig.stop_actuator()
+    assert rig.capped() == {1530.0}
+    assert {action.released_by for action in rig.journal() if action.state is ActionState.RELEASED} == {
+        ReleasedBy.ACTUATOR
+    }
+    rig.start_actuator()
+    rig.tick(120)
+    assert rig.capped() == {rig.pipeline.engine.claims[0].strictest}
 
 
 def test_a_table_that_counts_again_is_read_from_its_beginning(rig: Rig) -> None:

@@ -12,9 +12,8 @@ import pytest
 from agent.guard.judges import Judges
 from agent.guard.learnt_file import KEEP_EVERY_S, MOST_BYTES, RETRY_S, LearntFile
 from agent.guard.pipeline import Pipeline, PipelineSettings
-from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.limits import DetectorLimits, NoveltyLimits
 from analytics.detectors.novelty import NoveltyState
-from analytics.detectors.novelty_limits import NoveltyLimits
 from analytics.incidents.book_settings import BookSettings
 from analytics.shards.learnt import Resumed
 from rules.limits.node import NodeLimits
@@ -144,7 +143,7 @@ def pipeline_of(frame: Frame) -> Pipeline:
 
 
 class Run:
-    """One run of a node's pipeline over rows, with its incidents and its file as the guard keeps them."""
+    """Run of a node's pipeline over rows, with its incidents and its file as the guard keeps them."""
 
     def __init__(self, folder: Path, clock: FakeClock, frame: Frame) -> None:
         self.file, self.clock = LearntFile(folder / "learnt", clock), clock

@@ -8,8 +8,8 @@ import pytest
 
 from agent.guard.outcomes import MEASURES, OutcomeTracker
 from telemetry.clock import NS_PER_S
-from telemetry.evidence import EVIDENCE
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
+from telemetry.quantities import EVIDENCE
 from telemetry.records import (
     Cause,
     Decision,
@@ -179,7 +179,7 @@ def test_what_is_followed_is_forgotten_when_its_incident_closes() -> None:
 
 
 def _finding_numbers(cause: Cause) -> set[str]:
-    """What the real detector of a cause gives as evidence on this box."""
+    """Return the evidence that the real detector of a cause reports on this box."""
     box = {
         Cause.SUPPLY_SAG: Box(resistance_ohm=WEAK_OHM),
         Cause.POWER_BRAKE: Box(brake=float(POWER_BRAKE)),

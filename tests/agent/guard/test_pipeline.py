@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.guard.pipeline import Pipeline, PipelineSettings, Step
+from agent.guard.pipeline import Pipeline, PipelineSettings, StepRecords
 from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Target, Verb
@@ -61,7 +61,7 @@ class Loop:
         self.pipeline = make_pipeline(mode)
         self.records: list[Record] = []
 
-    def run(self, seconds: float, *, rows: int = 1) -> Iterator[Step]:
+    def run(self, seconds: float, *, rows: int = 1) -> Iterator[StepRecords]:
         """Step through so many seconds, some rows at a time."""
         for _ in range(round(seconds * 20 / rows)):
             frames = self.box.frames(rows)
@@ -89,7 +89,7 @@ class Loop:
         return [record for record in self.records if isinstance(record, Incident)]
 
 
-def last(steps: Iterator[Step]) -> Step:
+def last(steps: Iterator[StepRecords]) -> StepRecords:
     *_, step = steps
     return step
 
@@ -284,7 +284,7 @@ def test_an_action_in_another_mode_than_enforce_holds_nothing() -> None:
     assert pipeline._in_force == {}
 
 
-def _steps(loop: Loop) -> Iterator[Step]:
+def _steps(loop: Loop) -> Iterator[StepRecords]:
     for _ in range(100):
         yield loop.pipeline.step(loop.box.frames(1), (), loop.box.time_ns)
 

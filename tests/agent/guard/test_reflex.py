@@ -17,9 +17,9 @@ from agent.guard.reflex import (
     WRONG_MAX,
 )
 from analytics.detectors.limits import RailSagLimits
-from physics.gates import IMPLAUSIBLE_BELOW_V
+from physics.constants import IMPLAUSIBLE_BELOW_V
 from rules.engine.engine import Engine
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import ActionState, Mode
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline
@@ -37,7 +37,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 def look(rig: Rig) -> None:
-    """What the sampler's thread does with the newest row of the rails."""
+    """Publish the newest row of the rails as the sampler's thread does."""
     assert rig.reflex is not None
     rig.reflex.look("supply", rig.ring.tables["supply"].newest())
 

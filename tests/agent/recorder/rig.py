@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.recorder.black_box import BlackBox
-from agent.recorder.record_follower import Lines, RecordFollower
+from agent.recorder.record_follower import RawLineParser, RecordFollower
 from agent.recorder.recorder import Recorder, RunFacts
 from agent.recorder.recording_folder import RecordingJob
 from agent.recorder.row_follower import RowFollower
@@ -48,7 +48,7 @@ class Rig:
         self.ring = a_ring(self.folder / "ring", self.spec)
         self.journal = RecordJournalWriter(self.folder / "guard.jsonl", simulated=True)
         self.box = BlackBox(self.folder / "box", self.settings.box_bytes)
-        self.lines = Lines()
+        self.lines = RawLineParser()
         self.recorder = self.a_recorder()
 
     def a_recorder(self, positions: Mapping[str, Position] | None = None) -> Recorder:

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from agent.recorder.black_box import SEGMENT_NS, BlackBox
-from agent.recorder.entries import Entry, EntryKind
+from agent.recorder.entries import BoxEntry, EntryKind
 
-OPENING = (Entry(kind=EntryKind.RUN, taken_ns=0, body=b"{}"),)
-
-
-def an_entry(taken_ns: int, size_bytes: int = 100) -> Entry:
-    return Entry(kind=EntryKind.STATE, taken_ns=taken_ns, body=bytes(size_bytes))
+OPENING = (BoxEntry(kind=EntryKind.RUN, taken_ns=0, body=b"{}"),)
 
 
-def taken(entries: Sequence[Entry]) -> list[int]:
+def an_entry(taken_ns: int, size_bytes: int = 100) -> BoxEntry:
+    return BoxEntry(kind=EntryKind.STATE, taken_ns=taken_ns, body=bytes(size_bytes))
+
+
+def taken(entries: Sequence[BoxEntry]) -> list[int]:
     return [entry.taken_ns for entry in entries if entry.kind is EntryKind.STATE]
 
 

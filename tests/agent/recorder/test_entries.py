@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.recorder.entries import Entry, EntryKind, pack_rows, place_of_rows, unpack_rows, whole_entries
+from agent.recorder.entries import BoxEntry, EntryKind, pack_rows, place_of_rows, unpack_rows, whole_entries
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec
 from tests.agent.fakes import START_NS
@@ -44,7 +44,7 @@ def test_rows_come_back_bit_for_bit(data: st.DataObject) -> None:
 
 
 def test_a_file_that_ends_anywhere_returns_its_whole_entries() -> None:
-    entries = [Entry(kind=EntryKind.STATE, taken_ns=n, body=b"x" * n) for n in (3, 50, 1)]
+    entries = [BoxEntry(kind=EntryKind.STATE, taken_ns=n, body=b"x" * n) for n in (3, 50, 1)]
     data = b"".join(entry.to_bytes() for entry in entries)
     ends = np.cumsum([len(entry.to_bytes()) for entry in entries]).tolist()
     for size in range(len(data) + 1):
@@ -53,14 +53,14 @@ def test_a_file_that_ends_anywhere_returns_its_whole_entries() -> None:
 
 @pytest.mark.parametrize("at", [0, 2, 4, 9, 14, 30])
 def test_a_damaged_byte_ends_the_reading(at: int) -> None:
-    good = Entry(kind=EntryKind.STATE, taken_ns=1, body=b"first").to_bytes()
-    bad = bytearray(Entry(kind=EntryKind.STATE, taken_ns=2, body=b"second, a longer one").to_bytes())
+    good = BoxEntry(kind=EntryKind.STATE, taken_ns=1, body=b"first").to_bytes()
+    bad = bytearray(BoxEntry(kind=EntryKind.STATE, taken_ns=2, body=b"second, a longer one").to_bytes())
     bad[at] ^= 0x55
     assert [entry.taken_ns for entry in whole_entries(good + bytes(bad) + good)] == [1]
 
 
 def test_an_entry_of_a_kind_that_another_version_knows_ends_the_reading() -> None:
-    good = Entry(kind=EntryKind.STATE, taken_ns=1, body=b"ours")
+    good = BoxEntry(kind=EntryKind.STATE, taken_ns=1, body=b"ours")
     body, taken_ns, kind = b"theirs", 2, 200
     crc = zlib.crc32(body, zlib.crc32(struct.pack("<Bq", kind, taken_ns)))
     theirs = struct.pack("<HBxIIq", 0x5742, kind, len(body), crc, taken_ns) + body
@@ -68,5 +68,5 @@ def test_an_entry_of_a_kind_that_another_version_knows_ends_the_reading() -> Non
 
 
 def test_zeroes_after_the_last_entry_are_no_entry() -> None:
-    good = Entry(kind=EntryKind.STATE, taken_ns=1, body=b"first").to_bytes()
+    good = BoxEntry(kind=EntryKind.STATE, taken_ns=1, body=b"first").to_bytes()
     assert len(list(whole_entries(good + bytes(4096)))) == 1

@@ -18,7 +18,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
 from telemetry.recording import read_recording
-from telemetry.recording_rows import KernelLine
+from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Finding
 from tests.agent.fakes import START_NS
 from tests.agent.recorder.rig import SETTINGS, SUPPLY, Rig, a_finding, a_ring, span_s
@@ -81,7 +81,7 @@ def test_a_storm_of_findings_does_not_make_an_endless_recording(tmp_path: Path) 
 def test_lines_of_the_kernel_log_stand_in_the_recording(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.run(5)
-    rig.lines._waiting.append(KernelLine(time_ns=rig.clock.utc_ns(), text="NVRM: Xid 79"))
+    rig.lines._waiting.append(KernelLogRow(time_ns=rig.clock.utc_ns(), text="NVRM: Xid 79"))
     rig.recorder.ask(Trigger(what="by-hand", reason="asked", time_ns=rig.clock.utc_ns(), id="1"))
     rig.run(8)
     (order,) = rig.orders

@@ -5,8 +5,8 @@ from threading import Event
 
 import pytest
 
-from agent.recorder.recording_folder import RecordingFolder, RecordingJob, Written, name_of
-from agent.recorder.writing import RecordingWriter, Result
+from agent.recorder.recording_folder import RecordingFolder, RecordingJob, WrittenRecording, name_of
+from agent.recorder.writing import JobResult, RecordingWriter
 from telemetry.recording import read_recording
 from tests.agent.fakes import START_NS
 from tests.agent.recorder.rig import Rig, a_finding
@@ -86,10 +86,10 @@ def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_writte
 ) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
-    results: list[Result] = []
+    results: list[JobResult] = []
     failed, written = Event(), Event()
 
-    def receive(result: Result) -> None:
+    def receive(result: JobResult) -> None:
         results.append(result)
         (failed if result.written is None else written).set()
 
@@ -110,16 +110,16 @@ class HangingShelf:
     def __init__(self) -> None:
         self.begun, self.go_on = Event(), Event()
 
-    def write(self, order: RecordingJob) -> Written:
+    def write(self, order: RecordingJob) -> WrittenRecording:
         self.begun.set()
         assert self.go_on.wait(60)
-        return Written(path=Path(order.name), rows=1, size_bytes=1, removed=())
+        return WrittenRecording(path=Path(order.name), rows=1, size_bytes=1, removed=())
 
 
 def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_reported_at_once(
     order: RecordingJob,
 ) -> None:
-    shelf, results = HangingShelf(), list[Result]()
+    shelf, results = HangingShelf(), list[JobResult]()
     writer = RecordingWriter(shelf, results.append)
     writer.submit(replace(order, name="n0"))
     assert shelf.begun.wait(60)
@@ -136,7 +136,7 @@ def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_reported(
 ) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
-    results: list[Result] = []
+    results: list[JobResult] = []
     writer = RecordingWriter(RecordingFolder(place, 1 << 30), results.append, again_s=60.0)
     for number in range(4):
         writer.submit(replace(order, name=f"n{number}"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, Calibrated, Healthy, calibrated
+from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, CalibratedLimit, HealthyMaxima, calibrated
 from analytics.calibration.statistics import BY_NAME, STATISTICS, raised
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty import Novelty
@@ -16,8 +16,8 @@ from tests.analytics.scenes import node_of
 LIMITS = DetectorLimits()
 
 
-def of(name: str, maxima: np.ndarray[tuple[int], np.dtype[np.float64]], budget: float = 0.1) -> Calibrated:
-    rows = calibrated(Healthy(maxima={name: tuple(maxima.tolist())}), LIMITS, pages_per_node_month=budget)
+def of(name: str, maxima: np.ndarray[tuple[int], np.dtype[np.float64]], budget: float = 0.1) -> CalibratedLimit:
+    rows = calibrated(HealthyMaxima(maxima={name: tuple(maxima.tolist())}), LIMITS, pages_per_node_month=budget)
     return next(one for one in rows if one.statistic.name == name)
 
 
@@ -77,7 +77,7 @@ def test_thresholds_raise_limits_and_lower_none() -> None:
 def test_a_block_of_which_little_was_seen_is_no_block(minutes: int, blocks: int) -> None:
     first_ns = 1000 * BLOCK_S * NS_PER_S
     last_ns = first_ns + minutes * 60 * NS_PER_S
-    seen = Healthy(block=1000, running={"novelty.distance": 2.0}, first_ns=first_ns, last_ns=last_ns)
+    seen = HealthyMaxima(block=1000, running={"novelty.distance": 2.0}, first_ns=first_ns, last_ns=last_ns)
     assert len(seen.ended().maxima.get("novelty.distance", ())) == blocks
     panel = Panel(detectors=(), event_detectors=())
     following = seen.after(panel, panel.start([]), LIMITS, last_ns + BLOCK_S * NS_PER_S)
@@ -88,9 +88,9 @@ def test_a_block_of_which_little_was_seen_is_no_block(minutes: int, blocks: int)
 def test_the_panel_returns_one_largest_value_a_block_however_its_rows_are_cut() -> None:
     frame, topology = node(1, rows=600), node_of(4, 0)
 
-    def blocks_of(*parts: Frame) -> Healthy:
+    def blocks_of(*parts: Frame) -> HealthyMaxima:
         panel = Panel(detectors=(Novelty(limits=LIMITS.novelty),), event_detectors=())
-        state, healthy = panel.start([frame.spec]), Healthy()
+        state, healthy = panel.start([frame.spec]), HealthyMaxima()
         for part in parts:
             for row in range(len(part)):
                 state, _ = panel.step(state, [part.rows(row, row + 1)], topology)

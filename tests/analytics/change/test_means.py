@@ -3,9 +3,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from analytics.change.ewma import EwmaState, ewma_step
-from analytics.change.page_hinkley import MIN_VALUES, PageHinkleyState, page_hinkley_step
-from analytics.change.whitening import fit_autoregression, whitened
+from analytics.change.control_charts import MIN_VALUES, EwmaState, PageHinkleyState, ewma_step, page_hinkley_step
+from analytics.change.table import fit_autoregression, whitened
 
 
 def test_the_weighted_mean_of_white_noise_leaves_its_limits_once_in_five_hundred_values() -> None:

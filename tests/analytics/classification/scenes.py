@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from analytics.classification.reading import Scene, observations
+from analytics.classification.reading import IncidentScene, observations
 from analytics.classification.score import classify
 from analytics.connectivity import Kinship
 from telemetry.clock import NS_PER_S
@@ -39,8 +39,8 @@ def scene(
     events: Sequence[Event] = (),
     topology: Topology | None = None,
     fed_seen: bool = True,
-) -> Scene:
-    return Scene(
+) -> IncidentScene:
+    return IncidentScene(
         root=own[0].entity_id,
         own=own,
         beside=tuple(beside),
@@ -51,7 +51,7 @@ def scene(
     )
 
 
-def ranked(scene: Scene) -> tuple[Hypothesis, ...]:
+def ranked(scene: IncidentScene) -> tuple[Hypothesis, ...]:
     return classify(observations(scene))
 
 

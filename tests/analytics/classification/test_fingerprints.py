@@ -1,8 +1,8 @@
-"""One scene for each fault of the table of fingerprints, and one for each hard negative."""
+"""Scenes for each fault of the table of fingerprints, and for each hard negative."""
 
 import pytest
 
-from analytics.classification.reading import Scene
+from analytics.classification.reading import IncidentScene
 from telemetry.records import Cause, EventKind, FaultClass, Severity
 from tests.analytics.classification.scenes import GPUS, NODE, SUPPLIES, finding, ranked, scene, share
 from tests.analytics.scenes import event_of
@@ -18,7 +18,7 @@ AC_LOST = event_of(
 )
 UNBOUND = event_of(at_s=50.0, kind=EventKind.DRIVER_UNBOUND, code=None, entity_id=GPUS[0], severity=Severity.INFO)
 
-FAULTS: dict[str, tuple[FaultClass, Scene]] = {
+FAULTS: dict[str, tuple[FaultClass, IncidentScene]] = {
     "a joint that ages, long before any sag": (
         FaultClass.JOINT_AGEING,
         scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.12)),
@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[FaultClass, Scene]] = {
     ),
 }
 
-HARD_NEGATIVES: dict[str, tuple[FaultClass, Scene]] = {
+HARD_NEGATIVES: dict[str, tuple[FaultClass, IncidentScene]] = {
     "an exporter that died is no lost GPU": (
         FaultClass.EXPORTER_FAULT,
         scene(*(finding(Cause.SENSOR_LOST, one) for one in GPUS)),
@@ -146,7 +146,7 @@ HARD_NEGATIVES: dict[str, tuple[FaultClass, Scene]] = {
     ),
 }
 
-AMBIGUOUS: dict[str, Scene] = {
+AMBIGUOUS: dict[str, IncidentScene] = {
     "a sag and nothing else": scene(SAG),
     "two rails that sag together": scene(*SAGS),
     "a sag with a brake": scene(SAG, finding(Cause.POWER_BRAKE, GPUS[0], at_s=31.0)),

@@ -1,4 +1,4 @@
-"""What must hold of the table and the score whatever was seen."""
+"""Properties of the table and the score that hold whatever was observed."""
 
 import math
 
@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.classification.answers import ANSWERS
-from analytics.classification.classes import PRIORS
-from analytics.classification.contradictions import CONTRADICTIONS
-from analytics.classification.score import Weights, classify, gain_of, is_evidence_for, probabilities, scores_of
+from analytics.classification.answers import FAULT_CLASS_GUIDES
+from analytics.classification.classes import CONTRADICTIONS, PRIORS
+from analytics.classification.score import OWNERS, Weights, classify, gain_of, probabilities, scores_of
 from analytics.classification.sign import Observation, Sign
 from analytics.classification.table import ROWS
 from telemetry.records import FaultClass
@@ -29,14 +28,14 @@ SEEN = st.lists(
 
 
 def supports(sign: Sign, cause: FaultClass) -> bool:
-    """Whether the sign raises this class, and no other more."""
+    """Return True if the sign raises this class, and no other more."""
     gains = {other: gain_of(sign, other, present=True) for other in PRIORS}
     return gains[cause] > 0 and all(gains[cause] >= gain for gain in gains.values())
 
 
 def test_every_sign_has_one_row_every_class_an_answer_and_every_number_a_source() -> None:
     assert sorted(row.sign for row in ROWS) == sorted(Sign)
-    assert set(PRIORS) == set(ANSWERS) == set(FaultClass)
+    assert set(PRIORS) == set(FAULT_CLASS_GUIDES) == set(FaultClass)
     assert sum(PRIORS.values()) == pytest.approx(1.0)
     for row in ROWS:
         assert len({cause for cause, _, _ in row.given}) == len(row.given)
@@ -47,7 +46,7 @@ def test_every_sign_has_one_row_every_class_an_answer_and_every_number_a_source(
 
 def test_every_class_but_unknown_has_a_sign_of_its_own() -> None:
     for cause in PRIORS:
-        has_own = any(is_evidence_for(sign, cause) for sign in Sign)
+        has_own = any(OWNERS[sign] is cause for sign in Sign)
         assert has_own is (cause is not FaultClass.UNKNOWN), cause
 
 

@@ -2,8 +2,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from analytics.connectivity.lagged import discoveries, lag_links, max_lag
-from analytics.connectivity.whitening import whitened
+from analytics.connectivity.lagged import discoveries, lag_links, max_lag, whitened
 
 Array = npt.NDArray[np.float64]
 

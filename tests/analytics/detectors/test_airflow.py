@@ -8,7 +8,7 @@ from analytics.detectors.fan_stopped import FanStopped
 from analytics.detectors.heat_limits import AirflowLimits, AirflowLostLimits, FanStoppedLimits, WarmInletLimits
 from analytics.detectors.panel import Panel
 from analytics.detectors.warm_inlet import WarmInlet
-from physics.fan_law import resistance_factor
+from physics.cooling import resistance_factor
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame

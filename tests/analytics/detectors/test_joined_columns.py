@@ -21,7 +21,7 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a detector was shown, frame by frame."""
+    """Frames that a detector received."""
 
     frames: tuple[Frame, ...] = ()
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from analytics.detectors.condition import clear_where
+from analytics.detectors.limits import NoveltyLimits
 from analytics.detectors.novelty import Novelty, NoveltyState
-from analytics.detectors.novelty_limits import NoveltyLimits
 from telemetry.clock import NS_PER_S
 from telemetry.frames import Frame
 from telemetry.records import Cause, EventKind, Finding, FindingStatus, Severity

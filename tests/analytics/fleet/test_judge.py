@@ -5,21 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from analytics.fleet.judge import FleetJudge, FleetSettings, Judged
-from analytics.fleet.node_reports import NodeReports
+from analytics.fleet.folding import NodeReports
+from analytics.fleet.judge import FleetJudge, FleetSettings, WindowRecords
 from analytics.fleet.snapshot import pack_judge, unpack_judge
-from analytics.fleet.topology import Above
-from analytics.fleet.window import NodeIncident, Table, Window
+from analytics.fleet.topology import FeedsAndRacks
+from analytics.fleet.window import FleetTable, FleetWindow, NodeIncident
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Incident, IncidentState, Record, Severity
 from tests.analytics.fleet.windows import START_NS, fleet_tables, gpu_of, supply_of, table_of, window_of
 
 NODES = ("node1", "node2", "node3")
-FED = FleetSettings(above=Above(feeds={"pdu-a": ("node1", "node2"), "pdu-b": ("node3", "node4")}))
+FED = FleetSettings(above=FeedsAndRacks(feeds={"pdu-a": ("node1", "node2"), "pdu-b": ("node3", "node4")}))
 
 
-def records_of(judge: FleetJudge, windows: Sequence[Window]) -> list[Record]:
+def records_of(judge: FleetJudge, windows: Sequence[FleetWindow]) -> list[Record]:
     reported: list[Record] = []
     for window in windows:
         judged = judge.step(window)
@@ -27,7 +27,7 @@ def records_of(judge: FleetJudge, windows: Sequence[Window]) -> list[Record]:
     return reported
 
 
-def losing(lost_from_s: int = 20, until_s: int = 60) -> list[Window]:
+def losing(lost_from_s: int = 20, until_s: int = 60) -> list[FleetWindow]:
     """Return windows in which a GPU of node2 falls silent."""
     lost = gpu_of("node2", 3)
     return [
@@ -59,7 +59,7 @@ def sag_of(node: str, at_s: float, status: FindingStatus = FindingStatus.RAISED)
     )
 
 
-def causes(judged: Judged) -> set[tuple[Cause, str]]:
+def causes(judged: WindowRecords) -> set[tuple[Cause, str]]:
     return {(one.cause, one.entity_id) for one in judged.findings if one.status is not FindingStatus.CLEARED}
 
 
@@ -86,7 +86,7 @@ def test_a_silent_node_holds_up_no_other_and_is_no_bus_drop() -> None:
 
 
 def test_a_node_that_falls_silent_is_one_incident_there_whatever_it_has() -> None:
-    def tables(nodes: Sequence[str]) -> dict[EntityKind, Table]:
+    def tables(nodes: Sequence[str]) -> dict[EntityKind, FleetTable]:
         supplies = [supply_of(node, number) for node in nodes for number in range(2)]
         rails = table_of(EntityKind.SUPPLY, supplies, {"voltage_v": 12.05, "current_a": 45.0}, seconds=5)
         return fleet_tables(nodes) | {EntityKind.SUPPLY: rails}

@@ -1,12 +1,11 @@
-"""Who feeds and holds whom in a fleet, out of tags and out of what somebody gave; and names that hold over nodes."""
+"""Feeds and parents in a fleet, from tags and from the configuration, and names that are unique over nodes."""
 
 from dataclasses import replace
 
 import pytest
 
 from analytics.connectivity import Kinship
-from analytics.fleet.naming import at_home, fleet_entity, fleet_id
-from analytics.fleet.topology import Above, fleet_topology
+from analytics.fleet.topology import FeedsAndRacks, at_home, fleet_entity, fleet_id, fleet_topology
 from telemetry.entities import Entity, EntityKind
 from tests.analytics.fleet.windows import gpu_of, supply_of
 
@@ -24,13 +23,13 @@ def test_two_supplies_of_one_name_are_two_and_go_home_under_their_own() -> None:
 
 
 def test_a_supply_feeds_the_gpus_beside_it_and_no_others() -> None:
-    kinship = Kinship.of(fleet_topology(NODES, PARTS, Above()))
+    kinship = Kinship.of(fleet_topology(NODES, PARTS, FeedsAndRacks()))
     assert kinship.gpus_under(supply_of("node1").id) == (gpu_of("node1", 0).id, gpu_of("node1", 1).id)
     assert kinship.top(gpu_of("node2", 0).id) == "node:node2"
 
 
 def test_a_feed_stands_above_the_supplies_of_its_nodes_and_changes_no_node() -> None:
-    kinship = Kinship.of(fleet_topology(NODES, PARTS, Above(feeds={"pdu-a": NODES}, racks={"r1": NODES})))
+    kinship = Kinship.of(fleet_topology(NODES, PARTS, FeedsAndRacks(feeds={"pdu-a": NODES}, racks={"r1": NODES})))
     assert {supply_of("node1").id, supply_of("node2").id} <= kinship.descendants("supply:feed/pdu-a")
     assert len(kinship.gpus_under("supply:feed/pdu-a")) == 4
     assert kinship.descendants("fan:rack/r1") >= {"node:node1", "node:node2"}
@@ -41,7 +40,7 @@ def test_a_feed_stands_above_the_supplies_of_its_nodes_and_changes_no_node() -> 
 
 def test_a_node_without_supply_telemetry_hangs_on_its_feed_itself() -> None:
     gpus = (gpu_of("node1", 0), gpu_of("node2", 0))
-    kinship = Kinship.of(fleet_topology(NODES, gpus, Above(feeds={"pdu-a": ("node1",)})))
+    kinship = Kinship.of(fleet_topology(NODES, gpus, FeedsAndRacks(feeds={"pdu-a": ("node1",)})))
     assert kinship.gpus_under("supply:feed/pdu-a") == (gpu_of("node1", 0).id,)
 
 
@@ -49,13 +48,13 @@ def test_tags_of_a_node_name_its_feed_and_rack_unless_somebody_gave_one() -> Non
     node = fleet_entity(
         Entity(kind=EntityKind.NODE, key="node1", name="node1", tags=(("pdu", "b"), ("rack", "7"))), "node1"
     )
-    reported = Above(feeds={"a": ("node2",)}).with_tags([node])
-    assert reported == Above(feeds={"a": ("node2",), "b": ("node1",)}, racks={"7": ("node1",)})
-    assert Above(feeds={"a": ("node1",)}).with_tags([node]).feeds == {"a": ("node1",)}
+    reported = FeedsAndRacks(feeds={"a": ("node2",)}).with_tags([node])
+    assert reported == FeedsAndRacks(feeds={"a": ("node2",), "b": ("node1",)}, racks={"7": ("node1",)})
+    assert FeedsAndRacks(feeds={"a": ("node1",)}).with_tags([node]).feeds == {"a": ("node1",)}
 
 
 def test_a_name_of_a_node_that_is_not_there_is_left_out() -> None:
-    topology = fleet_topology(NODES, PARTS, Above(feeds={"pdu-a": ("node1", "node9")}))
+    topology = fleet_topology(NODES, PARTS, FeedsAndRacks(feeds={"pdu-a": ("node1", "node9")}))
     assert Kinship.of(topology).gpus_under("supply:feed/pdu-a") == (gpu_of("node1", 0).id, gpu_of("node1", 1).id)
 
 
@@ -64,5 +63,5 @@ def test_a_link_hangs_on_the_gpu_that_its_tag_or_its_key_names(tag: str) -> None
     card = gpu_of("node1", 0)
     link = Entity(kind=EntityKind.LINK, key=f"{card.key}/nvlink0", name="gpu0-nvlink0")
     link = fleet_entity(replace(link, tags=(("gpu", card.key),)) if tag == "gpu" else link, "node1")
-    kinship = Kinship.of(fleet_topology(NODES, (*PARTS, link), Above()))
+    kinship = Kinship.of(fleet_topology(NODES, (*PARTS, link), FeedsAndRacks()))
     assert link.id in kinship.descendants(card.id)

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from analytics.fleet.naming import fleet_entity
-from analytics.fleet.signals import JUDGED
-from analytics.fleet.window import NodeIncident, Table, Window
+from analytics.fleet.topology import fleet_entity
+from analytics.fleet.window import JUDGED, FleetTable, FleetWindow, NodeIncident
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.records import Event, Finding
@@ -25,7 +24,7 @@ def supply_of(node: str, number: int = 0) -> Entity:
     return fleet_entity(Entity(kind=EntityKind.SUPPLY, key=f"psu{number}", name=f"psu{number}"), node)
 
 
-def table_of(kind: EntityKind, entities: Sequence[Entity], columns: Columns, *, seconds: int) -> Table:
+def table_of(kind: EntityKind, entities: Sequence[Entity], columns: Columns, *, seconds: int) -> FleetTable:
     """Columns of shape ``(n_seconds, n_entities)``, or what broadcasts to it."""
     values = np.full((seconds, len(entities), len(JUDGED[kind])), np.nan)
     for name, column in columns.items():
@@ -33,20 +32,20 @@ def table_of(kind: EntityKind, entities: Sequence[Entity], columns: Columns, *, 
             np.asarray(column, dtype=np.float64), (seconds, len(entities))
         )
     nodes = tuple(entity.tag("node") or "" for entity in entities)
-    return Table(entities=tuple(entities), nodes=nodes, signals=JUDGED[kind], values=values)
+    return FleetTable(entities=tuple(entities), nodes=nodes, signals=JUDGED[kind], values=values)
 
 
 def window_of(
     first_s: int,
-    tables: Mapping[EntityKind, Table],
+    tables: Mapping[EntityKind, FleetTable],
     *,
     seconds: int = 5,
     findings: Sequence[Finding] = (),
     incidents: Sequence[NodeIncident] = (),
     events: Sequence[Event] = (),
-) -> Window:
+) -> FleetWindow:
     start_ns = START_NS + first_s * NS_PER_S
-    return Window(
+    return FleetWindow(
         start_ns=start_ns,
         stop_ns=start_ns + seconds * NS_PER_S,
         tables=tables,
@@ -58,7 +57,7 @@ def window_of(
 
 def fleet_tables(
     nodes: Sequence[str], *, seconds: int = 5, lost: Entity | None = None, sagging: Sequence[str] = (), gpus: int = 4
-) -> dict[EntityKind, Table]:
+) -> dict[EntityKind, FleetTable]:
     """Return one window of nodes at work, one GPU of which may be silent, and the rails of some of which may sag."""
     cards = [gpu_of(node, number) for node in nodes for number in range(gpus)]
     supplies = [supply_of(node) for node in nodes]

@@ -1,10 +1,20 @@
 import numpy as np
 import pytest
 
-from analytics.heat import past, slots
 from analytics.heat.comparison import SCATTER_C
-from analytics.heat.past import CELLS, LikePast
-from analytics.heat.slots import SlotOffsets
+from analytics.heat.normal import (
+    CELLS,
+    LikePast,
+    SlotOffsets,
+    accept_past,
+    accept_slots,
+    expected_from_past,
+    learn_past,
+    learn_slots,
+    slot_line,
+    slot_offset_c,
+    slot_variance_c2,
+)
 
 EVERY = np.array([True])
 
@@ -12,7 +22,7 @@ EVERY = np.array([True])
 def taught(rises_c: list[float], excesses_c: list[float]) -> SlotOffsets:
     offsets = SlotOffsets.unknown(1)
     for rise_c, excess_c in zip(rises_c, excesses_c, strict=True):
-        offsets = slots.learn(
+        offsets = learn_slots(
             offsets,
             rise_c=np.array([rise_c]),
             excess_c=np.array([excess_c]),
@@ -23,48 +33,48 @@ def taught(rises_c: list[float], excesses_c: list[float]) -> SlotOffsets:
 
 
 def test_a_slot_that_was_not_learnt_adds_nothing() -> None:
-    assert slots.offset_c(SlotOffsets.unknown(2), np.array([10.0, 30.0])).tolist() == [0.0, 0.0]
+    assert slot_offset_c(SlotOffsets.unknown(2), np.array([10.0, 30.0])).tolist() == [0.0, 0.0]
 
 
 def test_constant_and_proportional_parts_are_reported_apart_where_the_load_changed() -> None:
     rises_c = [15.0, 20.0, 25.0, 30.0, 35.0] * 20
-    constant_c, slope = slots.line(taught(rises_c, [2.0 + 0.03 * rise_c for rise_c in rises_c]))
+    constant_c, slope = slot_line(taught(rises_c, [2.0 + 0.03 * rise_c for rise_c in rises_c]))
     assert constant_c[0] == pytest.approx(2.0, abs=0.15)
     assert slope[0] == pytest.approx(0.03, abs=0.006)
 
 
 def test_where_the_load_never_changed_the_offset_is_right_there_and_near_elsewhere() -> None:
     offsets = taught([25.0] * 30, [2.5] * 30)
-    assert slots.offset_c(offsets, np.array([25.0]))[0] == pytest.approx(2.5, abs=0.05)
-    assert slots.offset_c(offsets, np.array([15.0]))[0] == pytest.approx(2.5, abs=0.6)
+    assert slot_offset_c(offsets, np.array([25.0]))[0] == pytest.approx(2.5, abs=0.05)
+    assert slot_offset_c(offsets, np.array([15.0]))[0] == pytest.approx(2.5, abs=0.6)
 
 
 def test_a_slot_is_sure_where_it_was_seen_and_unsure_elsewhere() -> None:
     offsets = taught([25.0] * 30, [2.5] * 30)
-    seen_c2, other_c2 = slots.variance_c2(offsets, np.array([25.0]))[0], slots.variance_c2(offsets, np.array([10.0]))[0]
+    seen_c2, other_c2 = slot_variance_c2(offsets, np.array([25.0]))[0], slot_variance_c2(offsets, np.array([10.0]))[0]
     assert seen_c2 == pytest.approx(SCATTER_C**2 / 30, rel=0.05)
     assert other_c2 > 20 * seen_c2
     both = taught([25.0, 10.0] * 15, [2.5, 1.5] * 15)
-    assert slots.variance_c2(both, np.array([10.0]))[0] < 2 * SCATTER_C**2 / 15
+    assert slot_variance_c2(both, np.array([10.0]))[0] < 2 * SCATTER_C**2 / 15
 
 
 def test_windows_that_are_not_known_teach_nothing_and_an_accepted_slot_starts_again() -> None:
     offsets = taught([25.0, float("nan"), 25.0], [2.5, 2.5, float("nan")])
     assert offsets.windows.tolist() == [1.0]
-    again = slots.accept(offsets, EVERY)
-    assert slots.offset_c(again, np.array([25.0])).tolist() == [0.0]
+    again = accept_slots(offsets, EVERY)
+    assert slot_offset_c(again, np.array([25.0])).tolist() == [0.0]
 
 
 def seen(state: LikePast, power_w: float, air_c: float, value: float, times: int = 1) -> LikePast:
     for _ in range(times):
         likeness = state.like(np.array([power_w]), np.array([air_c]))
-        state = past.learn(state, likeness, np.array([value]), where=EVERY, windows=10)
+        state = learn_past(state, likeness, np.array([value]), where=EVERY, windows=10)
     return state
 
 
 def normal(state: LikePast, power_w: float, air_c: float) -> float:
     likeness = state.like(np.array([power_w]), np.array([air_c]))
-    return float(past.expected(state, likeness, windows=10)[0])
+    return float(expected_from_past(state, likeness, windows=10)[0])
 
 
 def test_similar_conditions_are_expected_to_repeat() -> None:
@@ -94,6 +104,6 @@ def test_more_conditions_than_cells_are_left_aside() -> None:
 
 
 def test_an_accepted_past_is_learned_again() -> None:
-    state = past.accept(seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=10), EVERY)
+    state = accept_past(seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=10), EVERY)
     assert np.isnan(normal(state, 250.0, 22.0))
     assert normal(seen(state, 250.0, 22.0, 40.0, times=10), 250.0, 22.0) == pytest.approx(40.0)

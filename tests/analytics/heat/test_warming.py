@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from analytics.heat.climb import time_to_limit_s
-from analytics.heat.shape import ExcessSums, add_window, grown_share
-from physics.fan_law import power_factor, resistance_factor
+from analytics.detectors.thermal_margin import time_to_limit_s
+from analytics.heat.excess import ExcessSums, add_window, grown_share
+from physics.cooling import power_factor, resistance_factor
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the book says beside cause and state: hypotheses, silence, storms, impact."""
+"""Hypotheses, silences, storms and impact in the incident book."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
-from analytics.incidents.impact import at_stake_gpu_hours, loss_probability, severity_of, urgency
+from analytics.incidents.case import at_stake_gpu_hours, loss_probability, severity_of_loss, urgency
 from analytics.incidents.silence import Silence
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.records import (
@@ -220,7 +220,11 @@ def test_impact_counts_the_work_since_the_last_checkpoint_and_the_probability_to
     doubted = loss_probability(cause=Cause.SUPPLY_SAG, severity=Severity.WARNING, hypotheses=(sensor,))
     assert doubted == pytest.approx(plain * 0.1)
     assert loss_probability(cause=Cause.HANG, severity=Severity.WARNING) == 1.0
-    assert [severity_of(value) for value in (0.0005, 0.1, 0.5)] == [Severity.INFO, Severity.WARNING, Severity.CRITICAL]
+    assert [severity_of_loss(value) for value in (0.0005, 0.1, 0.5)] == [
+        Severity.INFO,
+        Severity.WARNING,
+        Severity.CRITICAL,
+    ]
     assert [urgency(value) for value in (0.4, 2.0, 9.0)] == ["record", "ticket", "page"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analytics.kernel_log.fabric_manager import fabric_line
+from analytics.kernel_log.sxid import fabric_line
 from telemetry.records import Severity
 
 HEAD = "[Sep 17 2024 06:01:46]"

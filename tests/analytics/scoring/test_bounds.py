@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from analytics.scoring.bounds import block_draws, middle_share, rate_bounds, share_bounds
-from analytics.scoring.probabilities import brier, expected_calibration_error
+from analytics.scoring.events import brier, expected_calibration_error
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ import pytest
 from analytics.detectors.build import AnyDetector
 from analytics.detectors.condition import Conditions
 from analytics.detectors.heat_limits import ThermalResistanceLimits
-from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.limits import DetectorLimits, NoveltyLimits
 from analytics.detectors.novelty import Novelty
-from analytics.detectors.novelty_limits import NoveltyLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.detectors.source_resistance import SourceResistance, SourceResistanceState
 from analytics.detectors.supply_limits import SourceResistanceLimits

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from analytics.supply.branches import imbalance, joint_power_w, others_sum
-from analytics.supply.plausibility import power_mismatch, resistance_problem, unit_problem
-from analytics.supply.quantum import quantum_of
-from physics.resistance_temperature import at_25_c
-from physics.supply_headroom import Path, current_of_power, predict
+from analytics.supply.plausibility import power_mismatch, quantum_of, resistance_problem, unit_problem
+from physics.supply_path import PathBounds, SupplyPath, predict_dip, terminal_voltage_v
+from physics.thevenin import at_25_c
 from telemetry.frames import FloatArray
 
 NAN = float("nan")
@@ -43,8 +42,10 @@ def test_values_on_no_grid_have_no_step() -> None:
 
 
 def test_the_worst_dip_is_predicted_at_the_cautious_ends() -> None:
-    path = Path(open_v=12.3, open_low_v=12.28, resistance_ohm=0.0055, resistance_high_ohm=0.006, transient_ohm=0.002)
-    found = predict(path, full_a=140.0, low_a=60.0, limit_v=11.4)
+    path = PathBounds(
+        open_v=12.3, open_low_v=12.28, resistance_ohm=0.0055, resistance_high_ohm=0.006, transient_ohm=0.002
+    )
+    found = predict_dip(path, full_a=140.0, low_a=60.0, limit_v=11.4)
     assert found.full_v == pytest.approx(11.53)
     assert found.step_v == pytest.approx(11.53 - 0.002 * 80.0)
     assert found.step_low_v == pytest.approx(12.28 - 0.84 - 0.002 * 80.0)
@@ -53,11 +54,10 @@ def test_the_worst_dip_is_predicted_at_the_cautious_ends() -> None:
 
 
 def test_a_load_of_constant_power_meets_its_path_or_cannot_be_carried() -> None:
-    path = Path(open_v=12.0, open_low_v=12.0, resistance_ohm=0.01, resistance_high_ohm=0.01)
-    amps = current_of_power(path, 1200.0)
-    assert amps is not None
+    path = SupplyPath(open_circuit_v=12.0, source_resistance_ohm=0.01)
+    amps = 1200.0 / terminal_voltage_v(path, 1200.0)
     assert amps * (12.0 - 0.01 * amps) == pytest.approx(1200.0)
-    assert current_of_power(path, 3601.0) is None
+    assert np.isnan(terminal_voltage_v(path, 3601.0))
 
 
 def test_power_that_two_meters_cannot_disagree_on_is_a_mismatch() -> None:

@@ -1,8 +1,17 @@
 import numpy as np
 import pytest
 
-from analytics.supply.hourly import HOUR_NS, Hour, keep, take, turn
-from analytics.supply.slow_change import BASELINE_HOURS, SlowChange, accept, add_hour
+from analytics.supply.slow_change import (
+    BASELINE_HOURS,
+    HOUR_NS,
+    OpenHour,
+    SlowChange,
+    accept,
+    add_hour,
+    keep,
+    take,
+    turn,
+)
 from telemetry.frames import FloatArray, MaskArray
 
 FINE: MaskArray = np.array([False])
@@ -96,7 +105,7 @@ def test_a_baseline_needs_a_week_and_some_answers() -> None:
 
 
 def test_the_median_of_an_hour_withstands_outliers_and_a_clock_set_back_ends_none() -> None:
-    hour, ended = turn(Hour.none(2), 0)
+    hour, ended = turn(OpenHour.none(2), 0)
     assert ended is None
     hour, _ = turn(hour, 10 * HOUR_NS)
     for minute in range(60):
@@ -114,7 +123,7 @@ def test_the_median_of_an_hour_withstands_outliers_and_a_clock_set_back_ends_non
 
 def test_a_block_that_takes_half_a_day_is_reported_with_its_own_error_and_not_a_block_later() -> None:
     ohms, sd_ohm = np.array([0.005]), np.array([1e-4])
-    hour, ended = take(Hour.none(1), ohms, sd_ohm, 12 * HOUR_NS, block_s=43_200.0)
+    hour, ended = take(OpenHour.none(1), ohms, sd_ohm, 12 * HOUR_NS, block_s=43_200.0)
     assert ended is not None
     assert ended.resistance_ohm[0] == 0.005
     assert ended.sd_ratio[0] == pytest.approx(0.02)

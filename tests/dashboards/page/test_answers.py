@@ -7,7 +7,7 @@ import pytest
 from dashboards.page.app import create_app
 from telemetry.commands import Command, CommandVerb, new_command
 from telemetry.errors import TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, Mode, Verdict
 from tests.dashboards.fakes import FakeSource
 from tests.dashboards.page.asgi import Client

@@ -17,7 +17,7 @@ from fleet.control.request import ControlReply, NodeRequest, RequestVerb, sealed
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Decision, Event, Mode
 from tests.agent.fakes import FakeClock, FakeKnob
 
@@ -30,7 +30,7 @@ DAY_NS = 86_400 * NS_PER_S
 
 @dataclass
 class Rig:
-    """One node; `restart` is its next control process, over the same folder and knob."""
+    """Node under test; `restart` is its next control process, over the same folder and knob."""
 
     folder: Path
     limits: NodeLimits = field(default_factory=lambda: NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)))

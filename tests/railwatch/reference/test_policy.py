@@ -4,7 +4,7 @@ import pytest
 
 from railwatch.reference.policy import policy_markdown
 from rules.conditions.facts import FACTS
-from telemetry.evidence import EVIDENCE
+from telemetry.quantities import EVIDENCE
 
 BLOCKS = ("then", "cases", "facts", "evidence")
 PAGE = "# Page\n\n" + "\n".join(f"<!-- generated: {name} -->\nold\n<!-- end -->\n" for name in BLOCKS) + "by hand\n"

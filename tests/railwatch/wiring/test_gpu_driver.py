@@ -11,7 +11,7 @@ from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.gpu_driver import open_driver
 from simulator.files.node import load_node
 from telemetry.clock import SystemClock
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from tests.agent.driver.plant_file import plant_driver
 from tests.simulator.served_plant import served_plant
 

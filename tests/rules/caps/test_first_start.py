@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from physics.node_state import NodeState, SupplyState
+from physics.node_state import MeasuredNode, MeasuredSupply
 from rules.caps.start_ramp import FIRST_START, GIVE_UP_AFTER_S
 from rules.engine.engine import Engine
 from rules.limits.node import NodeLimits, UnmeasuredStart
@@ -15,8 +15,8 @@ from tests.rules.scenes import ENFORCED, GPUS, action, incident, node, seconds, 
 
 REPORTED = replace(ENFORCED, unmeasured_start=UnmeasuredStart.RAMP)
 PSU = "supply:psu0"
-IDLE = SupplyState(entity_id=PSU, minimum_v=12.1)
-STEPPING = SupplyState(
+IDLE = MeasuredSupply(entity_id=PSU, minimum_v=12.1)
+STEPPING = MeasuredSupply(
     entity_id=PSU,
     minimum_v=11.6,
     open_circuit_v=12.3,
@@ -26,7 +26,7 @@ STEPPING = SupplyState(
 )
 # Fans and processors alone: the current moves enough to be measured, and says nothing of what a job will draw.
 MURMURING = replace(STEPPING, current_low_a=95.0)
-TOO_SLOW = SupplyState(entity_id=PSU)
+TOO_SLOW = MeasuredSupply(entity_id=PSU)
 
 
 def _engine(limits: NodeLimits = REPORTED) -> Engine:
@@ -82,7 +82,7 @@ def test_a_supply_that_is_read_too_seldom_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("blind", [node(TOO_SLOW), node()])
-def test_a_supply_that_showed_itself_once_is_waited_for_while_its_sensor_is_silent(blind: NodeState) -> None:
+def test_a_supply_that_showed_itself_once_is_waited_for_while_its_sensor_is_silent(blind: MeasuredNode) -> None:
     engine = _engine()
     engine.step([], node(IDLE), 0)
     for at_s in (3600, 3660):

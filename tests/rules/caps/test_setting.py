@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from physics.node_state import NodeState
+from physics.node_state import MeasuredNode
 from rules.caps.knobs import Scale
 from rules.caps.setting import choose, predict
 from rules.caps.supply_basis import bases_of
@@ -19,7 +19,7 @@ ALLOWED = tuple(clock for clock in CLOCKS_MHZ if clock >= 612.0)
 CLOCKS = Scale(knob=KnobKind.CLOCK, settings=ALLOWED)
 
 
-def _clock(found: Incident, state: NodeState, *, rule: SettingRule | None = None, supplies: int = 1) -> float | None:
+def _clock(found: Incident, state: MeasuredNode, *, rule: SettingRule | None = None, supplies: int = 1) -> float | None:
     return choose(
         rule or SettingRule(hold_v=11.50),
         found,
@@ -88,7 +88,7 @@ def test_of_two_supplies_the_weaker_one_decides() -> None:
 
 
 def test_a_swing_too_small_to_report_is_shared_evenly() -> None:
-    state = NodeState(gpus=tuple(gpu_state(name, power_low_w=340.0) for name in GPUS))
+    state = MeasuredNode(gpus=tuple(gpu_state(name, power_low_w=340.0) for name in GPUS))
     (basis,), _ = bases_of(incident(numbers=SAG), state, targets=GPUS, topology=topology(2))
     assert basis.load.share_ratio == pytest.approx(0.5)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.detectors.link_evidence import LINK_ERROR_KINDS
-from analytics.novelty.features import SENSES
-from physics.node_state import NodeState, SupplyState
+from analytics.novelty.features import FEATURE_SIGNALS
+from physics.node_state import MeasuredNode, MeasuredSupply
 from rules.conditions.condition import combine, describe, judge_alternative
 from rules.conditions.document import parse_condition
 from rules.conditions.facts import FACTS, FactType, FactValue, facts_of
@@ -31,11 +31,11 @@ TYPES: dict[FactType, type | tuple[type, ...]] = {
 
 
 def test_a_condition_reads_exactly_the_declared_facts() -> None:
-    node = NodeState(
+    node = MeasuredNode(
         gpus=(replace(gpu_state(GPUS[0]), temp_c=60.0, fan_ratio=0.4),),
         job_started_ns=0,
         supplies=(
-            SupplyState(
+            MeasuredSupply(
                 entity_id="supply:psu0",
                 minimum_v=11.2,
                 open_circuit_v=12.3,
@@ -69,8 +69,8 @@ def test_a_condition_weighs_incident_and_node_together() -> None:
         }
     )
     about = incident(numbers={"minimum_v": 11.31})
-    low = NodeState(gpus=(), supplies=(SupplyState(entity_id="supply:psu0", minimum_v=11.2),))
-    high = NodeState(gpus=(), supplies=(SupplyState(entity_id="supply:psu0", minimum_v=11.9),))
+    low = MeasuredNode(gpus=(), supplies=(MeasuredSupply(entity_id="supply:psu0", minimum_v=11.2),))
+    high = MeasuredNode(gpus=(), supplies=(MeasuredSupply(entity_id="supply:psu0", minimum_v=11.9),))
     assert condition.moves
     assert condition.judge(facts_of(about, low)).met
     assert not condition.judge(facts_of(about, high)).met
@@ -89,9 +89,9 @@ def test_the_age_is_that_of_the_incident_and_never_below_zero() -> None:
 
 
 def test_an_incident_on_a_node_has_the_facts_of_its_lowest_supply() -> None:
-    supplies = tuple(SupplyState(entity_id=f"supply:psu{i}", minimum_v=v) for i, v in enumerate((11.9, 11.3, None)))
+    supplies = tuple(MeasuredSupply(entity_id=f"supply:psu{i}", minimum_v=v) for i, v in enumerate((11.9, 11.3, None)))
     about = replace(incident(), entity_id="node:box")
-    facts = facts_of(about, NodeState(gpus=(), supplies=supplies))
+    facts = facts_of(about, MeasuredNode(gpus=(), supplies=supplies))
     assert {path: value for path, value in facts.items() if path.startswith("supply.")} == {"supply.minimum_v": 11.3}
 
 
@@ -223,7 +223,7 @@ def test_requirements_that_exclude_each_other_do_not_combine(one: dict[str, Any]
 def test_every_piece_of_evidence_that_a_detector_returns_is_listed() -> None:
     given = {name for path in (ROOT / "analytics").rglob("*.py") for name in evidence_names(path)}
     given |= {f"{prefix}{channel.name}" for channel in LINK_ERROR_KINDS for prefix in ("", "sibling_")}
-    given |= {f"{prefix}{sense.signal}" for sense in SENSES.values() for prefix in ("", "usual_")}
+    given |= {f"{prefix}{sense.signal}" for sense in FEATURE_SIGNALS.values() for prefix in ("", "usual_")}
     assert given == set(EVIDENCE), "telemetry/quantities.py lists the evidence of analytics"
 
 

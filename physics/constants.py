@@ -1,0 +1,22 @@
+"""Constants of estimates: points of the normal distribution, and the gates of an estimate of a supply path."""
+
+# Standard deviations of the lower end of one-sided, and of either end of two-sided, 95 % bounds.
+Z_LOWER = 1.645
+Z_BOTH = 1.96
+# Standard deviation over median absolute deviation.
+MAD_TO_SD = 1.4826
+# Standard error of a median over that of a mean.
+MEDIAN_TO_MEAN = 1.2533
+
+
+# Least change of current for an estimate: 1 A, or 3 % of the largest current. A smaller change moves V by less than the
+# 9 mV of residuals on real 12 V feeds (Oxford GPU_Power_Benchmark), and recursive least squares with forgetting winds
+# up on noise without excitation (doi 10.1186/s10033-023-00846-0).
+MIN_SPREAD_A = 1.0
+MIN_SPREAD_RATIO = 0.03
+# Voltage at which that was measured; the same power at a higher voltage changes the current by fewer amperes.
+NOMINAL_V = 12.0
+# heuristic: least correlation of voltage and current, with its sign reversed.
+MIN_CORRELATION = 0.9
+# Half of 12 V: no load that still computes pulls a rail down there, so a lone reading below is a failed conversion.
+IMPLAUSIBLE_BELOW_V = 6.0

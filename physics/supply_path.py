@@ -1,0 +1,227 @@
+"""Voltage of a supply path under load, and the clock cap or power limit that keeps it above a voltage.
+
+A supply path is a Thevenin source with a transient term. When every GPU of a synchronous step rises together, the
+terminals fall to ``E - R I_high - Z (I_high - I_low)``; the GPUs draw constant power, so ``I = P / V`` and ``V`` is the
+upper root of ``V^2 - E V + R P = 0``. Each GPU's measured power is scaled to another clock by the power curve.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from physics.source_band import SourceBand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCurve:
+    """Power as a share of the power at the highest clock under full load.
+
+    ``share(x, u) = idle + (static - idle) u + (1 - static) u x v(x)^2`` with ``x`` the clock over the highest clock,
+    ``u`` the load from 0 to 1 and ``v`` the core voltage, which falls in a line from 1 at ``x = 1`` to `voltage_floor`
+    at `knee` and stays there: the CMOS law ``P = C f V^2`` over a floor that no clock changes.
+
+    Defaults are a V100 SXM2: 40 to 45 W idle, about 350 W at 1530 MHz and about 205 W at 1005 MHz under the same
+    training load (https://blbadger.github.io/gpu-server). The split into static and dynamic power and the floor are
+    assumptions that fit those points; the floor only matters below half of the highest clock.
+    """
+
+    idle: float = 0.12
+    static: float = 0.323
+    voltage_floor: float = 0.65
+    knee: float = 0.48
+
+    def share(self, clock_ratio: float, load: float = 1.0) -> float:
+        """Return the power at this clock and load over that at the highest clock and full load."""
+        ratio = min(max(clock_ratio, 0.0), 1.0)
+        slope = (1.0 - self.voltage_floor) / (1.0 - self.knee)
+        voltage = max(self.voltage_floor, 1.0 - slope * (1.0 - ratio))
+        return self.idle + (self.static - self.idle) * load + (1.0 - self.static) * load * ratio * voltage**2
+
+    def load_of(self, share: float, clock_ratio: float) -> float:
+        """Return the load from 0 to 1 at which the power at this clock is that share: `share` inverted."""
+        idle = self.share(clock_ratio, 0.0)
+        span = self.share(clock_ratio, 1.0) - idle
+        if span <= 0.0:  # at no clock, on a curve whose static share is idle alone, every load draws the same
+            return 0.0
+        return min(max((share - idle) / span, 0.0), 1.0)
+
+
+# Newer boards put less into the static share; the V100's larger one predicts a smaller saving, so it errs to the safe
+# side until a clock sweep of the board at hand replaces it.
+DEFAULT_CURVE = PowerCurve()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyPath:
+    """A source as seen by the load. `transient_ohm` is the extra drop of a step, per ampere, before it recovers.
+
+    `band` is the error of the first two; None means exact.
+    """
+
+    open_circuit_v: float
+    source_resistance_ohm: float
+    transient_ohm: float = 0.0
+    band: SourceBand | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLoad:
+    """Power of one GPU in the high and the low phase of the load, both at `clock_mhz`."""
+
+    max_clock_mhz: float
+    clock_mhz: float
+    power_high_w: float
+    power_low_w: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyLoad:
+    """Power of one supply while its GPUs had the power in `gpus`.
+
+    `share_ratio` is the part of a change of GPU power that this supply carries: 1 if it alone feeds the GPUs, one half
+    if two share them evenly. `gpus` are those that a cap would slow down.
+    """
+
+    power_high_w: float
+    power_low_w: float
+    share_ratio: float
+    gpus: tuple[GpuLoad, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoltageCap:
+    """Highest clock or power limit that keeps a voltage; `holds` is False if not even the lowest one does."""
+
+    setting: float
+    predicted_v: float
+    holds: bool
+
+
+def terminal_voltage_v(path: SupplyPath, power_w: float) -> float:
+    """Return the voltage under a constant-power load; NaN if the source cannot carry it."""
+    root = path.open_circuit_v**2 - 4.0 * path.source_resistance_ohm * power_w
+    return math.nan if root < 0.0 else (path.open_circuit_v + math.sqrt(root)) / 2.0
+
+
+def cautious_voltage_v(path: SupplyPath, power_w: float) -> float:
+    """Return the lower end of the 95 % bounds of the voltage under a constant-power load; NaN where it may collapse."""
+    voltage_v = terminal_voltage_v(path, power_w)
+    if path.band is None or math.isnan(voltage_v):
+        return voltage_v
+    lower_v = path.open_circuit_v - path.band.below_v(power_w / voltage_v)
+    return terminal_voltage_v(replace(path, open_circuit_v=lower_v), power_w)
+
+
+def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float, curve: PowerCurve = DEFAULT_CURVE) -> float:
+    """Predict the lowest voltage of a synchronous step with every GPU capped at `clock_mhz`; NaN on collapse.
+
+    It is the lower end of the 95 % bounds if those of the source are known. It falls as the clock rises, because
+    the high phase gains more power than the low one, and because a source counts as known only where its resistance
+    is larger than its error.
+    """
+    high_w, low_w = load.power_high_w, load.power_low_w
+    for gpu in load.gpus:
+        gpu_high_w, gpu_low_w = _powers_at(gpu, clock_mhz, curve)
+        high_w += load.share_ratio * (gpu_high_w - gpu.power_high_w)
+        low_w += load.share_ratio * (gpu_low_w - gpu.power_low_w)
+    high_w = max(high_w, 0.0)
+    low_w = min(max(low_w, 0.0), high_w)
+    high_v = cautious_voltage_v(path, high_w)
+    if math.isnan(high_v):
+        return math.nan
+    step_a = high_w / high_v - low_w / terminal_voltage_v(path, low_w)
+    return high_v - path.transient_ohm * step_a
+
+
+def highest_clock(
+    path: SupplyPath,
+    load: SupplyLoad,
+    *,
+    limit_v: float,
+    clocks_mhz: Sequence[float],
+    curve: PowerCurve = DEFAULT_CURVE,
+) -> VoltageCap:
+    """Return the highest of `clocks_mhz` (ascending, not empty) whose predicted worst dip is at or above `limit_v`.
+
+    If none is, the lowest clock with ``holds=False``. The dip falls with the clock, so a bisection finds it.
+    """
+    return _highest(clocks_mhz, limit_v, lambda clock_mhz: worst_dip_v(path, load, clock_mhz, curve))
+
+
+def highest_limit(path: SupplyPath, load: SupplyLoad, *, limit_v: float, limits_w: Sequence[float]) -> VoltageCap:
+    """Return the highest of `limits_w` (ascending, not empty) whose predicted plateau is at or above `limit_v`.
+
+    A power limit is kept by a control loop over tens to hundreds of milliseconds, so it bounds the average power and
+    not the spike with which a compute phase begins: on a box of four V100, ``nvidia-smi -pl 200`` held the average and
+    let more than 300 W through (https://blbadger.github.io/gpu-server). Only the plateau is predicted here.
+    """
+    return _highest(limits_w, limit_v, lambda limit_w: plateau_v(path, load, limit_w))
+
+
+def _highest(settings: Sequence[float], limit_v: float, predict_v: Callable[[float], float]) -> VoltageCap:
+    if not settings:
+        raise ValueError("no clock or power limit to choose from")
+    # The first setting that breaks the limit; NaN, a collapse, breaks it.
+    count = bisect_left(settings, True, key=lambda setting: not predict_v(setting) >= limit_v)  # noqa: FBT003
+    setting = settings[max(count - 1, 0)]
+    return VoltageCap(setting=setting, predicted_v=predict_v(setting), holds=count > 0)
+
+
+def _powers_at(gpu: GpuLoad, clock_mhz: float, curve: PowerCurve) -> tuple[float, float]:
+    measured_ratio = gpu.clock_mhz / gpu.max_clock_mhz
+    full_w = gpu.power_high_w / curve.share(measured_ratio)
+    low_load = curve.load_of(gpu.power_low_w / full_w, measured_ratio)
+    ratio = clock_mhz / gpu.max_clock_mhz
+    # The part of the low phase below idle or above full load of the curve does not depend on the clock: keep it.
+    low_rest_w = gpu.power_low_w - full_w * curve.share(measured_ratio, low_load)
+    return full_w * curve.share(ratio), full_w * curve.share(ratio, low_load) + low_rest_w
+
+
+def plateau_v(path: SupplyPath, load: SupplyLoad, limit_w: float) -> float:
+    """Predict the voltage of the high phase with every GPU's average held at `limit_w`, cautiously; NaN on collapse."""
+    saved_w = sum(max(gpu.power_high_w - limit_w, 0.0) for gpu in load.gpus)
+    return cautious_voltage_v(path, max(load.power_high_w - load.share_ratio * saved_w, 0.0))
+
+
+# Extra drop of a supply per ampere for some milliseconds after a step, where dips have not shown it yet.
+# Field recordings of GPU feeds (Oxford GPU_Power_Benchmark) show 0.7 to 2.7 milliohm at a plug; a supply by itself
+# more: 4 milliohm each makes a four-V100 box dip as its builder reported (blbadger.github.io/gpu-server), of which a
+# rise within a millisecond, with 2 ms between GPUs, feels 0.66; fit on millisecond simulations.
+TRANSIENT_OHM = 0.66 * 0.004
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathBounds:
+    """A supply path with its 95 % bounds; `transient_ohm` is its dynamic impedance for a step."""
+
+    open_v: float
+    open_low_v: float
+    resistance_ohm: float
+    resistance_high_ohm: float
+    transient_ohm: float = TRANSIENT_OHM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedDip:
+    """Predicted voltages, likely and at the cautious ends; `margin_v` is the worst one above the limit."""
+
+    full_v: float
+    full_low_v: float
+    step_v: float
+    step_low_v: float
+    margin_v: float
+
+
+def predict_dip(path: PathBounds, *, full_a: float, low_a: float, limit_v: float) -> PredictedDip:
+    """Return the worst dips at a full load of `full_a`, and after a step to it from `low_a`."""
+    swing_v = path.transient_ohm * max(full_a - low_a, 0.0)
+    full_v = path.open_v - path.resistance_ohm * full_a
+    full_low_v = path.open_low_v - path.resistance_high_ohm * full_a
+    return PredictedDip(
+        full_v=full_v,
+        full_low_v=full_low_v,
+        step_v=full_v - swing_v,
+        step_low_v=full_low_v - swing_v,
+        margin_v=full_low_v - swing_v - limit_v,
+    )

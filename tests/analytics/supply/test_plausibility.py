@@ -1,0 +1,45 @@
+import numpy as np
+
+from analytics.supply.plausibility import Stillness
+from telemetry.frames import FloatArray
+
+SEEN = np.array([[True]])
+
+
+def after(blocks: FloatArray, state: Stillness | None = None) -> Stillness:
+    """Take in blocks of voltage and current, shape ``(n_blocks, n_rows, 2)``."""
+    state = state or Stillness.unknown(1)
+    for block in blocks:
+        for pair in block:
+            state = state.after_row(pair[np.newaxis], SEEN)
+        state = state.after_block(block.std(axis=0)[np.newaxis], SEEN)
+    return state
+
+
+def noisy(n_blocks: int, *, step_v: float, noise_v: float, noise_a: float = 0.02) -> FloatArray:
+    rng = np.random.default_rng(3)
+    volts = np.round(rng.normal(230.0, noise_v, (n_blocks, 32)) / step_v) * step_v
+    return np.stack((volts, rng.normal(5.0, noise_a, (n_blocks, 32))), axis=2)
+
+
+def test_a_noisy_meter_that_becomes_constant_is_broken() -> None:
+    state = after(noisy(9, step_v=0.01, noise_v=0.03))
+    assert state.broken(np.array([[0.0, 0.02]]))[0].tolist() == [True, False]
+    assert not state.broken(np.array([[0.01, 0.02]])).any()
+
+
+def test_a_partner_that_moves_less_than_ever_states_nothing() -> None:
+    assert not after(noisy(9, step_v=0.01, noise_v=0.03)).broken(np.array([[0.0, 0.005]])).any()
+
+
+def test_a_coarse_sensor_that_toggles_between_two_steps_is_never_called_broken() -> None:
+    assert not after(noisy(40, step_v=0.1, noise_v=0.03)).broken(np.array([[0.0, 0.02]])).any()
+
+
+def test_few_blocks_are_too_few_and_a_value_that_has_stood_still_before_begins_again() -> None:
+    blocks = noisy(9, step_v=0.01, noise_v=0.03)
+    still = np.array([[0.0, 0.02]])
+    assert not after(blocks[:7]).broken(still).any()
+    state = after(blocks).after_block(still, SEEN)
+    assert state.broken(still)[0, 0]
+    assert not after(blocks[:1], state).broken(still).any()
