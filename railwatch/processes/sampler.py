@@ -5,7 +5,8 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
-from threading import Thread
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
 
 from agent.collectors.events.driver_messages import DriverEvents, DriverLineParser
 from agent.collectors.events.factories import boot_id, kernel_log_status
@@ -15,11 +16,11 @@ from agent.collectors.port import Collector, EventSource, SourceState, SourceSta
 from agent.collectors.registry.background import SourceBuilder
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import FAST_COLLECTORS, build_event_sources
-from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.ring.ring import Ring
 from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import EVENT_BURST_S, Sampler, make_ring, tune_process
 from agent.sampler.settings import SamplerSettings
+from agent.scheduling import freeze_loaded_objects
 from analytics.catalogue import xid
 from config.sources import SourceUse
 from railwatch.processes.child import Ready, leave, run_child
@@ -27,7 +28,6 @@ from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_watch import DRIVER_BACK, DRIVER_HUNG, DriverWatch
 from railwatch.wiring.event_sources import event_settings
 from railwatch.wiring.gpu_driver import OpenDriver
-from railwatch.wiring.guard import Guarding
 from railwatch.wiring.reenumeration import Reenumeration
 from railwatch.wiring.samplers import (
     LOOK_AGAIN_S,
@@ -41,6 +41,9 @@ from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.records import Event, Severity
 from telemetry.topology import topology_of
+
+if TYPE_CHECKING:
+    from railwatch.wiring.guard import Guarding
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +79,7 @@ class _Sources:
 class _Reasons:
     """Reasons for which this process exits so that another one starts."""
 
-    guarding: Guarding
+    guarding: "Guarding"
     reenumeration: Reenumeration
     watch: DriverWatch
     run_dir: Path
@@ -112,6 +115,38 @@ class _Reasons:
         return 0
 
 
+class _GuardLink:
+    """Passes rows and events on to the guard, which is loaded while the first samples are taken; events wait for it."""
+
+    def __init__(self, reenumeration: Reenumeration) -> None:
+        self.reenumeration = reenumeration
+        self._lock = Lock()
+        self._guarding: Guarding | None = None
+        self._waiting: list[Event] = []
+
+    def connect(self, guarding: "Guarding") -> None:
+        """Pass on the events so far, and from now on everything at once."""
+        with self._lock:
+            self._guarding = guarding
+            for event in self._waiting:
+                guarding.guard.add_event(event)
+
+    def note_row(self, table: str) -> None:
+        """Pass on that a table has a new row."""
+        if self._guarding is not None:
+            self._guarding.waking.note(table)
+
+    def note_events(self, events: tuple[Event, ...]) -> None:
+        """Pass on events."""
+        self.reenumeration.note(events)
+        with self._lock:
+            if self._guarding is None:
+                self._waiting += events
+            else:
+                for event in events:
+                    self._guarding.guard.add_event(event)
+
+
 def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     """Sample and guard until the stop is requested."""
     clock = SystemClock()
@@ -119,48 +154,67 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     sources = _open_sources(context, watch, clock)
     settings = sampler_settings(context.config)
     ring = _ring(context, sources.collectors, settings)
-    guarding = Guarding(
-        context,
-        ring,
-        settings,
-        supported_mhz=watch.supported_mhz(sources.driver),
-        ranges=watch.ranges(sources.driver),
-        clock=clock,
-        on_suspicion=lambda: sampler.burst(EVENT_BURST_S),
-    )
-    guarding.register_counters(sources.accounts)
-    reenumeration = Reenumeration(clock, context.run_dir)
+    link = _GuardLink(Reenumeration(clock, context.run_dir))
     sampler = Sampler(
         ring,
         sources.collectors,
         clock=clock,
         settings=settings,
         accounts=sources.accounts,
-        on_rows=guarding.waking.note,
-        on_events=lambda events: _pass_on(guarding.guard, reenumeration, events),
+        on_rows=link.note_row,
+        on_events=link.note_events,
         event_sources=sources.events,
     )
     tune_process()
     sampler.start()
+    try:
+        guarding = _load_guard()(
+            context,
+            ring,
+            settings,
+            supported_mhz=watch.supported_mhz(sources.driver),
+            ranges=watch.ranges(sources.driver),
+            clock=clock,
+            on_suspicion=lambda: sampler.burst(EVENT_BURST_S),
+        )
+    except BaseException:
+        sampler.stop(STOP_HUNG_S)
+        raise
+    guarding.register_counters(sources.accounts)
+    link.connect(guarding)
+    freeze_loaded_objects()
     guarding.start(stop)
     ready({"gpus": len(sources.driver.gpus), "tables": list(ring.tables)})
-    files, status = StatusFiles(context.run_dir, "sampler"), 0
-    files.write_sources(sources.statuses)
-    reasons = _Reasons(guarding=guarding, reenumeration=reenumeration, watch=watch, run_dir=context.run_dir)
-    reasons.start(sources.builder, stop)
-    while not status and not stop.wait(STATUS_EVERY_S):
-        files.write_workers(sampler.statuses())
-        reenumeration.look()
-        dead = watch.check_hung(sources.collectors, sampler.statuses())
-        status = 0 if stop.is_set() else reasons.status(dead)
+    reasons = _Reasons(guarding=guarding, reenumeration=link.reenumeration, watch=watch, run_dir=context.run_dir)
+    status = _watch(sampler, sources, reasons, stop)
     _end(sampler, guarding, ring, stop, status)
 
 
-def _end(sampler: Sampler, guarding: Guarding, ring: Ring, stop: Flag, status: int) -> None:
+def _load_guard() -> "type[Guarding]":
+    """Load rules and detectors, which takes longer than everything before the first sample."""
+    from railwatch.wiring.guard import Guarding  # noqa: PLC0415 -- see above
+
+    return Guarding
+
+
+def _watch(sampler: Sampler, sources: _Sources, reasons: _Reasons, stop: Flag) -> int:
+    """Publish the status of the sources until the stop is requested; return why to exit before, as a status."""
+    files, status = StatusFiles(reasons.run_dir, "sampler"), 0
+    files.write_sources(sources.statuses)
+    reasons.start(sources.builder, stop)
+    while not status and not stop.wait(STATUS_EVERY_S):
+        files.write_workers(sampler.statuses())
+        reasons.reenumeration.look()
+        dead = reasons.watch.check_hung(sources.collectors, sampler.statuses())
+        status = 0 if stop.is_set() else reasons.status(dead)
+    return status
+
+
+def _end(sampler: Sampler, guarding: "Guarding", ring: Ring, stop: Flag, status: int) -> None:
     """Stop everything; with a `status` leave at once, since a thread may be stuck in the driver."""
     if status:
         sampler.stop(STOP_HUNG_S)
-        stop.wait(2 * IDLE_WAKE_S)  # the guard judges the last rows and events
+        stop.wait(guarding.last_step_s)  # the guard judges the last rows and events
         stop.set()
     guarding.join()
     if not status:
@@ -209,12 +263,6 @@ def _look_again(builder: SourceBuilder[FastSettings], changed: Flag, stop: Flag)
         if builder.retry(BUILD_LIMIT_S, max_s=LATE_BUILD_LIMIT_S):
             changed.set()
             return
-
-
-def _pass_on(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...]) -> None:
-    reenumeration.note(events)
-    for event in events:
-        guard.add_event(event)
 
 
 def _builder(context: RunContext, driver: OpenDriver, accounts: Accounts, clock: Clock) -> SourceBuilder[FastSettings]:

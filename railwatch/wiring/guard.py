@@ -9,7 +9,7 @@ from threading import Thread
 
 from agent.actuation.client import ActuatorClient
 from agent.actuation.nonblocking_client import NonBlockingClient
-from agent.guard.guard import Guard
+from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.guard.learnt_file import LearntFile
 from agent.guard.node_window import Ranges
 from agent.guard.pipeline import Pipeline
@@ -42,9 +42,13 @@ class Guarding:
     ----------
     guard
         It accepts events from any thread.
+    last_step_s
+        Time in which it judges the last rows and events.
     waking
         To be called for every new row.
     """
+
+    last_step_s = 2 * IDLE_WAKE_S
 
     def __init__(
         self,

@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from telemetry.documents import load_document, read_yaml
@@ -165,3 +166,24 @@ def test_sizes_carry_their_unit() -> None:
     assert format_size(64 << 20) == "64MiB"
     with pytest.raises(ValueError, match="a size with its unit"):
         parse_size_bytes("64MB")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "{a: " * 50_000])
+def test_a_text_with_more_levels_than_a_stack_holds_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        read_yaml(text, where="deep.yaml")
+
+
+@pytest.mark.parametrize(
+    "text", ["a: {b?c: 1}", "a:\n\t- 1", "a: [1", "a: °C", "a: &x [1]\nb: *x", "a: >-\n  1\n  2\nb: "]
+)
+def test_texts_are_read_alike_with_and_without_libyaml(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def result() -> object:
+        try:
+            return read_yaml(text, where="a.yaml")
+        except ConfigError as err:
+            return err.problems
+
+    with_it = result()
+    monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    assert with_it == result()
