@@ -80,6 +80,7 @@ def test_an_event_source_that_hangs_is_polled_by_another_thread_and_its_late_eve
     assert events[0] is late
     assert (pump.status().hangs, pump.status().errors) == (1, 0)
     assert states == [WorkerState.WORKING, WorkerState.HUNG, WorkerState.WORKING]
+    wait_for(lambda: [thread.name for thread in threading.enumerate()].count("events-source") == 1)
     pump.stop(60.0)
     assert source.closed == 1
 

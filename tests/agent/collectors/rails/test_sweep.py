@@ -52,11 +52,18 @@ def _sweeping(hz: float | None = 500.0, clock: Clock | None = None) -> SweepOpti
 
 
 class Napping(FakeClock):
-    """A clock on which nothing but a sleep takes time, however long a read of a file does."""
+    """Clock on which only a thread's own sleeps take time: reads of files and sleeps of other threads take none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_thread = threading.local()
+
+    def monotonic_s(self) -> float:
+        return getattr(self._by_thread, "now_s", 1000.0)
 
     def sleep_until(self, monotonic_s: float) -> None:
         threading.Event().wait(0.001)
-        super().sleep_until(monotonic_s)
+        self._by_thread.now_s = max(self.monotonic_s(), monotonic_s)
 
 
 def test_a_dip_between_two_rows_is_in_the_next_row_and_not_in_the_one_after(
