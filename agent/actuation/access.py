@@ -1,13 +1,19 @@
-"""Access to the actuator: the kernel reports the peer of each connection; nothing that a peer sends counts."""
+"""Access to the actuator: the kernel reports the peer of each connection, nothing that it sends counts. Refusals."""
 
 import contextlib
+import logging
 import os
 import socket
 import struct
+from collections import Counter
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
+from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
+
+logger = logging.getLogger(__name__)
 
 # struct ucred, unix(7): pid, uid, gid.
 _CREDENTIALS = struct.Struct("3i")
@@ -17,6 +23,9 @@ _SO_PEERGROUPS = 59
 _GROUPS_BYTES = 4096
 # Connections that may wait while a driver call is under way.
 BACKLOG = 128
+
+# heuristic: a client that floods the socket must not fill the disk; the counts go on.
+LOG_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +130,39 @@ def _set_group(path: Path, access: Access) -> None:
     """Set the group that owns it, if there is one."""
     if access.gid is not None:
         os.chown(path, -1, access.gid)
+
+
+class Refusal(StrEnum):
+    """Reason of a refusal."""
+
+    PEER = "peer"
+    CROWD = "crowd"
+    TOO_LONG = "too_long"
+    NOT_UNDERSTOOD = "not_understood"
+    NOT_ALLOWED = "not_allowed"
+
+
+class Refusals:
+    """Counts refusals by reason."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._counts = Counter[Refusal]()
+        self._logged = Counter[Refusal]()
+        self._log_at_s: dict[Refusal, float] = {}
+
+    def note(self, refusal: Refusal, text: str) -> None:
+        """Count a refusal; log the first of a kind at once, then at most one line in ten seconds."""
+        self._counts[refusal] += 1
+        now_s = self._clock.monotonic_s()
+        if now_s < self._log_at_s.get(refusal, now_s):
+            return
+        self._log_at_s[refusal] = now_s + LOG_EVERY_S
+        more = self._counts[refusal] - self._logged[refusal] - 1
+        self._logged[refusal] = self._counts[refusal]
+        logger.warning("actuator refused a request: %s%s", text, f" ({more} more since the last line)" if more else "")
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Refusals of each kind since the start."""
+        return {refusal.value: self._counts[refusal] for refusal in Refusal}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.actuation.access import OWN_USER, Access, Peer, listen, peer_of
+from agent.actuation.access import OWN_USER, Access, Peer, Refusal, Refusals, listen, peer_of
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.disk_sync import DiskSync
 from agent.actuation.knob_log import KnobLog
@@ -39,11 +39,11 @@ from agent.actuation.protocol import (
     refusal_line,
     status_line,
 )
-from agent.actuation.recent_actions import RecentActions
-from agent.actuation.refusals import Refusal, Refusals
+from agent.actuation.report import RecentActions
 from agent.driver.port import Knob
 from agent.scheduling import use_realtime_priority
 from telemetry.clock import Clock
+from telemetry.gpu import ReleasedBy
 from telemetry.records import Action, ActionState
 
 logger = logging.getLogger(__name__)
@@ -385,9 +385,9 @@ def serve_actuator(
 def _release_all(actuator: KnobActuator, clock: Clock) -> None:
     """Release every cap; retry what the driver does not accept for a while, then leave it to the journal."""
     end_s = clock.monotonic_s() + RELEASE_WITHIN_S
-    actuator.release_all(reason=ACTUATOR_STOPS)
+    actuator.release_all(reason=ACTUATOR_STOPS, by=ReleasedBy.ACTUATOR)
     while actuator.holds_hardware and clock.monotonic_s() < end_s:
         clock.sleep_until(clock.monotonic_s() + RELEASE_PAUSE_S)
-        actuator.release_all(reason=ACTUATOR_STOPS)
+        actuator.release_all(reason=ACTUATOR_STOPS, by=ReleasedBy.ACTUATOR)
     if actuator.holds_hardware:
         logger.error("cannot release all caps, they stay in force; the next start retries")

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from agent.actuation.checking import Check
+from agent.actuation.knobs import Check
 from agent.responding.switch_step import is_ours
 from agent.responding.work import OWNER, token_of
 from railwatch.run_context import RunContext, read_status, responder_folder

@@ -7,8 +7,7 @@ from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
-from agent.actuation.client import ActuatorClient
-from agent.actuation.nonblocking_client import NonBlockingClient
+from agent.actuation.client import ActuatorClient, NonBlockingClient
 from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.guard.learnt_file import LearntFile
 from agent.guard.node_window import Ranges

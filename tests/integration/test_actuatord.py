@@ -1,4 +1,4 @@
-"""The privileged actuator as a process, over the real driver library: who may ask, for what, and how much."""
+"""Privileged actuator as a process, over the real driver library: permitted senders, requests and amounts."""
 
 import contextlib
 import json
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.actuation.claims import CapRequest
 from agent.actuation.client import ActuatorClient
-from agent.actuation.request import CapRequest
 from agent.actuation.server import CONNECTIONS_PER_USER_MAX
 from telemetry.errors import ActionRefusedError, TransientError
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState
 from tests.agent.actuation.privileged import ROOT, Machine, a_machine

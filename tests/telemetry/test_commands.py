@@ -114,6 +114,11 @@ def test_records_of_an_earlier_version_read_with_knob_and_direction() -> None:
     }  # fmt: skip
     assert to_json(from_json(action))["knob_kind"] == "clock_cap"
     assert to_json(from_json({**action, "unit": ""}))["knob_kind"] is None
+    assert to_json(from_json(action))["released_by"] is None
+    stopped = {**action, "state": "released", "reason": "the actuator stops"}
+    assert to_json(from_json(stopped))["released_by"] == "actuator"
+    assert to_json(from_json({**stopped, "reason": "taken back"}))["released_by"] is None
+    assert to_json(from_json({**stopped, "released_by": "request"}))["released_by"] == "request"
     outcome = {
         "type": "outcome", "id": "o", "time_ns": 1, "incident_id": "i", "decision_id": "d", "measure": "voltage_v",
         "unit": "V", "before": 11.3, "after": 11.6, "helped": True, "summary": "",

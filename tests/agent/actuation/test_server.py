@@ -14,7 +14,7 @@ from agent.actuation.access import OWN_USER, listen
 from agent.actuation.client import ActuatorClient
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.protocol import REQUEST_BYTES_MAX
-from agent.actuation.recent_actions import RecentActions
+from agent.actuation.report import RecentActions
 from agent.actuation.server import CONNECTIONS_PER_USER_MAX, ActuatorServer, serve_actuator
 from agent.driver.port import Knob
 from telemetry.clock import SystemClock

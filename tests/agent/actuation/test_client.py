@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.actuation.nonblocking_client import NonBlockingClient, Reply, list_line, release_line
+from agent.actuation.client import NonBlockingClient, Reply, list_line, release_line
 from agent.actuation.protocol import ReleaseIncident, read_request, refusal_line
 from tests.waiting import wait_for
 
@@ -77,7 +77,7 @@ def test_nobody_who_sends_waits_for_an_answer_to_be_read(
         sender.join(60.0)
         return "no"
 
-    monkeypatch.setattr("agent.actuation.nonblocking_client.read_answer", read)
+    monkeypatch.setattr("agent.actuation.client.read_answer", read)
     receive(line, [], 1)
     assert sent == [True]
 
