@@ -14,7 +14,7 @@ from analytics.fleet.judge import FleetJudge, FleetSettings
 from analytics.fleet.snapshot import pack_judge, unpack_judge
 from fleet.fleet_state import incidents_of, view_of
 from fleet.outbox import Outbox, Published
-from fleet.port import FleetReader
+from fleet.reader import FleetReader
 from rules.fleet.orders import FleetIncident, FleetView
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock

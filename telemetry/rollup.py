@@ -11,10 +11,12 @@ updates once a second and one that updates a hundred times are both described. W
 second in which a signal was never known gives NaN. The row's time is the start of its second.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame, TableSpec
@@ -200,3 +202,55 @@ class Rollup:
                 values[row][:, outputs] = of[statistic][:, inputs]
         times_ns = np.array([second.start_ns for second in done], dtype=np.int64)
         return Frame(spec=self._spec, time_ns=times_ns, values=values, fresh=~np.isnan(values))
+
+
+def coarsen(frame: Frame, step_ns: int) -> Frame:
+    """Return the rollup of longer steps from the rows of shorter ones; times are the starts of the steps.
+
+    Every row of a step has the same weight in its mean. A step without rows has no row; a signal without a value in a
+    step is NaN.
+
+    Parameters
+    ----------
+    frame
+        Columns of `rollup_spec`, rows ascending in time.
+    """
+    if not len(frame):
+        return frame
+    steps = frame.time_ns // step_ns
+    starts = np.flatnonzero(np.r_[True, np.diff(steps) != 0])
+    values = np.empty((len(starts), *frame.spec.shape))
+    columns: dict[str, list[int]] = {}
+    for index, name in enumerate(frame.spec.signals):
+        columns.setdefault(name.rpartition("_")[2], []).append(index)
+    for statistic, indices in columns.items():
+        values[:, :, indices] = _COARSEN[statistic](frame.values[:, :, indices], starts)
+    return Frame(spec=frame.spec, time_ns=steps[starts] * step_ns, values=values, fresh=~np.isnan(values))
+
+
+def _mean_of(values: FloatArray, starts: npt.NDArray[np.intp]) -> FloatArray:
+    known = np.isfinite(values)
+    count = np.add.reduceat(known, starts, axis=0, dtype=np.int64)
+    total = np.add.reduceat(np.where(known, values, 0.0), starts, axis=0)
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
+def _last_of(values: FloatArray, starts: npt.NDArray[np.intp]) -> FloatArray:
+    rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None, None])
+    newest = np.maximum.reduceat(rows, starts, axis=0)
+    return np.where(newest >= 0, np.take_along_axis(values, np.maximum(newest, 0), axis=0), np.nan)
+
+
+def _any_of(values: FloatArray, starts: npt.NDArray[np.intp]) -> FloatArray:
+    known = np.isfinite(values)
+    bits = np.bitwise_or.reduceat(np.where(known, values, 0.0).astype(np.int64), starts, axis=0)
+    return np.where(np.logical_or.reduceat(known, starts, axis=0), bits, np.nan)
+
+
+_COARSEN: dict[str, Callable[[FloatArray, npt.NDArray[np.intp]], FloatArray]] = {
+    "mean": _mean_of,
+    "min": lambda values, starts: np.fmin.reduceat(values, starts, axis=0),
+    "max": lambda values, starts: np.fmax.reduceat(values, starts, axis=0),
+    "last": _last_of,
+    "any": _any_of,
+}

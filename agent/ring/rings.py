@@ -1,14 +1,16 @@
 """The rings of a run as one set of tables: every process that samples writes a ring of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.ring.ring import Ring, RingTable
-from telemetry.entities import Topology
+from telemetry.entities import EntityKind, Topology
+from telemetry.frames import Frame
+from telemetry.series import FULL_RATE, between, series_of
 
 
 class Rings:
-    """The rings of a run, for readers.
+    """The rings of a run, for readers; a `telemetry.series.SampleReader` of the last minutes.
 
     Attributes
     ----------
@@ -54,6 +56,26 @@ class Rings:
         entities = {entity.id: entity for ring in self._rings for entity in ring.topology.entities}
         edges = dict.fromkeys(edge for ring in self._rings for edge in ring.topology.edges)
         return Topology(entities=tuple(entities.values()), edges=tuple(edges))
+
+    def series(
+        self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int = FULL_RATE
+    ) -> Frame:
+        """Return signals of every entity of one kind over ``[start_ns, stop_ns)``; see `SampleReader.series`."""
+        start_ns -= start_ns % step_ns if step_ns else 0
+        return series_of(self.frames(start_ns=start_ns, stop_ns=stop_ns), kind, signals, step_ns=step_ns)
+
+    def frames(self, *, start_ns: int, stop_ns: int) -> Iterator[Frame]:
+        """Yield the rows of ``[start_ns, stop_ns)``, one frame per table."""
+        for table in (*self.tables.values(), *self.late_tables.values()):
+            frame = between(table.after(start_ns - 1), start_ns, stop_ns)
+            if len(frame):
+                yield frame
+
+    def oldest_ns(self, kind: EntityKind) -> int | None:
+        """Return the time of the oldest row of a kind, None without rows."""
+        tables = [table for table in self.tables.values() if table.spec.kind is kind]
+        oldest = [table.read(max(0, table.count - table.rows), 1).frame for table in tables]
+        return min((int(frame.time_ns[0]) for frame in oldest if len(frame)), default=None)
 
     @property
     def current(self) -> bool:

@@ -11,6 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from dashboards.page.access import Gate
 from dashboards.page.answers import answer_router
 from dashboards.page.api import api_router
+from dashboards.page.history import history_router
 from dashboards.page.source import ApprovalPort, PageSource
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError
@@ -65,6 +66,7 @@ def create_app(
     closing = asyncio.Event()
     app.state.closing = closing
     app.include_router(api_router(source, clock, closing, asyncio.Semaphore(MOST_WATCHERS)))
+    app.include_router(history_router(source, clock))
     if answers is not None:
         app.include_router(answer_router(source, answers))
 

@@ -109,7 +109,7 @@ def table_of(frame: Frame, *, bucket_s: float, signals: Sequence[str], entities:
                     entity=frame.spec.entities[row].id,
                     signal=name,
                     unit=known.unit,
-                    values=_numbers(thinned[:, index * len(who) + place], known.decimals),
+                    values=numbers(thinned[:, index * len(who) + place], known.decimals),
                 )
             )
     return Table(
@@ -133,5 +133,6 @@ def table_json(table: Table) -> dict[str, Any]:
     }
 
 
-def _numbers(values: FloatArray, decimals: int) -> tuple[float | None, ...]:
+def numbers(values: FloatArray, decimals: int) -> tuple[float | None, ...]:
+    """Return values with that many decimals, None for NaN."""
     return tuple(None if value != value else value for value in np.round(values, decimals).tolist())  # noqa: PLR0124

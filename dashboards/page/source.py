@@ -1,6 +1,6 @@
 """Port through which the page reads the node, and the shapes that come through it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -8,7 +8,7 @@ from typing import Protocol
 from analytics.calibration.achieved import PageRate
 from analytics.detectors.limits import RailSagLimits
 from telemetry.commands import Command
-from telemetry.entities import Topology
+from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame
 from telemetry.records import Action, Decision, Event, Health, Incident, Mode, Outcome
 
@@ -153,6 +153,10 @@ class PageSource(Protocol):
 
     def updates(self, since_ns: Mapping[str, int]) -> tuple[Frame, ...]:
         """Return the rows of each named table that are later than its time; tables without new rows may be left out."""
+        ...
+
+    def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
+        """Return rollups from wherever they are kept; see `telemetry.series.SampleReader.series`."""
         ...
 
     def records(self) -> Records:

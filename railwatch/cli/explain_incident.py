@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -74,13 +75,10 @@ def incident(
         found, names = find_incident(records, incident_id), EntityNames(_entities(read))
     else:
         folder = data_dir_of(config_file, data_dir)
-        store = open_records(folder)
-        try:
+        with closing(open_records(folder)) as store:
             found = find_incident(store.find("incident", limit=1000), incident_id)
             end_ns = (found.closed_ns or found.time_ns) + AFTER_NS
             records = [*store.between(found.opened_ns - BEFORE_NS, end_ns)]
-        finally:
-            store.close()
         names = names_of_run(folder)
         with contextlib.suppress(EnvironmentLacksError):
             samples = open_sample_reader(load_config(config_file, os.environ), folder)

@@ -20,7 +20,7 @@ from railwatch.processes.child import Ready, run_child
 from railwatch.run_context import JOURNALS, RunContext
 from railwatch.wiring.node_page import NodePage
 from railwatch.wiring.page_count import KeptPageCount
-from railwatch.wiring.sample_store import StoreWriter, open_store_writer
+from railwatch.wiring.sample_store import StoreWriter, open_sample_reader, open_store_writer
 from railwatch.wiring.service_metrics import ServiceMetrics
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
@@ -272,7 +272,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
     sock = bind(config.page.host, config.page.port)
     records = RecordFile(config.data_dir / "records", simulated=context.simulated)
     writer = open_store_writer(config, node=context.node.key, simulated=context.simulated, clock=clock)
-    page = NodePage(context, records, writer, clock)
+    page = NodePage(context, records, writer, open_sample_reader(config, config.data_dir), clock)
     app = create_app(
         page,
         clock=clock,

@@ -1,11 +1,8 @@
-"""Page source of one node: samples from the ring, records from the record file, state from the run."""
+"""Page source of one node: samples from ring and store, records from the record file, state from the run."""
 
 import threading
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from agent.ring.ring import RingTable
 from agent.ring.rings import Rings
 from analytics.calibration.achieved import PageRate
 from dashboards.page.source import (
@@ -40,6 +37,7 @@ from telemetry.records import (
     Severity,
     Verdict,
 )
+from telemetry.series import SampleReader
 from telemetry.store.records import RecordFile
 
 # Records of a kind on the page; those that are open or in force are added, however old.
@@ -51,8 +49,6 @@ WATCHED = (EntityKind.GPU, EntityKind.SUPPLY)
 # A source without a row for this long is stale, or for this many periods where those are longer.
 STALE_S = 3.0
 STALE_PERIODS = 3.0
-# A page is mostly some tenths of a second behind.
-FIRST_LOOK_ROWS = 8
 
 
 class NodePage:
@@ -66,11 +62,14 @@ class NodePage:
         Rate of pages to people, None before it is counted.
     """
 
-    def __init__(self, context: RunContext, records: RecordFile, writer: StoreWriter, clock: Clock) -> None:
+    def __init__(
+        self, context: RunContext, records: RecordFile, writer: StoreWriter, samples: SampleReader, clock: Clock
+    ) -> None:
         self._context = context
         self._config = context.config
         self._records_file = records
         self._writer = writer
+        self._samples = samples
         self._clock = clock
         self._started_s = clock.monotonic_s()
         self._lock = threading.Lock()
@@ -124,28 +123,16 @@ class NodePage:
 
     def updates(self, since_ns: Mapping[str, int]) -> tuple[Frame, ...]:
         """Return the rows of each named table that are later than its time."""
-        frames = []
         tables = self._attached().tables
-        for name, after_ns in since_ns.items():
-            table = tables.get(name)
-            if table is None:
-                continue
-            frame = table.read(self._row_before(table, after_ns)).frame
-            first = int(np.searchsorted(frame.time_ns, after_ns, side="right"))
-            if first < len(frame):
-                frames.append(frame.rows(first, len(frame)))
-        return tuple(frames)
+        frames = (tables[name].after(time_ns) for name, time_ns in since_ns.items() if name in tables)
+        return tuple(frame for frame in frames if len(frame))
 
-    def _row_before(self, table: RingTable, after_ns: int) -> int:
-        """Return a row number at or before that time, so that frequent reads copy little."""
-        oldest, newest = max(0, table.count - table.rows), table.count
-        step = FIRST_LOOK_ROWS
-        while newest - step > oldest:
-            looked = table.read(newest - step, 1).frame
-            if not len(looked) or int(looked.time_ns[0]) <= after_ns:
-                return newest - step
-            step *= 4
-        return oldest
+    def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
+        """Return a series from the ring if it reaches back far enough, else from the store."""
+        rings = self._attached()
+        oldest_ns = rings.oldest_ns(kind)
+        reader: SampleReader = self._samples if oldest_ns is None or start_ns < oldest_ns else rings
+        return reader.series(kind, signals, start_ns=start_ns, stop_ns=stop_ns, step_ns=step_ns)
 
     def records(self) -> Records:
         """Return the recent records; the file is read only if some were added."""

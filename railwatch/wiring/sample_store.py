@@ -1,10 +1,11 @@
 """Writers of samples and records: to the embedded store, or through the spool to a server."""
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from config.destination import destination_of
+from config.destination import destination_of, server_store_of
 from config.models import Config, Store, StoreKind
 from dashboards.page.source import StoreState, StoreStatus
 from telemetry.clock import NS_PER_S, Clock
@@ -13,13 +14,16 @@ from telemetry.frames import Frame, TableSpec
 from telemetry.line_protocol import encode_frame, encode_records, encode_rollups, simulated_tag
 from telemetry.records import Record
 from telemetry.spool.spool import Spool
-from telemetry.store.embedded import EmbeddedRetention, EmbeddedStore
+from telemetry.store.embedded import EmbeddedReader, EmbeddedRetention, EmbeddedStore
 from telemetry.store.resolution import Resolution
+from telemetry.store.servers import ServerSamples
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkState, UplinkStatus
 
 # At the end, time to send the spool to a server that answers; the rest stays in the spool for the next start.
 DRAIN_S = 5.0
+# heuristic: a chart of a month takes a server some seconds; nobody waits longer for one.
+READ_S = 20.0
 
 
 class StoreWriter(Protocol):
@@ -71,6 +75,20 @@ def open_store_writer(config: Config, *, node: str, simulated: bool, clock: Cloc
     tags = {"node": node, "simulated": simulated_tag(simulated=simulated)}
     spool = Spool(config.data_dir / "spool", max_bytes=store.spool_max)
     return ServerWriter(spool, destination_of(store), store.spool_max, tags, clock)
+
+
+def open_sample_reader(config: Config, data_dir: Path) -> EmbeddedReader | ServerSamples:
+    """Return the reader of the store that the configuration names.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        There is no embedded store in the data folder, or it cannot be read.
+    """
+    if config.store.kind is StoreKind.EMBEDDED:
+        return EmbeddedReader(data_dir / "store")
+    node = config.node.name or socket.gethostname()
+    return ServerSamples(server_store_of(config.store, config.fleet.reads, timeout_s=READ_S), node=node)
 
 
 class EmbeddedWriter:

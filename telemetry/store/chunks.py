@@ -7,8 +7,8 @@ then times, bit masks of what is fresh and what is absent, and one part per sign
 
 import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
@@ -35,21 +35,23 @@ def encode_chunk(frame: Frame) -> bytes:
     return zlib.compress(json.dumps(head, separators=(",", ":")).encode() + b"\n" + b"".join(parts), _ZLIB_LEVEL)
 
 
-def decode_chunk(spec: TableSpec, blob: bytes) -> Frame:
-    """Return the frame that `encode_chunk` was called with."""
+def decode_chunk(spec: TableSpec, blob: bytes, columns: Collection[str] | None = None) -> Frame:
+    """Return the frame that `encode_chunk` was called with, or those of its signals that are in `columns`."""
     head_text, _, body = zlib.decompress(blob).partition(b"\n")
     head = json.loads(head_text)
-    n_rows, (n_entities, n_signals) = head["rows"], spec.shape
+    n_rows, shape = head["rows"], (head["rows"], *spec.shape)
     parts = [body[start:stop] for start, stop in pairwise([0, *head["ends"]])]
-    shape = (n_rows, n_entities, n_signals)
-    values = _decode_signals(spec, head["kinds"], parts[3:], n_rows)
-    values[_unbits(parts[2], shape)] = np.nan
-    return Frame(
-        spec=spec,
-        time_ns=np.cumsum(np.frombuffer(parts[0], dtype="<i8"), dtype=np.int64),
-        values=values,
-        fresh=_unbits(parts[1], shape),
-    )
+    fresh, absent = _unbits(parts[1], shape), _unbits(parts[2], shape)
+    kinds, signals = head["kinds"], parts[3:]
+    if columns is not None:
+        kept = [index for index, name in enumerate(spec.signals) if name in columns]
+        spec = replace(spec, signals=tuple(spec.signals[index] for index in kept))
+        kinds, signals = [kinds[index] for index in kept], [signals[index] for index in kept]
+        fresh, absent = fresh[:, :, kept], absent[:, :, kept]
+    values = _decode_signals(spec, kinds, signals, n_rows)
+    values[absent] = np.nan
+    time_ns = np.cumsum(np.frombuffer(parts[0], dtype="<i8"), dtype=np.int64)
+    return Frame(spec=spec, time_ns=time_ns, values=values, fresh=fresh)
 
 
 def spec_to_json(spec: TableSpec) -> str:

@@ -1,13 +1,23 @@
 """InfluxQL over HTTP, the one query language that InfluxDB 1.x, 2.x, 3.x and Grafana share."""
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import urllib3
 
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
+from telemetry.frames import FloatArray
 from telemetry.store.http_text import text_of
+from telemetry.store.resolution import Resolution
+from telemetry.store.servers import StoredRecord, TaggedColumns, flags_by_step
+
+# Function of InfluxQL for each statistic of a rollup; of flags every distinct value is read.
+_FUNCTIONS = {"mean": "mean", "min": "min", "max": "max", "last": "last", "any": "distinct"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +100,97 @@ def _series(fields: dict[str, Any]) -> QlSeries:
         columns=tuple(fields["columns"]),
         rows=fields.get("values", []),
     )
+
+
+class InfluxServer:
+    """A `telemetry.store.servers.ServerStore` over InfluxQL; `sources` names the quoted database and policy of each."""
+
+    def __init__(self, ql: InfluxQl, sources: Mapping[Resolution, tuple[str, str]]) -> None:
+        self._ql = ql
+        self._from = {key: f"{quoted(database)}.{quoted(policy)}" for key, (database, policy) in sources.items()}
+
+    def columns(
+        self,
+        resolution: Resolution,
+        kind: EntityKind,
+        columns: Sequence[str],
+        start_ns: int,
+        stop_ns: int,
+        *,
+        node: str | None = None,
+        step_ns: int = NS_PER_S,
+    ) -> Iterator[TaggedColumns]:
+        """Yield columns; see the port."""
+        if step_ns == NS_PER_S:
+            fields = ", ".join(map(quoted, columns))
+            for one in self._select(fields, resolution, kind, start_ns, stop_ns, node=node):
+                yield TaggedColumns(tags=one.tags, time_ns=_times(one), values=_values(one))
+            return
+        flags = [name for name in columns if name.endswith("_any")]
+        # `distinct` has rows of its own, several a step, so flags are read one by one.
+        for names in ([name for name in columns if name not in flags], *([name] for name in flags)):
+            fields = ", ".join(
+                f"{_FUNCTIONS[name.rpartition('_')[2]]}({quoted(name)}) AS {quoted(name)}" for name in names
+            )
+            group = f"time({step_ns // NS_PER_S}s), * fill(none)"
+            found = self._select(fields, resolution, kind, start_ns, stop_ns, node=node, group=group) if names else ()
+            for one in found:
+                time_ns, own = _times(one), _values(one)
+                if names[0] in flags:
+                    time_ns, own = flags_by_step(time_ns, own, step_ns)
+                values = np.full((len(own), len(columns)), np.nan)
+                values[:, [columns.index(name) for name in names]] = own
+                yield TaggedColumns(tags=one.tags, time_ns=time_ns, values=values)
+
+    def records(self, measurement: str, start_ns: int, stop_ns: int) -> Iterator[StoredRecord]:
+        """Yield records; see the port."""
+        rows = [
+            (one.tags, int(row[0]), dict(zip(one.columns[1:], row[1:], strict=True)))
+            for one in self._select("*", Resolution.ROLLUP, measurement, start_ns, stop_ns)
+            for row in one.rows
+        ]
+        yield from sorted(rows, key=lambda row: (row[1], str(row[2].get("id")), sorted(row[0].items())))
+
+    def counts(self, kind: EntityKind, columns: Sequence[str], start_ns: int, stop_ns: int) -> dict[str, int]:
+        """Return the number of values by node; see the port."""
+        fields = ", ".join(f"count({quoted(name)})" for name in columns)
+        counts: dict[str, int] = {}
+        for one in self._select(fields, Resolution.ROLLUP, kind, start_ns, stop_ns, group='"node"'):
+            node = one.tags.get("node", "")
+            counts[node] = counts.get(node, 0) + sum(int(count or 0) for row in one.rows for count in row[1:])
+        return counts
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._ql.close()
+
+    def _select(
+        self,
+        fields: str,
+        resolution: Resolution,
+        measurement: str,
+        start_ns: int,
+        stop_ns: int,
+        *,
+        node: str | None = None,
+        group: str = "*",
+    ) -> Sequence[QlSeries]:
+        own = "" if node is None else f' AND "node" = {_literal(node)}'
+        # Every name is quoted and times are whole numbers.
+        return self._ql.query(
+            f"SELECT {fields} FROM {self._from[resolution]}.{quoted(measurement)} "  # noqa: S608
+            f"WHERE time >= {start_ns} AND time < {stop_ns} AND \"by\" = ''{own} GROUP BY {group}"
+        )
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def _times(one: QlSeries) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array([row[0] for row in one.rows], dtype=np.int64)
+
+
+def _values(one: QlSeries) -> FloatArray:
+    return np.array([row[1:] for row in one.rows], dtype=np.float64)  # None turns into NaN

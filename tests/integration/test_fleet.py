@@ -1,4 +1,4 @@
-"""The fleet loop over a real server: three nodes that stored as live nodes do, the loop killed and started again.
+"""Fleet loop over a real server: three nodes that stored as live nodes do, the loop killed and started again.
 
 node1 and node3 hang on one feed. Their joints give way, and their own guards tell of it. On node2 a GPU falls off its
 bus while its guard is dead: only the fleet can tell.
@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from analytics.fleet.window import Window
+from analytics.fleet.window import FleetWindow
+from config.destination import server_store_of
 from config.fleet import FleetStore
 from config.guard_pipeline import pipeline_settings
 from config.models import Config, Store
-from evaluation.judgement.runs import Job, order_of
+from evaluation.judgement.runs import JudgedRun, order_of
 from evaluation.replay import replayed
-from fleet.building import reader_of
+from fleet.reader import ServerFleetReader
 from simulator.runs.node_run import record_run
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.recording import Recording, read_recording
@@ -68,7 +69,7 @@ class Stored:
 
 def recorded(scenario: str, folder: Path) -> Recording:
     out = folder / f"{scenario}.parquet"
-    record_run(order_of(Job(scenario=scenario, node="v100x4", seed=3, duration_s=DURATION_S)), out)
+    record_run(order_of(JudgedRun(scenario=scenario, node="v100x4", seed=3, duration_s=DURATION_S)), out)
     return read_recording(out)
 
 
@@ -108,7 +109,7 @@ def run(*arguments: str) -> subprocess.Popen[str]:
 
 
 def straight(stored: Stored, folder: Path) -> list[Mapping[str, object]]:
-    """Return what one uninterrupted run says."""
+    """Return the output of one uninterrupted run."""
     process = run("--config", str(stored.config(folder)), *stored.span, "--once")
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
@@ -171,15 +172,13 @@ def test_the_fleet_reports_what_only_it_can_report_and_goes_on_where_it_was_kill
 
 def test_victoriametrics_returns_the_same_windows(stored: Stored) -> None:
     span = stored.start_ns, stored.start_ns + 20 * NS_PER_S
-    influx = reader_of(
-        Store.model_validate({"kind": "influxdb1", "url": stored.server.url}), FleetStore.INFLUXQL, timeout_s=10
-    )
+    store = Store.model_validate({"kind": "influxdb1", "url": stored.server.url})
+    influx = ServerFleetReader(server_store_of(store, FleetStore.INFLUXQL, timeout_s=10))
     with victoria_metrics() as server:
         for node in stored.nodes:
             server_write(server, node.lines())
-        other = reader_of(
-            Store.model_validate({"kind": "influxdb1", "url": server.url}), FleetStore.VICTORIAMETRICS, timeout_s=10
-        )
+        store = Store.model_validate({"kind": "influxdb1", "url": server.url})
+        other = ServerFleetReader(server_store_of(store, FleetStore.VICTORIAMETRICS, timeout_s=10))
         server.export('{__name__="gpu_power_w_mean"}', samples=3 * 4 * DURATION_S - 40)
         assert described(other.window(*span, ahead_ns=NS_PER_S)) == described(influx.window(*span, ahead_ns=NS_PER_S))
         assert other.values_by_node(*span) == influx.values_by_node(*span) != {}
@@ -193,8 +192,8 @@ def server_write(server: Server, body: bytes) -> None:
     server_url.close()
 
 
-def described(window: Window) -> dict[str, object]:
-    """Return what both stores keep: values by entity, and who told of what."""
+def described(window: FleetWindow) -> dict[str, object]:
+    """Return the content of both stores: values by entity, and records with their senders."""
     return {
         **{
             f"{kind}": {entity.id: repr(table.values[:, place].tolist()) for place, entity in enumerate(table.entities)}

@@ -1,4 +1,4 @@
-"""One whole run in which a rail sags, as a user would start it, looked at from every side."""
+"""Complete run in which a rail sags, started as a user would, checked through every interface."""
 
 import json
 import re
@@ -16,7 +16,6 @@ from rules.policy.loading import builtin_policy_files
 from simulator.driver.state import StateFile
 from telemetry.entities import EntityKind
 from telemetry.store.embedded import EmbeddedReader
-from telemetry.store.resolution import Resolution
 from tests.integration.running import Fields, Node, node_up, quick_sag, railwatch
 from tests.simulator.driver.remote_nvml import RemoteNvml, remote_nvml
 
@@ -38,7 +37,7 @@ class SagRun:
 
     @property
     def lines(self) -> list[Fields]:
-        """What was told; without the reflex, which goes ahead of it all."""
+        """Return the reports, without the reflex, which precedes all of them."""
         return [line for line in self.node.lines if not is_reflex(str(line.get("incident_id")))]
 
 
@@ -166,7 +165,7 @@ def test_the_voltage_falls_below_the_limit_and_recovers(sag: SagRun) -> None:
     assert outcome["helped"] is True
     assert outcome["before"] < LIMIT_V < outcome["after"]
     with closing(EmbeddedReader(sag.node.data_dir / "store")) as reader:
-        rail = reader.series(EntityKind.SUPPLY, ["voltage_v"], start_ns=0, stop_ns=1 << 62, resolution=Resolution.RAW)
+        rail = reader.series(EntityKind.SUPPLY, ["voltage_v"], start_ns=0, stop_ns=1 << 62)
     lowest_v = np.nanmin(rail.signal("voltage_v"), axis=1)
     capped_ns = max(line["time_ns"] for line in sag.node.acts(state="applied"))
     released_ns = min(line["time_ns"] for line in sag.node.acts(state="released"))
@@ -226,9 +225,9 @@ def test_every_record_on_disk_states_that_it_is_simulated(sag: SagRun) -> None:
 def test_the_embedded_store_keeps_samples_and_rollups(sag: SagRun) -> None:
     with closing(EmbeddedReader(sag.node.data_dir / "store")) as reader:
         for kind, signal, entities in ((EntityKind.GPU, "power_w", 4), (EntityKind.SUPPLY, "voltage_v", 2)):
-            raw = reader.series(kind, [signal], start_ns=0, stop_ns=1 << 62, resolution=Resolution.RAW)
+            raw = reader.series(kind, [signal], start_ns=0, stop_ns=1 << 62)
             assert raw.spec.shape == (entities, 1)
             assert len(raw) > 20 * 20 * 0.9  # 20 Hz over more than 20 s
-            low = reader.series(kind, [f"{signal}_min"], start_ns=0, stop_ns=1 << 62, resolution=Resolution.ROLLUP)
+            low = reader.series(kind, [signal], start_ns=0, stop_ns=1 << 62, step_ns=1_000_000_000)
             assert len(low) >= 20
-            assert np.nanmin(low.values) == pytest.approx(np.nanmin(raw.values), abs=1e-3)
+            assert np.nanmin(low.signal(f"{signal}_min")) == pytest.approx(np.nanmin(raw.values), abs=1e-3)

@@ -22,7 +22,6 @@ from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import Record
 from telemetry.store.embedded import EmbeddedReader
-from telemetry.store.resolution import Resolution
 from tests.agent.fakes import START_NS, FakeClock
 from tests.railwatch.a_run import ROW_NS, WIDE, a_ring, a_run_context, write_rows
 from tests.railwatch.a_service import Running
@@ -53,7 +52,8 @@ def raw(context: RunContext) -> list[float]:
 
 def rollups(context: RunContext, name: str = "voltage_v_mean") -> dict[int, float]:
     reader = EmbeddedReader(context.config.data_dir / "store")
-    found = reader.series(EntityKind.SUPPLY, [name], start_ns=0, stop_ns=END_NS, resolution=Resolution.ROLLUP)
+    signals = [name.rpartition("_")[0]]
+    found = reader.series(EntityKind.SUPPLY, signals, start_ns=0, stop_ns=END_NS, step_ns=NS_PER_S)
     reader.close()
     seconds = (found.time_ns - START_NS) // NS_PER_S
     return dict(zip(seconds.tolist(), found.signal(name)[:, 0].tolist(), strict=True))

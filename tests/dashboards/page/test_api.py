@@ -1,11 +1,13 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.labels import labels
 from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
 from telemetry.records import ActionState, Incident, from_json
 from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
 from tests.dashboards.page.asgi import Client
@@ -84,6 +86,59 @@ def test_a_bad_question_is_refused_with_what_was_expected(
     assert expected in reply.text
 
 
+def history(setting: Setting, **params: Any) -> dict[str, Any]:
+    reply: dict[str, Any] = setting.client.get("/api/v1/history", params=params).json()
+    return reply
+
+
+def test_history_returns_the_statistics_of_every_step(setting: Setting) -> None:
+    reply = history(setting, kind="supply", signal=["voltage_v", "current_a"], seconds=60, step_s=10)
+    assert reply["step_s"] == 10
+    assert len(reply["time_ms"]) in (6, 7)
+    assert all(time_ms % 10_000 == 0 for time_ms in reply["time_ms"])
+    assert [(one["entity"], one["signal"], one["unit"]) for one in reply["series"]] == [
+        ("supply:psu0", "voltage_v", "V"),
+        ("supply:psu0", "current_a", "A"),
+        ("supply:psu1", "voltage_v", "V"),
+        ("supply:psu1", "current_a", "A"),
+    ]
+    volts = reply["series"][0]["statistics"]
+    assert volts.keys() == {"mean", "min", "max"}
+    rows = [*zip(volts["min"], volts["mean"], volts["max"], strict=True)]
+    assert len(rows) == len(reply["time_ms"])
+    assert all(low <= mean <= high for low, mean, high in rows)
+    assert min(volts["min"]) < 11.6 < volts["max"][0]
+
+
+def test_history_of_flags_and_counters_has_what_a_rollup_keeps_of_them(setting: Setting) -> None:
+    reply = history(setting, kind="gpu", signal=["throttle_reasons", "energy_j"], seconds=5)
+    found = {one["signal"]: set(one["statistics"]) for one in reply["series"]}
+    assert found == {"throttle_reasons": {"last", "any"}, "energy_j": {"last"}}
+
+
+def test_long_ranges_are_read_in_long_steps_and_never_at_full_rate(setting: Setting) -> None:
+    for seconds, step_s in ((600, 1), (3600, 5), (86_400, 120), (30 * 86_400, 3600), (365 * 86_400, 43_200)):
+        assert history(setting, kind="supply", signal="voltage_v", seconds=seconds)["step_s"] == step_s
+        assert setting.source.asked.pop() == (
+            EntityKind.SUPPLY, ("voltage_v",), seconds * NS_PER_S, step_s * NS_PER_S
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"kind": "supply", "signal": "gpu_temp_c"}, "voltage_v"),
+        ({"kind": "supply", "signal": "voltage_v", "seconds": "1e9"}, "seconds"),
+        ({"kind": "supply", "signal": "voltage_v", "step_s": "0"}, "step_s"),
+        ({"kind": "supply", "signal": "voltage_v", "seconds": "86400", "step_s": "1"}, "expected 18 s or more"),
+    ],
+)
+def test_a_history_that_cannot_be_answered_is_refused(setting: Setting, params: dict[str, str], expected: str) -> None:
+    reply = setting.client.get("/api/v1/history", params=params)
+    assert reply.status_code == 422
+    assert expected in reply.text
+
+
 def test_incidents_read_back_as_records(setting: Setting) -> None:
     (incident,) = setting.client.get("/api/v1/incidents").json()
     assert incident["time"].endswith("Z")
@@ -137,6 +192,7 @@ def test_the_description_covers_every_path_and_loads_nothing_from_elsewhere(sett
         "health",
         "entities",
         "series",
+        "history",
         "incidents",
         "incidents/{incident_id}",
         "actions",

@@ -11,7 +11,7 @@ import pytest
 from dashboards.page.source import CollectorState
 from railwatch.run_context import RunContext
 from railwatch.wiring.node_page import RECENT, STALE_S, NodePage
-from railwatch.wiring.sample_store import open_store_writer
+from railwatch.wiring.sample_store import open_sample_reader, open_store_writer
 from telemetry.clock import NS_PER_S
 from telemetry.errors import TransientError
 from telemetry.records import Cause, Health, IncidentState, Severity
@@ -32,7 +32,8 @@ class Shown:
         self.clock = FakeClock()
         self.records = RecordFile(context.config.data_dir / "records")
         self.writer = open_store_writer(context.config, node="node0", simulated=True, clock=self.clock)
-        self.page = NodePage(context, self.records, self.writer, self.clock)
+        self.samples = open_sample_reader(context.config, context.config.data_dir)
+        self.page = NodePage(context, self.records, self.writer, self.samples, self.clock)
         self.ring = a_ring(context)
 
     def rows(self, first: int, count: int) -> None:

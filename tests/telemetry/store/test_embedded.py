@@ -18,7 +18,6 @@ from telemetry.store import embedded
 from telemetry.store.chunks import decode_chunk, encode_chunk, spec_from_json, spec_to_json
 from telemetry.store.embedded import EmbeddedReader, EmbeddedRetention, EmbeddedStore
 from telemetry.store.records import RecordFile
-from telemetry.store.resolution import Resolution
 from tests.telemetry.frames_for_tests import START_NS, assert_frames_equal, gpu_spec, sampled
 
 NS_PER_S = 1_000_000_000
@@ -49,7 +48,7 @@ def test_series_hold_every_update_once_and_nothing_held(tmp_path: Path) -> None:
     for first in range(0, 100, 20):
         store.write_raw([frame.rows(first, first + 20)])
     reader = EmbeddedReader(tmp_path)
-    found = reader.series(EntityKind.GPU, ["power_w"], start_ns=START_NS, stop_ns=END_NS, resolution=Resolution.RAW)
+    found = reader.series(EntityKind.GPU, ["power_w"], start_ns=START_NS, stop_ns=END_NS)
     updates = frame.fresh[:, :, 0].any(axis=1)
     np.testing.assert_array_equal(found.time_ns, frame.time_ns[updates])
     wanted = np.where(frame.fresh[:, :, 0], frame.signal("power_w"), np.nan)[updates]
@@ -65,9 +64,7 @@ def test_series_of_two_tables_share_one_time_axis(tmp_path: Path) -> None:
     store = EmbeddedStore(tmp_path)
     store.write_raw([fast, slow])
     reader = EmbeddedReader(tmp_path)
-    found = reader.series(
-        EntityKind.GPU, ["power_w", "gpu_temp_c"], start_ns=START_NS, stop_ns=END_NS, resolution=Resolution.RAW
-    )
+    found = reader.series(EntityKind.GPU, ["power_w", "gpu_temp_c"], start_ns=START_NS, stop_ns=END_NS)
     assert (np.diff(found.time_ns) > 0).all()
     assert np.count_nonzero(~np.isnan(found.signal("gpu_temp_c"))) == np.count_nonzero(slow.fresh[:, :, 1])
     store.close()
@@ -77,9 +74,8 @@ def test_series_of_two_tables_share_one_time_axis(tmp_path: Path) -> None:
 def test_a_signal_of_no_entity_returns_a_frame_without_rows(tmp_path: Path) -> None:
     EmbeddedStore(tmp_path).close()
     reader = EmbeddedReader(tmp_path)
-    found = reader.series(EntityKind.FAN, ["rpm"], start_ns=0, stop_ns=END_NS, resolution=Resolution.RAW)
+    found = reader.series(EntityKind.FAN, ["rpm"], start_ns=0, stop_ns=END_NS)
     assert len(found) == 0
-    assert len(reader.latest(EntityKind.FAN, since_ns=0)) == 0
     reader.close()
 
 
@@ -102,17 +98,17 @@ def test_whole_frames_come_back_in_order_through_merging(tmp_path: Path) -> None
     reader.close()
 
 
-def test_latest_returns_held_values_under_their_own_names(tmp_path: Path) -> None:
+def test_the_newest_rollup_has_the_last_values_held(tmp_path: Path) -> None:
     frame = sampled(gpu_spec(), 60)
     rollup = Rollup(frame.spec)
     store = EmbeddedStore(tmp_path)
     store.write_rollups([rollup.feed(frame), rollup.flush(END_NS)])
     reader = EmbeddedReader(tmp_path)
-    newest = reader.latest(EntityKind.GPU, since_ns=START_NS)
+    found = reader.series(EntityKind.GPU, ["power_w"], start_ns=START_NS, stop_ns=END_NS, step_ns=3600 * NS_PER_S)
     wanted = frame.signal("power_w")
     for index in range(len(frame.spec.entities)):
         known = wanted[~np.isnan(wanted[:, index]), index]
-        assert newest.signal("power_w")[0, index] == pytest.approx(known[-1])
+        assert found.signal("power_w_last")[-1, index] == pytest.approx(known[-1])
     store.close()
     reader.close()
 
@@ -120,15 +116,16 @@ def test_latest_returns_held_values_under_their_own_names(tmp_path: Path) -> Non
 def test_old_raw_samples_go_and_rollups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "_TRIM_WRITES", 1)
     frame = sampled(gpu_spec(), 200, period_ns=NS_PER_S)
-    store = EmbeddedStore(tmp_path, retention=EmbeddedRetention(raw_ns=50 * NS_PER_S))
+    store, rollup = EmbeddedStore(tmp_path, retention=EmbeddedRetention(raw_ns=50 * NS_PER_S)), Rollup(frame.spec)
     for first in range(0, 200, 10):
         store.write_raw([frame.rows(first, first + 10)])
-        store.write_rollups([frame.rows(first, first + 10)])
+        store.write_rollups([rollup.feed(frame.rows(first, first + 10))])
+    store.write_rollups([rollup.flush(END_NS)])
     reader = EmbeddedReader(tmp_path)
     raw = list(reader.frames(start_ns=0, stop_ns=END_NS))
-    rolled = list(reader.frames(start_ns=0, stop_ns=END_NS, resolution=Resolution.ROLLUP))
+    rolled = reader.series(EntityKind.GPU, frame.spec.signals, start_ns=0, stop_ns=END_NS, step_ns=NS_PER_S)
     assert sum(map(len, raw)) <= 70
-    assert sum(map(len, rolled)) == 200
+    assert len(rolled) == 200
     store.close()
     reader.close()
 
@@ -312,11 +309,8 @@ def test_a_store_without_samples_and_records_reads_as_empty(tmp_path: Path) -> N
     records.append([])
     assert records.find() == ()
     reader = EmbeddedReader(tmp_path)
-    found = reader.series(
-        EntityKind.GPU, ["power_w"], start_ns=START_NS, stop_ns=START_NS + 1, resolution=Resolution.RAW
-    )
+    found = reader.series(EntityKind.GPU, ["power_w"], start_ns=START_NS, stop_ns=START_NS + 1)
     assert found.values.shape == (0, 0, 1)
-    assert len(reader.latest(EntityKind.GPU, since_ns=START_NS)) == 0
     reader.close()
     records.close()
     store.close()
