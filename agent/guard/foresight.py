@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.supply_limits import RailSagLimits
 from rules.caps.targets import kind_of
 from telemetry.entities import EntityKind
 from telemetry.records import Action, Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity

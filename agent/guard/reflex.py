@@ -18,7 +18,7 @@ from agent.actuation.claims import CapRequest
 from agent.actuation.client import NonBlockingClient, apply_line, list_line, release_line
 from agent.guard.foresight import is_reflex, reflex_id
 from agent.guard.orders import request_of
-from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.supply_limits import RailSagLimits
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from rules.engine.claims import CapClaim
 from telemetry.clock import Clock

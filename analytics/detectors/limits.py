@@ -16,7 +16,13 @@ from analytics.detectors.heat_limits import (
     ThermalResistanceLimits,
     WarmInletLimits,
 )
-from analytics.detectors.supply_limits import SourceResistanceLimits, SupplyHeadroomLimits, SupplyPlausibilityLimits
+from analytics.detectors.supply_limits import (
+    PowerBrakeLimits,
+    RailSagLimits,
+    SourceResistanceLimits,
+    SupplyHeadroomLimits,
+    SupplyPlausibilityLimits,
+)
 from telemetry.durations import DurationS
 
 _STRICT = ConfigDict(extra="forbid")
@@ -76,61 +82,6 @@ class NoveltyLimits:
             raise ValueError("learn_windows at least 30, blocks at least 3, block_windows at least 1")
         if not (self.window_s >= 1 and self.notes_per_gpu_month > 0):
             raise ValueError("window_s at least 1s, notes_per_gpu_month above 0")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RailSagLimits:
-    """Limits of a 12 V rail sag.
-
-    Parameters
-    ----------
-    minimum_v
-        11.40 V: 12 V less 5 % at the load's end, static in the ATX12V Power Supply Design Guide 2.2 (table 2) and
-        static and dynamic in Intel's server supply specifications (S2400/P4000 TPS).
-    clear_above_v
-        50 mV higher: five times the 9.7 mV that remain about a straight line on a real 12 V feed (A100 square wave,
-        Oxford GPU_Power_Benchmark).
-    at_once_below_v
-        50 mV lower: too deep to be noise, raised on the first sample. Field report of a four-V100 node: GPUs fall off
-        between 11.2 and 11.4 V (blbadger.github.io/gpu-server).
-    hold_s
-        Time below `minimum_v` in one stretch before a shallower dip counts: three samples at 20 Hz.
-    clear_after_s
-        Quiet time without a dip. A training step lasts about a second, so ten steps must pass without one.
-    memory_s
-        Memory of the source estimate: some training steps, because a sag is answered from the path as it is now.
-    """
-
-    minimum_v: float = 11.40
-    clear_above_v: float = 11.45
-    at_once_below_v: float = 11.35
-    hold_s: DurationS = 0.1
-    clear_after_s: DurationS = 10.0
-    memory_s: DurationS = 4.0
-
-    __pydantic_config__ = _STRICT
-
-    def __post_init__(self) -> None:
-        """Refuse levels in the wrong order."""
-        if not 0 < self.at_once_below_v <= self.minimum_v <= self.clear_above_v:
-            raise ValueError("at_once_below_v <= minimum_v <= clear_above_v, all above 0")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerBrakeLimits:
-    """Limit of a power brake: raised at once, cleared after this long without one.
-
-    Ten seconds are ten training steps of about a second: a brake that comes back every step stays one finding.
-
-    Parameters
-    ----------
-    clear_after_s
-        Quiet time before it counts as over.
-    """
-
-    clear_after_s: DurationS = 10.0
-
-    __pydantic_config__ = _STRICT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
-from analytics.detectors.limits import PowerBrakeLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
+from analytics.detectors.supply_limits import PowerBrakeLimits
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -52,7 +52,7 @@ class PowerBrake:
         zero = np.zeros(size)
         return PowerBrakeState(
             last_ns=None,
-            conditions=Conditions.idle(size),
+            conditions=Conditions.start(size),
             counter_s=np.full(size, np.nan),
             braked=np.zeros(size, dtype=np.bool_),
             polled_s=zero,

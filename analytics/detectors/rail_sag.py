@@ -11,8 +11,8 @@ import numpy as np
 
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
-from analytics.detectors.limits import RailSagLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
+from analytics.detectors.supply_limits import RailSagLimits
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
@@ -50,7 +50,7 @@ class Dips:
     step_a: FloatArray
 
     @staticmethod
-    def none(n_supplies: int) -> "Dips":
+    def start(n_supplies: int) -> "Dips":
         """Return the state before the first dip."""
         return filled(
             Dips, n_supplies, np.nan, count=0.0, longest_s=0.0, minimum_v=np.inf, recent_v=np.inf, quiet_v=np.inf
@@ -80,7 +80,7 @@ class RailSag:
         """Return the state before the first row."""
         size = len(spec.entities)
         return RailSagState(
-            last_ns=None, conditions=Conditions.idle(size), dips=Dips.none(size), moments=Moments.empty(size)
+            last_ns=None, conditions=Conditions.start(size), dips=Dips.start(size), moments=Moments.start(size)
         )
 
     def step(self, state: RailSagState, frame: Frame, topology: Topology) -> tuple[RailSagState, tuple[Finding, ...]]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from analytics.calibration.achieved import PageRate
-from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.supply_limits import RailSagLimits
 from telemetry.commands import Command
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame

@@ -24,7 +24,7 @@ from agent.guard.guard import Guard
 from agent.guard.reflex import Reflex
 from agent.guard.waking import Waking
 from agent.ring.ring import Ring
-from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.supply_limits import RailSagLimits
 from telemetry.clock import NS_PER_S
 from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalReader, RecordJournalWriter

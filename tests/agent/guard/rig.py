@@ -12,7 +12,7 @@ from agent.guard.learnt_file import LearntFile
 from agent.guard.pipeline import Pipeline
 from agent.guard.reflex import Reflex
 from agent.ring.ring import Ring
-from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.supply_limits import RailSagLimits
 from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Action, ActionState, Record
 from tests.agent.fakes import FakeClock, FakeKnob

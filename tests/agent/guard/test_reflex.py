@@ -16,7 +16,7 @@ from agent.guard.reflex import (
     READY_FOR_S,
     WRONG_MAX,
 )
-from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.supply_limits import RailSagLimits
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from rules.engine.engine import Engine
 from telemetry.gpu import KnobKind

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from analytics.detectors.hw_slowdown import HwSlowdown
-from analytics.detectors.limits import HwSlowdownLimits, PowerBrakeLimits
+from analytics.detectors.limits import HwSlowdownLimits
 from analytics.detectors.power_brake import PowerBrake
+from analytics.detectors.supply_limits import PowerBrakeLimits
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus

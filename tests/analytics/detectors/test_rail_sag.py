@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from analytics.detectors.limits import RailSagLimits
 from analytics.detectors.rail_sag import RailSag
+from analytics.detectors.supply_limits import RailSagLimits
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
