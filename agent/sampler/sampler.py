@@ -16,6 +16,7 @@ from agent.collectors.port import (
     FollowingCollector,
     PacedCollector,
     RefusingCollector,
+    RowAddingCollector,
     StampedCollector,
 )
 from agent.ring.header import rows_for, rows_within
@@ -142,6 +143,8 @@ class Sampler:
         for worker in self._workers:
             if isinstance(worker.collector, AlertingCollector):
                 worker.collector.alert(worker.row_at_once)
+            if isinstance(worker.collector, RowAddingCollector) and worker.name not in settings.own:
+                worker.collector.add_rows_by(worker.add_row)
         self._pumps = tuple(
             EventPump(source, clock=clock, settings=settings, on_events=on_events, on_state=self._publish_state)
             for source in event_sources

@@ -83,6 +83,11 @@ class RailTable:
         for sweep in self.sweeps:
             sweep.on_low = call
 
+    def add_rows_by(self, add: Callable[[float], bool]) -> None:
+        """Set the callback that adds a row; not used where several threads read the rails of a row."""
+        if len(self.sweeps) == 1:
+            self.sweeps[0].add_row = add
+
     def open(self) -> None:
         """Start to read the rails between two rows, where that is configured."""
         if self._sweeping is not None:

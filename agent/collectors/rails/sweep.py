@@ -42,14 +42,24 @@ class SweepSettings:
     low_v
         A voltage below this is reported at once, not with the next row; None for no such limit.
     rows_hz
-        Rows per second. Reads are then made right before rows and a whole number of times per row: one wake-up for
-        both takes half the processor time of two. None for reads that are not aligned to rows.
+        Rows per second. Reads are then made right before rows and a whole number of times per row, or rows a whole
+        number of times per read: one wake-up for both takes half the processor time of two. None for reads that are not
+        aligned to rows.
     """
 
     hz: float | None = None
     max_hz: float = MAX_HZ
     low_v: float | None = None
     rows_hz: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pace:
+    """Ticks of a sweep: it reads at every n-th tick and adds a row at every n-th; no rows at all where that is 0."""
+
+    schedule: Schedule
+    reads_every: int = 1
+    rows_every: int = 0
 
 
 class Sweep:
@@ -67,6 +77,9 @@ class Sweep:
         Rounds done, and reads skipped because a round took too long.
     on_low
         Called from the reading thread when a voltage falls below `SweepSettings.low_v`; it must not raise.
+    add_row
+        Adds the row that is due at a monotonic time, called from the reading thread; returns False where none was
+        added, and must not raise. None where another thread adds the rows.
     """
 
     def __init__(self, pairs: Sequence[RailPair], rows: Sequence[int], *, period_s: float | None) -> None:
@@ -75,6 +88,7 @@ class Sweep:
         self.rounds = 0
         self.missed = 0
         self.on_low: Callable[[], None] = _no_callback
+        self.add_row: Callable[[float], bool] | None = None
         self._low = False
         self._pairs = tuple(pairs)
         self._period_s = period_s
@@ -122,7 +136,8 @@ class Sweep:
             self._taken_s = now_s
         self._stuck = False
         for row, pair in zip(self.rows, self._pairs, strict=True):
-            cells[4 * row : 4 * row + 4] = array("d", pair.take())
+            at = 4 * row
+            cells[at], cells[at + 1], cells[at + 2], cells[at + 3] = pair.take()
 
     def _round(self) -> bool:
         """Read every rail once; return True if one of them has changed."""
@@ -139,30 +154,38 @@ class Sweep:
         began_s = clock.monotonic_s()
         self._round()
         round_s = clock.monotonic_s() - began_s
-        schedule = self._schedule(settings, watch, round_s=round_s, now_s=began_s)
-        while wait_until(schedule.deadline_s, clock, stop):
+        pace = self._paced(settings, watch, round_s=round_s, now_s=began_s)
+        while wait_until(pace.schedule.deadline_s, clock, stop):
             now_s = clock.monotonic_s()
-            changed = self._round()
+            is_read = pace.schedule.tick % pace.reads_every == 0
+            changed = is_read and self._round()
             self._last_round_s = done_s = clock.monotonic_s()
+            added = self._add_row(pace)
             if changed and settings.low_v is not None:
-                self._report_low(settings.low_v)
-            round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
-            self.missed += schedule.advance(done_s)
-            if watch is not None and watch.note(now_s):
-                schedule = self._schedule(settings, watch, round_s=round_s, now_s=done_s)
+                self._report_low(settings.low_v, in_row=added)
+            if is_read:
+                round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
+            self.missed += pace.schedule.advance(clock.monotonic_s()) // pace.reads_every
+            if is_read and watch is not None and watch.note(now_s):
+                pace = self._paced(settings, watch, round_s=round_s, now_s=done_s)
+
+    def _add_row(self, pace: _Pace) -> bool:
+        """Add a row where this tick is one of rows; return True if one was added."""
+        add_row = self.add_row
+        if add_row is None or not pace.rows_every or pace.schedule.tick % pace.rows_every:
+            return False
+        return add_row(pace.schedule.deadline_s)
 
     def _changes(self) -> list[int]:
         return [count for pair in self._pairs for count in (pair.voltage_changes, pair.current_changes)]
 
-    def _report_low(self, low_v: float) -> None:
-        """Report a rail that has just fallen below a voltage; while it stays there, rows show it."""
+    def _report_low(self, low_v: float, *, in_row: bool) -> None:
+        """Report a rail that has just fallen below a voltage; while it stays there, rows show it, as may this one."""
         was_low, self._low = self._low, any(pair.voltage_v < low_v for pair in self._pairs)
-        if self._low and not was_low:
+        if self._low and not was_low and not in_row:
             self.on_low()
 
-    def _schedule(
-        self, settings: SweepSettings, watch: SensorsWatch | None, *, round_s: float, now_s: float
-    ) -> Schedule:
+    def _paced(self, settings: SweepSettings, watch: SensorsWatch | None, *, round_s: float, now_s: float) -> _Pace:
         if settings.hz is not None:
             self.hz = min(settings.hz, settings.max_hz)
         elif watch is None:
@@ -171,24 +194,38 @@ class Sweep:
             self.hz = rate_hz(watch.period_s, round_s=round_s, max_hz=settings.max_hz)
         else:  # to measure the update period, read as often as the reads allow
             self.hz = rate_hz(0.0, round_s=round_s, max_hz=settings.max_hz)
-            return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
+            return self._unaligned(settings, now_s)
         if settings.hz is None and settings.rows_hz is not None:
-            return self._before_rows(settings.rows_hz, settings.max_hz, round_s=round_s, now_s=now_s)
-        return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
+            return self._before_rows(settings, settings.rows_hz, round_s=round_s, now_s=now_s)
+        return self._unaligned(settings, now_s)
 
-    def _before_rows(self, rows_hz: float, max_hz: float, *, round_s: float, now_s: float) -> Schedule:
-        """Return a schedule whose rounds end right before rows, at least at the configured pace."""
+    def _unaligned(self, settings: SweepSettings, now_s: float) -> _Pace:
+        """Return a pace from now on, with rows only where their rate happens to divide it."""
+        rows_every = 0
+        if self.add_row is not None and settings.rows_hz is not None and self.hz % settings.rows_hz == 0.0:
+            rows_every = round(self.hz / settings.rows_hz)
+        return _Pace(schedule=Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1), rows_every=rows_every)
+
+    def _before_rows(self, settings: SweepSettings, rows_hz: float, *, round_s: float, now_s: float) -> _Pace:
+        """Return a pace whose rounds end right before rows, at least at the configured rate."""
+        reads_every, rows_every = 1, 1
         if self.hz < rows_hz:
-            aligned_hz = rows_hz / math.floor(rows_hz / self.hz + _SLACK)
+            reads_every = math.floor(rows_hz / self.hz + _SLACK)
         else:
-            aligned_hz = rows_hz * min(math.ceil(self.hz / rows_hz - _SLACK), math.floor(max_hz / rows_hz))
+            rows_every = min(math.ceil(self.hz / rows_hz - _SLACK), math.floor(settings.max_hz / rows_hz))
+        aligned_hz = rows_hz * rows_every / reads_every
         if round_s * aligned_hz > MAX_BUSY_SHARE:  # a bus has other users
-            return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
+            return self._unaligned(settings, now_s)
         self.hz = aligned_hz
         row_s = now_s if self._taken_s is None else self._taken_s
-        schedule = Schedule(period_s=1.0 / self.hz, start_s=row_s - min(_LEAD * round_s, 0.25 / self.hz))
-        schedule.advance(now_s)
-        return schedule
+        start_s = row_s - min(_LEAD * round_s, 0.25 / self.hz)
+        if self.add_row is None:
+            pace = _Pace(schedule=Schedule(period_s=1.0 / self.hz, start_s=start_s))
+        else:
+            ticks = Schedule(period_s=1.0 / (rows_hz * rows_every), start_s=start_s)
+            pace = _Pace(schedule=ticks, reads_every=reads_every, rows_every=rows_every)
+        pace.schedule.advance(now_s)
+        return pace
 
 
 def _no_callback() -> None:

@@ -1,5 +1,7 @@
-"""A rail that falls between two rows gets a row at once, in order of time and no more than one."""
+"""Rows of rails: at once where one falls low between two rows, and from the thread that reads them."""
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,3 +115,52 @@ def test_rows_stay_in_order_of_time(rails: Rails) -> None:
     assert rails.table.read(0).next == rails.table.count, "a frame ends where time goes back"
     assert np.all(np.diff(times_ns) > 0)
     assert len(times_ns) > 10
+
+
+@pytest.mark.parametrize("interval_ms", [20, 80], ids=["at each row", "at every second row"])
+def test_rows_come_from_the_thread_that_reads_and_from_another_while_it_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_ms: int
+) -> None:
+    root, clock = tmp_path / "sys", SystemClock()
+    two_supplies(root)
+    write(root, {f"class/hwmon/hwmon{number}/update_interval": str(interval_ms) for number in (0, 1)})
+    sweeping = SweepOptions(settings=SweepSettings(rows_hz=50.0), clock=clock)
+    collector, accounts, threads = main_rails(survey_rails(root), sweeping), Accounts(), list[str]()
+    settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=60.0, hung_after_s=60.0))
+    ring = make_ring(
+        tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60
+    )
+    release = threading.Event()
+    real: Callable[[int, int, int], bytes] = os.pread
+
+    def hanging(fd: int, size: int, offset: int) -> bytes:
+        if threading.current_thread().name == "rails":
+            release.wait(60.0)
+        return real(fd, size, offset)
+
+    def now_from(name: str) -> bool:
+        return threads[-10:] == 10 * [name]
+
+    sampler = Sampler(
+        ring,
+        [collector],
+        clock=clock,
+        settings=settings,
+        accounts=accounts,
+        on_rows=lambda _: threads.append(threading.current_thread().name),
+    )
+    sampler.start()
+    try:
+        wait_for(lambda: now_from("rails"))
+        monkeypatch.setattr(os, "pread", hanging)
+        wait_for(lambda: now_from("collect-supply"))
+        release.set()
+        wait_for(lambda: now_from("rails"), "it goes on by itself")
+        table = ring.tables["supply"]
+        assert accounts.ticks >= table.count - 1
+        assert np.all(np.diff(table.read(0).frame.time_ns) > 0)
+        assert sampler.statuses()[0].age_s is not None
+    finally:
+        release.set()
+        sampler.stop()
+        ring.close()
