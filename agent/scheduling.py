@@ -18,6 +18,8 @@ def use_realtime_priority() -> bool:
 
 
 def freeze_loaded_objects() -> None:
-    """Exclude all present objects from garbage collection; call once, when everything is loaded."""
-    gc.collect()
+    """Exclude all present objects from garbage collection; call when everything is loaded.
+
+    They are not collected before: loading leaves some hundred objects of garbage, and finding them takes 30 ms.
+    """
     gc.freeze()

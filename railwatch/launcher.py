@@ -8,6 +8,7 @@ requests each process over a socket, and holds its standard input and output, it
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import logging
@@ -151,7 +152,8 @@ class Launcher:
     def fork(cls, modules: Sequence[str] = SHARED_MODULES) -> "Launcher | None":
         """Fork the launcher from this process, which must have one thread; None where the kernel has no pidfds.
 
-        It shares what is loaded here, and loads `modules` meanwhile. It ends with this process.
+        It shares what is loaded here, and loads `modules` once the first process is requested. It ends with this
+        process.
         """
         try:
             os.close(os.pidfd_open(os.getpid()))
@@ -229,11 +231,14 @@ class _Server:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd sends it to every process; the supervisor ends us
         set_command_line([sys.executable, "-m", __name__])
+        gc.disable()  # loading leaves hardly any garbage
         self._poller.register(self._connection, select.POLLIN)
+        is_first = True  # a first process that shares no more than is loaded, such as the plant, starts meanwhile
         while True:
-            ready = self._poller.poll(0 if self._to_load else None)
+            ready = self._poller.poll(0 if self._to_load and not is_first else None)
+            is_first = False
             if not ready:
-                importlib.import_module(self._to_load.popleft())
+                self._load_next()
             for descriptor, _ in ready:
                 if descriptor in self._running:
                     self._report_status(descriptor)
@@ -250,8 +255,7 @@ class _Server:
             return False
         request = json.loads(body)
         while request["module"] in self._to_load:
-            importlib.import_module(self._to_load.popleft())
-        freeze_loaded_objects()
+            self._load_next()
         stdin, stdout, status = fds
         # The forked process ignores SIGTERM, as this one does, until it sets the default: block it for as long.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -268,6 +272,10 @@ class _Server:
         with contextlib.suppress(OSError):  # the supervisor is gone, which the next look finds
             socket.send_fds(self._connection, [str(pid).encode()], [pidfd])
         return True
+
+    def _load_next(self) -> None:
+        importlib.import_module(self._to_load.popleft())
+        freeze_loaded_objects()
 
     def _report_status(self, pidfd: int) -> None:
         """Reap a process that has ended and write its status for the supervisor."""
@@ -294,6 +302,7 @@ def _run(request: dict[str, Any], fds: Sequence[int], to_close: Sequence[int]) -
     os.environ.update(environ)
     sys.argv = [module, *arguments]
     set_command_line([sys.executable, "-m", *sys.argv])
+    gc.enable()
     run_child(importlib.import_module(module).main)
 
 

@@ -1,4 +1,4 @@
-"""Metadata of a recording about its run, and the folders of the recorder of a run."""
+"""Metadata of a recording about its run."""
 
 import json
 from enum import Enum
@@ -48,23 +48,3 @@ def _without_places(section: BaseModel, fields: dict[str, Any]) -> dict[str, Any
         elif any(isinstance(part, BaseModel) for part in parts):
             fields[key] = [_without_places(part, text) for part, text in zip(parts, fields[key], strict=True)]
     return fields
-
-
-def recordings_dir(data_dir: Path) -> Path:
-    """Return the folder of the recordings."""
-    return data_dir / "recordings"
-
-
-def box_dir(data_dir: Path) -> Path:
-    """Return the folder of the black box."""
-    return data_dir / "black-box"
-
-
-def wishes_dir(run_dir: Path) -> Path:
-    """Return the folder through which a command requests a recording and reads the result."""
-    return run_dir / "wishes"
-
-
-def left_dir(run_dir: Path) -> Path:
-    """Return where the run folder of a killed run stays until its last rows are in a recording."""
-    return run_dir.with_name(f"{run_dir.name}.left")

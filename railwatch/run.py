@@ -21,8 +21,7 @@ from config.actuators import Actuators
 from config.models import Config
 from config.sources import SourceUse
 from railwatch.launcher import Launcher
-from railwatch.recorded_run import left_dir
-from railwatch.run_context import JOURNALS, DriverKind, RunContext, read_status, responder_folder, run_dir_of
+from railwatch.run_context import JOURNALS, DriverKind, RunContext, left_dir, read_status, responder_folder, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor
 from railwatch.wiring.gpu_probe import ProbeResult, has_driver, probe_nvml
 from rules.policy.model import ActionClass
@@ -37,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 # A process that opens the driver may have to wait for it, as the probe did.
 DRIVER_START_TIMEOUT_S = 60.0
-# Processes that open the driver, or may.
-READ_THE_NODE = ("actuator", "sampler", "slow")
+# Processes that open the driver, or may; the first takes the first samples.
+READ_THE_NODE = ("sampler", "actuator", "slow")
 # The guard reads the events of the slow sources and writes them to its own journal.
 SLOW = "slow"
 # The journals that hold the actions on a decision.

@@ -260,6 +260,26 @@ def run_dir_of(data_dir: Path) -> Path:
     return memory / f"railwatch-{digest}"
 
 
+def recordings_dir(data_dir: Path) -> Path:
+    """Return the folder of the recordings."""
+    return data_dir / "recordings"
+
+
+def box_dir(data_dir: Path) -> Path:
+    """Return the folder of the black box."""
+    return data_dir / "black-box"
+
+
+def wishes_dir(run_dir: Path) -> Path:
+    """Return the folder through which a command requests a recording and reads the result."""
+    return run_dir / "wishes"
+
+
+def left_dir(run_dir: Path) -> Path:
+    """Return where the run folder of a killed run stays until its last rows are in a recording."""
+    return run_dir.with_name(f"{run_dir.name}.left")
+
+
 def responder_folder(config: Config, *, simulated: bool) -> Path:
     """Return the folder of the responder's journal; a simulated node has its own, which outlives a killed run."""
     return config.data_dir / ("responder-simulated" if simulated else "responder")

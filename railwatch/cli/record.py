@@ -20,8 +20,8 @@ from config.sources import SourceUse
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
-from railwatch.recorded_run import box_dir, recordings_dir, run_meta, wishes_dir
-from railwatch.run_context import RunContext
+from railwatch.recorded_run import run_meta
+from railwatch.run_context import RunContext, box_dir, recordings_dir, wishes_dir
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError

@@ -9,7 +9,7 @@ import typer
 
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, check_data_dir, data_dir_of
-from railwatch.recorded_run import recordings_dir
+from railwatch.run_context import recordings_dir
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.errors import ConfigError
 from telemetry.recording import Recording, meta_of, read_recording

@@ -15,7 +15,7 @@ from config.models import Config
 from evaluation.policy_trial import DecisionPair, Trial, TrialDecision, decisions_of, try_out
 from railwatch.cli.printing import pluralize, print_json, print_problems, print_table
 from railwatch.cli.run_folder import open_records
-from railwatch.recorded_run import recordings_dir
+from railwatch.run_context import recordings_dir
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.durations import parse_duration_s
 from telemetry.errors import ConfigError, Problem

@@ -21,8 +21,8 @@ from agent.recorder.triggers import BY_HAND, Trigger
 from agent.recorder.writing import JobResult, RecordingWriter
 from config.sources import SourceUse
 from railwatch.processes.child import Ready, run_child
-from railwatch.recorded_run import JOURNAL, box_dir, left_dir, recordings_dir, run_meta, wishes_dir
-from railwatch.run_context import RunContext
+from railwatch.recorded_run import JOURNAL, run_meta
+from railwatch.run_context import RunContext, box_dir, left_dir, recordings_dir, wishes_dir
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import RailwatchError

@@ -1,4 +1,4 @@
-"""Nodes whose flight recorder writes soon: a short drop, a short sag, and what it wrote."""
+"""Nodes whose flight recorder writes soon, with a short drop and a short sag, and their recordings."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.guard.judges import BLOCK_NS
 from agent.guard.step_log import TABLE as STEPS
-from railwatch.recorded_run import recordings_dir
+from railwatch.run_context import recordings_dir
 from telemetry.recording import read_recording
 from tests.integration.running import Node, node_up, railwatch
 
@@ -48,7 +48,7 @@ def one_recording(node: Node) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A run that is over: the recording that it made by itself, and another that was asked for after it."""
+    """Completed run: its own recording, and another that was requested afterwards."""
 
     node: Node
     by_itself: Path
@@ -73,7 +73,7 @@ def recorded(folder: Path, *scenario: str) -> Iterator[Recorded]:
 
 
 def assert_a_replay_is_equal(run: Recorded) -> None:
-    """Compare what a replay tells with what the run told live, to the byte, up to the last step that was recorded.
+    """Compare the output of a replay with that of the live run, to the byte, up to the last recorded step.
 
     A finding of a block of rows bears their time and is told up to a block later, so the last ones that the run told
     may have been told after that step.

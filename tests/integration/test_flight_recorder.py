@@ -1,4 +1,4 @@
-"""The flight recorder of a running node: what it writes by itself, and what a kill leaves."""
+"""Flight recorder of a running node: its own recordings, and the files that a kill leaves."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import EntryKind
 from agent.recorder.recovery import recovered, runs_in
 from agent.ring.ring import Ring
-from railwatch.recorded_run import box_dir, left_dir
+from railwatch.run_context import box_dir, left_dir
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.recording import Recording, read_recording
 from telemetry.records import Event, EventKind
@@ -40,7 +40,7 @@ def last_value_ns(read: Recording, entity: str, signal: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """A run in which a GPU fell off the bus, and what the commands said of its recordings before it ended."""
+    """Run in which a GPU fell off the bus, and the output of the commands about its recordings before it ended."""
 
     run: Recorded
     asked: Done
@@ -142,7 +142,7 @@ def test_a_kill_of_everything_loses_no_row_and_a_power_cut_no_more_than_a_flush(
 
 
 def flushes(node: Node) -> int:
-    """Return how many entries with rows stand in the black box."""
+    """Return how many entries with rows the black box holds."""
     box = BlackBox(box_dir(node.data_dir), 0)
     return sum(entry.kind is EntryKind.ROWS for _, entries in runs_in(box.left()) for entry in entries)
 
@@ -158,7 +158,7 @@ def recovered_by_the_next_run(data_dir: Path, options: tuple[str, ...]) -> Recor
 
 
 def kill(node: Node) -> int:
-    """Kill -9 every process of a run, the supervisor first; gives the time at which all were told."""
+    """Kill -9 every process of a run, the supervisor first; return the time after the last signal."""
     pids = [node.process.pid, *node.pids()]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

@@ -16,8 +16,8 @@ from railwatch.cli.record import _requested, record
 from railwatch.cli.recordings import list_command
 from railwatch.cli.run_folder import open_records
 from railwatch.processes.recorder import RecordingReporter
-from railwatch.recorded_run import box_dir, run_meta, wishes_dir
-from railwatch.run_context import RunContext
+from railwatch.recorded_run import run_meta
+from railwatch.run_context import RunContext, box_dir, wishes_dir
 from telemetry.errors import EnvironmentLacksError
 from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalReader

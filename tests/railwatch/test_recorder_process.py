@@ -10,8 +10,7 @@ from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import BoxEntry, EntryKind, json_entry
 from config.models import Config
 from railwatch.processes.recorder import main
-from railwatch.recorded_run import box_dir, left_dir
-from railwatch.run_context import DriverKind, RunContext
+from railwatch.run_context import DriverKind, RunContext, box_dir, left_dir
 
 
 def run_once(folder: Path) -> list[str]:

@@ -80,6 +80,8 @@ def test_rows_and_complete_seconds_go_to_the_store_and_the_open_one_at_the_end(
 class Remembering:
     """Server: keeps what it receives, and cannot report what it has."""
 
+    interval_s = 1.0
+
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
         self.rows = 0
@@ -256,6 +258,8 @@ def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(context: RunCo
 
 class Unreadable:
     """Stands for an embedded store that cannot be read until it can."""
+
+    interval_s = 1.0
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
