@@ -10,13 +10,12 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
-from agent.responding.checkpoint import CheckpointSettings
+from agent.responding.checkpoint import CheckpointSettings, SignalledProcess
 from agent.responding.hook import HookProgram
 from agent.responding.reset import PowerCycleSettings, Reset
 from agent.responding.schedulers.kubernetes import EvictionSettings
 from agent.responding.schedulers.kubernetes_api import KubernetesSettings
 from agent.responding.schedulers.slurm import TIMEOUT_S, SlurmSettings
-from agent.responding.signalling import SignalledProcess
 from config.notification import Notification
 from config.section import Host, Section, UserPath, VariableName, at_least, web_url
 from telemetry.durations import DurationS
@@ -143,9 +142,9 @@ class PowerCycleSection(Section):
             port=self.port,
             user=self.user,
             password_variable=self.password_env,
-            password_file=None if self.password_file is None else Path(self.password_file),
+            password_file=self.password_file,
             transport=self.transport,
-            ca_file=None if self.ca_file is None else Path(self.ca_file),
+            ca_file=self.ca_file,
             login=self.login,
         )
 

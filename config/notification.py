@@ -6,9 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from agent.responding.notification.route import Route, RouteKind
-from agent.responding.notification.settings import NotificationSettings
-from agent.responding.secret import Secret
+from agent.responding.notification.route import NotificationSettings, Route, RouteKind, Secret
 from config.section import Section, UserPath, VariableName, at_least, web_url
 from telemetry.documents import KeyProblemError
 from telemetry.durations import DurationS

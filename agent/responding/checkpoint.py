@@ -1,4 +1,4 @@
-"""Requests a checkpoint from a job, and waits for the confirmation.
+"""Request of a checkpoint from a job, and the wait for its confirmation.
 
 The request is one of three: a file is touched, a process gets a signal, or an address receives a POST. The job confirms
 by its heartbeat, which reports a later step, by a file with a newer time, or by an address that answers 200. Without a
@@ -6,15 +6,16 @@ confirmation the request is reported as not confirmed.
 """
 
 import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.collectors.sysfs.proc_file import parse_process_stat
 from agent.responding.hook import request_json
 from agent.responding.port import MessageRequest, Receipt
-from agent.responding.signalling import SignalledProcess
 from telemetry.clock import Clock
-from telemetry.errors import ActionRefusedError, NotPermittedError, TransientError
+from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 
 # The parameter of a decision that names the checkpoint.
 NAME = "checkpoint"
@@ -22,6 +23,94 @@ NAME = "checkpoint"
 LOOK_EVERY_S = 0.5
 REQUEST_TIMEOUT_S = 10.0
 _OK = 200
+# A file system may round the time of a file down to this. ext4 and tmpfs keep nanoseconds in steps of a timer tick.
+_ROUNDING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalledProcess:
+    """Process that a PID file names, and the signal to send.
+
+    The signal is sent only if the process belongs to the owner of the file, began before the file was written, so that
+    the id is not that of a later process, and is in the control group, if one is set.
+    """
+
+    pid_file: Path
+    signal_name: str
+    cgroup: str = ""
+    proc: Path = Path("/proc")
+
+    def check(self) -> str:
+        """Return what would be signalled; ActionRefusedError if the process is not the intended one."""
+        os.close(self._opened())
+        return f"{self.signal_name} to the process of {self.pid_file}"
+
+    def signal(self) -> None:
+        """Send the signal to the checked process by its descriptor, which no later process can get."""
+        descriptor = self._opened()
+        try:
+            signal.pidfd_send_signal(descriptor, signal.Signals[self.signal_name])
+        except PermissionError as err:
+            raise NotPermittedError(f"{self.pid_file}: not permitted to signal its process") from err
+        except ProcessLookupError as err:
+            raise ActionRefusedError(f"{self.pid_file}: its process has ended") from err
+        finally:
+            os.close(descriptor)
+
+    def _opened(self) -> int:
+        """Return a descriptor of the process after all checks."""
+        try:
+            status = self.pid_file.stat()
+            pid = int(self.pid_file.read_text(encoding="ascii")[:20])
+        except OSError as err:
+            raise NotSupportedError(f"{self.pid_file}: {err.strerror}") from err
+        except ValueError as err:
+            raise NotSupportedError(f"{self.pid_file}: expected a process id") from err
+        if pid <= 1:
+            raise ActionRefusedError(f"{self.pid_file}: process id {pid} is not a job")
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError as err:
+            raise ActionRefusedError(f"{self.pid_file}: process {pid} has ended") from err
+        try:
+            wrong = self._wrong(pid, owner=status.st_uid, written_s=status.st_mtime)
+        except OSError as err:
+            wrong = err.strerror or str(err)
+        if wrong:
+            os.close(descriptor)
+            raise ActionRefusedError(f"{self.pid_file}: process {pid} {wrong}")
+        return descriptor
+
+    def _wrong(self, pid: int, *, owner: int, written_s: float) -> str:
+        """Return why the process is not the intended one; empty if it is."""
+        folder = self.proc / str(pid)
+        if folder.stat().st_uid != owner:
+            return "belongs to another user than its PID file"
+        if started_s(folder) > written_s + _ROUNDING_S:
+            return "began after its PID file was written: it is another process"
+        if self.cgroup and not _is_in(folder / "cgroup", self.cgroup):
+            return f"is not in the control group {self.cgroup}"
+        return ""
+
+
+def started_s(folder: Path) -> float:
+    """Return the start of the process of a folder of ``/proc``, in seconds since 1970."""
+    stat = parse_process_stat((folder / "stat").read_bytes())
+    if stat is None:
+        raise OSError(f"{folder}/stat cannot be read")
+    boot_s = next(
+        int(line.split()[1])
+        for line in (folder.parent / "stat").read_text(encoding="ascii").splitlines()
+        if line.startswith("btime")
+    )
+    return boot_s + stat.start_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _is_in(path: Path, group: str) -> bool:
+    """Return True if a line of ``/proc/PID/cgroup`` names that group or one below it."""
+    wanted = group.rstrip("/")
+    held = (line.split(":", 2)[-1] for line in path.read_text(encoding="utf-8").splitlines())
+    return any(name == wanted or name.startswith(f"{wanted}/") for name in held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -218,7 +218,7 @@ class LaneThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its thread runs."""
+        """True if its thread runs."""
         return self._thread.is_alive()
 
     def _run(self) -> None:

@@ -6,19 +6,17 @@ that does no harm twice is then sent again; any other is reported as unknown and
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from agent.responding.counts import ActuatorCounts
+from agent.responding.pacing import RateLimit
 from agent.responding.port import Checked, Message, MessageRequest
-from agent.responding.rate_limit import RateLimit
-from agent.responding.retries import is_due, pause_s
-from agent.responding.work import Task, Work, action_of, claim_of
-from agent.responding.work_queue import WorkQueue
+from agent.responding.work import ActuatorCounts, Task, Work
+from agent.responding.work_queue import WorkQueue, WorkResults
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, RailwatchError, TransientError
-from telemetry.records import Action, ActionState
+from telemetry.records import ActionState
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +64,7 @@ class Sending:
         self._clock = clock
         self._tally = tally
         self._pace = pace
+        self._results = WorkResults(self.name, journal, clock, tally)
         self._owed: Callable[[], None] | None = None
         for work in journal.begun(self.name):
             self._take_over(work)
@@ -78,16 +77,12 @@ class Sending:
         if self._owed is not None:
             self._owed()
             self._owed = None
-        for work, due_ns in self._journal.waiting(self.name):
-            if not is_due(due_ns, self._clock.utc_ns()):
-                continue
+        for work in self._results.due():
             wait_s = 0.0 if work.is_dry else self._pace.take(self._clock.monotonic_s())
             if wait_s:
                 return wait_s
             self._process(work)
-        now_ns = self._clock.utc_ns()
-        waits_s = [max(0.0, (due - now_ns) / NS_PER_S) for _, due in self._journal.waiting(self.name)]
-        return min(waits_s, default=None)
+        return min(self._results.waits_s(), default=None)
 
     def release_all(self, reason: str) -> None:
         """Do nothing: a message holds nothing that could be released."""
@@ -98,7 +93,7 @@ class Sending:
             self._journal.put_back(work, due_ns=0, now_ns=self._clock.utc_ns())
             return
         self._tally.unknown += 1
-        self._end(work, ActionState.FAILED, UNKNOWN)
+        self._results.end(work, ActionState.FAILED, UNKNOWN)
 
     def _process(self, work: Work) -> None:
         try:
@@ -107,7 +102,7 @@ class Sending:
             self._went_wrong(work, err)
             return
         if summary is not None:
-            self._end(work, ActionState.DONE, f"nothing sent: {summary}")
+            self._results.end(work, ActionState.DONE, f"nothing sent: {summary}")
             return
         self._journal.begin(work, now_ns=self._clock.utc_ns())
         try:
@@ -116,7 +111,7 @@ class Sending:
             self._note(partial(self._went_wrong, work, err))
             return
         state = ActionState.DONE if receipt.done else ActionState.FAILED
-        self._note(partial(self._end, work, state, receipt.summary))
+        self._note(partial(self._results.end, work, state, receipt.summary))
 
     def _checked(self, work: Work) -> str | None:
         """Check before sending; return the summary of a dry run, None if the message is to be sent."""
@@ -133,43 +128,18 @@ class Sending:
 
     def _went_wrong(self, work: Work, err: Exception) -> None:
         if isinstance(err, TransientError):
-            self._again(work, str(err))
+            self._results.again(work, str(err))
         elif isinstance(err, RailwatchError):
-            self._end(work, ActionState.REFUSED, str(err))
+            self._results.end(work, ActionState.REFUSED, str(err))
         else:
             logger.error("%s failed", self.name, exc_info=err)
-            self._end(work, ActionState.FAILED, f"unexpected error: {err}")
+            self._results.end(work, ActionState.FAILED, f"unexpected error: {err}")
 
     def _is_late(self, work: Work) -> bool:
         since_ns = work.decision.time_ns
         if work.task is Task.RECOVER and work.incident is not None:
             since_ns = work.incident.time_ns
         return self._clock.utc_ns() - since_ns > self._policy.good_for_s * NS_PER_S
-
-    def _again(self, work: Work, why: str) -> None:
-        failed = replace(work, tries=work.tries + 1)
-        self._tally.retried += 1
-        logger.warning("%s failed, retrying in %g s: %s", self.name, pause_s(failed.tries), why)
-        now_ns = self._clock.utc_ns()
-        due_ns = now_ns + round(pause_s(failed.tries) * NS_PER_S)
-        reports = () if work.tries else (self._action(work, ActionState.FAILED, f"{why}; retrying"),)
-        self._journal.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=reports)
-
-    def _end(self, work: Work, state: ActionState, reason: str) -> None:
-        self._tally.count(state)
-        level = logging.INFO if state is ActionState.DONE else logging.WARNING
-        logger.log(level, "%s %s: %s", self.name, state, reason)
-        self._journal.end(work, now_ns=self._clock.utc_ns(), actions=(self._action(work, state, reason),))
-
-    def _action(self, work: Work, state: ActionState, reason: str) -> Action:
-        return action_of(
-            knob=self.name,
-            claim=claim_of(work, lease_s=0.0),
-            state=state,
-            reason=reason,
-            time_ns=self._clock.utc_ns(),
-            mode=work.decision.mode,
-        )
 
 
 def _order(work: Work) -> MessageRequest:

@@ -9,14 +9,23 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.responding.counts import ActuatorCounts
+from agent.responding.pacing import FIRST_PAUSE_S, RateLimit, pause_s
 from agent.responding.port import EvictingSwitch, EvictionProgress, Held, Switch
-from agent.responding.rate_limit import RateLimit
-from agent.responding.retries import FIRST_PAUSE_S, is_due, pause_s
-from agent.responding.switch_step import SwitchStep, is_ours, plan
-from agent.responding.work import HeldSwitch, Stage, SwitchClaim, Task, Work, action_of, claim_of
-from agent.responding.work_queue import WorkQueue
-from telemetry.clock import NS_PER_S, Clock
+from agent.responding.work import (
+    ActuatorCounts,
+    HeldSwitch,
+    Stage,
+    SwitchClaim,
+    SwitchStep,
+    Task,
+    Work,
+    action_of,
+    claim_of,
+    is_ours,
+    plan,
+)
+from agent.responding.work_queue import WorkQueue, WorkResults
+from telemetry.clock import Clock
 from telemetry.commands import EVERYTHING
 from telemetry.errors import (
     ActionRefusedError,
@@ -74,6 +83,7 @@ class Switching:
         self._guard_age_s = guard_age_s
         self._tally = tally
         self._pace = pace
+        self._results = WorkResults(self.name, journal, clock, tally)
         self._empty_until_s: float | None = None
         found = next((hold for hold in journal.holds(switch.name) if hold.target == target), None)
         unclaimed = HeldSwitch(actuator=switch.name, target=target, token=token, stage=Stage.ENGAGING, claims=())
@@ -87,13 +97,12 @@ class Switching:
 
     def step(self) -> float | None:
         """Do what is due; return the seconds until the next, None if nothing waits."""
-        for work, due_ns in self._journal.waiting(self.name):
-            if is_due(due_ns, self._clock.utc_ns()):
-                self._take(work)
+        for work in self._results.due():
+            self._take(work)
         self._watch_leases()
         if not self._hold.is_over and self._clock.monotonic_s() >= self._at_s:
             self._settle()
-        waits_s = [max(0.0, (due - self._clock.utc_ns()) / NS_PER_S) for _, due in self._journal.waiting(self.name)]
+        waits_s = self._results.waits_s()
         if not self._hold.is_over:
             waits_s.append(max(0.0, self._at_s - self._clock.monotonic_s()))
         return min(waits_s, default=None)
@@ -116,16 +125,18 @@ class Switching:
             else:
                 self._unclaim(work)
         except TransientError as err:
-            self._again(work, str(err))
+            self._results.again(work, str(err))
         except _NEVER_MIND as err:
-            self._end(work, ActionState.REFUSED, str(err))
+            self._results.end(work, ActionState.REFUSED, str(err))
         except Exception as err:  # supervisor of actions: a defect in one must not block the others
             logger.exception("%s of %s failed", self.name, self._target)
-            self._end(work, ActionState.FAILED, f"unexpected error: {err}")
+            self._results.end(work, ActionState.FAILED, f"unexpected error: {err}")
 
     def _claim(self, work: Work) -> None:
         if self._journal.is_barred(self.name, work.decision.incident_id):
-            self._end(work, ActionState.REFUSED, f"released by someone else for this incident: {CHANGED_BY_OTHERS}")
+            self._results.end(
+                work, ActionState.REFUSED, f"released by someone else for this incident: {CHANGED_BY_OTHERS}"
+            )
             return
         claim = claim_of(work, lease_s=work.decision.lease_s or LEASE_S)
         if self._hold.is_over or work.is_dry:
@@ -133,7 +144,7 @@ class Switching:
             if standing.held is not Held.FREE and not is_ours(standing, self._hold.token):
                 raise ActionRefusedError(f"{standing.summary}; left as is")
             if work.is_dry:
-                self._end(
+                self._results.end(
                     work, ActionState.DONE, f"nothing written: {self._target} is {standing.summary}; {claim.reason}"
                 )
                 return
@@ -148,7 +159,7 @@ class Switching:
             if earlier.token == work.token:
                 break
             if earlier.task is Task.ENGAGE and (everything or earlier.decision.incident_id == name):
-                self._end(earlier, ActionState.RELEASED, "released before it was carried out")
+                self._results.end(earlier, ActionState.RELEASED, "released before it was carried out")
                 dropped.append(earlier.decision.incident_id)
         ending = [one for one in self._hold.claims if everything or one.incident_id == name]
         barred = {*dropped, *(one.incident_id for one in ending)} if by_hand else set()
@@ -160,27 +171,6 @@ class Switching:
             hold = hold.without(claim.incident_id, reason=work.decision.reason if by_hand else claim.reason)
         self._keep(hold, over=work, barred=sorted(barred))
         self._settle()
-
-    def _again(self, work: Work, why: str) -> None:
-        """Put work back that could not be checked; report it once."""
-        failed = replace(work, tries=work.tries + 1)
-        self._tally.retried += 1
-        reports = (self._action_of(work, ActionState.FAILED, f"{why}; retrying"),) if failed.tries == 1 else ()
-        now_ns = self._clock.utc_ns()
-        due_ns = now_ns + round(pause_s(failed.tries) * NS_PER_S)
-        self._journal.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=reports)
-
-    def _end(self, work: Work, state: ActionState, reason: str) -> None:
-        self._tally.count(state)
-        action = self._action_of(work, state, reason)
-        self._journal.end(work, now_ns=self._clock.utc_ns(), actions=(action,))
-
-    def _action_of(self, work: Work, state: ActionState, reason: str) -> Action:
-        claim = claim_of(work, lease_s=LEASE_S)
-        now_ns = self._clock.utc_ns()
-        return action_of(
-            knob=self.name, claim=claim, state=state, reason=reason, time_ns=now_ns, mode=work.decision.mode
-        )
 
     # Current and wanted state.
 

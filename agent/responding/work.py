@@ -1,12 +1,13 @@
-"""Work of the responder and switches that it holds: plain data that the work queue keeps."""
+"""Work of the responder, the switches that it holds and their next step; plain data that the work queue keeps. Pure."""
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from hashlib import blake2b
 from typing import Annotated
 
 from pydantic import Field
 
+from agent.responding.port import Held, SwitchState
 from telemetry.records import Action, ActionState, Decision, Incident, Mode
 
 OWNER = "railwatch"
@@ -49,7 +50,7 @@ class Work:
 
     @property
     def is_dry(self) -> bool:
-        """Whether to do everything except the write."""
+        """True to do everything except the write."""
         return self.decision.mode is not Mode.ENFORCE
 
     @property
@@ -114,7 +115,7 @@ class HeldSwitch:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the switch is on and needs no write."""
+        """True if the switch is on and needs no write."""
         return self.stage is Stage.ENGAGED and bool(self.claims)
 
     def with_claim(self, claim: SwitchClaim) -> "HeldSwitch":
@@ -130,7 +131,7 @@ class HeldSwitch:
 
     @property
     def is_over(self) -> bool:
-        """Whether no claim is left."""
+        """True if no claim is left."""
         return not self.claims and not self.leaving
 
     def claim_of(self, incident_id: str) -> SwitchClaim | None:
@@ -170,3 +171,73 @@ def claim_of(work: Work, *, lease_s: float) -> SwitchClaim:
         reason=work.decision.reason,
         lease_s=lease_s,
     )
+
+
+@dataclass(slots=True)
+class ActuatorCounts:
+    """Counts of one actuator; its thread raises them, any thread may read them.
+
+    Attributes
+    ----------
+    done, refused, failed
+        Work that ended in this state.
+    unknown
+        Work whose result is unknown because a process ended in the middle of it.
+    retried
+        Failed attempts that are retried.
+    engaged, released, given_up
+        Switches that were engaged, released, or left alone because someone else had changed them.
+    """
+
+    done: int = 0
+    refused: int = 0
+    failed: int = 0
+    unknown: int = 0
+    retried: int = 0
+    engaged: int = 0
+    released: int = 0
+    given_up: int = 0
+
+    def count(self, state: ActionState) -> None:
+        """Count a reported state."""
+        match state:
+            case ActionState.DONE:
+                self.done += 1
+            case ActionState.REFUSED:
+                self.refused += 1
+            case ActionState.FAILED:
+                self.failed += 1
+            case _:
+                pass
+
+
+class SwitchStep(Enum):
+    """Next step for a switch."""
+
+    KEEP = auto()
+    ENGAGE = auto()
+    LANDED = auto()
+    RELEASE = auto()
+    GONE = auto()
+    ABANDON = auto()
+
+
+def plan(hold: HeldSwitch, standing: SwitchState) -> SwitchStep:
+    """Return the step that brings a switch to the state that its claims want.
+
+    A switch that we were about to change may have either state. One that we had changed and that has another state was
+    changed by someone else.
+    """
+    ours = is_ours(standing, hold.token)
+    if not hold.claims:
+        return SwitchStep.RELEASE if ours else SwitchStep.GONE
+    if hold.stage is Stage.ENGAGED:
+        return SwitchStep.KEEP if ours else SwitchStep.ABANDON
+    if ours:
+        return SwitchStep.LANDED
+    return SwitchStep.ENGAGE if standing.held is Held.FREE else SwitchStep.ABANDON
+
+
+def is_ours(standing: SwitchState, token: str) -> bool:
+    """Return True if railwatch switched it on with this token."""
+    return standing.held is Held.OURS and standing.token in (None, token)

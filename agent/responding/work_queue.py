@@ -6,20 +6,25 @@ it reports: a kill at any point neither loses nor repeats either.
 """
 
 import json
+import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from agent.responding.work import HeldSwitch, Phase, Task, Work
-from telemetry.clock import NS_PER_S
+from agent.responding.pacing import is_due, pause_s
+from agent.responding.work import ActuatorCounts, HeldSwitch, Phase, Task, Work, action_of, claim_of
+from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.record_journal import Position
-from telemetry.records import Action, Decision, Incident, IncidentState, from_json, to_json
+from telemetry.records import Action, ActionState, Decision, Incident, IncidentState, from_json, to_json
 from telemetry.store.sqlite import open_database, open_read_only, transaction
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME = "responder.sqlite"
 _VERSION = 1
@@ -278,6 +283,54 @@ class WorkQueue:
     def _report(self, actions: Sequence[Action]) -> None:
         self._file.executemany(
             "INSERT INTO outbox (record) VALUES (?)", [(json.dumps(to_json(action)),) for action in actions]
+        )
+
+
+class WorkResults:
+    """Results of one actuator's work: counted, logged and reported; failed work is put back for a retry."""
+
+    def __init__(self, actuator: str, queue: WorkQueue, clock: Clock, counts: ActuatorCounts) -> None:
+        self._actuator = actuator
+        self._queue = queue
+        self._clock = clock
+        self._counts = counts
+
+    def due(self) -> Iterator[Work]:
+        """Yield the waiting work that is due, in order of arrival."""
+        for work, due_ns in self._queue.waiting(self._actuator):
+            if is_due(due_ns, self._clock.utc_ns()):
+                yield work
+
+    def waits_s(self) -> list[float]:
+        """Return the seconds until each piece of waiting work is due."""
+        now_ns = self._clock.utc_ns()
+        return [max(0.0, (due_ns - now_ns) / NS_PER_S) for _, due_ns in self._queue.waiting(self._actuator)]
+
+    def again(self, work: Work, why: str) -> None:
+        """Put failed work back for a retry; report it the first time."""
+        failed = replace(work, tries=work.tries + 1)
+        self._counts.retried += 1
+        now_ns = self._clock.utc_ns()
+        due_ns = now_ns + round(pause_s(failed.tries) * NS_PER_S)
+        reports = () if work.tries else (self._action(work, ActionState.FAILED, f"{why}; retrying"),)
+        logger.warning("%s failed, retrying in %g s: %s", self._actuator, pause_s(failed.tries), why)
+        self._queue.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=reports)
+
+    def end(self, work: Work, state: ActionState, reason: str) -> None:
+        """Finish work and report its result."""
+        self._counts.count(state)
+        level = logging.WARNING if state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
+        logger.log(level, "%s %s: %s", self._actuator, state, reason)
+        self._queue.end(work, now_ns=self._clock.utc_ns(), actions=(self._action(work, state, reason),))
+
+    def _action(self, work: Work, state: ActionState, reason: str) -> Action:
+        return action_of(
+            knob=self._actuator,
+            claim=claim_of(work, lease_s=0.0),
+            state=state,
+            reason=reason,
+            time_ns=self._clock.utc_ns(),
+            mode=work.decision.mode,
         )
 
 

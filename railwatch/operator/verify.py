@@ -3,8 +3,7 @@
 from contextlib import ExitStack
 
 from agent.actuation.knobs import Check
-from agent.responding.switch_step import is_ours
-from agent.responding.work import OWNER, token_of
+from agent.responding.work import OWNER, is_ours, token_of
 from railwatch.run_context import RunContext, read_status, responder_folder
 from railwatch.wiring.responder import Placed, Setup, placed_in
 from telemetry.clock import Clock

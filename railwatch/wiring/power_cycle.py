@@ -5,10 +5,9 @@ from pathlib import Path
 
 from agent.collectors.bmc.redfish_client import RedfishClient
 from agent.responding.power_cycle import Drained, Occupancy, PowerCycle, approver_of
-from agent.responding.schedulers.kubernetes import KubernetesDrain
+from agent.responding.schedulers.kubernetes import KubernetesDrain, KubernetesWork
 from agent.responding.schedulers.kubernetes_api import KubernetesApi
-from agent.responding.schedulers.occupancy import KubernetesWork, SlurmWork
-from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain
+from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmWork
 from config.actuators import Actuators, Scheduler
 from telemetry.clock import Clock
 

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from agent.responding.checkpoint import Checkpoint
-from agent.responding.counts import ActuatorCounts
 from agent.responding.heartbeat import checkpoint_step
 from agent.responding.hook import Hook
 from agent.responding.notification.notifier import NoRoutes
 from agent.responding.port import Message, Switch
-from agent.responding.rate_limit import RateLimit
+from agent.responding.pacing import RateLimit
 from agent.responding.responder import Lane
 from agent.responding.schedulers.kubernetes import KubernetesDrain
 from agent.responding.schedulers.kubernetes_api import KubernetesApi
 from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
 from agent.responding.sending import DELIVERY_POLICIES, Sending
 from agent.responding.switching import Switching
-from agent.responding.work import OWNER, token_of
+from agent.responding.work import OWNER, ActuatorCounts, token_of
 from agent.responding.work_queue import WorkQueue
 from config.actuators import Scheduler
 from railwatch.run_context import RunContext

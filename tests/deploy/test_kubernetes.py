@@ -4,9 +4,8 @@ from pathlib import Path
 
 from lightkube.codecs import load_all_yaml
 
-from agent.responding.schedulers.kubernetes import EvictionSettings, KubernetesDrain
+from agent.responding.schedulers.kubernetes import EvictionSettings, KubernetesDrain, KubernetesWork
 from agent.responding.schedulers.kubernetes_api import KubernetesApi, KubernetesSettings
-from agent.responding.schedulers.occupancy import KubernetesWork
 from tests.agent.fakes import FakeClock
 from tests.agent.responding.kubernetes_server import Kubernetes, kubeconfig, serving
 

@@ -1,16 +1,15 @@
-"""Against a real Slurm: drained with a reason, given back only where it is ours, a job requeued, a controller away."""
+"""Real Slurm: drain with a reason, release of own drains alone, a requeued job, an unreachable controller."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agent.responding.counts import ActuatorCounts
+from agent.responding.pacing import RateLimit
 from agent.responding.port import Held, MessageRequest
-from agent.responding.rate_limit import RateLimit
 from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
 from agent.responding.switching import LOOK_EVERY_S, Switching
-from agent.responding.work import Task, work_of
+from agent.responding.work import ActuatorCounts, Task, work_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
@@ -40,7 +39,7 @@ def commands(cluster: Slurm, *, timeout_s: float = 20.0) -> SlurmCommands:
 
 
 class Life:
-    """The drain of the node over its whole life; its looks and pauses go by a clock that the test moves."""
+    """Drain of the node over its whole life; its polls and pauses follow a clock that the test moves."""
 
     def __init__(self, drain: SlurmDrain, folder: Path) -> None:
         self.clock = FakeClock()

@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.responding.notification.activity import IncidentActivity
-from agent.responding.notification.alertmanager import Alertmanager
 from agent.responding.notification.apprise_channel import ByApprise
+from agent.responding.notification.http_channels import Alertmanager, Webhook
 from agent.responding.notification.ledger import Ledger
-from agent.responding.notification.message_channel import MessageChannel
 from agent.responding.notification.notifier import Notifier, Sender
-from agent.responding.notification.route import Route, RouteKind
-from agent.responding.notification.route_delivery import RouteDelivery
-from agent.responding.notification.settings import NotificationSettings
-from agent.responding.notification.webhook import Webhook
+from agent.responding.notification.route import NotificationSettings, Route, RouteKind
+from agent.responding.notification.route_delivery import MessageChannel, RouteDelivery
 from telemetry.clock import Clock
 
 

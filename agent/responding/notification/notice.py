@@ -46,7 +46,7 @@ class Notice:
 
     @property
     def over(self) -> bool:
-        """Whether it reports that the incident is over."""
+        """True if it reports that the incident is over."""
         return self.kind is NoticeKind.RECOVERED
 
     def fields(self) -> dict[str, Any]:

@@ -1,12 +1,59 @@
-"""Routes of notifications."""
+"""Routes of notifications and their secrets; a light module, since every command reads the configuration."""
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from agent.responding.secret import NO_SECRET, Secret
 from telemetry.errors import NotPermittedError
 from telemetry.records import Cause, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """Location of a secret; it is read at each use, so that it can be changed while the agent runs.
+
+    Parameters
+    ----------
+    variable
+        Environment variable with the secret; empty: none.
+    file
+        File with the secret; used before the variable.
+    """
+
+    variable: str = ""
+    file: Path | None = None
+
+    def __bool__(self) -> bool:
+        """Return True if a location is set."""
+        return bool(self.variable) or self.file is not None
+
+    @property
+    def place(self) -> str:
+        """Description of the location, without the secret."""
+        return f"the environment variable {self.variable}" if self.file is None else f"the file {self.file}"
+
+    def read(self) -> str:
+        """Return the secret; empty if no location is set.
+
+        Raises
+        ------
+        NotPermittedError
+            It cannot be read.
+        """
+        if not self:
+            return ""
+        try:
+            found = os.environ.get(self.variable, "") if self.file is None else self.file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as err:
+            raise NotPermittedError(f"{self.place} cannot be read") from err
+        found = found.strip()
+        if not found:
+            raise NotPermittedError(f"{self.place} is empty")
+        return found
+
+
+NO_SECRET = Secret()
 
 
 class RouteKind(StrEnum):
@@ -68,3 +115,24 @@ class Route:
         if not found:
             raise NotPermittedError(f"route {self.name} has no address")
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationSettings:
+    """Routes, and limits of the queue.
+
+    Parameters
+    ----------
+    group_s
+        Shortest interval of messages on a route that people read.
+    keep_s
+        Time limit of retries.
+    queue_max
+        Most messages that wait.
+    """
+
+    routes: tuple[Route, ...] = ()
+    group_s: float = 60.0
+    keep_s: float = 86_400.0
+    queue_max: int = 1000
+    page_url: str = ""

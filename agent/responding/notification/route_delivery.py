@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections.abc import Sequence
+from typing import Protocol
 
 from agent.responding.notification.ledger import Ledger, QueuedNotice
-from agent.responding.notification.message_channel import MessageChannel
+from agent.responding.notification.notice import Notice
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, EnvironmentLacksError, RailwatchError, TransientError
 
@@ -18,6 +19,29 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
 # heuristic: most incidents in one message; the rest comes with the next one.
 _MOST_AT_ONCE = 200
 _LOOK_EVERY_S = 0.25
+
+
+class MessageChannel(Protocol):
+    """Channel that delivers messages.
+
+    `groups` is True if people read each message, so that several notices share one. `renew_every_s` is the interval at
+    which open incidents have to be sent again; None if once is enough.
+    """
+
+    groups: bool
+    renew_every_s: float | None
+
+    def deliver(self, notices: Sequence[Notice]) -> None:
+        """Deliver all notices; they are delivered when this returns.
+
+        Raises
+        ------
+        TransientError
+            A retry may succeed.
+        ActionRefusedError
+            A retry will not succeed: the receiver refuses them.
+        """
+        ...
 
 
 class RouteDelivery:
@@ -54,7 +78,7 @@ class RouteDelivery:
         self._thread.start()
 
     def request_stop(self) -> None:
-        """Have the thread end behind what it delivers; what still waits stays in the ledger."""
+        """Stop the thread after its present delivery; waiting messages stay in the ledger."""
         self._stop.set()
 
     def join(self, timeout_s: float) -> None:

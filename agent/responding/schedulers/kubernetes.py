@@ -1,11 +1,11 @@
-"""Cordon and taint of a Kubernetes node, and optionally the eviction of its pods."""
+"""Cordon and taint of a Kubernetes node, optionally the eviction of its pods, and the pods that still work."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from agent.responding.pacing import RateLimit
 from agent.responding.port import EvictionProgress, Held, SwitchState
-from agent.responding.rate_limit import RateLimit
 from agent.responding.schedulers.kubernetes_api import BlockedError, ConflictError, NodeView, Pod, Taint
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError
@@ -183,3 +183,15 @@ def switch_state_of(node: NodeView) -> SwitchState:
     if node.unschedulable:
         return SwitchState(held=Held.OTHERS, summary="cordoned by someone else")
     return SwitchState(held=Held.FREE, summary="schedulable")
+
+
+class KubernetesWork:
+    """Pods on the node that do not belong to it."""
+
+    def __init__(self, cluster: Cluster, *, node: str) -> None:
+        self._cluster = cluster
+        self._node = node
+
+    def busy(self) -> Sequence[str]:
+        """Return the pods."""
+        return [f"pod {pod.summary}" for pod in self._cluster.pods(self._node) if pod.works]

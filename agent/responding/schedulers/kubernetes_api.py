@@ -82,7 +82,7 @@ class Pod:
 
     @property
     def works(self) -> bool:
-        """Whether its work would be lost: not a pod of the node itself, not one that has ended."""
+        """True if its work would be lost: not a pod of the node itself, not one that has ended."""
         return not (self.over or self.mirror or self.controller == "DaemonSet")
 
 

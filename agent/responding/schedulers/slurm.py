@@ -1,4 +1,4 @@
-"""Slurm through its own commands: drain and resume of a node, requeue of a job.
+"""Slurm through its own commands: drain and resume of a node, requeue of a job, jobs on the node.
 
 It reads the one-line form of ``scontrol show``, since ``--json`` for a node came with Slurm 23.02 (its release
 notes) and 22.05 is what Debian 12 has. The reason of a drain names its owner: ours begins with ``railwatch:`` and
@@ -185,3 +185,17 @@ def _which(node: str, running: Sequence[str]) -> str:
 def _facts(line: str) -> dict[str, str]:
     """Return the fields of ``scontrol show job -o``, whose values used here have no spaces."""
     return dict(part.split("=", 1) for part in line.split() if "=" in part)
+
+
+class SlurmWork:
+    """Slurm jobs on the node, including those that are completing."""
+
+    def __init__(self, commands: SlurmCommands, *, node: str) -> None:
+        self._commands = commands
+        self._node = node
+
+    def busy(self) -> Sequence[str]:
+        """Return the jobs."""
+        states = "RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED"
+        jobs = self._commands.ask("squeue", "-h", "-w", self._node, "-t", states, "-o", "%A").split()
+        return [f"Slurm job {job}" for job in dict.fromkeys(jobs)]

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.responding.counts import ActuatorCounts
+from agent.responding.pacing import RateLimit
 from agent.responding.port import EvictionProgress, Held, MessageRequest, Receipt, Switch, SwitchState
-from agent.responding.rate_limit import RateLimit
 from agent.responding.sending import DeliveryPolicy, Sending
 from agent.responding.switching import Switching
-from agent.responding.work import Task, Work, work_of
+from agent.responding.work import ActuatorCounts, Task, Work, work_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.errors import RailwatchError, TransientError
 from telemetry.records import Action, Cause, Decision, Incident, IncidentState, Mode, Severity, Verdict

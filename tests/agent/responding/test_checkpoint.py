@@ -14,10 +14,9 @@ import pytest
 
 from agent.collectors.readings.line import parse_line
 from agent.collectors.readings.tables import ReadingTables
-from agent.responding.checkpoint import Checkpoint, CheckpointSettings
+from agent.responding.checkpoint import Checkpoint, CheckpointSettings, SignalledProcess
 from agent.responding.heartbeat import checkpoint_step
 from agent.responding.port import MessageRequest
-from agent.responding.signalling import SignalledProcess
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, NotSupportedError, TransientError
 from tests.agent.responding.rig import decision

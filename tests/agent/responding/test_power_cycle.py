@@ -14,13 +14,12 @@ import urllib3
 
 from agent.collectors.bmc.redfish_client import ROOT, RedfishClient
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
-from agent.responding.counts import ActuatorCounts
+from agent.responding.pacing import RateLimit
 from agent.responding.port import Checked, Held, Message, MessageRequest, SwitchState
 from agent.responding.power_cycle import FILE_NAME, Drained, PowerCycle
-from agent.responding.rate_limit import RateLimit
 from agent.responding.reset import PowerCycleSettings, Reset
 from agent.responding.sending import DELIVERY_POLICIES, Sending
-from agent.responding.work import Task, work_of
+from agent.responding.work import ActuatorCounts, Task, work_of
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock

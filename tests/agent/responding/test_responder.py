@@ -3,10 +3,10 @@
 import threading
 from pathlib import Path
 
-from agent.responding.counts import ActuatorCounts
-from agent.responding.rate_limit import RateLimit
+from agent.responding.pacing import RateLimit
 from agent.responding.responder import Responder
 from agent.responding.sending import DeliveryPolicy, Sending
+from agent.responding.work import ActuatorCounts
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock

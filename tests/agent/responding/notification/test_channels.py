@@ -14,12 +14,10 @@ import urllib3
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import Envelope
 
-from agent.responding.notification.alertmanager import Alertmanager
 from agent.responding.notification.apprise_channel import ByApprise
+from agent.responding.notification.http_channels import Alertmanager, Webhook
 from agent.responding.notification.notice import Notice, NoticeKind
-from agent.responding.notification.route import Route, RouteKind
-from agent.responding.notification.webhook import Webhook
-from agent.responding.secret import Secret
+from agent.responding.notification.route import Route, RouteKind, Secret
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.records import Severity

@@ -10,8 +10,7 @@ from agent.responding.notification.build import build_notifier
 from agent.responding.notification.ledger import Ledger, QueuedNotice
 from agent.responding.notification.notice import NoticeKind
 from agent.responding.notification.notifier import Notifier, Sender
-from agent.responding.notification.route import Route, RouteKind
-from agent.responding.notification.settings import NotificationSettings
+from agent.responding.notification.route import NotificationSettings, Route, RouteKind
 from agent.responding.port import Checked, Message
 from telemetry.errors import ActionRefusedError
 from telemetry.records import Cause, Severity

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.responding.pacing import RateLimit
 from agent.responding.port import EvictionProgress, Held, Switch
-from agent.responding.rate_limit import RateLimit
-from agent.responding.schedulers.kubernetes import MARK, TAINT, EvictionSettings, KubernetesDrain
+from agent.responding.schedulers.kubernetes import MARK, TAINT, EvictionSettings, KubernetesDrain, KubernetesWork
 from agent.responding.schedulers.kubernetes_api import ConflictError, KubernetesApi, KubernetesSettings
-from agent.responding.schedulers.occupancy import KubernetesWork
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 from tests.agent.collectors.bmc.services import make_certificate
 from tests.agent.fakes import FakeClock

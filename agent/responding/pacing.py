@@ -1,11 +1,16 @@
-"""Rate limit of writes: a token bucket, so that a storm of incidents does not flood a scheduler."""
+"""Pace of the actuators: a rate limit, so that no storm of incidents floods a scheduler, and pauses between retries."""
 
 from threading import Lock
+
+from telemetry.clock import NS_PER_S
 
 # heuristic: a node sends a handful of requests at once, and a scheduler of thousands of nodes answers some hundred
 # requests a second in all.
 WRITES_PER_S = 1.0
 BURST = 10.0
+# heuristic: a controller that restarts is back within a minute.
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
 
 
 class RateLimit:
@@ -28,3 +33,13 @@ class RateLimit:
                 self._left -= 1.0
                 return 0.0
             return (1.0 - self._left) / self._per_s
+
+
+def pause_s(tries: int) -> float:
+    """Return the pause after that many failed attempts."""
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(max(0, tries - 1), 16))
+
+
+def is_due(due_ns: int, now_ns: int) -> bool:
+    """Return True if work is due; a time further away than any pause was set before the clock was set back."""
+    return not 0 < due_ns - now_ns <= LONGEST_PAUSE_S * NS_PER_S
