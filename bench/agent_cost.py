@@ -3,21 +3,17 @@
 CPU time after a sleep depends on the machine more than on the code: the row against a loop that only wakes shows it.
 """
 
-import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.machine import measured_core
-from bench.rows import Row
+from bench.cores import measured_core
+from bench.machine import run_subject
+from bench.rows import Row, compared
 from bench.subjects.many_gpus import served_plant
 from simulator.served.description import PlantAddress
-from telemetry.errors import EnvironmentLacksError
 
 MEASURED_S = 10.0
 GPUS = 8
@@ -97,7 +93,7 @@ def rows_of(costs: dict[str, Cost]) -> Iterator[Row]:
     agent, gpus_alone = costs["agent"], costs["agent_gpus"]
     for name, against in AGAINST.items():
         other = costs[name]
-        yield _row(
+        yield compared(
             "core_share" if name == "pynvml" else f"core_share_{name}",
             agent.core_share,
             "core",
@@ -105,14 +101,14 @@ def rows_of(costs: dict[str, Cost]) -> Iterator[Row]:
             against,
         )
         if other.rate_hz < 0.9 * FAST_HZ:
-            yield _row(f"core_us_per_gpu_{name}", agent.core_us_per_gpu, "us", other.core_us_per_gpu, against)
-            yield _row(f"rate_hz_{name}", agent.rate_hz, "Hz", other.rate_hz, against)
+            yield compared(f"core_us_per_gpu_{name}", agent.core_us_per_gpu, "us", other.core_us_per_gpu, against)
+            yield compared(f"rate_hz_{name}", agent.rate_hz, "Hz", other.rate_hz, against)
     loop, plain = costs["pynvml"], AGAINST["pynvml"]
-    yield _row("core_share_same_values", gpus_alone.core_share, "core", loop.core_share, plain)
+    yield compared("core_share_same_values", gpus_alone.core_share, "core", loop.core_share, plain)
     yield Row(name="over_driver_share", value=agent.over_driver_share, unit="core")
     yield Row(name="over_driver_share_same_values", value=gpus_alone.over_driver_share, unit="core")
-    yield _row("resident_mib", agent.resident_mib, "MiB", loop.resident_mib, plain)
-    yield _row("resident_mib_nvitop", agent.resident_mib, "MiB", costs["nvitop"].resident_mib, AGAINST["nvitop"])
+    yield compared("resident_mib", agent.resident_mib, "MiB", loop.resident_mib, plain)
+    yield compared("resident_mib_nvitop", agent.resident_mib, "MiB", costs["nvitop"].resident_mib, AGAINST["nvitop"])
 
 
 def rows_of_slower(costs: dict[str, Cost]) -> Iterator[Row]:
@@ -120,24 +116,20 @@ def rows_of_slower(costs: dict[str, Cost]) -> Iterator[Row]:
     agent = costs["agent"]
     for name in AT_BOTH:
         name_of_row = f"core_share_{name}_{SLOWER_HZ:g}hz"
-        yield _row(name_of_row, agent.core_share, "core", costs[name].core_share, AGAINST[name])
+        yield compared(name_of_row, agent.core_share, "core", costs[name].core_share, AGAINST[name])
 
 
 def rows_in_step(costs: dict[str, Cost], fixed: Cost) -> Iterator[Row]:
     """Yield the agent's cost at its defaults: GPUs in step with their sensors, rails at their own speed."""
     for sensors, cost in costs.items():
         against = f"fixed {FAST_HZ:g} Hz, rails at as much"
-        yield _row(f"core_share_auto_{sensors}", cost.core_share, "core", fixed.core_share, against)
+        yield compared(f"core_share_auto_{sensors}", cost.core_share, "core", fixed.core_share, against)
 
 
 def rows_of_twice(eight: Cost, sixteen: Cost) -> Iterator[Row]:
     """Yield the cost of twice the GPUs against half of them."""
-    yield _row("core_share_16_gpus", sixteen.core_share, "core", eight.core_share, f"{GPUS} GPUs")
-    yield _row("resident_mib_16_gpus", sixteen.resident_mib, "MiB", eight.resident_mib, f"{GPUS} GPUs")
-
-
-def _row(name: str, value: float, unit: str, baseline: float, against: str) -> Row:
-    return Row(name=name, value=value, unit=unit, baseline=baseline, against=against)
+    yield compared("core_share_16_gpus", sixteen.core_share, "core", eight.core_share, f"{GPUS} GPUs")
+    yield compared("resident_mib_16_gpus", sixteen.resident_mib, "MiB", eight.resident_mib, f"{GPUS} GPUs")
 
 
 def measure(name: str, rate_hz: float | None, measured_s: float, *, served: PlantAddress) -> Cost:
@@ -156,14 +148,8 @@ def measure(name: str, rate_hz: float | None, measured_s: float, *, served: Plan
         "folder": str(served.state.parent),
         "sysfs_root": str(served.sysfs_root),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.subjects.sampling", json.dumps(task)],
-        env={**os.environ, **served.environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=measured_s + 60.0,
+    return Cost(
+        **run_subject(
+            "bench.subjects.sampling", task, name=name, timeout_s=measured_s + 60.0, environment=served.environment
+        )
     )
-    if done.returncode:
-        raise EnvironmentLacksError(f"{name}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
-    return Cost(**json.loads(done.stdout))

@@ -1,11 +1,7 @@
 """Cost of the fleet's judgement: all detectors, common mode and incident book, from one node to 100,000 GPUs."""
 
-import json
-import os
-import subprocess
-import sys
-
-from bench.machine import measured_core
+from bench.cores import measured_core
+from bench.machine import run_subject
 from bench.rows import Row
 from telemetry.errors import EnvironmentLacksError
 
@@ -75,18 +71,14 @@ def _judged(gpus: int, seconds: int) -> dict[str, float]:
 
 def _task(**task: object) -> dict[str, float]:
     # Arrays of this size are not worth the threads of a linear algebra library, and one core is what is measured.
-    environ = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.subjects.detecting", json.dumps({**task, "core": measured_core()})],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900.0,
-        env=environ,
+    found: dict[str, float] = run_subject(
+        "bench.subjects.detecting",
+        {**task, "core": measured_core()},
+        name=str(task),
+        timeout_s=900.0,
+        environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        error=RuntimeError,
     )
-    if done.returncode:
-        raise RuntimeError(f"{task}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
-    found: dict[str, float] = json.loads(done.stdout)
     return found
 
 

@@ -6,8 +6,6 @@ with the sensors and then at a fixed rate, twice a period, which is what a poll 
 
 import contextlib
 import itertools
-import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,15 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from agent.ring.ring import Ring
-from bench.machine import other_core
-from bench.rows import Row
-from simulator.driver.build import build_driver
+from bench.cores import other_core
+from bench.machine import run_subject
+from bench.rows import Row, compared
+from bench.subjects.many_gpus import served_plant
 from simulator.driver.layout import SAMPLE_SLOTS
 from simulator.driver.state import StateFile
-from simulator.files.node import load_node
-from simulator.files.scenario import load_scenario
-from simulator.served.description import describe
-from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import Frame
 
 # A node with 20 ms sensors and one with 100 ms sensors, and the fixed rate that each is compared at.
@@ -36,6 +31,8 @@ WARM_UP_S, MEASURED_S = 15.0, 30.0
 # A missed update is filled in two seconds later, at the next look.
 SETTLE_S = 4.5
 _FOLLOW_S = 0.2
+# The node has to keep its own time while its core is busy; a real sensor is no process that waits its turn.
+PLANT_NICENESS = -15
 
 # UTC ns and mW.
 Update = tuple[int, int]
@@ -83,7 +80,7 @@ def rows_of(in_step: Score, fixed: Score, *, suffix: str, against: str) -> list[
     """Return the rows of one case."""
 
     def row(name: str, value: float, unit: str, baseline: float) -> Row:
-        return Row(name=f"{name}_{suffix}", value=value, unit=unit, baseline=baseline, against=against)
+        return compared(f"{name}_{suffix}", value, unit, baseline, against)
 
     def share(of: Score, count: int) -> float:
         return count / of.updates
@@ -115,26 +112,25 @@ def measure(
     """
     folder.mkdir(parents=True)
     ring_path = folder / "ring"
-    with plant(node, folder) as (state, environment), busy_core(), followed(state) as log:
+    with (
+        served_plant(folder, node, niceness=PLANT_NICENESS) as served,
+        busy_core(),
+        followed(served.state) as log,
+    ):
         task = {
-            "part": "agent",
             "rate_hz": rate_hz,
             "ring": str(ring_path),
             "warm_up_s": warm_up_s,
             "measured_s": measured_s,
             "settle_s": SETTLE_S,
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.subjects.updates", json.dumps(task)],
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=warm_up_s + measured_s + 60.0,
+        result = run_subject(
+            "bench.subjects.updates",
+            task,
+            name="sampler",
+            timeout_s=warm_up_s + measured_s + 60.0,
+            environment=served.environment,
         )
-    if done.returncode:
-        raise EnvironmentLacksError(f"sampler: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
-    result = json.loads(done.stdout)
     ring = Ring.attach(ring_path)
     frames = {name: table.read(0).frame for name, table in ring.tables.items()}
     ring.close()
@@ -191,23 +187,6 @@ def kept(frame: Frame, gpu: int) -> list[tuple[int, int, int]]:
     age_ns = np.rint(1e9 * np.nan_to_num(age_s)).astype(int)
     powers_mw = np.rint(1000 * power_w[at]).astype(int)
     return list(zip(frame.time_ns[at].tolist(), powers_mw.tolist(), age_ns.tolist(), strict=True))
-
-
-@contextlib.contextmanager
-def plant(node_name: str, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Serve a node until the block ends; yield its state file and the environment for clients of its driver."""
-    library_dir = build_driver(folder / "driver")
-    node, run_dir = load_node(node_name), folder / "plant"
-    task = {"part": "plant", "node": node_name, "run_dir": str(run_dir)}
-    command = [sys.executable, "-m", "bench.subjects.updates", json.dumps(task)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-        try:
-            if child.stdout is None or child.stdout.readline() != b"ready\n":
-                raise EnvironmentLacksError("the simulated node did not start")
-            served = describe(node, load_scenario("healthy", node), seed=1, run_dir=run_dir, library_dir=library_dir)
-            yield served.state, served.environment
-        finally:
-            child.terminate()
 
 
 @contextlib.contextmanager

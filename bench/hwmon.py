@@ -4,21 +4,18 @@ The tree lies in memory. Reading a real sensor takes the time of its bus on top,
 others: 0.1 to 1 ms over I2C.
 """
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.machine import measured_core, other_core, pin
-from bench.rows import Row
+from bench.cores import measured_core, other_core, pin
+from bench.machine import run_subject
+from bench.rows import Row, compared
 from bench.subjects.rails import ROW_HZ, Result
 from telemetry.clock import SystemClock
-from telemetry.errors import EnvironmentLacksError
 
 MEASURED_S = 10.0
 RAILS = 4
@@ -42,19 +39,15 @@ def run(measured_s: float = MEASURED_S) -> tuple[Row, ...]:
         end_s = dipped.start_s + dipped.wall_s
         made = sum(dipped.start_s - DIP_S < at_s < end_s - DIP_S for at_s in times_s)
     return (
-        _row("core_share_1khz", fast.cpu_s / fast.wall_s, "core", plain.cpu_s / plain.wall_s, "open, read, close"),
+        compared("core_share_1khz", fast.cpu_s / fast.wall_s, "core", plain.cpu_s / plain.wall_s, "open, read, close"),
         Row(name="core_share_100hz", value=slow.cpu_s / slow.wall_s, unit="core"),
         Row(name="us_per_round", value=1e6 * fast.cpu_s / fast.rounds, unit="us"),
         Row(name="rounds_hz", value=fast.rounds / fast.wall_s, unit="Hz"),
         Row(name="missed_share", value=fast.missed / (fast.rounds + fast.missed), unit="share"),
-        _row("dips_seen", dipped.dips_seen, "dips", float(made), f"made, {DIP_S * 1000:g} ms each"),
-        _row("dips_seen_plain", dipped.dips_seen_plain, "dips", float(made), f"newest value at {ROW_HZ:g} Hz"),
-        _row("lowest_v", dipped.lowest_v, "V", DIP_MV / 1000, "the dip's own minimum"),
+        compared("dips_seen", dipped.dips_seen, "dips", float(made), f"made, {DIP_S * 1000:g} ms each"),
+        compared("dips_seen_plain", dipped.dips_seen_plain, "dips", float(made), f"newest value at {ROW_HZ:g} Hz"),
+        compared("lowest_v", dipped.lowest_v, "V", DIP_MV / 1000, "the dip's own minimum"),
     )
-
-
-def _row(name: str, value: float, unit: str, baseline: float, against: str) -> Row:
-    return Row(name=name, value=value, unit=unit, baseline=baseline, against=against)
 
 
 def make_tree(root: Path) -> None:
@@ -111,13 +104,4 @@ def _measure(root: Path, subject: str, hz: float, measured_s: float) -> Result:
         "core": measured_core(),
         "dip_below_v": DIP_BELOW_V,
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.subjects.rails", json.dumps(task)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=measured_s + 60.0,
-    )
-    if done.returncode:
-        raise EnvironmentLacksError(f"{subject}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
-    return Result(**json.loads(done.stdout))
+    return Result(**run_subject("bench.subjects.rails", task, name=subject, timeout_s=measured_s + 60.0))

@@ -1,12 +1,10 @@
 """Values per client CPU second into one real InfluxDB 1.x, compared with influxdb-client and its Point objects."""
 
-import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 
-from bench.machine import measured_core
+from bench.cores import measured_core
+from bench.machine import run_subject
 from bench.rows import Row
 from telemetry.errors import EnvironmentLacksError
 from tests.servers import influxd
@@ -71,13 +69,4 @@ def run(times: int = TIMES) -> tuple[Row, ...]:
 def write(name: str, times: int, url: str) -> Written:
     """Run one writer on the measured core."""
     task = {"writer": name, "times": times, "url": url, "core": measured_core()}
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.subjects.writing", json.dumps(task)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300.0,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{name}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
-    return Written(**json.loads(done.stdout))
+    return Written(**run_subject("bench.subjects.writing", task, name=name, timeout_s=300.0, error=RuntimeError))

@@ -1,9 +1,17 @@
-"""The machine that a benchmark runs on: its description, and the placement of processes on its cores."""
+"""The machine that a benchmark runs on, and the processes in which its subjects run."""
 
+import json
 import os
 import platform
+import subprocess
+import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from telemetry.errors import EnvironmentLacksError
 
 # What the measured paths lean on, ours and the others'.
 PACKAGES = ("numpy", "nvidia-ml-py", "nvitop", "influxdb-client", "pydantic", "urllib3")
@@ -38,16 +46,27 @@ def _version(package: str) -> str | None:
         return None
 
 
-def measured_core() -> int:
-    """Return the core for the process that is measured: the last one this process may use."""
-    return max(os.sched_getaffinity(0))
+def run_subject(
+    module: str,
+    task: Mapping[str, object],
+    *,
+    name: str,
+    timeout_s: float,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    error: type[Exception] = EnvironmentLacksError,
+) -> Any:
+    """Run a module on its task in a process of its own, and return the JSON that it printed.
 
-
-def other_core() -> int:
-    """Return the core for what feeds it: the first one, which is the same where there is only one."""
-    return min(os.sched_getaffinity(0))
-
-
-def pin(core: int) -> None:
-    """Keep this process on one core."""
-    os.sched_setaffinity(0, {core})
+    It raises `error` where the process failed, with `name` and the last line of its standard error.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", module, json.dumps(task)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+    if done.returncode:
+        raise error(f"{name}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
+    return json.loads(done.stdout)

@@ -72,7 +72,7 @@ SPECS = (
 )
 
 
-class Steps:
+class StepCounter:
     """Sink of steps that remembers how far the guard has read."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ def measure(folder: Path, episodes: int, *, reflex: bool = True) -> tuple[list[f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ReactionRig:
     """Guard in a thread of its own, over a ring that the benchmark writes."""
 
     ring: Ring
@@ -158,7 +158,7 @@ class Scene:
     waking: Waking
     wake: Callable[[], None]
     reflex: Reflex | None
-    steps: Steps
+    steps: StepCounter
     clock: SkippingClock
     client: ActuatorClient
     stamps: Stamps
@@ -210,9 +210,9 @@ class Scene:
 
 
 @contextlib.contextmanager
-def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool) -> Iterator[Scene]:
+def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool) -> Iterator[ReactionRig]:
     """Run a guard as the sampling process does, until the block ends."""
-    clock, steps, stop = SkippingClock(), Steps(), threading.Event()
+    clock, steps, stop = SkippingClock(), StepCounter(), threading.Event()
     path = memory_folder(folder) / f"railwatch-bench-{os.getpid()}.ring"
     rows = dict.fromkeys(("gpu_fast", "hwmon"), 400)
     ring = Ring.create(path, SPECS, node="bench", topology=TOPOLOGY, simulated=True, rows=rows)
@@ -238,7 +238,7 @@ def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool)
     thread = threading.Thread(target=guard.run, args=(stop,))
     try:
         thread.start()
-        yield Scene(
+        yield ReactionRig(
             ring=ring,
             pipeline=pipeline,
             waking=waking,

@@ -35,6 +35,11 @@ class Row:
         }
 
 
+def compared(name: str, value: float, unit: str, baseline: float, against: str) -> Row:
+    """Return the row of a number beside that of something else."""
+    return Row(name=name, value=value, unit=unit, baseline=baseline, against=against)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
     """Benchmark by name.

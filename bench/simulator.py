@@ -1,10 +1,7 @@
 """Simulated time per CPU second: nodes and racks in milliseconds, fleets in hours, as they grow."""
 
-import json
-import subprocess
-import sys
-
-from bench.machine import measured_core
+from bench.cores import measured_core
+from bench.machine import run_subject
 from bench.rows import Row
 
 NODE_SPAN_S = 20
@@ -75,13 +72,4 @@ def cpu_s(subject: str, entities: int, span: int) -> float:
 
 def _once(subject: str, entities: int, span: int) -> float:
     task = {"subject": subject, "entities": entities, "span": span, "core": measured_core()}
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.subjects.simulating", json.dumps(task)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300.0,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{subject}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
-    return float(json.loads(done.stdout))
+    return float(run_subject("bench.subjects.simulating", task, name=subject, timeout_s=300.0, error=RuntimeError))

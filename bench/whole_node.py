@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from bench.agent_cost import Cost, measure
-from bench.rows import Row
+from bench.rows import Row, compared
 from bench.subjects.many_gpus import served_plant
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
@@ -62,15 +62,11 @@ def rows_of(before: dict[int, Use], after: dict[int, Use], wall_s: float, polls:
     for name, against in AGAINST.items():
         suffix = "" if name == PLAIN else f"_{name}"
         poll = polls[name]
-        yield _row(f"whole_node_core_share{suffix}", core_share, "core", poll.core_share, against)
-        yield _row(f"whole_node_pss_mib{suffix}", pss_mib, "MiB", poll.pss_mib, against)
+        yield compared(f"whole_node_core_share{suffix}", core_share, "core", poll.core_share, against)
+        yield compared(f"whole_node_pss_mib{suffix}", pss_mib, "MiB", poll.pss_mib, against)
     for pid in sorted(shares, key=lambda pid: -shares[pid]):
         yield Row(name=f"core_share_{after[pid].name}", value=shares[pid], unit="core")
         yield Row(name=f"pss_mib_{after[pid].name}", value=after[pid].pss_mib, unit="MiB")
-
-
-def _row(name: str, value: float, unit: str, baseline: float, against: str) -> Row:
-    return Row(name=name, value=value, unit=unit, baseline=baseline, against=against)
 
 
 @contextlib.contextmanager

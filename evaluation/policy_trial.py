@@ -27,7 +27,7 @@ _SAME_RATIO = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialDecision:
-    """One decision; `outcome` lists the states of its actions, if known."""
+    """Decision in a trial; `outcome` lists the states of its actions, if known."""
 
     time_ns: int
     policy_id: str

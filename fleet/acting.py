@@ -51,7 +51,7 @@ class FleetActing:
         simulated: bool = False,
         expiry: Expiry | None = None,
     ) -> None:
-        self._engine, self._hands, self._ledger = engine, actuators, ledger
+        self._engine, self._actuators, self._ledger = engine, actuators, ledger
         self._outbox, self._clock, self._commands, self._simulated = outbox, clock, commands, simulated
         self._expiry = expiry
         self._reported_refusals: set[tuple[str, str]] = set()
@@ -139,17 +139,17 @@ class FleetActing:
     def _carry_out_orders(self, orders: Sequence[FleetOrder]) -> tuple[OrderReply, ...]:
         """Send requests to all agents at a time, and those to the scheduler one after the other."""
         to_agents = [order for order in orders if order.claim.action in KNOB_OF]
-        if self._hands.client is None:
+        if self._actuators.client is None:
             answers = [
                 OrderReply(result=OrderResult.REFUSED, reason="cannot send requests to agents: fleet.act is off")
             ] * len(to_agents)
         else:
-            answers = list(self._hands.client.send_all([(order.order_kind, order.claim) for order in to_agents]))
+            answers = list(self._actuators.client.send_all([(order.order_kind, order.claim) for order in to_agents]))
         by_order = {id(order): reply for order, reply in zip(to_agents, answers, strict=True)}
         return tuple(by_order[id(order)] if id(order) in by_order else self._drained(order) for order in orders)
 
     def _drained(self, order: FleetOrder) -> OrderReply:
-        drain, claim = self._hands.drain, order.claim
+        drain, claim = self._actuators.drain, order.claim
         if drain is None:
             return OrderReply(result=OrderResult.REFUSED, reason="no scheduler is configured")
         try:
@@ -206,7 +206,7 @@ class FleetActing:
         claim = order.claim
         done = ActionState.RELEASED if order.order_kind is OrderKind.END else ActionState.APPLIED
         failed = ActionState.FAILED if reply.result is OrderResult.SILENT else ActionState.REFUSED
-        client = self._hands.client
+        client = self._actuators.client
         return Action(
             id=f"fleet/{claim.node}/{claim.decision_id}",
             time_ns=self._clock.utc_ns(),
@@ -235,7 +235,7 @@ class FleetActing:
         token = f"{page.decision.rule}:{page.decision.incident_id}:{'over' if page.recovery else 'begun'}"
         order = MessageRequest(decision=page.decision, incident=page.incident, recovery=page.recovery, token=token)
         sent = True
-        for message in self._hands.messages:
+        for message in self._actuators.messages:
             try:
                 message.send(order)
             except TransientError as err:

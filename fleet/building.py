@@ -41,7 +41,7 @@ STATE = "fleet.state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class FleetParts:
     """Parts of the fleet daemon."""
 
     reader: FleetReader
@@ -59,7 +59,7 @@ def open_fleet(
     until_ns: int | None = None,
     stopping: Callable[[], bool] = lambda: False,
     on_published: Callable[[tuple[Published, ...]], None] = lambda _: None,
-) -> Fleet:
+) -> FleetParts:
     """Open all parts; only the sender runs yet.
 
     Raises
@@ -93,7 +93,7 @@ def open_fleet(
     daemon = FleetDaemon(
         loop, outbox, clock, name=own.name, every_s=own.every, keep_every_s=own.keep_every, acting=acting
     )
-    return Fleet(reader=reader, outbox=outbox, loop=loop, daemon=daemon, close_acting=close)
+    return FleetParts(reader=reader, outbox=outbox, loop=loop, daemon=daemon, close_acting=close)
 
 
 def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActing | None, Callable[[], None]]:

@@ -2,7 +2,6 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import numpy as np
@@ -66,7 +65,7 @@ class FleetDaemon:
             (self._loop.look_for_late, METRICS_EVERY_S),
             (self._publish_self_metrics, METRICS_EVERY_S),
         ):
-            self._add(job, period_s)
+            self._scheduler.add_job(job, "interval", seconds=period_s, id=job.__name__)
 
     def start(self) -> None:
         """Start the jobs."""
@@ -87,9 +86,6 @@ class FleetDaemon:
         if self._acting is not None and current is not None:
             self._acting.step(*current)
             self._loop.note_claims(self._acting.claimed)
-
-    def _add(self, job: Callable[[], None], period_s: float) -> None:
-        self._scheduler.add_job(job, "interval", seconds=period_s, id=job.__name__)
 
     def _note(self, event: JobEvent) -> None:
         if event.code == EVENT_JOB_MISSED:

@@ -54,7 +54,7 @@ class PlantPublisher:
         self._file = file
         self._node = plant.node
         self._readings: StateArray = np.zeros(count, dtype=READING)
-        self._shown = _Shown(plant.node)
+        self._shown = _DriverCounters(plant.node)
         self._faults = FaultTable(file, driver_faults)
         self._sampled_ms = np.full(count, -1, dtype=np.int64)
         self._util_turn = -1
@@ -70,7 +70,7 @@ class PlantPublisher:
         self._shown.counts(readings, state.gpus, now_us=now_us)
         _measurements(readings, self._bank)
         readings["lost"] = np.where(state.gpus.present, 0, np.where(self._reported, LOST_AND_REPORTED, LOST))
-        sensed_us = self.start_us + self._bank.gpu_power_at_ms * US_PER_MS
+        sensed_us = self.start_us + self._bank.driver.power.at_ms * US_PER_MS
         readings["sensor_time_us"] = np.where(state.gpus.present, sensed_us, readings["sensor_time_us"])
         util_is_new = state.now_ms // UTIL_PERIOD_MS != self._util_turn
         if util_is_new:
@@ -106,7 +106,7 @@ class PlantPublisher:
             self._plant.obey(settings_of(asked, self._node))
 
     def _add_power_samples(self) -> None:
-        at_ms = self._bank.gpu_power_at_ms
+        at_ms = self._bank.driver.power.at_ms
         due = (at_ms != self._sampled_ms) & self._plant.state.gpus.present
         for gpu in np.flatnonzero(due & (self._readings["dead_sensors"] & DEAD_POWER == 0)):
             time_ms = int(at_ms[gpu])
@@ -129,7 +129,7 @@ class PlantPublisher:
             )
 
 
-class _Shown:
+class _DriverCounters:
     """Turns the truth of the GPUs into what the driver counts."""
 
     def __init__(self, node: NodeFile) -> None:
@@ -199,12 +199,12 @@ def _measurements(readings: StateArray, bank: SensorBank) -> None:
     """Fill what sensors show; one that shows nothing keeps its number and is marked as dead."""
     dead = np.zeros(len(readings), dtype=np.uint32)
     for name, values, sensor in (
-        ("power_mw", bank.gpu_power_w * 1000.0, DEAD_POWER),
-        ("power_average_mw", bank.gpu_power_average_w * 1000.0, DEAD_POWER),
-        ("gpu_temp_c", bank.gpu_temp_c, DEAD_GPU_TEMP),
-        ("hbm_temp_c", bank.hbm_temp_c, DEAD_HBM_TEMP),
-        ("gpu_util_percent", bank.gpu_util_ratio * 100.0, DEAD_UTIL),
-        ("mem_util_percent", bank.mem_util_ratio * 100.0, DEAD_UTIL),
+        ("power_mw", bank.driver.power.shown * 1000.0, DEAD_POWER),
+        ("power_average_mw", bank.driver.average.shown * 1000.0, DEAD_POWER),
+        ("gpu_temp_c", bank.driver.gpu_temp_c, DEAD_GPU_TEMP),
+        ("hbm_temp_c", bank.driver.hbm_temp_c, DEAD_HBM_TEMP),
+        ("gpu_util_percent", bank.driver.gpu_util_ratio * 100.0, DEAD_UTIL),
+        ("mem_util_percent", bank.driver.mem_util_ratio * 100.0, DEAD_UTIL),
     ):
         absent = np.isnan(values)
         readings[name] = np.rint(np.where(absent, readings[name], np.maximum(values, 0.0)))

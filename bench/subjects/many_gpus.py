@@ -2,12 +2,13 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.machine import other_core, pin
+from bench.cores import other_core, pin
 from simulator.driver.build import build_driver
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
@@ -33,7 +34,7 @@ def node_of(wanted: str) -> NodeFile:
 
 
 @contextlib.contextmanager
-def served_plant(folder: Path, gpus: int | str) -> Iterator[PlantAddress]:
+def served_plant(folder: Path, gpus: int | str, *, niceness: int = 0) -> Iterator[PlantAddress]:
     """Serve so many GPUs, or the node of that name, until the block ends, with the driver library built beside it.
 
     Raises
@@ -44,7 +45,7 @@ def served_plant(folder: Path, gpus: int | str) -> Iterator[PlantAddress]:
     library_dir = build_driver(folder / "driver")
     node = node_of(str(gpus))
     run_dir = folder / "plant"
-    command = [sys.executable, "-m", "bench.subjects.many_gpus", str(gpus), str(run_dir)]
+    command = [sys.executable, "-m", "bench.subjects.many_gpus", str(gpus), str(run_dir), str(niceness)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         try:
             if child.stdout is None or child.stdout.readline() != b"ready\n":
@@ -56,8 +57,10 @@ def served_plant(folder: Path, gpus: int | str) -> Iterator[PlantAddress]:
 
 
 def main() -> None:
-    """Serve until SIGTERM."""
+    """Serve until SIGTERM; a third argument is the niceness, for root."""
     pin(other_core())
+    if os.geteuid() == 0 and sys.argv[3] != "0":
+        os.setpriority(os.PRIO_PROCESS, 0, int(sys.argv[3]))
     node = node_of(sys.argv[1])
     serve(
         node,

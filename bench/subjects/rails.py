@@ -11,7 +11,7 @@ from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.rails.sweep import SweepSettings
 from agent.sampler.sampler import tune_process
 from agent.sampler.schedule import Schedule
-from bench.machine import pin
+from bench.cores import pin
 from telemetry.clock import SystemClock
 
 ROW_HZ = 20.0

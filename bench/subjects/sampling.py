@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from bench.machine import pin
+from bench.cores import pin
 from telemetry.clock import Clock, SystemClock
 
 WARM_UP_S = 1.5

@@ -5,7 +5,7 @@ import resource
 import sys
 from collections.abc import Callable
 
-from bench.machine import pin
+from bench.cores import pin
 from simulator.files.node import NodeFile, load_node
 from simulator.files.rack import load_rack
 from simulator.files.rack_scenario import undisturbed

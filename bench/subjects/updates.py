@@ -1,36 +1,12 @@
-"""The two processes that `fidelity` looks at, a served node and the sampler. Run as a module with the task as JSON."""
+"""The sampler that `fidelity` looks at. Run as a module with the task as JSON."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from bench.machine import measured_core, other_core, pin
+from bench.cores import measured_core, pin
 from telemetry.clock import SystemClock
-
-# The node has to keep its own time while its core is busy; a real sensor is no process that waits its turn.
-PLANT_NICENESS = -15
-
-
-def plant(task: dict[str, Any]) -> None:
-    """Serve a node until SIGTERM."""
-    from simulator.files.node import load_node  # noqa: PLC0415 -- each subject loads only its own
-    from simulator.files.scenario import load_scenario  # noqa: PLC0415
-    from simulator.served.server import serve  # noqa: PLC0415
-
-    pin(other_core())
-    if os.geteuid() == 0:
-        os.setpriority(os.PRIO_PROCESS, 0, PLANT_NICENESS)
-    node = load_node(task["node"])
-    serve(
-        node,
-        load_scenario("healthy", node),
-        seed=1,
-        run_dir=Path(task["run_dir"]),
-        clock=SystemClock(),
-        ready=lambda: print("ready", flush=True),
-    )
 
 
 def agent(task: dict[str, Any]) -> None:
@@ -84,11 +60,5 @@ def agent(task: dict[str, Any]) -> None:
     driver.close()
 
 
-def main() -> None:
-    """Run the part that the task names."""
-    task = json.loads(sys.argv[1])
-    {"plant": plant, "agent": agent}[task["part"]](task)
-
-
 if __name__ == "__main__":
-    main()
+    agent(json.loads(sys.argv[1]))

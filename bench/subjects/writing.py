@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.machine import pin
+from bench.cores import pin
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec

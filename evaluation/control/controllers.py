@@ -123,7 +123,6 @@ class _Node:
         self.topology = Topology(entities=(box, *self.supplies, *gpus), edges=(*held, *fed))
         self.caps_mhz: FloatArray = np.full(len(gpus), np.inf)
         clocks = node.gpu.clocks
-        settable = tuple(float(clock) for clock in clocks.supported_mhz if clock != clocks.default_mhz)
         self._gpus, self._max_mhz = gpus, float(clocks.max_mhz)
         self._gpu_spec = TableSpec(
             name="gpu_fast", kind=EntityKind.GPU, entities=gpus, signals=("power_w", "sm_clock_mhz")
@@ -131,7 +130,7 @@ class _Node:
         self._supply_spec = TableSpec(
             name="supply", kind=EntityKind.SUPPLY, entities=self.supplies, signals=("voltage_v", "current_a")
         )
-        self._window = NodeWindow({gpu.key: settable for gpu in gpus})
+        self._window = NodeWindow({gpu.key: clocks.settable_mhz for gpu in gpus})
         self._book = IncidentBook()
         limits = NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
         self._engine = Engine(policies, limits=limits, topology=self.topology)

@@ -148,7 +148,7 @@ def simulate_start(start: JobStartPlan) -> JobStartResult:
     """
     order = order_of(start)
     settings = settings_holding(start.hold_v, reported=start.reported)
-    witness, last = TruthRecorder(settings.limits.rail_sag.minimum_v), _Last(start.plan.start)
+    witness, last = TruthRecorder(settings.limits.rail_sag.minimum_v), _JobEnd(start.plan.start)
 
     def see(plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
         witness.take(stretch, plant.state, events)
@@ -195,7 +195,7 @@ def settings_holding(hold_v: float | None, *, reported: bool = False) -> Pipelin
     return replace(settings, policies=policies_holding(hold_v), action_limits=limits)
 
 
-class _Last:
+class _JobEnd:
     """Looks at the last part of a job, and at the next one."""
 
     def __init__(self, end_s: float) -> None:

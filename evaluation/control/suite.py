@@ -7,8 +7,8 @@ and the actuator with its journals. Summarised: in the months, the node between 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from operator import call
 from typing import Any
 
 from evaluation.control.check import CapState, TierAgreement, compare_tiers
@@ -32,14 +32,6 @@ SUITE = "control"
 _row = partial(measured_row, SUITE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
-    """Unit of work; `do` is a module-level function, so that it can be sent to a worker."""
-
-    do: Callable[[Any], Any]
-    what: Any
-
-
 def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Yield all rows, those of the story first; `seeds` of the effort are starts of the job and nodes of a month."""
     plan = _asked(load_control(), effort)
@@ -47,10 +39,10 @@ def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     starts = _starts(plan.story)
     states = _states(plan.months, plan.check)
     # The long ones first, so that no processor waits for the last.
-    pieces = [_Piece(do=simulate_month, what=one) for one in months]
-    pieces += [_Piece(do=simulate_start, what=one) for one in starts]
-    pieces += [_Piece(do=compare_tiers, what=one) for one in states]
-    results = list(each(_do, pieces, done=step_counter(progress, len(pieces), "parts")))
+    pieces: list[Callable[[], Any]] = [partial(simulate_month, one) for one in months]
+    pieces += [partial(simulate_start, one) for one in starts]
+    pieces += [partial(compare_tiers, one) for one in states]
+    results = list(each(call, pieces, done=step_counter(progress, len(pieces), "parts")))
     lived, started = results[: len(months)], results[len(months) : len(months) + len(starts)]
     yield from story_rows(plan.story, list(zip(starts, started, strict=True)))
     yield from _story_month_rows(plan, lived[0])
@@ -189,7 +181,3 @@ def _named(month: MonthCase) -> str:
     if month.strategy is not Strategy.OURS:
         return str(month.strategy)
     return "railwatch as it comes" if month.hold_v is None else f"railwatch holding {month.hold_v:.2f} V"
-
-
-def _do(piece: _Piece) -> Any:
-    return piece.do(piece.what)

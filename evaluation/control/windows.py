@@ -14,7 +14,7 @@ from simulator.files.sensor import Channel
 from simulator.files.workload import Workload
 from simulator.fleet.loads import rhythm_of
 from simulator.fleet.operating import BUSY_SHARES, operating_points
-from simulator.fleet.rail import Rail, Sources, dip_v, solve_rail, source_ohm
+from simulator.fleet.rail import RailSolution, RailSources, dip_v, solve_rail, source_ohm
 from simulator.plant.power import REFERENCE_C
 from simulator.sensors.building import Role, kind_for
 from telemetry.frames import FloatArray, MaskArray
@@ -88,7 +88,7 @@ class WindowSource:
         power_w = levels_w[nodes[None], gpus[None], level[:, :, None]]
         power_w = np.where(rises[:, :, None], start_w[None], power_w)
         load_w = np.concatenate([power_w.sum(axis=2), levels_w[:, :, -1].sum(axis=1)[None]]).T + moment.other_w[:, None]
-        sources = Sources(
+        sources = RailSources(
             open_circuit_v=np.broadcast_to(self._open_v, moment.joint_mohm.shape),
             branch_ohm=self._rest_ohm + moment.joint_mohm / 1000.0,
             on=np.ones(moment.joint_mohm.shape, dtype=np.bool_),
@@ -104,7 +104,7 @@ class WindowSource:
             power_w=power_w * self._gpu_gain * noise_w,
         )
 
-    def _dipped(self, rail: Rail, sources: Sources, rises: MaskArray) -> tuple[FloatArray, FloatArray]:
+    def _dipped(self, rail: RailSolution, sources: RailSources, rises: MaskArray) -> tuple[FloatArray, FloatArray]:
         """Return voltage ``(ROWS, n_nodes)`` and branch currents, those of rises at the bottom of the dip."""
         after_a, after_v = rail.current_a[:, :-1], rail.voltage_v[:, :-1]
         depth_v = dip_v(

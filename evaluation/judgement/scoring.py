@@ -7,7 +7,7 @@ the fault came has found nothing.
 
 from dataclasses import dataclass
 
-from evaluation.judgement.sightings import Ranked, Sighting, TrueFault
+from evaluation.judgement.sightings import RankedCause, Sighting, TrueFault
 from evaluation.judgement.table import AcceptedCauses, JudgementTable
 from simulator.files.scenario import TrueCause
 from telemetry.clock import NS_PER_S
@@ -48,7 +48,7 @@ class FaultScore:
     lead_s: float | None
     top_1: bool
     top_3: bool
-    first: Ranked | None
+    first: RankedCause | None
     pages: int
     reported: tuple[tuple[float, bool], ...] = ()
 

@@ -10,7 +10,7 @@ from telemetry.records import Incident, IncidentState, Record, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
+class RankedCause:
     """Hypothesis of an incident; `probability` is None where there is none."""
 
     cause: str
@@ -28,7 +28,7 @@ class Sighting:
     id: str
     entities: frozenset[str]
     causes: frozenset[str]
-    ranked: tuple[Ranked, ...]
+    ranked: tuple[RankedCause, ...]
     reported_ns: tuple[int | None, int | None, int | None]
     summary: str
 
@@ -58,7 +58,7 @@ class TrueFault:
 
 
 @dataclass(slots=True)
-class _Life:
+class _GrowingSighting:
     """An incident while its records come."""
 
     last: Incident
@@ -68,11 +68,11 @@ class _Life:
 
 def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
     """Return each incident of a run once, in the order in which they were opened."""
-    lives: dict[str, _Life] = {}
+    lives: dict[str, _GrowingSighting] = {}
     for record in records:
         if not isinstance(record, Incident):
             continue
-        life = lives.setdefault(record.id, _Life(record))
+        life = lives.setdefault(record.id, _GrowingSighting(record))
         life.causes.add(str(record.cause))
         # What is silenced is noted, and nobody is called for it.
         rank = record.severity.rank if record.silence is None else Severity.INFO.rank
@@ -82,7 +82,7 @@ def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
     return tuple(_sighting(life) for life in lives.values())
 
 
-def _sighting(life: _Life) -> Sighting:
+def _sighting(life: _GrowingSighting) -> Sighting:
     last = life.last
     return Sighting(
         id=last.id,
@@ -94,12 +94,12 @@ def _sighting(life: _Life) -> Sighting:
     )
 
 
-def _ranked(incident: Incident) -> tuple[Ranked, ...]:
+def _ranked(incident: Incident) -> tuple[RankedCause, ...]:
     """Return the hypotheses, the likeliest first; the cause alone where an incident has none."""
     if not incident.hypotheses:
-        return (Ranked(cause=str(incident.cause)),)
+        return (RankedCause(cause=str(incident.cause)),)
     ordered = sorted(incident.hypotheses, key=lambda one: -one.probability)
-    return tuple(Ranked(cause=str(one.cause), probability=one.probability) for one in ordered)
+    return tuple(RankedCause(cause=str(one.cause), probability=one.probability) for one in ordered)
 
 
 def faults_of(

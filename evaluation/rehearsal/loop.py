@@ -66,7 +66,7 @@ class ClosedLoop:
         entities = entities_of(node, jobs=job_names(order))
         self._plant = plant
         self._bank = SensorBank(node, order.scenario, order.seed)
-        self._event_recorder = EventRecorder(node, start_ns=START_NS)
+        self._event_recorder = EventRecorder(node)
         self._tables = SensedTables(node, entities, self._bank, path=folder / "ring")
         self._hold_journal = KnobLog(folder / "actuator", run_id=str(START_NS))
         self._journal = RecordJournalWriter(folder / "actuator.jsonl", simulated=True)
@@ -159,7 +159,8 @@ def watch(
 ) -> WatchedRun:
     """Run a node with railwatch in the loop until it is over; `see` is told of every block before railwatch is."""
     plant = order.plant()
-    with tempfile.TemporaryDirectory(prefix="railwatch-rehearse-", dir=_folder()) as folder:
+    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="railwatch-rehearse-", dir=memory) as folder:
         loop = ClosedLoop(order, plant, settings, folder=Path(folder))
         try:
             for stretch, events in moved(plant, order.duration_ms):
@@ -177,8 +178,3 @@ def moved(plant: Plant, duration_ms: int) -> Iterator[tuple[Stretch, tuple[Plant
     for _ in range(0, duration_ms, BLOCK_MS):
         stretch = plant.advance(BLOCK_MS)
         yield stretch, plant.take_events()
-
-
-def _folder() -> Path | None:
-    """Return the folder in memory, None for the usual place where there is none."""
-    return _MEMORY if os.access(_MEMORY, os.W_OK) else None

@@ -13,7 +13,7 @@ from telemetry.frames import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Feed:
+class LoggedFeed:
     """Logged pair of voltage and current, all of shape ``(n,)``."""
 
     name: str
@@ -31,27 +31,27 @@ class Feed:
         """The slope of all samples, with no gate at all."""
         return -float(np.polyfit(self.current_a, self.voltage_v, 1)[0])
 
-    def every(self, step: int, phase: int) -> "Feed":
+    def every(self, step: int, phase: int) -> "LoggedFeed":
         """Return each `step`-th sample from `phase` on."""
         rows = slice(phase, None, step)
-        return Feed(
+        return LoggedFeed(
             name=self.name, time_s=self.time_s[rows], voltage_v=self.voltage_v[rows], current_a=self.current_a[rows]
         )
 
-    def means(self, step: int, phase: int) -> "Feed":
+    def means(self, step: int, phase: int) -> "LoggedFeed":
         """Return the means of each `step` samples from `phase` on, as a logger that averages."""
         count = (len(self.time_s) - phase) // step
         time_s, voltage_v, current_a = (
             column[phase : phase + count * step].reshape(count, step).mean(axis=1)
             for column in (self.time_s, self.voltage_v, self.current_a)
         )
-        return Feed(name=self.name, time_s=time_s, voltage_v=voltage_v, current_a=current_a)
+        return LoggedFeed(name=self.name, time_s=time_s, voltage_v=voltage_v, current_a=current_a)
 
-    def skewed(self, samples: int) -> "Feed":
+    def skewed(self, samples: int) -> "LoggedFeed":
         """Return the voltage with the current of some samples later; earlier where negative."""
         late, early = max(samples, 0), max(-samples, 0)
         stop = len(self.time_s) - abs(samples)
-        return Feed(
+        return LoggedFeed(
             name=self.name,
             time_s=self.time_s[:stop],
             voltage_v=self.voltage_v[early : early + stop],
@@ -83,13 +83,13 @@ class FeedResult:
     skewed_error: dict[float, float | None]
 
 
-def load_feeds(folder: Path) -> Iterator[Feed]:
+def load_feeds(folder: Path) -> Iterator[LoggedFeed]:
     """Yield the loaded feed of every recording in a folder: the one whose current moves most."""
     for path in sorted(folder.glob("*.npz")):
         with np.load(path) as file:
             current_a, voltage_v, time_s = file["current_a"], file["voltage_v"], file["t_s"]
         feed = int(np.nanargmax(np.nanstd(current_a, axis=0)))
-        yield Feed(
+        yield LoggedFeed(
             name=path.stem,
             time_s=np.asarray(time_s, dtype=np.float64),
             voltage_v=np.asarray(voltage_v[:, feed], dtype=np.float64),
@@ -97,7 +97,7 @@ def load_feeds(folder: Path) -> Iterator[Feed]:
         )
 
 
-def judge_feed(feed: Feed, plan: RecordingsPlan) -> FeedResult:
+def judge_feed(feed: LoggedFeed, plan: RecordingsPlan) -> FeedResult:
     """Estimate one feed at all rates, and with voltage and current taken apart."""
     truth_ohm, whole = feed.least_squares_ohm, feed.estimate()
     skew = max(1, round(plan.skew * feed.rate_hz))
@@ -130,13 +130,13 @@ def judge_feed(feed: Feed, plan: RecordingsPlan) -> FeedResult:
     )
 
 
-def _cuts(feed: Feed, rate_hz: float, phases: int) -> tuple[tuple[int, int], ...]:
+def _cuts(feed: LoggedFeed, rate_hz: float, phases: int) -> tuple[tuple[int, int], ...]:
     """Return how many samples make one at a rate, and where each phase begins."""
     step = max(1, round(feed.rate_hz / rate_hz))
     return tuple((step, begin) for begin in sorted({round(number * step / phases) for number in range(phases)}))
 
 
-def _worst(feed: Feed, rate_hz: float, phases: int, truth_ohm: float) -> float | None:
+def _worst(feed: LoggedFeed, rate_hz: float, phases: int, truth_ohm: float) -> float | None:
     errors = [_error(feed.means(step, begin).estimate(), truth_ohm) for step, begin in _cuts(feed, rate_hz, phases)]
     known = [error for error in errors if error is not None]
     return max(known) if len(known) == len(errors) else None

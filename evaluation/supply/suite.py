@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from operator import call
 
 from evaluation.measures import Measured, median, rate, share
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter
@@ -22,11 +23,11 @@ def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     ageing = plan.ageing
     fleets = effort.seeds or (ageing.full_fleets if effort.full else 1)
     work = [
-        (ageing.model_copy(update={"seed": ageing.seed + number}), chain)
+        partial(age, ageing.model_copy(update={"seed": ageing.seed + number}), chain)
         for chain in ageing.sensors
         for number in range(fleets)
     ]
-    results = list(each(_age, work, done=step_counter(progress, len(work), "fleets", up_to=1.0 - _FEEDS_SHARE)))
+    results = list(each(call, work, done=step_counter(progress, len(work), "fleets", up_to=1.0 - _FEEDS_SHARE)))
     for chain in ageing.sensors:
         yield from ageing_rows(chain, [one for one in results if one.chain is chain], ageing)
     yield from _recording_rows(plan.recordings)
@@ -61,14 +62,16 @@ def _recording_rows(plan: RecordingsPlan) -> Iterator[Row]:
     for feed in load_feeds(data_folder(plan.folder)):
         result = judge_feed(feed, plan)
         own = f"{result.name}, {feed.rate_hz:.0f} Hz"
-        yield at_most(_row(f"resistance against least squares, {own}", _exact(result.full_rate)), plan.goals.full_rate)
+        yield at_most(
+            _row(f"resistance against least squares, {own}", Measured(value=result.full_rate)), plan.goals.full_rate
+        )
         for rate_hz, error in result.averaged.items():
             name = f"resistance against least squares, {result.name}, means at {rate_hz:g} Hz, worst phase"
-            yield at_most(_row(name, _exact(error)), plan.goals.averaged)
+            yield at_most(_row(name, Measured(value=error)), plan.goals.averaged)
         for rate_hz, covered in result.covered.items():
             name = f"bounds hold least squares, {result.name}, picked at {rate_hz:g} Hz"
             yield at_least(_row(name, share(sum(covered), len(covered))), plan.goals.covered)
-        yield at_most(_row(f"halves differ, {own}", _exact(result.halves)), plan.goals.halves)
+        yield at_most(_row(f"halves differ, {own}", Measured(value=result.halves)), plan.goals.halves)
         refused = share(sum(result.refused), len(result.refused))
         skew = f"{plan.skew * 1e3:g} ms of skew"
         yield at_least(_row(f"refused with {skew}, {result.name}", refused), 1.0)
@@ -77,11 +80,3 @@ def _recording_rows(plan: RecordingsPlan) -> Iterator[Row]:
             yield at_least(_row(name, share(sum(honest), len(honest))), plan.goals.covered)
             worst = f"worst answer given with {skew}, {result.name}, means at {rate_hz:g} Hz"
             yield _row(worst, Measured(value=result.skewed_error[rate_hz]))
-
-
-def _age(work: tuple[AgeingPlan, SensorChain]) -> AgeingResult:
-    return age(*work)
-
-
-def _exact(value: float | None) -> Measured:
-    return Measured(value=value)

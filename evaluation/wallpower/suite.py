@@ -15,7 +15,7 @@ from evaluation.judgement.sightings import Sighting, sightings_of
 from evaluation.judgement.table import CauseName
 from evaluation.measures import Measured, median, rate, share
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter
-from evaluation.wallpower.traces import FaultKind, Trace, read_trace, with_fault
+from evaluation.wallpower.traces import FaultKind, WallTrace, read_trace, with_fault
 from evaluation.workers import each
 from simulator.files.part import FilePart
 from telemetry.clock import NS_PER_S
@@ -113,7 +113,7 @@ def judge_path(work: tuple[Path, int]) -> WallResult | None:
     return judge_trace(trace, plan, seed=seed) if len(trace.time_ns) >= plan.min_rows else None
 
 
-def judge_trace(trace: Trace, plan: WallPlan, *, seed: int) -> WallResult:
+def judge_trace(trace: WallTrace, plan: WallPlan, *, seed: int) -> WallResult:
     """Judge a trace as it is, and with each fault at a time that the seed draws."""
     chance = np.random.default_rng(seed)
     usual = reported(trace)
@@ -132,7 +132,7 @@ def judge_trace(trace: Trace, plan: WallPlan, *, seed: int) -> WallResult:
     )
 
 
-def _onset(trace: Trace, plan: WallPlan, chance: np.random.Generator) -> int:
+def _onset(trace: WallTrace, plan: WallPlan, chance: np.random.Generator) -> int:
     """Draw where a fault begins: in the second part, and early enough that the time in which it counts is there."""
     size = len(trace.time_ns)
     first = int(size * plan.warm_up_ratio)
@@ -140,7 +140,7 @@ def _onset(trace: Trace, plan: WallPlan, chance: np.random.Generator) -> int:
     return int(chance.integers(first, max(last, first + 1)))
 
 
-def _contact_error(spoiled: Trace, trace: Trace, row: int, fault: ContactFault) -> float | None:
+def _contact_error(spoiled: WallTrace, trace: WallTrace, row: int, fault: ContactFault) -> float | None:
     """Return error of what the first feed's windows say before and after, None where the load does not move in both.
 
     Put in is a share of the voltage that grows with the current: that share over the largest current, an ohm.
@@ -158,7 +158,7 @@ def _contact_error(spoiled: Trace, trace: Trace, row: int, fault: ContactFault) 
     return abs((found[1] - found[0]) / put_in_ohm - 1.0)
 
 
-def reported(trace: Trace) -> tuple[Sighting, ...]:
+def reported(trace: WallTrace) -> tuple[Sighting, ...]:
     """Return the incidents of a trace."""
     judge, frame = DetectorPipeline([trace.spec()], trace.topology()), trace.frame()
     records: list[Incident] = []
@@ -185,7 +185,7 @@ def rows_of(results: Sequence[WallResult], plan: WallPlan) -> Iterator[Row]:
     yield at_most(_row("worse contact: reported as something else", wrong), 0.0)
 
 
-def _faulty(trace: Trace, fault: WallFault, row: int, plan: WallPlan) -> tuple[float | None, bool]:
+def _faulty(trace: WallTrace, fault: WallFault, row: int, plan: WallPlan) -> tuple[float | None, bool]:
     onset_ns = int(trace.time_ns[row])
     accepted = {*fault.names, *fault.shows}
     hits = [

@@ -31,7 +31,7 @@ class FaultKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trace:
+class WallTrace:
     """Recording: times ``(n,)``, the rest ``(n, n_feeds)``; `current_a` is the part that does work."""
 
     name: str
@@ -67,7 +67,7 @@ class Trace:
         return Frame(spec=self.spec(), time_ns=self.time_ns, values=values, fresh=~np.isnan(values))
 
 
-def read_trace(path: Path, *, failed: float) -> Trace:
+def read_trace(path: Path, *, failed: float) -> WallTrace:
     """Read a trace with all of its feeds; a reading that failed is NaN, a row whose time does not rise is left out."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
@@ -81,7 +81,7 @@ def read_trace(path: Path, *, failed: float) -> Trace:
     rises = times > np.maximum.accumulate(np.concatenate([[0], times[:-1]]))
     used = np.nanmax(values[:, :, 0], axis=0, initial=0.0) > 0.0  # a channel on which nothing hangs
     watts, volts, amps, factor = np.moveaxis(values[rises][:, used], 2, 0)
-    return Trace(
+    return WallTrace(
         name=path.name.removesuffix(".csv.gz"),
         time_ns=times[rises],
         power_w=watts,
@@ -90,12 +90,12 @@ def read_trace(path: Path, *, failed: float) -> Trace:
     )
 
 
-def with_fault(trace: Trace, kind: FaultKind, *, size: float, row: int) -> Trace:
+def with_fault(trace: WallTrace, kind: FaultKind, *, size: float, row: int) -> WallTrace:
     """Return the trace with a fault from a row on."""
     return _PUT[kind](trace, size, row)
 
 
-def _sag(trace: Trace, size: float, row: int) -> Trace:
+def _sag(trace: WallTrace, size: float, row: int) -> WallTrace:
     rows = slice(row, _until(trace, row, _SAG_S))
     volts, amps = trace.voltage_v.copy(), trace.current_a.copy()
     volts[rows] *= size
@@ -103,7 +103,7 @@ def _sag(trace: Trace, size: float, row: int) -> Trace:
     return replace(trace, voltage_v=volts, current_a=amps)
 
 
-def _stick(trace: Trace, size: float, row: int) -> Trace:
+def _stick(trace: WallTrace, size: float, row: int) -> WallTrace:
     del size
     volts = trace.voltage_v.copy()
     known = volts[:row, 0][np.isfinite(volts[:row, 0])]
@@ -111,13 +111,13 @@ def _stick(trace: Trace, size: float, row: int) -> Trace:
     return replace(trace, voltage_v=volts)
 
 
-def _gain(trace: Trace, size: float, row: int) -> Trace:
+def _gain(trace: WallTrace, size: float, row: int) -> WallTrace:
     watts = trace.power_w.copy()
     watts[row:, 0] *= size
     return replace(trace, power_w=watts)
 
 
-def _resist(trace: Trace, size: float, row: int) -> Trace:
+def _resist(trace: WallTrace, size: float, row: int) -> WallTrace:
     volts, amps = trace.voltage_v.copy(), trace.current_a.copy()
     left = 1.0 - size * amps[row:, 0] / np.nanmax(amps[:, 0])
     volts[row:, 0] *= left
@@ -125,7 +125,7 @@ def _resist(trace: Trace, size: float, row: int) -> Trace:
     return replace(trace, voltage_v=volts, current_a=amps)
 
 
-_PUT: dict[FaultKind, Callable[[Trace, float, int], Trace]] = {
+_PUT: dict[FaultKind, Callable[[WallTrace, float, int], WallTrace]] = {
     FaultKind.INPUT_SAG: _sag,
     FaultKind.STUCK: _stick,
     FaultKind.POWER_GAIN: _gain,
@@ -134,7 +134,7 @@ _PUT: dict[FaultKind, Callable[[Trace, float, int], Trace]] = {
 _COLUMNS = ("watts", "volts", "amps", "pf")
 
 
-def _until(trace: Trace, row: int, seconds: float) -> int:
+def _until(trace: WallTrace, row: int, seconds: float) -> int:
     return int(np.searchsorted(trace.time_ns, trace.time_ns[row] + round(seconds * NS_PER_S)))
 
 

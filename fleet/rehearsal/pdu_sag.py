@@ -61,7 +61,7 @@ class SimulatedClock:
 
 
 @dataclass(slots=True)
-class Pages:
+class PageCollector:
     """Collects the pages to operators."""
 
     name: str = "pages"
@@ -74,7 +74,7 @@ class Pages:
 
 
 @dataclass(slots=True)
-class Nowhere:
+class DiscardingStore:
     """Store that accepts everything and keeps nothing."""
 
     name: str = "nowhere"
@@ -124,7 +124,7 @@ class PduSag:
     def __init__(
         self, folder: Path, *, nodes: int, others: int, policies: tuple[FleetPolicy, ...] | None = None
     ) -> None:
-        self.clock, self.pages = SimulatedClock(), Pages()
+        self.clock, self.pages = SimulatedClock(), PageCollector()
         self.fleet = SimulatedFleet(
             nodes=nodes, others=others, start_ns=START_NS, sag_from_s=SAG_FROM_S, sag_until_s=SAG_UNTIL_S
         )
@@ -132,7 +132,7 @@ class PduSag:
         self.agents = SimulatedAgents(
             folder / "agents", self.fleet.gpus, _FLEET, key.public_key(), authority.public_key(), self.clock
         )
-        self.outbox = Outbox(folder, Nowhere(), self.clock, name=_FLEET, spool_max_bytes=64 << 20)
+        self.outbox = Outbox(folder, DiscardingStore(), self.clock, name=_FLEET, spool_max_bytes=64 << 20)
         self.loop = FleetLoop(
             SimulatedReader(self.fleet),
             self.outbox,

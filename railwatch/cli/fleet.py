@@ -17,14 +17,14 @@ from rich.console import Console
 from config.loading import load_config
 from config.models import Config, StoreKind
 from fleet import loop
-from fleet.building import Fleet, open_fleet
+from fleet.building import FleetParts, open_fleet
 from fleet.outbox import Published
 from railwatch import __version__
 from railwatch.cli import fleet_acts, fleet_ca
 from railwatch.cli.printing import describe, print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
-from telemetry.errors import ConfigError, EnvironmentLacksError, NotPermittedError, Problem, TransientError
+from telemetry.errors import ConfigError, EnvironmentLacksError, NotPermittedError, TransientError
 from telemetry.records import to_json
 from telemetry.uplink import sender
 
@@ -111,7 +111,7 @@ def fleet(
             _run(running, stop)
 
 
-def _run_once(running: Fleet) -> None:
+def _run_once(running: FleetParts) -> None:
     """Judge every window that is due and print the number; EnvironmentLacksError where the store is unreachable."""
     before = -1
     while before < running.loop.until_ns:
@@ -129,7 +129,7 @@ def _run_once(running: Fleet) -> None:
     sys.stderr.write(f"railwatch: judged {windows} windows, {len(running.loop.nodes)} nodes known, {until}\n")
 
 
-def _check_store_answers(running: Fleet, until_ns: int) -> None:
+def _check_store_answers(running: FleetParts, until_ns: int) -> None:
     """Query the store although no window is due; EnvironmentLacksError where it is unreachable."""
     try:
         running.reader.values_by_node(until_ns - NS_PER_S, until_ns)
@@ -156,7 +156,7 @@ def _store_error_at_the_end() -> Iterator[None]:
             one.removeFilter(passes)
 
 
-def _run(running: Fleet, stop: threading.Event) -> None:
+def _run(running: FleetParts, stop: threading.Event) -> None:
     until_ns = running.loop.until_ns
     begins = f"continues from {iso_utc(until_ns)[:19]}" if until_ns else "starts"
     logging.getLogger(__name__).info("railwatch %s: fleet loop %s", __version__, begins)
@@ -172,7 +172,7 @@ def _check_store(config: Config, path: Path | None) -> None:
     if config.store.kind is StoreKind.EMBEDDED:
         where = "(defaults)" if path is None else str(path)
         expected = "influxdb1 or influxdb2, the server that the nodes write to"
-        raise ConfigError([Problem(where=where, line=None, key="store.kind", found="got embedded", expected=expected)])
+        raise ConfigError.at(where, "got embedded", expected, key="store.kind")
 
 
 def _check_times(since: int | None, until: int | None, now_ns: int) -> None:
@@ -180,9 +180,9 @@ def _check_times(since: int | None, until: int | None, now_ns: int) -> None:
         return
     found = f"got {iso_utc(since)[:19]}Z"
     if since > now_ns:
-        raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time that has passed")])
+        raise ConfigError.at("--since", found, "a time that has passed")
     if until is not None and until <= since:
-        raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time before --until")])
+        raise ConfigError.at("--since", found, "a time before --until")
 
 
 class Printer:

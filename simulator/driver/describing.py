@@ -68,7 +68,7 @@ def place_of(node: NodeFile, gpu: int) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class BoardProperties:
     """Board properties that programs print and no detector uses. Numbers of real parts; assumption: on this."""
 
     vbios: str
@@ -78,14 +78,14 @@ class Board:
 
 
 BOARDS = {
-    "volta": Board(vbios="88.00.4F.00.09", part_number="900-2G503-0000-000", inforom_image="G503.0201.00.03"),
-    "ampere": Board(
+    "volta": BoardProperties(vbios="88.00.4F.00.09", part_number="900-2G503-0000-000", inforom_image="G503.0201.00.03"),
+    "ampere": BoardProperties(
         vbios="92.00.45.00.05", part_number="692-2G506-0210-002", inforom_image="G506.0210.00.04", remapper_banks=640
     ),
-    "hopper": Board(
+    "hopper": BoardProperties(
         vbios="96.00.74.00.1A", part_number="692-2G520-0200-000", inforom_image="G520.0200.00.05", remapper_banks=2560
     ),
-    "blackwell": Board(
+    "blackwell": BoardProperties(
         vbios="97.00.82.00.10", part_number="692-2G525-0220-501", inforom_image="G525.0220.00.03", remapper_banks=4096
     ),
 }

@@ -101,6 +101,11 @@ class Clocks(FilePart):
         count = round((self.max_mhz - self.min_mhz) / self.step_mhz) + 1
         return tuple(int(self.max_mhz - self.step_mhz * index) for index in reversed(range(count)))
 
+    @property
+    def settable_mhz(self) -> tuple[float, ...]:
+        """Return the clocks that a cap can set, ascending; the default is left out, since it reads as unset."""
+        return tuple(float(clock) for clock in self.supported_mhz if clock != self.default_mhz)
+
     @model_validator(mode="after")
     def _check(self) -> "Clocks":
         if not 2 <= len(self.supported_mhz) <= MAX_CLOCKS:

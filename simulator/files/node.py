@@ -21,6 +21,8 @@ _REFERENCES: References = {
     ("workload",): load_workload,
     **{("sensors", place): load_sensor for place in ("rail", "bmc", "inlet")},
 }
+_NOMINAL_12V = 12.0
+_HIGHEST_12V = 15.0  # assumption: no 12 V supply gives more without a load, and no other rail less
 _UUID_SPACE = uuid.UUID("8d1f5ad4-6a3b-4c57-9f0e-5b6d1c0f7a21")  # any fixed value: same node, same UUIDs
 
 PciAddress = Annotated[str, written_as(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0", "a PCI address such as 0000:1a:00.0")]
@@ -114,6 +116,12 @@ class Supply(FilePart):
     over_current: OverCurrent
     ageing: JointAgeing
     input: AcInput
+
+    @property
+    def nominal_rail_v(self) -> float:
+        """Return the rail's nominal voltage: 12 V, or what the supplies of a higher rail give without a load."""
+        highest_v = max(unit.open_circuit_v for unit in self.units)
+        return _NOMINAL_12V if highest_v < _HIGHEST_12V else highest_v
 
 
 class Cooling(FilePart):

@@ -61,11 +61,6 @@ class SensorKind(FilePart):
     channels: dict[str, Channel]
 
 
-def sensor_names() -> tuple[str, ...]:
-    """Return the names of the sensor kinds that come with railwatch."""
-    return tuple(sorted(path.stem for path in SENSORS.glob("*.yaml")))
-
-
 def load_sensor(name_or_path: str, *, option: str = "sensors") -> SensorKind:
     """Read a sensor kind by name or by the path of a YAML file, which may extend another.
 

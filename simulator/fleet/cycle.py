@@ -25,7 +25,7 @@ _CYCLE_MS_MAX = 2000.0  # longer phases are run shorter, in proportion: the loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cycle:
+class JobCycle:
     """Results of the run; one column per clock cap, ascending.
 
     Attributes
@@ -51,7 +51,7 @@ class Cycle:
     cycles_per_s: FloatArray
 
 
-def run_cycles(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) -> Cycle:
+def run_cycles(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) -> JobCycle:
     """Run a job under a power limit; a tenth of a second."""
     pacing = _Pacing(rhythm, n_gpus)
     columns = _Columns(part, rhythm, limit_w)
@@ -59,7 +59,7 @@ def run_cycles(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) ->
     rows = [columns.tick(pacing) for _ in range((_WARM_CYCLES + _CYCLES) * ticks)][_WARM_CYCLES * ticks :]
     busy_w, quiet_w, busy_share, mhz, started, work_ms = (np.stack(row) for row in zip(*rows, strict=True))
     starts = np.maximum(started.sum(axis=0), 1.0)
-    return Cycle(
+    return JobCycle(
         busy_w=busy_w,
         quiet_w=quiet_w,
         busy_share=busy_share,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.files.gpu import BusHazard
-from simulator.fleet.rail import Rail, Sources, dip_v, solve_rail, source_ohm
+from simulator.fleet.rail import RailSolution, RailSources, dip_v, solve_rail, source_ohm
 from simulator.fleet.stretch import SAMPLES
 from simulator.fleet.supplies import Supplies
 from simulator.fleet.table import Operation
@@ -148,7 +148,7 @@ class Electrics:
             sample_node_w=(output_v * rail.branch_a)[:, :, sampled].sum(axis=1).T,
         )
 
-    def _dips(self, rail: Rail, n_levels: int) -> tuple[FloatArray, FloatArray]:
+    def _dips(self, rail: RailSolution, n_levels: int) -> tuple[FloatArray, FloatArray]:
         """Return the bottom and the depth of the dip after a rise and after a pause, ``(n_nodes, 2)``."""
         start_a, before_a = rail.current_a[:, n_levels], rail.current_a[:, n_levels + 1 : n_levels + _EDGES]
         units_on = np.maximum(self._supplies.on.sum(axis=1), 1)
@@ -164,7 +164,7 @@ class Electrics:
     def _drop_rate(
         self,
         loads: StepLoads,
-        rail: Rail,
+        rail: RailSolution,
         bottoms_v: FloatArray,
         dips_v: FloatArray,
         *,
@@ -213,7 +213,7 @@ def _demand_w(loads: StepLoads) -> FloatArray:
     return demand_w
 
 
-def _balance_w(sources: Sources, rail: Rail, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _balance_w(sources: RailSources, rail: RailSolution, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what the supplies give and what is lost on the way, means over the step."""
     n_levels = shares.shape[1]
     branch_a, current_a = rail.branch_a[:, :, :n_levels], rail.current_a[:, :n_levels]

@@ -10,7 +10,7 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload
 from simulator.fleet.climate import Climate
-from simulator.fleet.group import Conditions, Group
+from simulator.fleet.group import FleetConditions, Group
 from simulator.fleet.losses import Drop
 from simulator.fleet.schedule import IndexArray, JobMix
 from simulator.fleet.stretch import ABSENT, AXES, SAMPLES, FleetSamples, FleetStretch, FleetTruth
@@ -67,7 +67,7 @@ class Fleet:
             raise ValueError(f"{len(nodes)} nodes and {len(each)} scenarios")
         if not step_s > 0.0:
             raise ValueError(f"step_s {step_s}: above zero")
-        conditions = Conditions(
+        conditions = FleetConditions(
             step_s=step_s, climate=climate or Climate(), workload=workload, mix=mix, repair_s=repair_s
         )
         self._step_s = step_s

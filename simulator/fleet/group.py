@@ -12,10 +12,10 @@ from simulator.fleet.climate import Climate, Surroundings
 from simulator.fleet.electrics import Electrics, RailResponse, StepLoads
 from simulator.fleet.losses import Drop, DropCause, GpuLosses
 from simulator.fleet.schedule import NOTHING, RUNNING, HeldJobs, IndexArray, JobMix, Schedule
-from simulator.fleet.sensing import Sensing, TrueValues
-from simulator.fleet.settling import DRAWS, Settled, Settling, Values, sampled_w
+from simulator.fleet.sensing import FleetSensors, TrueValues
+from simulator.fleet.settling import DRAWS, SteadyState, SteadyStateSolver, Values, sampled_w
 from simulator.fleet.supplies import Supplies
-from simulator.fleet.table import PointTable
+from simulator.fleet.table import OperatingPointTable
 from simulator.plant.chance import stream
 from simulator.plant.cooling import fan_power_w
 from simulator.plant.timeline import Timetable
@@ -23,7 +23,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class FleetConditions:
     """Under which a fleet lives; see `Fleet`."""
 
     step_s: float
@@ -64,7 +64,7 @@ class Group:
         scenarios: Sequence[ScenarioFile],
         *,
         names: Sequence[int],
-        conditions: Conditions,
+        conditions: FleetConditions,
         number: int,
         seed: int,
     ) -> None:
@@ -74,7 +74,7 @@ class Group:
         self._part = part = nodes[0].gpu
         n_gpus = nodes[0].gpu_count
         self._conditions = conditions
-        self._table = PointTable(part, n_gpus)
+        self._table = OperatingPointTable(part, n_gpus)
         self._timetable = Timetable(nodes, scenarios)
         self._schedule = Schedule(
             nodes, scenarios, workload=conditions.workload, mix=conditions.mix, chance=chance("jobs")
@@ -83,9 +83,9 @@ class Group:
         self._supplies = Supplies(nodes, chance("flicker"))
         self._electrics = Electrics(part.hazard, self._supplies)
         self._losses = GpuLosses(part.hazard, names, n_gpus, repair_s=conditions.repair_s, chance=chance("drops"))
-        self._sensing = Sensing(nodes, scenarios, chance=chance("sensors"), fault_chance=chance("faults"))
+        self._sensing = FleetSensors(nodes, scenarios, chance=chance("sensors"), fault_chance=chance("faults"))
         self._sample_chance = chance("samples")
-        self._settling = Settling(nodes, self._table)
+        self._settling = SteadyStateSolver(nodes, self._table)
         self._fans_w = np.array([node.cooling.max_w for node in nodes])
         self.jobs = self._schedule.jobs
         self._stops = HeldJobs(self.jobs, len(nodes))
@@ -144,7 +144,7 @@ class Group:
         nothing = (values[Quantity.DRIVER][:, 0] <= 0.0) | (values[Quantity.LEVEL][:, 0] <= 0.0)
         return np.where(nothing, NOTHING, became)
 
-    def _loads(self, settled: Settled, values: Values, *, there: MaskArray, powered: MaskArray) -> StepLoads:
+    def _loads(self, settled: SteadyState, values: Values, *, there: MaskArray, powered: MaskArray) -> StepLoads:
         """Return what the nodes ask for: power at 50 degC and what leaks above that, fans and everything else."""
         operation, excess_k = settled.operation, settled.excess_k
         fans_w = fan_power_w(self._fans_w, ratio=settled.warmth.duty, turning=values[Quantity.FANS][:, 0])
@@ -162,7 +162,7 @@ class Group:
         self,
         loads: StepLoads,
         outcome: RailResponse,
-        settled: Settled,
+        settled: SteadyState,
         *,
         inlet_c: FloatArray,
         answering: MaskArray,
@@ -183,7 +183,7 @@ class Group:
         )
 
     def _truth(
-        self, loads: StepLoads, outcome: RailResponse, settled: Settled, *, inlet_c: FloatArray, powered: MaskArray
+        self, loads: StepLoads, outcome: RailResponse, settled: SteadyState, *, inlet_c: FloatArray, powered: MaskArray
     ) -> dict[str, FloatArray | MaskArray | IndexArray]:
         mean_w = loads.operation.mean_w(loads.level_w) * powered[:, None]
         return {

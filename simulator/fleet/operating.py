@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from simulator.files.gpu import GpuPart
-from simulator.fleet.cycle import Cycle, run_cycles
+from simulator.fleet.cycle import JobCycle, run_cycles
 from simulator.fleet.loads import Rhythm
-from simulator.plant.power import REFERENCE_C, PowerModel, part_power
+from simulator.plant.power import REFERENCE_C, part_power
 from telemetry.frames import FloatArray
 
 # Busy time is cut into these shares, from the highest power down: hazard grows tenfold in 74 mV, so the top counts.
@@ -18,7 +18,7 @@ N_LEVELS = len(BUSY_SHARES) + 1  # the last one is the quiet phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Points:
+class OperatingPoints:
     """Job under one power limit; the first axis is the clock cap, ascending as the part's clocks.
 
     Powers hold at 50 degC and grow by `leak_w_per_k`. Level arrays are ``(n_clocks, N_LEVELS)``, others
@@ -61,7 +61,7 @@ class Points:
 
 
 @lru_cache(maxsize=256)
-def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) -> Points:
+def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) -> OperatingPoints:
     """Return the operating points of a job; a tenth of a second for one not seen before."""
     if rhythm.idle:
         return _idle(part)
@@ -70,7 +70,9 @@ def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: i
     pause = rhythm.pause_share
     busy = cycle.busy_share.mean(axis=0) * (1.0 - pause)
     pausing = pause / np.maximum(1.0 - busy, 1e-9)  # share of the quiet level's time
-    pause_w = _at(curve, cycle.mhz.mean(axis=0), rhythm.pause_level, rhythm.input_factor)
+    pause_w = curve.power_w(
+        cycle.mhz.mean(axis=0), np.asarray(rhythm.pause_level), np.asarray(REFERENCE_C), rhythm.input_factor
+    )
     rest_w = _quiet_w(cycle) * (1.0 - pausing) + pause_w * pausing
     rest_level = rhythm.quiet_level * (1.0 - pausing) + rhythm.pause_level * pausing
     own_w = np.column_stack([_busy_levels_w(cycle), rest_w])
@@ -80,7 +82,7 @@ def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: i
     at_once = 1.0 if rhythm.together else 1.0 / n_gpus
     pauses_per_s = np.full(len(busy), rhythm.pauses_per_s)
     changing = rhythm.busy_level > rhythm.quiet_level
-    return Points(
+    return OperatingPoints(
         shares=shares,
         own_w=own_w,
         abreast_w=abreast_w,
@@ -97,13 +99,13 @@ def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: i
     )
 
 
-def _idle(part: GpuPart) -> Points:
+def _idle(part: GpuPart) -> OperatingPoints:
     """Return the idle state: the clock is at the lowest, whatever the cap."""
     curve = part_power(part)
     count = len(part.clocks.supported_mhz)
     none = np.zeros(count)
     own_w = np.full((count, N_LEVELS), curve.idle_w)
-    return Points(
+    return OperatingPoints(
         shares=np.tile([0.0] * len(BUSY_SHARES) + [1.0], (count, 1)),
         own_w=own_w,
         abreast_w=own_w,
@@ -120,18 +122,14 @@ def _idle(part: GpuPart) -> Points:
     )
 
 
-def _at(curve: PowerModel, mhz: FloatArray, level: float, input_factor: float) -> FloatArray:
-    return curve.power_w(mhz, np.asarray(level), np.asarray(REFERENCE_C), input_factor)
-
-
-def _quiet_w(cycle: Cycle) -> FloatArray:
+def _quiet_w(cycle: JobCycle) -> FloatArray:
     quiet = 1.0 - cycle.busy_share
     time = quiet.sum(axis=0)
     mean_w: FloatArray = (cycle.quiet_w * quiet).sum(axis=0) / np.maximum(time, 1e-9)
     return np.where(time > 0.0, mean_w, cycle.quiet_w.mean(axis=0))
 
 
-def _busy_levels_w(cycle: Cycle) -> FloatArray:
+def _busy_levels_w(cycle: JobCycle) -> FloatArray:
     """Cut the busy time of each column into levels of falling power; ``(n_clocks, len(BUSY_SHARES))``."""
     order = np.argsort(-cycle.busy_w, axis=0, kind="stable")
     power_w = np.take_along_axis(cycle.busy_w, order, axis=0)

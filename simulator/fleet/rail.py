@@ -14,7 +14,7 @@ _SLOPE_MIN = 0.1  # where the slope is zero the rail collapses anyway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sources:
+class RailSources:
     """Sources of each node; ``(n_nodes, n_units)``, and ``(n_nodes,)`` for the bus."""
 
     open_circuit_v: FloatArray
@@ -24,7 +24,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rail:
+class RailSolution:
     """The rail under `n_loads` loads per node.
 
     Attributes
@@ -41,7 +41,7 @@ class Rail:
     branch_a: FloatArray
 
 
-def solve_rail(sources: Sources, load_w: FloatArray) -> Rail:
+def solve_rail(sources: RailSources, load_w: FloatArray) -> RailSolution:
     """Return the rail in balance under loads of shape ``(n_nodes, n_loads)``.
 
     Branches in parallel act as one source (Thevenin): ``E = sum(E_b / r_b) / sum(1 / r_b)`` behind
@@ -81,14 +81,14 @@ def dip_v(
     return np.where(fed, dip, 0.0)
 
 
-def source_ohm(sources: Sources) -> FloatArray:
+def source_ohm(sources: RailSources) -> FloatArray:
     """Return resistance between the sources of a node and its modules, ``(n_nodes,)``; without any, the bus alone."""
     total = np.where(sources.on, 1.0 / sources.branch_ohm, 0.0).sum(axis=1)
     ohm: FloatArray = np.where(total > 0.0, 1.0 / np.maximum(total, 1e-9), 0.0) + sources.bus_ohm
     return ohm
 
 
-def _solve(sources: Sources, conducting: FloatArray, load_w: FloatArray) -> tuple[Rail, MaskArray]:
+def _solve(sources: RailSources, conducting: FloatArray, load_w: FloatArray) -> tuple[RailSolution, MaskArray]:
     total = conducting.sum(axis=1)  # (n_nodes, 1 or n_loads)
     fed = total > 0.0
     total = np.where(fed, total, 1.0)
@@ -98,5 +98,5 @@ def _solve(sources: Sources, conducting: FloatArray, load_w: FloatArray) -> tupl
     current_a = (open_v - voltage_v) / ohm
     bus_v = voltage_v + current_a * sources.bus_ohm[:, None]
     branch_a = (sources.open_circuit_v[:, :, None] - bus_v[:, None, :]) * conducting
-    rail = Rail(voltage_v=voltage_v, current_a=current_a, branch_a=np.maximum(branch_a, 0.0))
+    rail = RailSolution(voltage_v=voltage_v, current_a=current_a, branch_a=np.maximum(branch_a, 0.0))
     return rail, branch_a < -1e-9

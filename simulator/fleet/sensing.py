@@ -34,7 +34,7 @@ class TrueValues:
     powered: MaskArray  # (n_nodes,)
 
 
-class Sensing:
+class FleetSensors:
     """The sensors of a group of nodes that have the same kinds of them."""
 
     def __init__(

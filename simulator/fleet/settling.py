@@ -13,7 +13,7 @@ import numpy as np
 from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity
 from simulator.fleet.schedule import IndexArray
-from simulator.fleet.table import Operation, PointTable
+from simulator.fleet.table import OperatingPointTable, Operation
 from simulator.plant.clocks import SLOWDOWN_RATIO
 from simulator.plant.cooling import FLOW_MIN_RATIO
 from simulator.plant.heat import HALF_FLOW, HeatModel, heat_model
@@ -27,7 +27,7 @@ DRAWS = 2  # uniform numbers that each GPU needs for a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Coolers:
+class CoolingConstants:
     """Constants of each node ``(n_nodes,)``, and of the part."""
 
     target_c: FloatArray
@@ -36,7 +36,12 @@ class Coolers:
 
 
 def fan_ratio(
-    coolers: Coolers, *, air_c: FloatArray, power_w: FloatArray, interface_k_per_w: FloatArray, turning: FloatArray
+    coolers: CoolingConstants,
+    *,
+    air_c: FloatArray,
+    power_w: FloatArray,
+    interface_k_per_w: FloatArray,
+    turning: FloatArray,
 ) -> FloatArray:
     """Return the duty at which the hottest GPU meets the target, ``(n_nodes,)``; between the lowest duty and 1.
 
@@ -52,7 +57,7 @@ def fan_ratio(
 
 
 def resistance_k_per_w(
-    coolers: Coolers, *, duty: FloatArray, turning: FloatArray, interface_k_per_w: FloatArray
+    coolers: CoolingConstants, *, duty: FloatArray, turning: FloatArray, interface_k_per_w: FloatArray
 ) -> FloatArray:
     """Return the thermal resistance from die to air, ``(n_nodes, n_gpus)``."""
     flow = np.maximum(duty * turning, FLOW_MIN_RATIO)
@@ -60,7 +65,7 @@ def resistance_k_per_w(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Warmth:
+class ThermalState:
     """Steady state of a node: dies ``(n_nodes, n_gpus)``, memory half-way to the heat sink, fan duty ``(n_nodes,)``."""
 
     die_c: FloatArray
@@ -70,14 +75,14 @@ class Warmth:
 
 
 def balance(
-    coolers: Coolers,
+    coolers: CoolingConstants,
     *,
     air_c: FloatArray,
     power_w: FloatArray,
     leak_w_per_k: FloatArray,
     interface_k_per_w: FloatArray,
     turning: FloatArray,
-) -> Warmth:
+) -> ThermalState:
     """Return the temperatures at which heat made and heat carried away are equal, and the fans with them.
 
     Power is `power_w` at 50 degC and grows by `leak_w_per_k`; both ``(n_nodes, n_gpus)``, means over a step.
@@ -91,17 +96,17 @@ def balance(
         die_c = (air_c + to_air * (power_w - REFERENCE_C * leak_w_per_k)) / growing
     warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
     memory_c = die_c - 0.5 * warm_w * (coolers.heat.junction_k_per_w + interface_k_per_w)
-    return Warmth(die_c=die_c, memory_c=memory_c, duty=duty, to_air_k_per_w=to_air)
+    return ThermalState(die_c=die_c, memory_c=memory_c, duty=duty, to_air_k_per_w=to_air)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Settled:
+class SteadyState:
     """Steady state within a step; `rows` and `clock` are the operating point of each GPU, ``(n_nodes, n_gpus)``."""
 
     rows: IndexArray
     clock: IndexArray
     operation: Operation
-    warmth: Warmth
+    warmth: ThermalState
 
     @property
     def excess_k(self) -> FloatArray:
@@ -109,16 +114,16 @@ class Settled:
         return self.warmth.die_c - REFERENCE_C
 
 
-class Settling:
+class SteadyStateSolver:
     """Finds the balance of a group of nodes that have the same part."""
 
-    def __init__(self, nodes: Sequence[NodeFile], table: PointTable) -> None:
+    def __init__(self, nodes: Sequence[NodeFile], table: OperatingPointTable) -> None:
         part = nodes[0].gpu
         self._table = table
         self._limit_c = float(part.temperature_c.gpu_max)
         self._max_mhz = part.clocks.max_mhz
         self._preheat_k = np.array([[slot.preheat_k for slot in node.slots] for node in nodes])
-        self._coolers = Coolers(
+        self._coolers = CoolingConstants(
             target_c=np.array([node.cooling.target_c for node in nodes]),
             min_ratio=np.array([node.cooling.min_ratio for node in nodes]),
             heat=heat_model(nodes[0]),
@@ -126,7 +131,7 @@ class Settling:
 
     def settle(
         self, rows: IndexArray, cap_mhz: FloatArray, values: Values, *, inlet_c: FloatArray, there: MaskArray
-    ) -> Settled:
+    ) -> SteadyState:
         """Return clocks, operation and temperatures.
 
         A scenario's power brake halves the clock cap. Where a die would pass the part's limit ``T_max``, the clock goes
@@ -161,7 +166,7 @@ class Settling:
 
     def _at(
         self, rows: IndexArray, clock: IndexArray, values: Values, *, air_c: FloatArray, there: MaskArray
-    ) -> Settled:
+    ) -> SteadyState:
         operation = self._table.operation(rows, clock, values[Quantity.LEVEL][:, 0])
         warmth = balance(
             self._coolers,
@@ -171,10 +176,10 @@ class Settling:
             interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],
             turning=values[Quantity.FANS][:, 0],
         )
-        return Settled(rows=rows, clock=clock, operation=operation, warmth=warmth)
+        return SteadyState(rows=rows, clock=clock, operation=operation, warmth=warmth)
 
 
-def sampled_w(table: PointTable, settled: Settled, drawn: FloatArray, *, scale: FloatArray) -> FloatArray:
+def sampled_w(table: OperatingPointTable, settled: SteadyState, drawn: FloatArray, *, scale: FloatArray) -> FloatArray:
     """Return the power at the samples of a step, ``(SAMPLES, n_nodes, n_gpus)``.
 
     Where the job keeps its GPUs together, the first sample is busy, at a level that holds by its share of the busy

@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.files.node import JointAgeing, NodeFile
 from simulator.files.scenario import Quantity
-from simulator.fleet.rail import Sources
+from simulator.fleet.rail import RailSources
 from simulator.plant.ageing import LEFT_SHARE, aged_joint_mohm, joint_rise_k
 from simulator.plant.units import sagged_v, trip_a
 from telemetry.frames import FloatArray, MaskArray
@@ -72,9 +72,9 @@ class Supplies:
         first, second, third = (values[part] for part in _BRANCH)
         self._branch_ohm = (first + second + third + self.joint_mohm) / 1000.0
 
-    def sources(self) -> Sources:
+    def sources(self) -> RailSources:
         """Return what feeds the nodes now."""
-        return Sources(
+        return RailSources(
             open_circuit_v=self._open_circuit_v, branch_ohm=self._branch_ohm, on=self.on, bus_ohm=self._bus_ohm
         )
 

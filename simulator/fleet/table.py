@@ -7,7 +7,7 @@ import numpy as np
 from simulator.files.gpu import GpuPart
 from simulator.files.workload import Idle, Workload
 from simulator.fleet.loads import rhythm_of, stalled
-from simulator.fleet.operating import BUSY_SHARES, Points, operating_points
+from simulator.fleet.operating import BUSY_SHARES, OperatingPoints, operating_points
 from simulator.fleet.schedule import NOTHING, STALLED, IndexArray
 from simulator.plant.power import part_power
 from telemetry.frames import FloatArray, MaskArray
@@ -17,7 +17,7 @@ _IDLE = Idle(kind="idle", name="idle", description="Nothing runs.", memory_share
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """Operating points of each GPU in a step: `Points` at its clock cap.
+    """Operating points of each GPU in a step: `OperatingPoints` at its clock cap.
 
     Arrays are ``(n_nodes, n_gpus)`` and ``(n_nodes, n_gpus, n_levels)``; what the slowest GPU decides is
     ``(n_nodes,)`` and ``(n_nodes, n_levels)``. A load that a scenario scales is scaled here.
@@ -42,7 +42,7 @@ class Operation:
         return mean
 
 
-class PointTable:
+class OperatingPointTable:
     """The operating points by job, by what became of it, and by power limit."""
 
     def __init__(self, part: GpuPart, n_gpus: int) -> None:
@@ -51,7 +51,7 @@ class PointTable:
         self._n_gpus = n_gpus
         self._idle_w, self._idle_leak_w = curve.idle_w, curve.leak_w_per_k(np.zeros(1))
         self._rows: dict[tuple[Workload, int, float], int] = {}
-        self._points: list[Points] = []
+        self._points: list[OperatingPoints] = []
         self._stacks: dict[str, FloatArray] = {}
         self._together: list[bool] = []
         self.clocks_mhz = np.array(part.clocks.supported_mhz, dtype=np.float64)
@@ -130,7 +130,7 @@ class PointTable:
             row = self._rows[key] = len(self._points)
             self._points.append(operating_points(self._part, rhythm, limit_w=key[2], n_gpus=self._n_gpus))
             self._together.append(rhythm.together)
-            names = (field.name for field in fields(Points))
+            names = (field.name for field in fields(OperatingPoints))
             self._stacks = {name: np.stack([getattr(points, name) for points in self._points]) for name in names}
             self._stacks["mean_w"] = (self._stacks["own_w"] * self._stacks["shares"]).sum(axis=2)
         return row

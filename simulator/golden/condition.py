@@ -68,6 +68,6 @@ def power_update_ms(traces: Traces, row: GoldenRow) -> float:
     seen: list[set[int]] = [set() for _ in plant.state.gpus.present]
     for _ in range(round(1000.0 * run.length) // BLOCK_MS):
         bank.advance(plant.advance(BLOCK_MS), plant.state)
-        for times, at_ms in zip(seen, bank.gpu_power_at_ms, strict=True):
+        for times, at_ms in zip(seen, bank.driver.power.at_ms, strict=True):
             times.add(int(at_ms))
     return float(np.mean([np.diff(sorted(times - {0})).mean() for times in seen]))  # 0: before the first value

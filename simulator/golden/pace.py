@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from simulator.golden.electrical import SAMPLE_MS, SENSOR_MS, window_means
 from simulator.golden.table import GoldenRow
-from simulator.golden.traces import Trace, Traces
+from simulator.golden.traces import GoldenTrace, Traces
 from telemetry.frames import FloatArray
 
 RISE = (0.1, 0.9)  # of the way from the low to the high level, as rise times are given
@@ -75,24 +75,24 @@ def job_s(traces: Traces, row: GoldenRow) -> float:
     return float(row.at * spread * step_ms(run) / step_ms(other))
 
 
-def step_ms(trace: Trace) -> float:
+def step_ms(trace: GoldenTrace) -> float:
     """Return the mean length of a training step; NaN where there are none."""
     starts = step_starts(trace)
     return float((starts[-1] - starts[0]) / (len(starts) - 1)) if len(starts) > 1 else float("nan")
 
 
-def step_starts(trace: Trace) -> npt.NDArray[np.intp]:
+def step_starts(trace: GoldenTrace) -> npt.NDArray[np.intp]:
     """Return the milliseconds before the first GPU begins to compute, one of each training step."""
     busy = (trace.level == 1.0).any(axis=1)
     return np.flatnonzero(busy[1:] & ~busy[:-1])
 
 
-def _gpus_w(trace: Trace) -> FloatArray:
+def _gpus_w(trace: GoldenTrace) -> FloatArray:
     total_w: FloatArray = window_means(trace.power_w.sum(axis=1), SENSOR_MS)
     return total_w
 
 
-def _shown(trace: Trace) -> FloatArray:
+def _shown(trace: GoldenTrace) -> FloatArray:
     """Return the power of GPU 0 at ten samples a second: the newest mean of its sensor, exact to the watt here."""
     return window_means(trace.power_w[:, 0], SENSOR_MS)[:: SAMPLE_MS // SENSOR_MS]
 

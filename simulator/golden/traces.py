@@ -16,7 +16,7 @@ STATIC_MS = 500  # longer than any transient of the supplies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trace:
+class GoldenTrace:
     """Traces of a run after its warm-up, one row per millisecond, and the state at its end."""
 
     node: NodeFile
@@ -38,9 +38,9 @@ class Traces:
 
     def __init__(self, table: GoldenTable) -> None:
         self._runs = table.runs
-        self._known: dict[str, Trace] = {}
+        self._known: dict[str, GoldenTrace] = {}
 
-    def of(self, name: str) -> Trace:
+    def of(self, name: str) -> GoldenTrace:
         """Return a run of the table."""
         if name not in self._known:
             self._known[name] = trace_of(self._runs[name])
@@ -51,7 +51,7 @@ class Traces:
         return self._runs[name]
 
 
-def trace_of(run: GoldenRun) -> Trace:
+def trace_of(run: GoldenRun) -> GoldenTrace:
     """Simulate one run."""
     plant = plant_of(run)
     n_gpus = plant.state.gpus.present.size
@@ -61,7 +61,7 @@ def trace_of(run: GoldenRun) -> Trace:
         plant.obey(replace(plant.settings, app_clock_mhz=np.full(n_gpus, run.clock_mhz)))
     plant.advance(round(1000.0 * run.warm_up))
     stretch = plant.advance(round(1000.0 * run.length))
-    return Trace(
+    return GoldenTrace(
         node=node_of(run),
         power_w=stretch.power_w,
         level=stretch.level,
@@ -71,10 +71,10 @@ def trace_of(run: GoldenRun) -> Trace:
     )
 
 
-def static_trace(run: GoldenRun, node_power_w: float) -> Trace:
+def static_trace(run: GoldenRun, node_power_w: float) -> GoldenTrace:
     """Simulate the node of a run under a load that does not move, by a dummy load beside idle GPUs."""
 
-    def loaded(other_w: float) -> Trace:
+    def loaded(other_w: float) -> GoldenTrace:
         quiet = (
             Change.model_validate({"at": "0s", "what": f"load.{Quantity.LEVEL}", "to": 0.0}),
             Change.model_validate({"at": "0s", "what": f"node.{Quantity.OTHER_POWER_W}", "to": other_w}),

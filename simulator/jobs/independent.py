@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.files.gpu import GpuPart
 from simulator.files.workload import Workload
-from simulator.jobs.trace_file import Series
+from simulator.jobs.trace_file import RecordedLoad
 from simulator.plant.power import REFERENCE_C, part_power
 from telemetry.frames import FloatArray, MaskArray
 
@@ -60,7 +60,7 @@ class Playback:
         None: the values are levels already.
     """
 
-    def __init__(self, series: Series, *, level_of: LevelOf | None) -> None:
+    def __init__(self, series: RecordedLoad, *, level_of: LevelOf | None) -> None:
         self._series = series
         self._level_of = level_of
         self._now_ms = 0

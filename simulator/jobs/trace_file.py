@@ -16,7 +16,7 @@ _TIME = "t_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Series:
+class RecordedLoad:
     """A recording: whole milliseconds since its first row, and the values that hold from then on.
 
     Attributes
@@ -32,7 +32,7 @@ class Series:
     period_ms: int
 
 
-def read_series(trace: Trace, *, n_gpus: int) -> Series:
+def read_series(trace: Trace, *, n_gpus: int) -> RecordedLoad:
     """Read the recording of a workload.
 
     Raises
@@ -65,10 +65,10 @@ def read_series(trace: Trace, *, n_gpus: int) -> Series:
     return _series(np.array(table))
 
 
-def _series(table: FloatArray) -> Series:
+def _series(table: FloatArray) -> RecordedLoad:
     time_ms = np.rint((table[:, 0] - table[0, 0]) * 1000.0).astype(np.int64)
     hold_ms = int(time_ms[-1] - time_ms[-2]) if len(time_ms) > 1 else 1
-    return Series(time_ms=time_ms, values=table[:, 1:], period_ms=int(time_ms[-1]) + max(hold_ms, 1))
+    return RecordedLoad(time_ms=time_ms, values=table[:, 1:], period_ms=int(time_ms[-1]) + max(hold_ms, 1))
 
 
 def _lines(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:

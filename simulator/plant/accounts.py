@@ -30,7 +30,7 @@ NVLINK_SHARE = 0.1  # assumption: of what a link can carry, over a step at full 
 MIB = 1 << 20
 
 
-class Accounts:
+class DriverCounters:
     """Updates the counters in `GpuState`, in place; a lost GPU keeps its last ones."""
 
     def __init__(self, node: NodeFile) -> None:

@@ -8,7 +8,7 @@ from simulator.plant.ageing import Joints
 from simulator.plant.chance import stream
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.state import NodeState
-from simulator.plant.supply import Supply, SupplyBlock, supply_model
+from simulator.plant.supply import SupplyBlock, SupplyRail, supply_model
 from simulator.plant.timeline import Values
 from simulator.plant.units import SupplyUnits
 from telemetry.frames import FloatArray, MaskArray
@@ -33,7 +33,7 @@ class Feed:
         self._nominal_v = node.supply.input.nominal_v
         self._survives_v = SURVIVES_RATIO * max(unit.open_circuit_v for unit in node.supply.units)
         self._units = SupplyUnits(node.supply)
-        self._rail = Supply(supply_model(node), n_units, block_ms)
+        self._rail = SupplyRail(supply_model(node), n_units, block_ms)
         self._low_ms = 0
         self._feed_ratio = 1.0
         self.collapsed = False

@@ -19,7 +19,7 @@ from telemetry.frames import FloatArray
 IDLE_AFTER_BLOCKS = 10  # assumption: a GPU without a kernel for 100 ms is idle to its driver
 
 
-class Modules:
+class GpuModules:
     """All GPUs of a node over time, in blocks of a fixed length.
 
     Attributes

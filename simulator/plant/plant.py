@@ -9,12 +9,12 @@ from simulator.files.scenario import Quantity, ScenarioFile
 from simulator.files.workload import Workload, load_workload
 from simulator.jobs.plan import JobPlan
 from simulator.jobs.port import Job
-from simulator.plant.accounts import SPINNING, Accounts, pipe_shares
+from simulator.plant.accounts import SPINNING, DriverCounters, pipe_shares
 from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.failures import NodeFailures
 from simulator.plant.feed import Feed
-from simulator.plant.modules import Modules
+from simulator.plant.modules import GpuModules
 from simulator.plant.starting import starting_state
 from simulator.plant.state import Stretch, joined, no_stretch
 from simulator.plant.timeline import Timeline
@@ -26,7 +26,7 @@ _UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", 
 
 
 @dataclass(slots=True, kw_only=True)
-class Surroundings:
+class RackInputs:
     """Inputs that a rack adds to the scenario; the coupling of nodes sets it before each block."""
 
     inlet_offset_k: float = 0.0
@@ -61,17 +61,17 @@ class Plant:
         default = load_workload(node.workload) if workload is None else workload
         self.node = node
         self.settings = default_settings(node)
-        self.surroundings = Surroundings()
+        self.rack_inputs = RackInputs()
         self._seed, self._workload = seed, default
         self._timeline = Timeline(node, scenario)
         self._values = self._timeline.at(0.0)
         self._plan = JobPlan(scenario, default, node, seed)
         self.job: Job = self._plan.at(0.0)
-        self._modules = Modules(node, self._values, workload=default, block_ms=BLOCK_MS, seed=seed)
+        self._modules = GpuModules(node, self._values, workload=default, block_ms=BLOCK_MS, seed=seed)
         self.state = starting_state(node, self._values, power_w=self._modules.power_w)
         load_w = float(self._modules.power_w.sum()) + self._modules.other_w(self._values)
         self._feed = Feed(node, self._values, power_w=load_w, block_ms=BLOCK_MS, seed=seed)
-        self._accounts = Accounts(node)
+        self._accounts = DriverCounters(node)
         self._failing = NodeFailures(node, seed=seed)
         self._events: list[PlantEvent] = []
         self._owed_ms = 0
@@ -97,11 +97,11 @@ class Plant:
             raise ValueError("a plant settles before its first block")
         hazard = self.node.gpu.hazard.model_copy(update={"rate_per_s": 0.0})
         gpu = self.node.gpu.model_copy(update={"hazard": hazard})
-        inlet_c = self.node.inlet_c + self.surroundings.inlet_offset_k  # heat begins in balance with the air
+        inlet_c = self.node.inlet_c + self.rack_inputs.inlet_offset_k  # heat begins in balance with the air
         node = self.node.model_copy(update={"gpu": gpu, "inlet_c": inlet_c})
         twin = Plant(node, _UNDISTURBED, self._seed, workload=self._workload)
         twin.obey(self.settings)
-        twin.surroundings.input_ratio = self.surroundings.input_ratio
+        twin.rack_inputs.input_ratio = self.rack_inputs.input_ratio
         twin.advance(SETTLING_MS)
         steps, until_ms = twin.state.steps, twin.state.now_ms + SETTLING_MS
         while twin.state.steps == steps and twin.state.now_ms < until_ms:
@@ -126,9 +126,9 @@ class Plant:
         state = self.state
         now_ms = state.now_ms
         values = self._values = self._timeline.at(now_ms / 1000.0)
-        state.inlet_c = float(values[Quantity.INLET_C][0]) + self.surroundings.inlet_offset_k
+        state.inlet_c = float(values[Quantity.INLET_C][0]) + self.rack_inputs.inlet_offset_k
         self._events += self._feed.follow(
-            now_ms, values, feed_ratio=self.surroundings.input_ratio, changed=self._timeline.changed
+            now_ms, values, feed_ratio=self.rack_inputs.input_ratio, changed=self._timeline.changed
         )
         self._switch(powered=bool(values[Quantity.POWERED][0] > 0.0 and self._feed.on.any()))
         self._load_driver(loaded=bool(state.powered and values[Quantity.DRIVER][0] > 0.0))

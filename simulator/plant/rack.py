@@ -150,8 +150,8 @@ class Rack:
         ratio = input_ratio(self._file.feed, power_w=state.power_w, time_s=time_s, mains_ratio=mains)
         state.input_ratio = max(ratio, 0.0) if state.breaker_closed else 0.0
         for plant in self.plants:
-            plant.surroundings.inlet_offset_k = state.inlet_c - plant.node.inlet_c
-            plant.surroundings.input_ratio = state.input_ratio
+            plant.rack_inputs.inlet_offset_k = state.inlet_c - plant.node.inlet_c
+            plant.rack_inputs.input_ratio = state.input_ratio
 
     def _power_w(self) -> float:
         return sum(plant.state.node_power_w for plant in self.plants) / self._file.feed.efficiency

@@ -9,7 +9,7 @@ from simulator.files.rack import RackFile, nodes_of
 from simulator.plant.bus import drop_rate_per_s
 from simulator.plant.power import part_power
 from simulator.plant.rack_site import inlet_c, input_ratio
-from simulator.plant.supply import Supply, supply_model
+from simulator.plant.supply import SupplyRail, supply_model
 
 TEMP_C = 60.0  # assumption: a warm die, for the leakage
 _LOST_PER_S = 1.0  # heuristic: a GPU that leaves its bus within a second cannot be said to run
@@ -80,7 +80,7 @@ def _load(name: str, gpu_w: float, node: NodeFile) -> SteadyLoad:
     node_w = node.gpu_count * gpu_w + node.other_power_w + fans_w
     open_v = np.array([unit.open_circuit_v for unit in units])
     branch_ohm = np.array([unit.branch_mohm for unit in units]) / 1000.0
-    rail = Supply(supply_model(node), len(units), 1)
+    rail = SupplyRail(supply_model(node), len(units), 1)
     block = rail.advance(
         np.full(1, node_w), open_circuit_v=open_v, branch_ohm=branch_ohm, on=np.ones(len(units), dtype=np.bool_)
     )

@@ -47,7 +47,7 @@ def loaded_v(open_v: FloatArray, source_ohm: FloatArray | float, power_w: FloatA
     return voltage_v
 
 
-class Supply:
+class SupplyRail:
     """The rail over time, for blocks of a fixed length.
 
     `collapsed_ms` counts the milliseconds in which the load asked for more than the rail can carry at any voltage; it

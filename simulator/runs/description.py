@@ -24,11 +24,11 @@ _MS_PER_S = 1000.0
 START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z: the same seed gives the same bytes on any day
 
 
-def labels_of(truths: Sequence[Truth], *, start_ns: int) -> list[dict[str, Any]]:
+def labels_of(truths: Sequence[Truth]) -> list[dict[str, Any]]:
     """Return what is wrong from when to when, as JSON types; an end that is None is nobody's repair."""
 
     def at_ns(seconds: float | None) -> int | None:
-        return None if seconds is None else start_ns + round(seconds * NS_PER_S)
+        return None if seconds is None else START_NS + round(seconds * NS_PER_S)
 
     return [
         {
@@ -43,7 +43,7 @@ def labels_of(truths: Sequence[Truth], *, start_ns: int) -> list[dict[str, Any]]
     ]
 
 
-def drops_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> list[dict[str, Any]]:
+def drops_of(events: Sequence[PlantEvent], node: NodeFile) -> list[dict[str, Any]]:
     """Return every GPU that fell off its bus, with the Xid by which the driver told of it, if it did in time."""
     drops = []
     for place, event in enumerate(events):
@@ -57,21 +57,21 @@ def drops_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> 
                 "gpu": f"gpu{event.gpu}",
                 "uuid": node.gpu_uuid(event.gpu),
                 "time_s": event.time_ms / _MS_PER_S,
-                "time_ns": start_ns + event.time_ms * NS_PER_MS,
+                "time_ns": START_NS + event.time_ms * NS_PER_MS,
                 "xid": None if xid is None else xid.code,
                 "xid_time_s": None if xid is None else xid.time_ms / _MS_PER_S,
-                "xid_time_ns": None if xid is None else start_ns + xid.time_ms * NS_PER_MS,
+                "xid_time_ns": None if xid is None else START_NS + xid.time_ms * NS_PER_MS,
             }
         )
     return drops
 
 
-def events_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> list[dict[str, Any]]:
+def events_of(events: Sequence[PlantEvent], node: NodeFile) -> list[dict[str, Any]]:
     """Return everything that happened, as JSON types."""
     return [
         {
             "time_s": event.time_ms / _MS_PER_S,
-            "time_ns": start_ns + event.time_ms * NS_PER_MS,
+            "time_ns": START_NS + event.time_ms * NS_PER_MS,
             "kind": str(event.kind),
             "gpu": None if event.gpu is None else f"gpu{event.gpu}",
             "supply": None if event.supply is None else node.supply.units[event.supply].name,
@@ -106,8 +106,8 @@ def places_of(tables: Sequence[TableSpec]) -> list[Place]:
 class TruthSeries:
     """The state itself in long form, a row per block: means over its milliseconds, and the rail's lowest."""
 
-    def __init__(self, entities: NodeEntities, *, out: RowStream, start_ns: int) -> None:
-        self._out, self._start_ns = out, start_ns
+    def __init__(self, entities: NodeEntities, *, out: RowStream) -> None:
+        self._out = out
         self._places = out.places(places_of(truth_tables(entities)))
 
     def take(self, stretch: Stretch, state: NodeState) -> None:
@@ -122,14 +122,14 @@ class TruthSeries:
                 state.gpus.die_c,
             ]
         )
-        time_ns = self._start_ns + state.now_ms * NS_PER_MS
+        time_ns = START_NS + state.now_ms * NS_PER_MS
         self._out.add(np.full(len(values), time_ns), self._places, values)
         self._out.flush(before_ns=time_ns)
 
 
 def truth_document(order: RunOrder, known: dict[str, Any], happened: Sequence[PlantEvent]) -> str:
     """Return all that was true as JSON."""
-    document = {**known, "events": events_of(happened, order.node, start_ns=START_NS)}
+    document = {**known, "events": events_of(happened, order.node)}
     return json.dumps(document, indent=1) + "\n"
 
 
@@ -144,24 +144,19 @@ def run_description(order: RunOrder, happened: Sequence[PlantEvent], *, tier: st
         "start_ns": START_NS,
         "duration_s": order.duration_ms / _MS_PER_S,
         "settings": order.settings,
-        "labels": labels_of(order.scenario.truth, start_ns=START_NS),
-        "drops": drops_of(happened, order.node, start_ns=START_NS),
+        "labels": labels_of(order.scenario.truth),
+        "drops": drops_of(happened, order.node),
     }
 
 
 def meta_of(order: RunOrder, known: dict[str, Any]) -> RecordingMeta:
     """Return what a recording says about itself: what a live one says too, and what is `known` of the run."""
-    clocks = _settable_mhz(order.node)
+    clocks = list(order.node.gpu.clocks.settable_mhz)
     live = {
         "supported_mhz": {order.node.gpu_uuid(index): clocks for index in range(order.node.gpu_count)},
         "source": f"simulated {order.node.name} for {format_duration(order.duration_s)}",
     }
     return RecordingMeta(node=order.node.name, simulated=True, config=live | known)
-
-
-def _settable_mhz(node: NodeFile) -> list[float]:
-    """Return the clocks ascending but for the default, which reads as unset."""
-    return [float(clock) for clock in node.gpu.clocks.supported_mhz if clock != node.gpu.clocks.default_mhz]
 
 
 def job_names(order: RunOrder) -> tuple[str, ...]:

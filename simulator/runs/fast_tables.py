@@ -5,6 +5,7 @@ import numpy as np
 from simulator.files.node import NodeFile
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import NodeState
+from simulator.runs.description import START_NS
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
@@ -30,10 +31,8 @@ class FastTables:
         The tables.
     """
 
-    def __init__(
-        self, node: NodeFile, entities: NodeEntities, bank: SensorBank, *, out: RowStream, start_ns: int
-    ) -> None:
-        self._bank, self._out, self._start_ns = bank, out, start_ns
+    def __init__(self, node: NodeFile, entities: NodeEntities, bank: SensorBank, *, out: RowStream) -> None:
+        self._bank, self._out = bank, out
         self._mem_clock_mhz = float(node.gpu.clocks.memory_mhz)
         signals = tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.FAST))
         specs = [TableSpec(name="gpu_fast", kind=EntityKind.GPU, entities=entities.gpus, signals=signals)]
@@ -56,7 +55,7 @@ class FastTables:
             self._held[:] = np.nan
             self._answered[:] = False
             return
-        now_ns = self._start_ns + (start_ms + BLOCK_MS) * NS_PER_MS
+        now_ns = START_NS + (start_ms + BLOCK_MS) * NS_PER_MS
         self._ticks.look(start_ms, now_ns, rows=self._take_gpus(now_ns, state))
         if self._rail is not None:
             self._rail_ticks.look(start_ms, now_ns, rows=self._take_rails(self._rail))
@@ -97,7 +96,7 @@ class FastTables:
         return len(places)
 
     def _stamps(self, instrument: Instrument) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return self._start_ns + (instrument.at_ms + instrument.skew_ms) * NS_PER_MS
+        return START_NS + (instrument.at_ms + instrument.skew_ms) * NS_PER_MS
 
 
 class _Ticks:
@@ -122,11 +121,11 @@ def fast_values(signals: tuple[str, ...], bank: SensorBank, state: NodeState, *,
     """Return the fast signals of all GPUs, ``(n_signals, n_gpus)``; the age of the power is for whoever knows when."""
     gpus = state.gpus
     columns: dict[str, FloatArray | float] = {
-        "power_w": bank.gpu_power_w,
+        "power_w": bank.driver.power.shown,
         "sm_clock_mhz": np.floor(gpus.clock_mhz),
         "mem_clock_mhz": mem_clock_mhz,
-        "gpu_util_ratio": bank.gpu_util_ratio,
-        "mem_util_ratio": bank.mem_util_ratio,
+        "gpu_util_ratio": bank.driver.gpu_util_ratio,
+        "mem_util_ratio": bank.driver.mem_util_ratio,
         "throttle_reasons": gpus.reasons.astype(np.float64),
         "power_age_s": np.nan,
     }

@@ -16,7 +16,7 @@ from simulator.runs.order import RunOrder, closed_form_step_s
 from simulator.runs.output import RecordingFile, TruthFile, run_files
 from simulator.runs.recorder import EventRecorder
 from simulator.runs.stream import RowStream
-from simulator.runs.summary import RunSummary, Spread
+from simulator.runs.summary import RunSummary, RunTally
 from simulator.runs.topology import NodeEntities, entities_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
@@ -55,7 +55,7 @@ class FleetTables:
         )
         self._rows = [FrameRows(spec) for spec in self.specs]
         self._inlet = "inlet_temp_c" if node.sensors.inlet is not None else "bmc_inlet_temp_c"
-        self._power, self._rail = Spread(), Spread()
+        self._tally = RunTally()
         self._drops, self._steps = 0, 0.0
 
     def rows(self, stretch: FleetStretch) -> Iterator[RecordingRows]:
@@ -67,24 +67,16 @@ class FleetTables:
             values = np.stack(columns, axis=2)
             fresh = ~np.isnan(values) if spec.name in ("gpu_fast", "supply") else np.zeros(values.shape, dtype=np.bool_)
             yield rows.rows(Frame(spec=spec, time_ns=time_ns, values=values, fresh=fresh))
-        self._power.take(stretch.samples.gpu_power_w)
-        self._rail.take(stretch.samples.rail_voltage_v)
+        self._tally.power.take(stretch.samples.gpu_power_w)
+        self._tally.rail.take(stretch.samples.rail_voltage_v)
         self._drops += len(stretch.drops)
         step_s = float(stretch.sample_offset_s.sum())  # a quarter and three quarters of a step
         self._steps += float(stretch.truth.steps_per_s.sum()) * step_s
 
     def summary(self, *, simulated_s: float, rows: int) -> RunSummary:
         """Return what the rows so far show."""
-        return RunSummary(
-            tier="b",
-            simulated_s=simulated_s,
-            rows=rows,
-            drops=self._drops,
-            steps=int(self._steps),
-            rail_min_v=self._rail.lowest(4),
-            rail_mean_v=self._rail.mean(4),
-            gpu_power_mean_w=self._power.mean(2),
-            gpu_power_peak_w=self._power.highest(2),
+        return self._tally.summary(
+            tier="b", simulated_s=simulated_s, rows=rows, drops=self._drops, steps=int(self._steps)
         )
 
     def _column(self, stretch: FleetStretch, field: str, n_times: int, n_entities: int) -> FloatArray:

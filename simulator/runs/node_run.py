@@ -8,7 +8,6 @@ from simulator.plant.events import PlantEvent
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.plant.state import Stretch
 from simulator.runs.description import (
-    START_NS,
     TruthSeries,
     job_names,
     meta_of,
@@ -18,7 +17,7 @@ from simulator.runs.description import (
 )
 from simulator.runs.order import RunOrder
 from simulator.runs.output import RecordingFile, run_files
-from simulator.runs.recorder import Recorder
+from simulator.runs.recorder import RunRecorder
 from simulator.runs.summary import RunSummary, RunTally
 from simulator.runs.topology import entities_of
 from simulator.sensors.bank import SensorBank
@@ -51,7 +50,7 @@ class NodeRecording:
         self.entities = entities_of(order.node, jobs=tuple(jobs))
         self.happened: list[PlantEvent] = []
         self._bank = SensorBank(order.node, order.scenario, order.seed)
-        self._recorder = Recorder(order.node, self.entities, self._bank, out=file.rows, start_ns=START_NS)
+        self._recorder = RunRecorder(order.node, self.entities, self._bank, out=file.rows)
         self._tally = RunTally()
 
     def take(self, stretch: Stretch) -> None:
@@ -72,6 +71,7 @@ class NodeRecording:
     def summary(self, *, drops: int) -> RunSummary:
         """Return the run in a few numbers."""
         return self._tally.summary(
+            tier="a",
             simulated_s=self.order.duration_ms / _MS_PER_S,
             rows=self._file.rows.rows,
             drops=drops,
@@ -106,7 +106,7 @@ def record_run(
         entities = recording.entities
         series = None
         if truth_file.series is not None:
-            series = TruthSeries(entities, out=truth_file.series.rows, start_ns=START_NS)
+            series = TruthSeries(entities, out=truth_file.series.rows)
         for _ in blocks(order.duration_ms, progress):
             stretch = plant.advance(BLOCK_MS)
             recording.take(stretch)

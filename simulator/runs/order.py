@@ -1,6 +1,5 @@
 """Request for a run of a node or a rack, checked before the simulation."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,10 +70,7 @@ def tier_of(duration_s: float, asked: str | None) -> str:
 
 def check_duration(duration_s: float, *, tier: str, option: str = "--duration") -> None:
     """Refuse a duration that is nothing or absurd with a ConfigError."""
-    shortest_s, longest_s = BLOCK_MS / _MS_PER_S, LONGEST_S[tier]
-    if not shortest_s <= duration_s <= longest_s:
-        expected = f"{format_duration(shortest_s)} to {format_duration(longest_s)} in tier {tier}"
-        raise ConfigError([_problem(option, f"got {format_duration(duration_s)}", expected)])
+    _check_span(duration_s, LONGEST_S[tier], f" in tier {tier}", option)
 
 
 def check_closed_form(order: RunOrder) -> None:
@@ -101,14 +97,11 @@ def check_settings(node: NodeFile, *, power_limit_w: float | None, clock_mhz: fl
         problems.append(_problem("--power-limit-w", f"got {power_limit_w:g}", expected))
     supported = node.gpu.clocks.supported_mhz
     if clock_mhz is not None and clock_mhz not in supported:
-        expected = f"a supported clock of {node.gpu.name}, {_nearest(supported, clock_mhz)} MHz is the nearest"
+        nearest = min(supported, key=lambda known: (abs(known - clock_mhz), known))
+        expected = f"a supported clock of {node.gpu.name}, {nearest} MHz is the nearest"
         problems.append(_problem("--clock-mhz", f"got {clock_mhz:g}", expected))
     if problems:
         raise ConfigError(problems)
-
-
-def _nearest(supported: Sequence[int], clock_mhz: float) -> int:
-    return min(supported, key=lambda known: (abs(known - clock_mhz), known))
 
 
 def _problem(option: str, found: str, expected: str) -> Problem:
@@ -158,9 +151,11 @@ class RackOrder:
 
 def check_rack_duration(duration_s: float, *, option: str = "--duration") -> None:
     """Refuse a duration that is nothing, or that only the closed form could do, with a ConfigError."""
+    _check_span(duration_s, CLOSED_FORM_ABOVE_S, ": a rack is simulated in tier a only", option)
+
+
+def _check_span(duration_s: float, longest_s: float, where: str, option: str) -> None:
     shortest_s = BLOCK_MS / _MS_PER_S
-    if not shortest_s <= duration_s <= CLOSED_FORM_ABOVE_S:
-        longest = format_duration(CLOSED_FORM_ABOVE_S)
-        expected = f"{format_duration(shortest_s)} to {longest}: a rack is simulated in tier a only"
-        found = f"got {format_duration(duration_s)}"
-        raise ConfigError([Problem(where=option, line=None, key="", found=found, expected=expected)])
+    if not shortest_s <= duration_s <= longest_s:
+        expected = f"{format_duration(shortest_s)} to {format_duration(longest_s)}{where}"
+        raise ConfigError([_problem(option, f"got {format_duration(duration_s)}", expected)])

@@ -52,7 +52,7 @@ def node_description(
         "model": Path(rack.nodes[number]).stem,
         "rack": rack.name,
         "rack_scenario": order.scenario.file.name,
-        "labels": labels_of(_seen_from(node.node.name, order.scenario.file.truth), start_ns=START_NS),
+        "labels": labels_of(_seen_from(node.node.name, order.scenario.file.truth)),
     }
 
 
@@ -65,7 +65,7 @@ def rack_run_description(
         "rack": order.scenario.rack.name,
         "scenario": order.scenario.file.name,
         **{key: nodes[0][key] for key in ("seed", "tier", "start_ns", "duration_s", "settings")},
-        "labels": labels_of(order.scenario.file.truth, start_ns=START_NS),
+        "labels": labels_of(order.scenario.file.truth),
         "jobs": [_job_description(job) for job in jobs],
         "shared": asdict(tally.shared()),
         "breaker": [
@@ -83,7 +83,7 @@ def rack_run_description(
 def rack_document(known: dict[str, Any], happened: Sequence[tuple[NodeFile, Sequence[PlantEvent]]]) -> str:
     """Return all that was true as JSON: what is `known`, and what `happened` on each node."""
     nodes = [
-        {**rest, "events": events_of(events, node, start_ns=START_NS)}
+        {**rest, "events": events_of(events, node)}
         for rest, (node, events) in zip(known["nodes"], happened, strict=True)
     ]
     return json.dumps({**known, "nodes": nodes}, indent=1) + "\n"
@@ -128,7 +128,7 @@ class RackTruthSeries:
 
     def __init__(self, nodes: Sequence[NodeEntities], *, out: RowStream) -> None:
         self._out = out
-        self._nodes = [TruthSeries(node, out=out, start_ns=START_NS) for node in nodes]
+        self._nodes = [TruthSeries(node, out=out) for node in nodes]
         self._places = out.places(places_of(_shared_tables(nodes)))
 
     def take(self, rack: Rack, stretches: Sequence[Stretch]) -> None:

@@ -70,7 +70,7 @@ class EventRecorder:
         )
 
 
-class Recorder:
+class RunRecorder:
     """Puts what the sensors of a node show into a stream of rows.
 
     Attributes

@@ -80,8 +80,8 @@ class SlowTables:
         app_mhz = self._settings.app_clock_mhz
         columns: Columns = {
             "energy_j": np.round(gpus.energy_j, 3),
-            "gpu_temp_c": bank.gpu_temp_c,
-            "hbm_temp_c": bank.hbm_temp_c,
+            "gpu_temp_c": bank.driver.gpu_temp_c,
+            "hbm_temp_c": bank.driver.hbm_temp_c,
             "slowdown_temp_c": part.temperature_c.slowdown,
             "shutdown_temp_c": part.temperature_c.shutdown,
             "power_limit_w": self._settings.power_limit_w,

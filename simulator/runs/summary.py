@@ -68,33 +68,33 @@ class Spread:
 
 
 class RunTally:
-    """Power and rail by their sensors, each update counted once."""
+    """Spread of the power and of the rail as sensors show them, each update counted once."""
 
     def __init__(self) -> None:
-        self._power, self._rail = Spread(), Spread()
+        self.power, self.rail = Spread(), Spread()
 
     def take(self, bank: SensorBank) -> None:
         """Process the updates of the last block."""
         power, rail = bank.driver.power, bank.rail
         new = power.renewed
         if len(new):
-            self._power.take(power.shown[new[bank.gpu_answers[new]]])
+            self.power.take(power.shown[new[bank.gpu_answers[new]]])
         if rail.fast is not None and len(rail.fast.renewed):
             new = rail.fast.renewed
-            self._rail.take(rail.voltage_v[new[new < len(rail.voltage_v)]])
+            self.rail.take(rail.voltage_v[new[new < len(rail.voltage_v)]])
 
-    def summary(self, *, simulated_s: float, rows: int, drops: int, steps: int) -> RunSummary:
-        """Return the numbers of a run of milliseconds."""
+    def summary(self, *, tier: str, simulated_s: float, rows: int, drops: int, steps: int) -> RunSummary:
+        """Return the numbers of a run."""
         return RunSummary(
-            tier="a",
+            tier=tier,
             simulated_s=simulated_s,
             rows=rows,
             drops=drops,
             steps=steps,
-            rail_min_v=self._rail.lowest(4),
-            rail_mean_v=self._rail.mean(4),
-            gpu_power_mean_w=self._power.mean(2),
-            gpu_power_peak_w=self._power.highest(2),
+            rail_min_v=self.rail.lowest(4),
+            rail_mean_v=self.rail.mean(4),
+            gpu_power_mean_w=self.power.mean(2),
+            gpu_power_peak_w=self.power.highest(2),
         )
 
 

@@ -8,12 +8,11 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.sensing import EXPORTER
 from simulator.plant.plant import BLOCK_MS
-from simulator.plant.state import CountArray, NodeState, Stretch
+from simulator.plant.state import NodeState, Stretch
 from simulator.sensors.bmc import Bmc, BmcReadings
-from simulator.sensors.building import Building, Role, kind_for
-from simulator.sensors.driver_sensors import DriverSensors
-from simulator.sensors.probes import InletProbe, RailMonitors
-from telemetry.frames import FloatArray, MaskArray
+from simulator.sensors.building import InstrumentBuilder, Role, kind_for
+from simulator.sensors.probes import DriverSensors, InletProbe, RailMonitors
+from telemetry.frames import MaskArray
 
 
 class SensorBank:
@@ -26,13 +25,13 @@ class SensorBank:
     Attributes
     ----------
     driver, rail
-        The fast instruments, for those who want to know what the last block renewed.
+        Sensors of the boards and of the branches: their values, and what the last block renewed.
     exporter_alive
         False while what reads the driver is dead: then no GPU answers, though all may be there.
     """
 
     def __init__(self, node: NodeFile, scenario: ScenarioFile, seed: int) -> None:
-        building = Building(node=node, scenario=scenario, seed=seed)
+        building = InstrumentBuilder(node=node, scenario=scenario, seed=seed)
         rail, inlet, bmc = node.sensors.rail, node.sensors.inlet, node.sensors.bmc
         self.driver = DriverSensors(building, kind_for(Role.DRIVER, f"nvml-{node.gpu.architecture}"))
         self.rail = RailMonitors(building, None if rail is None else kind_for(Role.RAIL, rail))
@@ -52,51 +51,6 @@ class SensorBank:
         for first in range(0, len(stretch.time_ms), BLOCK_MS):
             block = stretch if len(stretch.time_ms) == BLOCK_MS else _cut(stretch, first)
             self._advance(int(block.time_ms[0]), block, state)
-
-    @property
-    def gpu_power_w(self) -> FloatArray:
-        """Power by each board's sensor, the mean over its window, shape ``(n_gpus,)``."""
-        return self.driver.power.shown
-
-    @property
-    def gpu_power_at_ms(self) -> CountArray:
-        """End of each board's window, shape ``(n_gpus,)``."""
-        return self.driver.power.at_ms
-
-    @property
-    def gpu_power_average_w(self) -> FloatArray:
-        """The longer mean that newer parts show as their power usage; the same as `gpu_power_w` on others."""
-        return self.driver.average.shown
-
-    @property
-    def gpu_temp_c(self) -> FloatArray:
-        """Whole degrees of each die."""
-        return self.driver.gpu_temp_c
-
-    @property
-    def hbm_temp_c(self) -> FloatArray:
-        """Whole degrees of each GPU's memory."""
-        return self.driver.hbm_temp_c
-
-    @property
-    def gpu_util_ratio(self) -> FloatArray:
-        """Share of time in which a kernel ran, in whole per cent."""
-        return self.driver.gpu_util_ratio
-
-    @property
-    def mem_util_ratio(self) -> FloatArray:
-        """Share of time in which memory was busy, in whole per cent."""
-        return self.driver.mem_util_ratio
-
-    @property
-    def rail_voltage_v(self) -> FloatArray:
-        """Voltage by each branch's monitor, shape ``(n_supplies,)``."""
-        return self.rail.voltage_v
-
-    @property
-    def rail_current_a(self) -> FloatArray:
-        """Current by each branch's monitor, shape ``(n_supplies,)``."""
-        return self.rail.current_a
 
     @property
     def inlet_c(self) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from simulator.files.sensing import BMC_LABELS, bmc_labels
 from simulator.files.sensor import SensorKind
 from simulator.plant.state import NodeState, Stretch
-from simulator.sensors.building import Building
+from simulator.sensors.building import InstrumentBuilder
 from telemetry.frames import FloatArray, MaskArray
 
 
@@ -36,7 +36,7 @@ class Bmc:
         The newest round.
     """
 
-    def __init__(self, building: Building, kind: SensorKind) -> None:
+    def __init__(self, building: InstrumentBuilder, kind: SensorKind) -> None:
         node = building.node
         supplies = [unit.name for unit in node.supply.units]
         fans = [f"fan{index}" for index in range(node.cooling.fans)]

@@ -18,7 +18,7 @@ from telemetry.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Building:
+class InstrumentBuilder:
     """Inputs of every instrument of a node."""
 
     node: NodeFile

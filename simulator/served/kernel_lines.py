@@ -22,7 +22,7 @@ _NVLINK_MAJOR = 237  # assumption: the first free character device from 254 down
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """Line and its level."""
 
     text: str
@@ -37,17 +37,17 @@ class KernelMessages:
         self._ports = root_ports(node)
         self._introduced: set[int] = set()
 
-    def loaded(self) -> tuple[Line, ...]:
+    def loaded(self) -> tuple[LogLine, ...]:
         """Return what is said when the driver is loaded."""
         self._introduced.clear()
         version = self._node.driver.version
         return (
-            Line(f"nvidia-nvlink: Nvlink Core is being initialized, major device number {_NVLINK_MAJOR}", INFO),
-            Line(f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {version}", NOTICE),
-            Line(f"nvidia-modeset: Loading NVIDIA Kernel Mode Setting Driver for UNIX platforms  {version}", INFO),
+            LogLine(f"nvidia-nvlink: Nvlink Core is being initialized, major device number {_NVLINK_MAJOR}", INFO),
+            LogLine(f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {version}", NOTICE),
+            LogLine(f"nvidia-modeset: Loading NVIDIA Kernel Mode Setting Driver for UNIX platforms  {version}", INFO),
         )
 
-    def lines(self, event: PlantEvent) -> tuple[Line, ...]:
+    def lines(self, event: PlantEvent) -> tuple[LogLine, ...]:
         """Return what is said of an event, often nothing."""
         kind = event.kind
         if kind in (PlantEventKind.DRIVER_LOADED, PlantEventKind.DRIVER_UNLOADED):
@@ -60,52 +60,54 @@ class KernelMessages:
             return self._corrected(event.gpu)
         return self._fatal(event.gpu) if kind is PlantEventKind.AER_FATAL else ()
 
-    def _introduction(self, gpu: int) -> tuple[Line, ...]:
+    def _introduction(self, gpu: int) -> tuple[LogLine, ...]:
         """Return who the GPU is; the driver says so once, before its first Xid."""
         if gpu in self._introduced:
             return ()
         self._introduced.add(gpu)
         return (
-            Line(f"NVRM: GPU at PCI:{self._place(gpu)}: {self._node.gpu_uuid(gpu)}"),
-            Line(f"NVRM: GPU Board Serial Number: {self._node.gpu_serial(gpu)}"),
+            LogLine(f"NVRM: GPU at PCI:{self._place(gpu)}: {self._node.gpu_uuid(gpu)}"),
+            LogLine(f"NVRM: GPU Board Serial Number: {self._node.gpu_serial(gpu)}"),
         )
 
-    def _xid(self, gpu: int, code: int) -> tuple[Line, ...]:
+    def _xid(self, gpu: int, code: int) -> tuple[LogLine, ...]:
         place, address = self._place(gpu), self._node.slots[gpu].pci
         if code == XID_FELL_OFF:
             process = f"pid={RANK_PID + gpu}, name=python3"
             return (
-                Line(f"NVRM: Xid (PCI:{place}): {code}, {process}, GPU has fallen off the bus."),
-                Line(f"NVRM: GPU {address}: GPU has fallen off the bus."),
-                Line(f"NVRM: GPU {address}: GPU serial number is {self._node.gpu_serial(gpu)}."),
+                LogLine(f"NVRM: Xid (PCI:{place}): {code}, {process}, GPU has fallen off the bus."),
+                LogLine(f"NVRM: GPU {address}: GPU has fallen off the bus."),
+                LogLine(f"NVRM: GPU {address}: GPU serial number is {self._node.gpu_serial(gpu)}."),
             )
         if code == XID_NVLINK:
             link = gpu % max(1, self._node.gpu.nvlink_count)
             registers = "(0x0, 0x0, 0x10000, 0x0, 0x0, 0x0, 0x0)"
             text = f"pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link {link}{registers}"
-            return (Line(f"NVRM: Xid (PCI:{place}): {code}, {text}"),)
-        return (Line(f"NVRM: Xid (PCI:{place}): {code}, pid={RANK_PID + gpu}, name=python3, Ch 00000008"),)
+            return (LogLine(f"NVRM: Xid (PCI:{place}): {code}, {text}"),)
+        return (LogLine(f"NVRM: Xid (PCI:{place}): {code}, pid={RANK_PID + gpu}, name=python3, Ch 00000008"),)
 
-    def _corrected(self, gpu: int) -> tuple[Line, ...]:
+    def _corrected(self, gpu: int) -> tuple[LogLine, ...]:
         """Return the report of an error that the link mended by itself: nobody acknowledged, so it was sent again."""
         address = self._node.slots[gpu].pci
         return (
             *self._port(gpu, f"Corrected error received: {address}"),
-            Line(
+            LogLine(
                 f"nvidia {address}: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)", WARNING
             ),
-            Line(f"nvidia {address}:   device [{_device_id(self._node)}] error status/mask=00001000/0000a000", WARNING),
-            Line(f"nvidia {address}:    [12] {'Timeout':<22}", WARNING),
+            LogLine(
+                f"nvidia {address}:   device [{_device_id(self._node)}] error status/mask=00001000/0000a000", WARNING
+            ),
+            LogLine(f"nvidia {address}:    [12] {'Timeout':<22}", WARNING),
         )
 
-    def _fatal(self, gpu: int) -> tuple[Line, ...]:
+    def _fatal(self, gpu: int) -> tuple[LogLine, ...]:
         """Return the report of a fatal error; the kernel does not read a device whose link it holds for dead."""
         address = self._node.slots[gpu].pci
         error = "PCIe Bus Error: severity=Uncorrected (Fatal), type=Inaccessible, (Unregistered Agent ID)"
         return (
             *self._port(gpu, f"Uncorrected (Fatal) error received: {address}"),
-            Line(f"nvidia {address}: AER: {error}"),
-            Line(f"nvidia {address}: AER: can't recover (no error_detected callback)", INFO),
+            LogLine(f"nvidia {address}: AER: {error}"),
+            LogLine(f"nvidia {address}: AER: can't recover (no error_detected callback)", INFO),
             *self._port(gpu, "Root Port link has been reset (0)"),
             *self._port(gpu, "device recovery failed"),
         )
@@ -113,16 +115,16 @@ class KernelMessages:
     def _place(self, gpu: int) -> str:
         return self._node.slots[gpu].pci.removesuffix(".0")
 
-    def _port(self, gpu: int, text: str) -> tuple[Line, ...]:
+    def _port(self, gpu: int, text: str) -> tuple[LogLine, ...]:
         """Return what the root port above a GPU says, nothing where none is seen."""
         port = self._ports[gpu]
-        return () if port is None else (Line(f"pcieport {port}: AER: {text}", INFO),)
+        return () if port is None else (LogLine(f"pcieport {port}: AER: {text}", INFO),)
 
 
-def _unloaded() -> tuple[Line, ...]:
+def _unloaded() -> tuple[LogLine, ...]:
     return (
-        Line("nvidia-modeset: Unloading", INFO),
-        Line(f"nvidia-nvlink: Unregistered Nvlink Core, major device number {_NVLINK_MAJOR}", INFO),
+        LogLine("nvidia-modeset: Unloading", INFO),
+        LogLine(f"nvidia-nvlink: Unregistered Nvlink Core, major device number {_NVLINK_MAJOR}", INFO),
     )
 
 
@@ -139,7 +141,7 @@ class KernelLog:
         self._file = FileIO(path, "a")
         self._sequence = 0
 
-    def write(self, lines: Iterable[Line], *, time_us: int) -> None:
+    def write(self, lines: Iterable[LogLine], *, time_us: int) -> None:
         """Append lines of the kernel's own facility."""
         for line in lines:
             self._file.write(f"{line.level},{self._sequence},{time_us},-;{line.text}\n".encode())

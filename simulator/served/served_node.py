@@ -10,7 +10,7 @@ from simulator.files.workload import Workload
 from simulator.served.board.interface import BoardInterface
 from simulator.served.board.ipmi import PASSWORD, USER, IpmiController
 from simulator.served.board.redfish.service import RedfishService
-from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
 from simulator.served.server import PlantServer
 from telemetry.clock import Clock
@@ -91,7 +91,7 @@ def _serve_board(served: ServedNode, node: NodeFile, options: BoardOptions, *, f
         served.notes = (f"no IPMI: {err}",)
     served.redfish = RedfishService(
         RedfishTree(node, interface.board, clock),
-        Sessions(user=USER, password=PASSWORD, clock=clock),
+        RedfishSessions(user=USER, password=PASSWORD, clock=clock),
         port=options.redfish_port,
         login_needed=options.redfish_login,
     )

@@ -118,7 +118,7 @@ class PlantServer:
         """
         self._start()
         while not stopped():
-            behind_ms = self._wall_ms() - self.plant.state.now_ms
+            behind_ms = (self._clock.monotonic_s() - self._start_s) * 1000.0 - self.plant.state.now_ms
             if behind_ms < BLOCK_MS:
                 self._clock.sleep_until(self._clock.monotonic_s() + (BLOCK_MS - behind_ms) / 1000.0)
                 continue
@@ -160,9 +160,6 @@ class PlantServer:
         self.skipped_ms += n_ms
         self._start_s += n_ms / 1000.0
         self._publisher.start_us += n_ms * 1000
-
-    def _wall_ms(self) -> float:
-        return (self._clock.monotonic_s() - self._start_s) * 1000.0
 
     def _kernel_us(self) -> int:
         return int(self._clock.monotonic_s() * 1e6)

@@ -12,7 +12,6 @@ from pathlib import Path
 from simulator.files.node import NodeFile
 from simulator.files.sensor import SensorKind, load_sensor
 from simulator.sensors.bank import SensorBank
-from simulator.served.rail import nominal_rail_v
 
 _WIDTH = 12  # every value is written in as many bytes, so one write replaces it whole; 11 digits are 99 kW
 
@@ -94,7 +93,7 @@ class HwmonTree:
         self._folder.mkdir(parents=True)
         if node.sensors.rail is not None:
             kind = load_sensor(node.sensors.rail)
-            rail_v = nominal_rail_v(node.supply)
+            rail_v = node.supply.nominal_rail_v
             for index, unit in enumerate(node.supply.units):
                 device = self._device(index, kind.name)
                 self._supplies.append(_Supply(device, kind, name=unit.name, rail_v=rail_v))
@@ -109,8 +108,8 @@ class HwmonTree:
         controller = bank.bmc
         for index, supply in enumerate(self._supplies):
             supply.show(
-                voltage_v=float(bank.rail_voltage_v[index]),
-                current_a=float(bank.rail_current_a[index]),
+                voltage_v=float(bank.rail.voltage_v[index]),
+                current_a=float(bank.rail.current_a[index]),
                 input_v=float("nan") if controller is None else float(controller.psu_input_v[index]),
             )
         if self._inlet is not None:

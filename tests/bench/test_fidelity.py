@@ -15,7 +15,7 @@ MS = 1_000_000
 
 
 def table(updates: list[tuple[int, int]]) -> Frame:
-    """One GPU's power, each row an update at a time in ms with mW."""
+    """Return a table of one GPU's power, each row an update at a time in ms with mW."""
     spec = gpu_fast_spec(1)
     values = np.full((len(updates), *spec.shape), np.nan)
     column = spec.signals.index("power_w")

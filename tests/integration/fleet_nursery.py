@@ -1,4 +1,4 @@
-"""A fleet service that acts, to be killed: started once, it forks a fresh one for each line on standard input.
+"""Fleet service that tests kill: started once, it forks a fresh one for each line on standard input.
 
 The line says how long what it asks for may take until it begins.
 
@@ -19,7 +19,7 @@ from fleet.certificates.identity import client_context, private_key
 from fleet.ledger_file import LedgerFile
 from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox
-from fleet.rehearsal.pdu_sag import Nowhere
+from fleet.rehearsal.pdu_sag import DiscardingStore
 from rules.fleet.engine import FleetEngine
 from rules.fleet.loading import load_fleet_policies
 from rules.fleet.orders import FleetIncident, FleetView
@@ -86,7 +86,7 @@ def serve(folder: Path, life_s: float) -> None:
         instance=token_hex(8),
         life_s=life_s / 2,
     )
-    outbox = Outbox(folder, Nowhere(), clock, name=FLEET, spool_max_bytes=1 << 20)
+    outbox = Outbox(folder, DiscardingStore(), clock, name=FLEET, spool_max_bytes=1 << 20)
     acting = FleetActing(
         FleetEngine(policies(), limits(life_s), memory),
         FleetActuators(client=client),
@@ -105,7 +105,7 @@ def serve(folder: Path, life_s: float) -> None:
 
 
 def main() -> None:
-    """Fork a service for each line; say its process id."""
+    """Fork a service for each line and print its process id."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         pid = os.fork()

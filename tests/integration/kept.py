@@ -1,4 +1,4 @@
-"""What a run kept in its ring, to be compared with what a store gives back."""
+"""Samples that a run kept in its ring, for comparison with those of a store."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Point = tuple[str, str, str]  # entity kind, entity key, signal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Every distinct update of every signal: times in ns and values as the wire rounds them."""
+    """Distinct updates of every signal: times in ns and values as the wire rounds them."""
 
     updates: dict[Point, dict[int, float]]
 
@@ -25,13 +25,13 @@ class Kept:
 
 
 class RingWatch:
-    """The mapped rings of a run: their rows can still be read when it has ended and taken the files away."""
+    """Mapped rings of a run: their rows can still be read when it has ended and removed the files."""
 
     def __init__(self, context: RunContext) -> None:
         self._rings = Rings.attach(context.ring_path, context.other_ring_paths)
 
     def kept(self) -> Kept:
-        """Return everything that counts as kept, while nothing was overwritten yet."""
+        """Return everything that counts as kept; call it before rows are overwritten."""
         updates: dict[Point, dict[int, float]] = defaultdict(dict)
         for table in (*self._rings.tables.values(), *self._rings.late_tables.values()):
             position = 0

@@ -1,4 +1,4 @@
-"""The real responder process over a run folder: started, killed, and asked what it did."""
+"""Real responder process over a run folder, to start, kill and inspect it."""
 
 import atexit
 import json
@@ -80,19 +80,19 @@ class Processes:
         self._pid: int | None = None
 
     def start(self) -> None:
-        """Start one and wait until it is ready."""
+        """Start a responder and wait until it is ready."""
         self._ask.write(f"{self._run_dir}\n")
         self._ask.flush()
         self._pid = int(self._answers.readline().removeprefix("pid "))
         assert self._answers.readline() == '{"ready": {}}\n'
 
     def kill(self) -> None:
-        """Kill the one that runs, as ``kill -9`` does."""
+        """Kill the running responder, as ``kill -9`` does."""
         if self._pid is not None:
             self._end(signal.SIGKILL)
 
     def end(self) -> int:
-        """Ask the one that runs to end; gives its status."""
+        """Stop the running responder and return its exit status."""
         return self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> int:
@@ -104,7 +104,7 @@ class Processes:
 
 @cache
 def _beginner() -> subprocess.Popen[str]:
-    """Return the one of this test process, which ends with it."""
+    """Return the nursery of this test process, which ends with it."""
     beginner = subprocess.Popen(
         [sys.executable, "-c", _BEGINNER],
         stdin=subprocess.PIPE,
@@ -123,7 +123,7 @@ def _beginner() -> subprocess.Popen[str]:
 
 @dataclass(slots=True)
 class Run:
-    """One run folder of a real node with a guard's journal that the test writes."""
+    """Run folder of a real node with a guard's journal that the test writes."""
 
     folder: Path
     context: RunContext
@@ -160,7 +160,7 @@ class Run:
         return cls(folder=folder, context=context, guard=context.journal_writer("guard"))
 
     def restart(self) -> None:
-        """Have the next process belong to another run."""
+        """Make the next process belong to another run."""
         reader = self.context.journal_reader("guard")
         reader.skip_to_end()
         self.context = replace(self.context, started_ns=SystemClock().utc_ns())
@@ -187,7 +187,7 @@ class Run:
 
     @contextmanager
     def processes(self) -> Iterator["Processes"]:
-        """Return what starts responders over this folder, one after the other."""
+        """Return the starter of responders over this folder, one after the other."""
         made = Processes(_beginner(), self.context.run_dir)
         try:
             yield made
@@ -196,19 +196,19 @@ class Run:
 
     @contextmanager
     def process(self) -> Iterator["Processes"]:
-        """Run one responder until the block ends, where it is killed if it still runs."""
+        """Run one responder until the block ends; kill it then if it still runs."""
         with self.processes() as made:
             made.start()
             yield made
 
     def until_done(self, child: "Processes") -> None:
-        """Wait until nothing waits any more, and end it cleanly."""
+        """Wait until no order is pending, and stop the responder cleanly."""
         self.context.responder_status_path.unlink(missing_ok=True)
         self.until(self._is_done)
         assert child.end() == 0
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Look ten times a second until it is so."""
+        """Poll ten times a second until the condition is true."""
         clock = SystemClock()
         end_s = clock.monotonic_s() + PATIENCE_S
         while not is_so():
@@ -222,12 +222,12 @@ class Run:
         )
 
     def until_quiet(self) -> None:
-        """Wait until what a process that was killed had started has ended."""
+        """Wait until the children of a killed process have ended."""
         a_moment(0.1)  # one that is being started shows its program only then
         wait_for(lambda: not any(str(self.folder / "scontrol") in expected for expected in _command_lines()))
 
     def reported(self) -> list[Action]:
-        """Return what the responder told, each once."""
+        """Return the records that the responder published, each once."""
         reported = [one for one in self.context.journal_reader("responder").read() if isinstance(one, Action)]
         return list({(one.id, one.time_ns, one.state): one for one in reported}.values())
 
@@ -241,7 +241,7 @@ class Run:
         return path.exists() and "DRAIN" in path.read_text()
 
     def holds(self) -> tuple[HeldSwitch, ...]:
-        """Return what the journal says is held; no responder may run."""
+        """Return what is held according to the journal; no responder may run."""
         journal = WorkQueue(responder_folder(self.context.config, simulated=self.context.simulated))
         held = journal.holds("slurm_drain")
         journal.close()

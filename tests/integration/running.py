@@ -1,4 +1,4 @@
-"""The real ``railwatch`` command as a sub-process: started, listened to, and ended whatever the test does."""
+"""Real ``railwatch`` command as a sub-process: started, read from, and ended whatever the test does."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ Fields = dict[str, Any]
 
 @dataclass(slots=True)
 class Node:
-    """One run of ``railwatch up --json``: `lines` from standard output, `output` from standard error."""
+    """Run of ``railwatch up --json``: `lines` from standard output, `output` from standard error."""
 
     process: subprocess.Popen[str]
     data_dir: Path
@@ -95,7 +95,7 @@ class Node:
                 self._news.notify_all()
 
     def until(self, is_so: Callable[[], Any], *, what: str, within_s: float = PATIENCE_S) -> Any:
-        """Look with every line and ten times a second until it is so; gives what it gave."""
+        """Poll with every line and ten times a second until the result is true; return that result."""
         end_s = SystemClock().monotonic_s() + within_s
         with self._news:
             while SystemClock().monotonic_s() < end_s:
@@ -116,7 +116,7 @@ class Node:
         return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
 
     def acts(self, **wanted: Any) -> list[Fields]:
-        """Return actions so far with these fields that answer an incident; a reflex goes ahead of every incident."""
+        """Return actions so far with these fields that belong to an incident; a reflex precedes every incident."""
         return [line for line in self.of(type="action", **wanted) if not is_reflex(line["incident_id"])]
 
     @property
@@ -139,7 +139,7 @@ class Node:
         return json.loads(answer.data)
 
     def pids(self, module: str = "railwatch.processes.") -> list[int]:
-        """Return the processes of this run whose module begins so."""
+        """Return the processes of this run whose module begins with a prefix."""
         return [
             process.pid
             for process in psutil.process_iter()
@@ -147,19 +147,19 @@ class Node:
         ]
 
     def end(self, number: signal.Signals = signal.SIGINT) -> int:
-        """Ask it to end and give its exit status."""
+        """Stop the process and return its exit status."""
         self.process.send_signal(number)
         return self.wait()
 
     def wait(self, within_s: float = PATIENCE_S) -> int:
-        """Wait until it ended by itself; gives its exit status, once everything it said is read."""
+        """Wait until it has ended by itself; return its exit status once all its output is read."""
         status = self.process.wait(within_s)
         for reader in self._readers:
             reader.join(30.0)
         return status
 
     def leftovers(self) -> list[str]:
-        """Return what a run left behind: processes, its run folder, its port. The folder of data stays, of course."""
+        """Return what a run left behind: processes, its run folder, its port. The data folder is to stay."""
         found = [f"process {pid}" for pid in self.pids()]
         found += [str(self.run_dir)] if self.run_dir.exists() else []
         try:
@@ -170,7 +170,7 @@ class Node:
         return found
 
     def story(self) -> str:
-        """Return everything it said, for a failing test."""
+        """Return all output, for a failing test."""
         lines = [" ".join(str(line[key]) for key in REPORTED if line.get(key) is not None) for line in self.lines]
         return "\n".join([*lines[-60:], *self.not_json, *self.output[-60:]])
 
@@ -183,14 +183,14 @@ def _text(process: psutil.Process) -> list[str]:
 
 
 def environment(**changes: str | None) -> dict[str, str]:
-    """Return environment of a child: ours without what configures railwatch, with changes; None takes a name out."""
+    """Return the environment of a child: ours without railwatch's variables, with changes; None removes a name."""
     ours = {key: value for key, value in os.environ.items() if not key.startswith("RAILWATCH_")}
     return {key: value for key, value in (ours | changes).items() if value is not None}
 
 
 @contextlib.contextmanager
 def node_up(data_dir: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Node]:
-    """Run ``railwatch up`` with its own data folder and a free port; ends it, and all of it, in any case."""
+    """Run ``railwatch up`` with its own data folder and a free port; end all its processes in any case."""
     clock = SystemClock()
     started_s = clock.monotonic_s()
     process = subprocess.Popen(
@@ -252,7 +252,7 @@ def _steadfast(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """One command that ended."""
+    """Command that has ended."""
 
     status: int
     out: str

@@ -1,4 +1,4 @@
-"""A person accepts a GPU of a running node: heard by the guard, kept among the records, counted nowhere as a page."""
+"""Acceptance of a GPU of a running node: the guard applies it, it is recorded, and it counts as no page."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What doctor says of a node whose driver and sensors are simulated, and of one that has none."""
+"""Report of doctor about a node whose driver and sensors are simulated, and about one without any."""
 
 from pathlib import Path
 

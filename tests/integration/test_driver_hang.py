@@ -1,4 +1,4 @@
-"""A GPU driver whose calls never return: what goes on, what is told, what is kept, and how long until all is well."""
+"""GPU driver whose calls never return: what keeps running, reports, kept data, and time to recovery."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""However a run ends, or loses a part of itself, no cap is left behind and none is lost while its cause lasts."""
+"""Ends of a run and of its parts: no cap is left behind, and none is lost while its cause lasts."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ STAYS_AWAY_S = 3.0
 
 
 class Clocks:
-    """The clock limits in force in a plant, as long as this looks, whatever becomes of its files."""
+    """Clock limits in force in a plant, readable even after its files are gone."""
 
     def __init__(self, node: Node) -> None:
         path = node.context.state_file
@@ -35,7 +35,7 @@ class Clocks:
         self._state = StateFile(Path(path), mode="read")
 
     def capped_mhz(self) -> tuple[int, ...]:
-        """Return the clock that each GPU is held at; 0 where it is not."""
+        """Return the clock at which each GPU is held; 0 for a free one."""
         requests = (self._state.record["request"][index] for index in range(GPUS))
         return tuple(int(own["app_sm_clock_mhz"]) if own["app_clock_is_set"] else 0 for own in requests)
 
@@ -45,7 +45,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capped:
-    """A node whose GPUs are all capped now."""
+    """Node whose GPUs are all capped."""
 
     node: Node
     clocks: Clocks
@@ -120,7 +120,7 @@ def test_a_killed_process_is_started_again_while_the_cap_stays_in_force_until_si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """One process that was killed, and the last sample that the page had then."""
+    """Process that was killed, and the last sample that the page had then."""
 
     node: Node
     name: str

@@ -1,4 +1,4 @@
-"""The whole way, with real processes and a real InfluxDB: two nodes sag, the fleet sees it, asks, and is answered.
+"""Complete path with real processes and a real InfluxDB: two nodes sag, the fleet sends requests, agents reply.
 
 Both nodes are ``railwatch up`` on simulated hardware, and write what they read into one server. ``railwatch fleet``
 reads it there, finds the feed that both hang on, and asks both agents for a cap over mutual TLS. node1 lets it; the
@@ -44,7 +44,7 @@ truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a test keeps its files, and the store of all."""
+    """Files of a test, and the store of all nodes."""
 
     folder: Path
     server: Server
@@ -92,7 +92,7 @@ class Place:
             yield node
 
     def policies(self) -> Path:
-        """The built-in policy, whose effect is looked at sooner."""
+        """Return the built-in policy with an earlier check of its effect."""
         name = "feed-sag-clock-cap.yaml"
         text = (Path(rules.__file__).parent / "builtin_fleet" / name).read_text(encoding="utf-8")
         assert text.count("  settle: 60s\n") == 1
@@ -194,7 +194,7 @@ def test_a_sag_in_the_store_becomes_a_cap_on_the_node_that_allows_it_and_a_recor
         fleet = stack.enter_context(fleet_up(config))
 
         def reported(measurement: str, where: str, *fields: str, policy: str = "rollup") -> Fields:
-            """Wait for a row, and for these fields of it: the server shows one that it is still taking in."""
+            """Wait for a row with these fields; the server may show a row before all its fields are stored."""
             found: list[Fields] = lets.until(
                 lambda: [
                     row

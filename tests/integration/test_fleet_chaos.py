@@ -1,4 +1,4 @@
-"""A thousand nodes report a sag at once, as a command that anybody can run."""
+"""Rehearsal of a thousand nodes that report a sag at once, as a command."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A fleet service asks a real agent over real TLS: carried out, renewed, given back; and everything that is refused.
+"""Requests of a fleet service to a real agent over real TLS: carried out, renewed, released, refused.
 
 The agent is ``railwatch up`` on a simulated node, its certificates are those of ``railwatch fleet ca``.
 """
@@ -32,7 +32,7 @@ NODE, FLEET = "node1", "fleet-a"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """A node that is up, and where its control endpoint is."""
+    """Running node and the address of its control endpoint."""
 
     node: Node
     port: int

@@ -1,4 +1,4 @@
-"""A fleet service is killed at random points of its actions: nothing is left behind, nothing goes beyond the budget.
+"""Fleet service killed at random points of its actions: no cap is left behind, the budget is kept.
 
 Real TLS on loopback, real desks, actuators and journals of eight agents; the service is a process of its own.
 """
@@ -32,8 +32,8 @@ from fleet.rehearsal.simulated_agents import CLOCKS_MHZ, SimulatedKnob
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
+from telemetry.gpu import KnobKind
 from telemetry.identity_names import Identity
-from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Event, Mode, Verdict
 from tests.integration import fleet_nursery
 from tests.integration.fleet_nursery import BUDGET, FLEET, WINDOW_S
@@ -47,7 +47,7 @@ FOUND_MHZ = CLOCKS_MHZ[-1]
 
 @dataclass
 class Agents:
-    """Eight agents that listen; `reported` is what their desks wrote down, with the node.
+    """Eight listening agents; `reported` holds the records of their admission, with the node.
 
     `let_ns` is when a node's desk last let a cap through. Budgets hold for that moment: how long a busy machine then
     takes to turn a knob is for the seconds that a real service allows for it.
@@ -114,7 +114,7 @@ class Agents:
 
     @property
     def unleased(self) -> set[str]:
-        """Nodes that are capped without a claim that lives on by a lease which has not run out."""
+        """Return the nodes that are capped without a claim whose lease is still valid."""
         now_ns, found = SystemClock().utc_ns(), set()
         for node, actuator in self.actuators.items():
             with self.desks[node]._lock:  # what was under way when the service died is carried out first
@@ -123,7 +123,7 @@ class Agents:
         return found
 
     def begun(self) -> list[tuple[int, str]]:
-        """When a new action began on which node: caps that were carried out and not those said again.
+        """Return when a new action began on which node: caps that were carried out, without repeated requests.
 
         A node may hold the cap of an incident that is over beside that of the next, so each counts by itself.
         """
@@ -171,13 +171,13 @@ def begun_service(process: subprocess.Popen[str], life_s: float) -> int:
 
 
 def kill(pid: int) -> None:
-    """Kill a service and wait for its end: a call to the kernel that was under way is finished first."""
+    """Kill a service and wait for its end: a system call in progress is finished first."""
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not psutil.pid_exists(pid), "the end of the service")
 
 
 def busy_service(agents: Agents, process: subprocess.Popen[str]) -> tuple[int, float]:
-    """Begin a service whose requests live for as long as they need here; gives it and their life, once it has acted."""
+    """Start a service with request lifetimes that fit this machine; return it and the lifetime once it has acted."""
     life_s = 0.5
     while True:
         pid = begun_service(process, life_s)
@@ -219,7 +219,7 @@ def killed_at_random(agents: Agents, process: subprocess.Popen[str], *, kills: i
 
 
 def settled(agents: Agents, process: subprocess.Popen[str]) -> None:
-    """The incident is over and one more service comes up: everything goes back to what was found."""
+    """End the incident and start one more service: every setting returns to the value that was found."""
     (agents.folder / "incident").write_text("")
     pid = begun_service(process, PATIENCE_S)
 

@@ -1,4 +1,4 @@
-"""A run whose data folder lies on a disk that fills up: nothing it says is less true for that."""
+"""Run whose data folder is on a disk that fills up: its reports stay correct."""
 
 import contextlib
 import subprocess

@@ -1,4 +1,4 @@
-"""GPUs that come while the sampler runs: the next sampler process has them, and no row that was read is lost."""
+"""GPUs added while the sampler runs: the next sampler process has them, and no row that was read is lost."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ FOURTH = NODE.slots[3].pci
 
 
 class Plant:
-    """A served node of some GPUs, kept going by a thread."""
+    """Served node of some GPUs, advanced by a thread."""
 
     def __init__(self, folder: Path, node: NodeFile) -> None:
         self.server = PlantServer(node, load_scenario("healthy", node), seed=1, run_dir=folder, clock=CLOCK)

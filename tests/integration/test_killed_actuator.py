@@ -1,4 +1,4 @@
-"""Agent, guard and actuator are killed at random points of an action, over the real driver library."""
+"""Agent, guard and actuator killed at random points of an action, over the real driver library."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 
 def killed(program: str, points: int) -> list[dict[str, Any]]:
-    """Run a program that kills at so many points; gives its rows, none of which found something wrong."""
+    """Run a program that kills at so many points; return its rows, none of which found an error."""
     if find_compiler() is None:
         pytest.skip("no C compiler to build the driver library with")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the guard of a node has learnt is there after its process ended, and after it was killed."""
+"""State learnt by the guard of a node survives the end of its process, and a kill."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def begun(context: RunContext, name: str, supervisors: list[Supervisor]) -> RunC
 
 
 def first_reported(run: RunContext) -> dict[str, float]:
-    """Return how far each path is learnt, as the guard tells with its first step; a fresh one knows nothing then."""
+    """Return how far each path is learnt at the first step of the guard; a fresh guard has learnt nothing then."""
     end_s = CLOCK.monotonic_s() + PATIENCE_S
     while not run.baselines_path.exists():
         assert CLOCK.monotonic_s() < end_s, "the guard tells nothing of baselines"

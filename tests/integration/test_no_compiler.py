@@ -1,4 +1,4 @@
-"""Where no C compiler is installed, the same plant is read in process, and that is said."""
+"""Without a C compiler the same plant is read in process, and the start reports it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A whole node acts outside its GPUs: a program is run, a job is asked for a checkpoint, a drain comes and goes."""
+"""Actions of a node outside its GPUs: a program runs, a job gets a checkpoint request, a drain comes and goes."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def policy(action: str, *, then: dict[str, Any]) -> dict[str, Any]:
 
 
 def up(folder: Path) -> tuple[str, ...]:
-    """Return the options of a node that sags at once and may do everything about it."""
+    """Return the options of a node that sags at once and may take every action."""
     for name, text in (("scontrol", SCONTROL), ("program", PROGRAM)):
         (folder / name).write_text(text.format(folder=folder))
         (folder / name).chmod(0o755)
@@ -84,6 +84,6 @@ def test_a_sag_runs_a_program_asks_for_a_checkpoint_and_drains_until_the_simulat
 
 
 def runs(node: Node) -> int:
-    """Return how often the responder says that a program ran."""
+    """Return how often the responder reported that a program ran."""
     counts: dict[str, dict[str, int]] = read_status(node.context.responder_status_path).get("actuators", {})
     return counts.get("hook", {}).get("done", 0)

@@ -1,4 +1,4 @@
-"""The page in a real browser, over a real node whose rail sags."""
+"""Page in a real browser, over a real node whose rail sags."""
 
 import os
 import threading
@@ -25,7 +25,7 @@ def see(browser: WebDriver, what: Callable[[WebDriver], object], within_s: float
 
 
 def text(browser: WebDriver, selector: str) -> str:
-    """Return what is shown, taken in one step: the page may draw itself anew at any time."""
+    """Return the shown text, read in one step: the page may redraw at any time."""
     script = "return [...document.querySelectorAll(arguments[0])].map((item) => item.innerText).join(' ')"
     expected: str = browser.execute_script(script, selector)
     return expected

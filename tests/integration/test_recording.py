@@ -1,4 +1,4 @@
-"""A stretch of a running node as a file, and what a replay of it finds."""
+"""Recording of a running node as a file, and the findings of its replay."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sag:
-    """A run whose rail sagged, and what commands made of it before it ended."""
+    """Run whose rail sagged, and the files that commands made of it before it ended."""
 
     run: Recorded
     table: Path

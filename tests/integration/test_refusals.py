@@ -1,4 +1,4 @@
-"""Bad input and bad days: one line that says where and why, the right exit status, and nothing half-done."""
+"""Refusal of bad input: one line that states where and why, the right exit status, and nothing half-done."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The responder process, killed at any moment: each order is carried out once or told as unknown, no drain is lost."""
+"""Responder process killed at any time: each order is carried out once or reported as unknown, no drain is lost."""
 
 import random
 from pathlib import Path

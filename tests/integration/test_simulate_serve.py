@@ -1,4 +1,4 @@
-"""A served node as programs see it that know nothing of it, all at the same time."""
+"""Served node as programs without knowledge of railwatch see it, all at the same time."""
 
 import contextlib
 import json
@@ -49,7 +49,7 @@ print(json.dumps([[pynvml.nvmlDeviceGetPowerUsage(h) / 1000, pynvml.nvmlDeviceGe
 
 @dataclass(slots=True)
 class ServedNode:
-    """One ``railwatch simulate serve --json``; `place` is its first line."""
+    """Running ``railwatch simulate serve --json``; `place` is its first line."""
 
     process: subprocess.Popen[str]
     place: Fields = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How soon a start shows something."""
+"""Time from a start to its first output."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_live_values_are_on_the_page_within_half_a_minute_of_the_start(tmp_path:
 
 
 def _first_sample_s(stream: LiveStream) -> float:
-    """Return how long after the start of the process the page had a value of a GPU."""
+    """Return the time from the start of the process to the first value of a GPU on the page."""
     while True:
         now_s, data = stream.next("samples")
         for table in data["tables"]:

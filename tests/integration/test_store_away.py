@@ -1,4 +1,4 @@
-"""The server dies in the middle of a run and comes back: nothing is lost, nothing comes twice."""
+"""Server that dies in the middle of a run and returns: nothing is lost, nothing is stored twice."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def until_all_is_sent(node: Node) -> None:
 
 
 def has_no_hole(server: Server, watch: RingWatch) -> bool:
-    """Return whether what the server has of a fast signal is everything up to some moment, and nothing beyond."""
+    """Return True if the server has all of a fast signal up to some time, and nothing beyond."""
     for series in server.query("SELECT voltage_v FROM raw.supply GROUP BY entity", db="railwatch"):
         stamps = [row[0] for row in series["values"]]
         kept = watch.kept().updates["supply", series["tags"]["entity"], "voltage_v"]

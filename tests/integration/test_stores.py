@@ -1,4 +1,4 @@
-"""The same run into real servers: what was sampled comes back once, with its value, unit and tags."""
+"""Same run into real servers: each sample is read back once, with its value, unit and tags."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a run kept, and the server that it sent it to."""
+    """Data that a run kept, and the server that it sent them to."""
 
     node: Node
     server: Server

@@ -63,7 +63,7 @@ def test_columns_stand_in_catalogue_order_and_what_the_part_lacks_is_nan(tmp_pat
     with served_plant(tmp_path) as plant:
         plant.advance(1000)
         values = read(PlantDriver(plant.served.state, HandClock()))
-        np.testing.assert_allclose(values["power_w"], plant.bank.gpu_power_w, atol=0.001)
+        np.testing.assert_allclose(values["power_w"], plant.bank.driver.power.shown, atol=0.001)
         np.testing.assert_array_equal(values["sm_clock_mhz"], plant.plant.state.gpus.clock_mhz)
     absent = {name for name, column in values.items() if np.isnan(column).any()}
     rows = {"remapped_rows_corrected", "remapped_rows_uncorrected", "remap_pending", "remap_failed"}

@@ -9,8 +9,8 @@ from simulator.plant.state import NodeState
 from simulator.sensors.bank import SensorBank
 from simulator.sensors.bmc import BmcReadings
 from simulator.served.board.ipmi import IpmiController
-from simulator.served.board.sensors import Kind
-from simulator.served.board.status import Board, Health
+from simulator.served.board.sensors import SensorQuantity
+from simulator.served.board.status import ControllerState, Health
 
 INTERRUPT_MS = 500  # long enough for the controller's own scan to see it
 
@@ -35,8 +35,8 @@ class BoardInterface:
         if node.sensors.bmc is None:
             raise ValueError(f"{node.name} has no management controller")
         self._node = node
-        self.board = Board(node, load_sensor(node.sensors.bmc))
-        (self._interrupt,) = (s for s in self.board.sensors if s.kind is Kind.CRITICAL_INTERRUPT)
+        self.board = ControllerState(node, load_sensor(node.sensors.bmc))
+        (self._interrupt,) = (s for s in self.board.sensors if s.kind is SensorQuantity.CRITICAL_INTERRUPT)
         self.controller: IpmiController | None = None
         self._readings: BmcReadings | None = None
         self._interrupt_until_ms: int | None = None

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from simulator.served.board.sdr import OWNER, TYPE_CODES, event_bits, full_record, reading_type, threshold_bytes
-from simulator.served.board.sensors import BUS_FATAL, PRESENT, BoardSensor, Kind
+from simulator.served.board.sensors import BUS_FATAL, PRESENT, BoardSensor, SensorQuantity
 from telemetry.errors import EnvironmentLacksError
 
 PROGRAM = "ipmi_sim"
@@ -64,7 +64,7 @@ class IpmiController:
         if program is None:
             raise EnvironmentLacksError(f"{PROGRAM} is not installed; apt-get install openipmi")
         self.port = _claimed(port)
-        self._interrupt = next((s.number for s in sensors if s.kind is Kind.CRITICAL_INTERRUPT), None)
+        self._interrupt = next((s.number for s in sensors if s.kind is SensorQuantity.CRITICAL_INTERRUPT), None)
         self._files: dict[int, int] = {}
         self._values = {sensor.number: folder / f"sensor{sensor.number}" for sensor in sensors}
         shutil.rmtree(folder, ignore_errors=True)
@@ -207,11 +207,11 @@ def _sensor_commands(sensor: BoardSensor, path: Path) -> list[str]:
         present, raw = threshold_bytes(sensor)
         values = " ".join(str(value) for value in reversed(raw))
         lines.append(f"sensor_set_threshold {place} readable {present:06b} {values}")
-    if sensor.kind is Kind.SUPPLY_STATUS:
+    if sensor.kind is SensorQuantity.SUPPLY_STATUS:
         events &= ~PRESENT  # that a supply sits in its slot is a state and no news
     asserted = f"{events:015b}"
     # A critical interrupt is one event; everything else also says when it is over.
-    over = f"{0 if sensor.kind is Kind.CRITICAL_INTERRUPT else events:015b}"
+    over = f"{0 if sensor.kind is SensorQuantity.CRITICAL_INTERRUPT else events:015b}"
     lines.append(f"sensor_set_event_support {place} enable scanning per-state {asserted} {over} {asserted} {over}")
     record = " ".join(f"{byte:#04x}" for byte in full_record(sensor))
     return [*lines, f"main_sdr_add {OWNER:#x} {record}"]

@@ -8,10 +8,10 @@ from simulator.served.board.sensors import (
     INPUT_LOST,
     PRESENT,
     BoardSensor,
-    Kind,
-    Limits,
-    Place,
     Scale,
+    SensorLimits,
+    SensorLocation,
+    SensorQuantity,
 )
 
 OWNER = 0x20  # the controller's own address
@@ -19,20 +19,32 @@ _VERSION, _FULL_RECORD = 0x51, 0x01
 _NAME_MAX = 16
 # Sensor type codes, table 42-3; 0Bh is "other units-based".
 TYPE_CODES = {
-    Kind.TEMPERATURE: 0x01,
-    Kind.VOLTAGE: 0x02,
-    Kind.CURRENT: 0x03,
-    Kind.FAN: 0x04,
-    Kind.POWER: 0x0B,
-    Kind.SUPPLY_STATUS: 0x08,
-    Kind.CRITICAL_INTERRUPT: 0x13,
+    SensorQuantity.TEMPERATURE: 0x01,
+    SensorQuantity.VOLTAGE: 0x02,
+    SensorQuantity.CURRENT: 0x03,
+    SensorQuantity.FAN: 0x04,
+    SensorQuantity.POWER: 0x0B,
+    SensorQuantity.SUPPLY_STATUS: 0x08,
+    SensorQuantity.CRITICAL_INTERRUPT: 0x13,
 }
 _THRESHOLD, _SPECIFIC = 0x01, 0x6F  # event/reading type codes, table 42-1
 # Unit codes, table 43-15.
-_UNITS = {Kind.TEMPERATURE: 1, Kind.VOLTAGE: 4, Kind.CURRENT: 5, Kind.POWER: 6, Kind.FAN: 18}
+_UNITS = {
+    SensorQuantity.TEMPERATURE: 1,
+    SensorQuantity.VOLTAGE: 4,
+    SensorQuantity.CURRENT: 5,
+    SensorQuantity.POWER: 6,
+    SensorQuantity.FAN: 18,
+}
 # Entity codes, table 43-13: board, air inlet, supply, fan. There is none for the air that leaves.
-_ENTITIES = {Place.BOARD: 0x07, Place.EXHAUST: 0x07, Place.INTAKE: 0x37, Place.SUPPLY: 0x0A, Place.FAN: 0x1D}
-_BITS = {Kind.SUPPLY_STATUS: PRESENT | FAILED | INPUT_LOST, Kind.CRITICAL_INTERRUPT: BUS_FATAL}
+_ENTITIES = {
+    SensorLocation.BOARD: 0x07,
+    SensorLocation.EXHAUST: 0x07,
+    SensorLocation.INTAKE: 0x37,
+    SensorLocation.SUPPLY: 0x0A,
+    SensorLocation.FAN: 0x1D,
+}
+_BITS = {SensorQuantity.SUPPLY_STATUS: PRESENT | FAILED | INPUT_LOST, SensorQuantity.CRITICAL_INTERRUPT: BUS_FATAL}
 
 
 def reading_type(sensor: BoardSensor) -> int:
@@ -69,7 +81,7 @@ def full_record(sensor: BoardSensor) -> bytes:
     return bytes([0, 0, _VERSION, _FULL_RECORD, len(body)]) + body
 
 
-def _by_number(limits: Limits) -> dict[int, float | None]:
+def _by_number(limits: SensorLimits) -> dict[int, float | None]:
     return {0: limits.lower_caution, 1: limits.lower_critical, 3: limits.upper_caution, 4: limits.upper_critical}
 
 

@@ -9,7 +9,6 @@ from enum import StrEnum
 from simulator.files.node import NodeFile, SupplyUnit
 from simulator.files.sensor import Channel, SensorKind
 from simulator.sensors.bmc import BmcReadings
-from simulator.served.rail import nominal_rail_v
 
 RAW_MAX = 255
 _M_MAX, _EXPONENT_MIN = 511, -8  # ten and four signed bits
@@ -73,7 +72,7 @@ def scale_up_to(highest: float) -> Scale:
     return Scale(m=math.ceil(highest / RAW_MAX / 10.0**exponent - 1e-9), exponent=exponent)
 
 
-class Kind(StrEnum):
+class SensorQuantity(StrEnum):
     """Quantity of a sensor."""
 
     VOLTAGE = "voltage"
@@ -85,7 +84,7 @@ class Kind(StrEnum):
     CRITICAL_INTERRUPT = "critical_interrupt"
 
 
-class Place(StrEnum):
+class SensorLocation(StrEnum):
     """Location of a sensor."""
 
     BOARD = "board"
@@ -96,7 +95,7 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SensorLimits:
     """Warning and critical limits of a reading; None where there is none."""
 
     lower_caution: float | None = None
@@ -114,11 +113,11 @@ class BoardSensor:
     """
 
     name: str
-    kind: Kind
-    place: Place
+    kind: SensorQuantity
+    place: SensorLocation
     read: Callable[[BmcReadings], float]
     scale: Scale | None = None
-    limits: Limits = Limits()
+    limits: SensorLimits = SensorLimits()
     instance: int = 1
     number: int = 0
 
@@ -140,7 +139,11 @@ def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
     for index, unit in enumerate(node.supply.units):
         made += _supply(index, unit, node, channels)
     made += [_fan(index, node, channels) for index in range(node.cooling.fans)]
-    made.append(BoardSensor(name="Critical Int", kind=Kind.CRITICAL_INTERRUPT, place=Place.BOARD, read=lambda _: 0.0))
+    made.append(
+        BoardSensor(
+            name="Critical Int", kind=SensorQuantity.CRITICAL_INTERRUPT, place=SensorLocation.BOARD, read=lambda _: 0.0
+        )
+    )
     return tuple(replace(sensor, number=number) for number, sensor in enumerate(made, start=1))
 
 
@@ -153,16 +156,16 @@ def _scale(channels: Channels, name: str, highest: float) -> Scale:
 
 
 def _rail(node: NodeFile, channels: Channels) -> BoardSensor:
-    nominal_v = nominal_rail_v(node.supply)
+    nominal_v = node.supply.nominal_rail_v
     highest_v = max(unit.open_circuit_v for unit in node.supply.units)
     return BoardSensor(
         name=f"P{round(nominal_v)}V",
-        kind=Kind.VOLTAGE,
-        place=Place.BOARD,
+        kind=SensorQuantity.VOLTAGE,
+        place=SensorLocation.BOARD,
         read=lambda now: now.rail_v,
         scale=_scale(channels, "rail_voltage_v", 1.2 * highest_v),
         # ATX12V Power Supply Design Guide: 5 %. Assumption: twice that is critical.
-        limits=Limits(lower_caution=round(0.95 * nominal_v, 3), lower_critical=round(0.9 * nominal_v, 3)),
+        limits=SensorLimits(lower_caution=round(0.95 * nominal_v, 3), lower_critical=round(0.9 * nominal_v, 3)),
     )
 
 
@@ -171,19 +174,19 @@ def _temperatures() -> list[BoardSensor]:
     return [
         BoardSensor(
             name="Inlet Temp",
-            kind=Kind.TEMPERATURE,
-            place=Place.INTAKE,
+            kind=SensorQuantity.TEMPERATURE,
+            place=SensorLocation.INTAKE,
             read=lambda now: now.inlet_c,
             scale=degree,
-            limits=Limits(upper_caution=35, upper_critical=45),  # ASHRAE TC 9.9: air of class A2 and of class A4
+            limits=SensorLimits(upper_caution=35, upper_critical=45),  # ASHRAE TC 9.9: air of class A2 and of class A4
         ),
         BoardSensor(
             name="Outlet Temp",
-            kind=Kind.TEMPERATURE,
-            place=Place.EXHAUST,
+            kind=SensorQuantity.TEMPERATURE,
+            place=SensorLocation.EXHAUST,
             read=lambda now: now.outlet_c,
             scale=degree,
-            limits=Limits(upper_caution=70, upper_critical=80),  # assumption
+            limits=SensorLimits(upper_caution=70, upper_critical=80),  # assumption
         ),
     ]
 
@@ -192,8 +195,8 @@ def _node_power(node: NodeFile, channels: Channels) -> BoardSensor:
     highest_w = 1.15 * sum(unit.rated_w for unit in node.supply.units)
     return BoardSensor(
         name="Node Power",
-        kind=Kind.POWER,
-        place=Place.BOARD,
+        kind=SensorQuantity.POWER,
+        place=SensorLocation.BOARD,
         read=lambda now: now.node_power_w,
         scale=_scale(channels, "node_power_w", highest_w),
     )
@@ -211,25 +214,43 @@ def _supply(index: int, unit: SupplyUnit, node: NodeFile, channels: Channels) ->
             return PRESENT
         return PRESENT | (INPUT_LOST if now.psu_input_v[index] < mains.dropout_ratio * mains.nominal_v else FAILED)
 
-    def analog(name: str, kind: Kind, read: Callable[[BmcReadings], float], highest: float, step: str) -> BoardSensor:
+    def analog(
+        name: str, kind: SensorQuantity, read: Callable[[BmcReadings], float], highest: float, step: str
+    ) -> BoardSensor:
         return BoardSensor(
             name=f"{tag} {name}",
             kind=kind,
-            place=Place.SUPPLY,
+            place=SensorLocation.SUPPLY,
             read=read,
             scale=_scale(channels, step, highest),
-            limits=Limits(upper_caution=unit.rated_w) if name == "Pout" else Limits(),
+            limits=SensorLimits(upper_caution=unit.rated_w) if name == "Pout" else SensorLimits(),
             instance=index + 1,
         )
 
     amps = highest_w / unit.open_circuit_v
     return [
-        analog("Vin", Kind.VOLTAGE, lambda now: now.psu_input_v[index], 1.15 * mains.nominal_v, "psu_input_v"),
-        analog("Vout", Kind.VOLTAGE, lambda now: now.psu_output_v[index], 1.2 * unit.open_circuit_v, "psu_output_v"),
-        analog("Iout", Kind.CURRENT, lambda now: now.psu_output_a[index], amps, "psu_output_a"),
-        analog("Pout", Kind.POWER, output_w, highest_w, "psu_output_w"),
-        analog("Pin", Kind.POWER, lambda now: output_w(now) / EFFICIENCY, highest_w / EFFICIENCY, "psu_input_w"),
-        BoardSensor(name=f"{tag} Status", kind=Kind.SUPPLY_STATUS, place=Place.SUPPLY, read=status, instance=index + 1),
+        analog(
+            "Vin", SensorQuantity.VOLTAGE, lambda now: now.psu_input_v[index], 1.15 * mains.nominal_v, "psu_input_v"
+        ),
+        analog(
+            "Vout",
+            SensorQuantity.VOLTAGE,
+            lambda now: now.psu_output_v[index],
+            1.2 * unit.open_circuit_v,
+            "psu_output_v",
+        ),
+        analog("Iout", SensorQuantity.CURRENT, lambda now: now.psu_output_a[index], amps, "psu_output_a"),
+        analog("Pout", SensorQuantity.POWER, output_w, highest_w, "psu_output_w"),
+        analog(
+            "Pin", SensorQuantity.POWER, lambda now: output_w(now) / EFFICIENCY, highest_w / EFFICIENCY, "psu_input_w"
+        ),
+        BoardSensor(
+            name=f"{tag} Status",
+            kind=SensorQuantity.SUPPLY_STATUS,
+            place=SensorLocation.SUPPLY,
+            read=status,
+            instance=index + 1,
+        ),
     ]
 
 
@@ -237,10 +258,10 @@ def _fan(index: int, node: NodeFile, channels: Channels) -> BoardSensor:
     highest_rpm = node.cooling.max_rpm
     return BoardSensor(
         name=f"FAN{index}",
-        kind=Kind.FAN,
-        place=Place.FAN,
+        kind=SensorQuantity.FAN,
+        place=SensorLocation.FAN,
         read=lambda now: now.fan_rpm[index],
         scale=_scale(channels, "fan_rpm", 1.02 * highest_rpm),
-        limits=Limits(lower_critical=float(round(0.1 * highest_rpm))),  # assumption: below that it stands
+        limits=SensorLimits(lower_critical=float(round(0.1 * highest_rpm))),  # assumption: below that it stands
         instance=index + 1,
     )

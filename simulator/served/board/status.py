@@ -51,7 +51,7 @@ class BoardStatus:
         return health_of(sensor, self.raw[sensor.number])
 
 
-class Board:
+class ControllerState:
     """The controller's memory. One thread tells it; `status` may be read from any.
 
     Attributes

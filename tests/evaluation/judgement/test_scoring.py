@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from evaluation.judgement.scoring import RunReport, score_run
-from evaluation.judgement.sightings import Ranked, Sighting, TrueFault
+from evaluation.judgement.sightings import RankedCause, Sighting, TrueFault
 from evaluation.judgement.table import JudgementTable, load_judgement
 from telemetry.clock import NS_PER_S
 
@@ -25,7 +25,7 @@ def seen(
     *,
     on: str = PSU0,
     info: bool = False,
-    ranked: tuple[Ranked, ...] = (),
+    ranked: tuple[RankedCause, ...] = (),
     also: tuple[str, ...] = (),
 ) -> Sighting:
     at_ns = ns(at_s)
@@ -33,7 +33,7 @@ def seen(
         id=f"i-{cause}-{at_s}",
         entities=frozenset({on}),
         causes=frozenset({cause, *also}),
-        ranked=ranked or (Ranked(cause=cause),),
+        ranked=ranked or (RankedCause(cause=cause),),
         reported_ns=(at_ns, None, None) if info else (None, at_ns, None),
         summary=f"{cause} on {on}",
     )
@@ -78,9 +78,9 @@ def test_a_symptom_finds_the_fault_but_does_not_name_it(table: JudgementTable) -
 
 def test_the_second_of_three_hypotheses_is_right_among_three_only(table: JudgementTable) -> None:
     ranked = (
-        Ranked(cause="supply_overload", probability=0.5),
-        Ranked(cause="joint_ageing", probability=0.4),
-        Ranked(cause="unknown", probability=0.1),
+        RankedCause(cause="supply_overload", probability=0.5),
+        RankedCause(cause="joint_ageing", probability=0.4),
+        RankedCause(cause="unknown", probability=0.1),
     )
     score = score_run(reported(seen("supply_sag", 33.0, ranked=ranked), faults=(fault("joint_ageing"),)), table)
     (one,) = score.faults

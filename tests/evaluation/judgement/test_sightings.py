@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from evaluation.judgement.sightings import Ranked, faults_of, sightings_of
+from evaluation.judgement.sightings import RankedCause, faults_of, sightings_of
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, FaultClass, Hypothesis, Incident, IncidentState, Severity
 from tests.analytics.scenes import node_of
@@ -48,7 +48,10 @@ def guess(cause: str, probability: float) -> Hypothesis:
 def test_hypotheses_are_ranked_by_their_probability() -> None:
     guesses = (guess("unknown", 0.2), guess("joint_ageing", 0.8))
     (one,) = sightings_of([replace(EARLIER, hypotheses=guesses)])
-    assert one.ranked == (Ranked(cause="joint_ageing", probability=0.8), Ranked(cause="unknown", probability=0.2))
+    assert one.ranked == (
+        RankedCause(cause="joint_ageing", probability=0.8),
+        RankedCause(cause="unknown", probability=0.2),
+    )
     assert "joint_ageing" in one.text
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from evaluation.judgement.runs import JudgedRun, judge_run
 from evaluation.judgement.scoring import FaultScore, RunReport, RunScore, score_run
-from evaluation.judgement.sightings import Ranked, TrueFault
+from evaluation.judgement.sightings import RankedCause, TrueFault
 from evaluation.judgement.suite import rows_of
 from evaluation.judgement.table import load_judgement
 from evaluation.rows import Row
@@ -28,7 +28,7 @@ FOUND = FaultScore(
     lead_s=None,
     top_1=True,
     top_3=True,
-    first=Ranked(cause="hang", probability=0.9),
+    first=RankedCause(cause="hang", probability=0.9),
     pages=1,
     reported=((0.9, True), (0.1, False)),
 )
@@ -83,7 +83,7 @@ def test_what_a_false_page_states_counts_as_wrong() -> None:
 
 
 def test_without_probabilities_the_calibration_is_missed_and_not_left_out() -> None:
-    reported = rows(replace(RIGHT, faults=(replace(FOUND, first=Ranked(cause="hang"), reported=()),)))
+    reported = rows(replace(RIGHT, faults=(replace(FOUND, first=RankedCause(cause="hang"), reported=()),)))
     assert reported["ece"].missed
     assert reported["ece"].value is None
 

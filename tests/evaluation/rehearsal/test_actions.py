@@ -1,4 +1,4 @@
-"""What was done in a run, and whether the node gave a reason to."""
+"""Actions in a run, and whether the node gave a reason for them."""
 
 from dataclasses import replace
 

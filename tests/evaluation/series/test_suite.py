@@ -12,7 +12,7 @@ from evaluation.rows import Effort, Row, at_least, at_most
 from evaluation.series import methods as series_methods
 from evaluation.series import suite as series
 from evaluation.series.methods import METHODS, Scores, ours, rolling_mad, static_limits
-from evaluation.series.public_series import load_set
+from evaluation.series.suite import load_set
 from evaluation.suites import SUITES
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray

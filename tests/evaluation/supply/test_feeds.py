@@ -3,17 +3,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.supply.feeds import Feed, judge_feed, load_feeds
+from evaluation.supply.feeds import LoggedFeed, judge_feed, load_feeds
 from evaluation.supply.plan import load_supply
 
 R_OHM = 0.005
 
 
-def square_wave(*, seconds: float = 10.0, rate_hz: int = 1000, noise_v: float = 0.005) -> Feed:
+def square_wave(*, seconds: float = 10.0, rate_hz: int = 1000, noise_v: float = 0.005) -> LoggedFeed:
     time_s = np.arange(round(seconds * rate_hz)) / rate_hz
     amps = np.where(time_s % 0.1 < 0.05, 20.0, 5.0) + np.where(time_s % 3.0 < 1.5, 5.0, 0.0)
     noise = np.random.default_rng(3).normal(0.0, noise_v, len(time_s))
-    return Feed(name="made-up", time_s=time_s, voltage_v=12.1 - R_OHM * amps + noise, current_a=amps)
+    return LoggedFeed(name="made-up", time_s=time_s, voltage_v=12.1 - R_OHM * amps + noise, current_a=amps)
 
 
 def test_a_clean_feed_meets_every_goal_and_is_refused_when_it_is_skewed() -> None:
@@ -29,7 +29,9 @@ def test_a_clean_feed_meets_every_goal_and_is_refused_when_it_is_skewed() -> Non
 
 def test_a_feed_that_reports_nothing_has_no_error_instead_of_none_at_all() -> None:
     feed = square_wave()
-    flat = Feed(name="flat", time_s=feed.time_s, voltage_v=feed.voltage_v, current_a=np.full_like(feed.current_a, 5.0))
+    flat = LoggedFeed(
+        name="flat", time_s=feed.time_s, voltage_v=feed.voltage_v, current_a=np.full_like(feed.current_a, 5.0)
+    )
     assert flat.estimate().source_resistance_ohm is None
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.rows import VARIABLE, data_folder
 from evaluation.wallpower.suite import WallResult, _contact_error, _onset, load_wallpower, rows_of
-from evaluation.wallpower.traces import FaultKind, Trace, read_trace, with_fault
+from evaluation.wallpower.traces import FaultKind, WallTrace, read_trace, with_fault
 from railwatch.cli import main
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
@@ -37,7 +37,7 @@ def write(path: Path, rows: list[str], *, head: str = HEAD) -> Path:
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Trace:
+def trace(tmp_path: Path) -> WallTrace:
     return read_trace(write(tmp_path / "a.csv.gz", lines(400)), failed=-2)
 
 
@@ -59,21 +59,21 @@ def test_each_metered_feed_is_a_supply_and_an_unused_one_is_none(tmp_path: Path)
     assert len(read.topology().edges) == 2
 
 
-def test_what_is_put_in_begins_at_its_row_and_touches_nothing_before(trace: Trace) -> None:
+def test_what_is_put_in_begins_at_its_row_and_touches_nothing_before(trace: WallTrace) -> None:
     for kind, size in ((FaultKind.INPUT_SAG, 0.85), (FaultKind.POWER_GAIN, 1.15), (FaultKind.RESISTANCE, 0.02)):
         spoiled = with_fault(trace, kind, size=size, row=200)
         assert np.array_equal(spoiled.frame().values[:200], trace.frame().values[:200])
         assert not np.array_equal(spoiled.frame().values[200:], trace.frame().values[200:])
 
 
-def test_a_sag_keeps_the_power_and_ends_after_a_minute(trace: Trace) -> None:
+def test_a_sag_keeps_the_power_and_ends_after_a_minute(trace: WallTrace) -> None:
     sagged = with_fault(trace, FaultKind.INPUT_SAG, size=0.85, row=200)
     assert np.allclose(sagged.voltage_v * sagged.current_a, trace.voltage_v * trace.current_a)
     assert sagged.voltage_v[200, 0] == pytest.approx(0.85 * trace.voltage_v[200, 0])
     assert sagged.voltage_v[261, 0] == trace.voltage_v[261, 0]
 
 
-def test_a_stuck_meter_repeats_its_last_value(trace: Trace) -> None:
+def test_a_stuck_meter_repeats_its_last_value(trace: WallTrace) -> None:
     stuck = with_fault(trace, FaultKind.STUCK, size=0.0, row=200)
     assert set(stuck.voltage_v[200:, 0]) == {trace.voltage_v[199, 0]}
 
@@ -96,14 +96,14 @@ def test_rows_report_what_was_found_named_and_reported_too_much() -> None:
     assert rows["worse contact: reported as something else"].missed
 
 
-def test_a_fault_begins_early_enough_to_be_judged(trace: Trace) -> None:
+def test_a_fault_begins_early_enough_to_be_judged(trace: WallTrace) -> None:
     plan = load_wallpower()
     for seed in range(50):
         row = _onset(trace, plan, np.random.default_rng(seed))
         assert 200 <= row < 400 - plan.within
 
 
-def test_the_resistance_of_a_worse_contact_is_found_where_the_load_moves_on_both_sides(trace: Trace) -> None:
+def test_the_resistance_of_a_worse_contact_is_found_where_the_load_moves_on_both_sides(trace: WallTrace) -> None:
     plan, noise = load_wallpower().contact, np.random.default_rng(0).normal(0.0, 0.01, trace.voltage_v.shape)
     trace = replace(trace, voltage_v=trace.voltage_v + noise)
     spoiled = with_fault(trace, FaultKind.RESISTANCE, size=plan.size, row=200)
@@ -160,5 +160,5 @@ def test_a_suite_that_nobody_knows_is_wrong_use_and_one_without_its_data_lacks_s
     assert (status, err) == (3, f"railwatch: {VARIABLE}: not set; expected a folder that holds mlperf_power/\n")
 
 
-def test_time_is_read_to_the_millisecond(trace: Trace) -> None:
+def test_time_is_read_to_the_millisecond(trace: WallTrace) -> None:
     assert np.all(np.diff(trace.time_ns) == NS_PER_S)

@@ -92,7 +92,7 @@ for line in sys.stdin:
 
 
 class NvmlCallError(Exception):
-    """What nvidia-ml-py raised; `code` is the vendor's return code."""
+    """Error that nvidia-ml-py raised; `code` is the vendor's return code."""
 
     def __init__(self, code: int, text: str) -> None:
         self.code = code
@@ -100,7 +100,7 @@ class NvmlCallError(Exception):
 
 
 class RemoteNvml:
-    """One process with the library loaded."""
+    """Process with the library loaded."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process

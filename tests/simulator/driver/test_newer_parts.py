@@ -1,4 +1,4 @@
-"""What Ampere and newer parts say that a V100 does not, and the other way round."""
+"""Readings of Ampere and newer parts that a V100 lacks, and the other way round."""
 
 from collections.abc import Iterator
 
@@ -26,10 +26,10 @@ def has_average(plant: PlantServer) -> bool:
 
 def test_power_usage_is_the_mean_of_a_second_from_hopper_on(nvml: RemoteNvml, plant: PlantServer) -> None:
     bank = plant.bank
-    shown_w = bank.gpu_power_average_w[1] if has_average(plant) else bank.gpu_power_w[1]
+    shown_w = bank.driver.average.shown[1] if has_average(plant) else bank.driver.power.shown[1]
     assert nvml.call("nvmlDeviceGetPowerUsage", nvml.gpu(1)) == round(shown_w * 1000)
     average, instant = nvml.call("nvmlDeviceGetFieldValues", nvml.gpu(1), [185, 186])
-    assert instant["value"]["uiVal"] == round(bank.gpu_power_w[1] * 1000)
+    assert instant["value"]["uiVal"] == round(bank.driver.power.shown[1] * 1000)
     assert average["nvmlReturn"] == (0 if has_average(plant) else NOT_SUPPORTED)
 
 

@@ -1,4 +1,4 @@
-"""What the plant does, as sensors, counters, field values and sample buffers show it."""
+"""Behaviour of the plant as sensors, counters, field values and sample buffers show it."""
 
 from pathlib import Path
 
@@ -17,10 +17,10 @@ def test_sensors_show_what_the_plant_does(nvml: RemoteNvml, plant: PlantServer) 
     gpu = nvml.gpu(3)
     plant.advance(2000)
     truth, bank = plant.plant.state.gpus, plant.bank
-    assert nvml.call("nvmlDeviceGetPowerUsage", gpu) == round(bank.gpu_power_w[3] * 1000)
+    assert nvml.call("nvmlDeviceGetPowerUsage", gpu) == round(bank.driver.power.shown[3] * 1000)
     assert nvml.call("nvmlDeviceGetTotalEnergyConsumption", gpu) == int(truth.energy_j[3] * 1000)
-    assert nvml.call("nvmlDeviceGetTemperature", gpu, 0) == round(bank.gpu_temp_c[3])
-    assert nvml.call("nvmlDeviceGetTemperatureV", gpu, 0) == round(bank.gpu_temp_c[3])
+    assert nvml.call("nvmlDeviceGetTemperature", gpu, 0) == round(bank.driver.gpu_temp_c[3])
+    assert nvml.call("nvmlDeviceGetTemperatureV", gpu, 0) == round(bank.driver.gpu_temp_c[3])
     assert nvml.call("nvmlDeviceGetUtilizationRates", gpu)["gpu"] == 100
     for name in ("EventReasons", "ThrottleReasons"):
         assert nvml.call(f"nvmlDeviceGetCurrentClocks{name}", gpu) == int(truth.reasons[3])
@@ -46,10 +46,10 @@ def test_each_field_has_its_own_return_type_and_time(nvml: RemoteNvml, plant: Pl
     assert {fields[number]["nvmlReturn"] for number in failed} == {NOT_SUPPORTED}
     types = {number: field["valueType"] for number, field in fields.items() if number not in failed}
     assert {number for number, kind in types.items() if kind == 3} == {3, 74, 78, 79, 83, 191}
-    assert fields[186]["value"]["uiVal"] == round(plant.bank.gpu_power_w[0] * 1000)
+    assert fields[186]["value"]["uiVal"] == round(plant.bank.driver.power.shown[0] * 1000)
     assert [fields[number]["value"]["uiVal"] for number in (187, 188, 189, 190)] == [150_000, 300_000, 300_000, 300_000]
     start_us = START_NS // 1000 - BLOCK_MS * 1000  # a first block is done before the clock runs
-    assert fields[186]["timestamp"] == start_us + int(plant.bank.gpu_power_at_ms[0]) * 1000
+    assert fields[186]["timestamp"] == start_us + int(plant.bank.driver.power.at_ms[0]) * 1000
     assert fields[82]["timestamp"] == start_us + plant.plant.state.now_ms * 1000
 
 

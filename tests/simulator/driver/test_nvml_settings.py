@@ -1,4 +1,4 @@
-"""What may be set, by whom, and what comes of it."""
+"""Settings that may be changed, by which user, and their effect."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How busy the arithmetic pipes are: from a job's precision through the driver library to the agent's word for it."""
+"""Activity of the arithmetic pipes, from a job's precision through the driver library to the agent's signals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a job calculates in: what it says, what is taken where it says nothing, and what a part refuses."""
+"""Precision of a job: its own, the default of the part, and precisions that a part refuses."""
 
 from pathlib import Path
 

@@ -182,3 +182,8 @@ def test_a_part_or_a_base_of_an_unknown_name_is_reported_at_its_key(tmp_path: Pa
 def test_a_part_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         load_node(str(write_node(tmp_path, part=(old, new))))
+
+
+def test_a_rail_is_called_after_the_voltage_it_is_meant_to_have() -> None:
+    assert load_node("v100x4").supply.nominal_rail_v == 12.0
+    assert round(load_node("h100x8").supply.nominal_rail_v) == 54

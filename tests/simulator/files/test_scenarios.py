@@ -1,4 +1,4 @@
-"""What each scenario shows soon, with and without the clock cap that should cure it."""
+"""Early symptoms of each scenario, with and without the clock cap that should cure it."""
 
 from dataclasses import replace
 from functools import cache

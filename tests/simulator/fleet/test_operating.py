@@ -4,13 +4,13 @@ import pytest
 from simulator.files.node import load_node
 from simulator.files.workload import load_workload
 from simulator.fleet.loads import rhythm_of
-from simulator.fleet.operating import Points, operating_points
+from simulator.fleet.operating import OperatingPoints, operating_points
 
 PART = load_node("v100x4").gpu
 CLOCKS = np.array(PART.clocks.supported_mhz)
 
 
-def points(name: str = "ddp", *, limit_w: float = 300.0) -> Points:
+def points(name: str = "ddp", *, limit_w: float = 300.0) -> OperatingPoints:
     return operating_points(PART, rhythm_of(load_workload(name)), limit_w=limit_w, n_gpus=4)
 
 

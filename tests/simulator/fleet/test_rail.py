@@ -3,19 +3,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.fleet.rail import Sources, dip_v, solve_rail, source_ohm
-from simulator.plant.supply import Supply, SupplyModel
+from simulator.fleet.rail import RailSources, dip_v, solve_rail, source_ohm
+from simulator.plant.supply import SupplyModel, SupplyRail
 
 MILLIOHMS = st.floats(0.5, 40.0)
 
 
 @st.composite
-def feeds(draw: st.DrawFn) -> Sources:
+def feeds(draw: st.DrawFn) -> RailSources:
     count = draw(st.integers(1, 4))
     units = st.lists(MILLIOHMS, min_size=count, max_size=count)
     volts = st.lists(st.floats(11.5, 12.6), min_size=count, max_size=count)
     on = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    return Sources(
+    return RailSources(
         open_circuit_v=np.array([draw(volts)]),
         branch_ohm=np.array([draw(units)]) / 1000.0,
         on=np.array([on]),
@@ -24,7 +24,7 @@ def feeds(draw: st.DrawFn) -> Sources:
 
 
 @given(feeds(), st.lists(st.floats(0.0, 2500.0), min_size=1, max_size=5))
-def test_energy_is_conserved_and_no_voltage_or_current_is_negative(sources: Sources, load_w: list[float]) -> None:
+def test_energy_is_conserved_and_no_voltage_or_current_is_negative(sources: RailSources, load_w: list[float]) -> None:
     rail = solve_rail(sources, np.array([load_w]))
     assert (rail.voltage_v >= 0.0).all()
     assert (rail.branch_a >= 0.0).all()
@@ -45,7 +45,7 @@ def test_more_resistance_never_raises_the_voltage(path_mohm: list[float], load_w
     def voltage_v(first_mohm: float) -> float:
         ohm = np.array([[first_mohm, *path_mohm[1:]]]) / 1000.0
         on = np.ones((1, len(path_mohm)), dtype=np.bool_)
-        sources = Sources(
+        sources = RailSources(
             open_circuit_v=np.full((1, len(path_mohm)), 12.3), branch_ohm=ohm, on=on, bus_ohm=np.array([0.0003])
         )
         return float(solve_rail(sources, np.array([[load_w]])).voltage_v[0, 0])
@@ -54,7 +54,7 @@ def test_more_resistance_never_raises_the_voltage(path_mohm: list[float], load_w
 
 
 def test_a_branch_below_the_bus_carries_nothing() -> None:
-    sources = Sources(
+    sources = RailSources(
         open_circuit_v=np.array([[12.3, 12.1]]),
         branch_ohm=np.array([[0.004, 0.004]]),
         on=np.array([[True, True]]),
@@ -68,10 +68,10 @@ def test_a_branch_below_the_bus_carries_nothing() -> None:
 
 def test_the_rail_is_that_of_the_first_tier() -> None:
     path_mohm, load_w = np.array([15.6, 15.6, 7.8]), 1700.0
-    first = Supply(SupplyModel(bus_ohm=0.0003, transient_ohm=0.004, transient_ms=10.0), 3, 10)
+    first = SupplyRail(SupplyModel(bus_ohm=0.0003, transient_ohm=0.004, transient_ms=10.0), 3, 10)
     on = np.ones(3, dtype=np.bool_)
     block = first.advance(np.full(10, load_w), open_circuit_v=np.full(3, 12.3), branch_ohm=path_mohm / 1000.0, on=on)
-    sources = Sources(
+    sources = RailSources(
         open_circuit_v=np.full((1, 3), 12.3),
         branch_ohm=path_mohm[None] / 1000.0,
         on=on[None],
@@ -83,7 +83,7 @@ def test_the_rail_is_that_of_the_first_tier() -> None:
 
 
 def test_too_much_load_collapses_the_rail_to_half() -> None:
-    sources = Sources(
+    sources = RailSources(
         open_circuit_v=np.array([[12.0]]),
         branch_ohm=np.array([[0.03]]),
         on=np.array([[True]]),
@@ -94,7 +94,7 @@ def test_too_much_load_collapses_the_rail_to_half() -> None:
 
 
 def test_a_node_without_any_unit_has_no_voltage_and_no_dip() -> None:
-    sources = Sources(
+    sources = RailSources(
         open_circuit_v=np.array([[12.0]]),
         branch_ohm=np.array([[0.03]]),
         on=np.array([[False]]),

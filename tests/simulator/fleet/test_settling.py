@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.fleet.settling import Coolers, Warmth, balance
+from simulator.fleet.settling import CoolingConstants, ThermalState, balance
 from simulator.plant.heat import HeatModel
 
-COOLERS = Coolers(
+COOLERS = CoolingConstants(
     target_c=np.array([60.0]),
     min_ratio=np.array([0.2]),
     heat=HeatModel(
@@ -19,7 +19,7 @@ COOLERS = Coolers(
 )
 
 
-def settled(power_w: float, *, interface: float = 0.030, air_c: float = 22.2, turning: float = 1.0) -> Warmth:
+def settled(power_w: float, *, interface: float = 0.030, air_c: float = 22.2, turning: float = 1.0) -> ThermalState:
     return balance(
         COOLERS,
         air_c=np.array([[air_c]]),

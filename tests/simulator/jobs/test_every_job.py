@@ -1,4 +1,4 @@
-"""What holds for every workload that comes with railwatch, and for a recording."""
+"""Properties of every workload that comes with railwatch, and of a recording."""
 
 from pathlib import Path
 

@@ -5,7 +5,7 @@ from simulator.driver.layout import PIPES
 from simulator.files.gpu import JobPrecision
 from simulator.files.node import load_node
 from simulator.files.scenario import Change, ScenarioFile
-from simulator.plant.accounts import SHARES, SPINNING, UTIL_BLOCKS, Accounts
+from simulator.plant.accounts import SHARES, SPINNING, UTIL_BLOCKS, DriverCounters
 from simulator.plant.plant import Plant
 from simulator.plant.state import GpuState
 
@@ -20,7 +20,7 @@ def gpus() -> GpuState:
 
 
 def add(
-    accounts: Accounts,
+    accounts: DriverCounters,
     state: GpuState,
     level: float,
     blocks: int,
@@ -34,7 +34,7 @@ def add(
 
 
 def test_energy_time_under_limits_and_memory_are_counted() -> None:
-    accounts, state = Accounts(NODE), gpus()
+    accounts, state = DriverCounters(NODE), gpus()
     state.reasons = np.array([0x4, 0x88, 0x68, 0], dtype=np.uint64)
     add(accounts, state, 1.0, 100)
     assert state.energy_j == pytest.approx([200.0] * 4)
@@ -49,7 +49,7 @@ def test_energy_time_under_limits_and_memory_are_counted() -> None:
 
 
 def test_utilisation_is_renewed_six_times_a_second() -> None:
-    accounts, state = Accounts(NODE), gpus()
+    accounts, state = DriverCounters(NODE), gpus()
     add(accounts, state, 0.5, UTIL_BLOCKS - 1)
     assert not state.util_ratio.any()
     add(accounts, state, 0.5, 1)
@@ -60,7 +60,7 @@ def test_utilisation_is_renewed_six_times_a_second() -> None:
 
 
 def test_bytes_flow_with_the_load_over_links_that_are_up_while_the_job_moves() -> None:
-    accounts, state = Accounts(NODE), gpus()
+    accounts, state = DriverCounters(NODE), gpus()
     state.nvlink_up[2, 3] = False
     add(accounts, state, 1.0, 100)
     assert state.pcie_rx_bytes == pytest.approx([0.6e9] * 4)
@@ -73,7 +73,7 @@ def test_bytes_flow_with_the_load_over_links_that_are_up_while_the_job_moves() -
 
 
 def test_a_lost_gpu_keeps_its_last_counts_and_a_new_driver_none() -> None:
-    accounts, state = Accounts(NODE), gpus()
+    accounts, state = DriverCounters(NODE), gpus()
     add(accounts, state, 1.0, UTIL_BLOCKS)
     state.present = np.array([True, True, True, False])
     add(accounts, state, 0.0, UTIL_BLOCKS)
@@ -85,7 +85,7 @@ def test_a_lost_gpu_keeps_its_last_counts_and_a_new_driver_none() -> None:
 
 
 def test_pipes_work_in_proportion_to_the_load_and_only_while_a_kernel_runs() -> None:
-    accounts, state = Accounts(NODE), gpus()
+    accounts, state = DriverCounters(NODE), gpus()
     add(accounts, state, 0.5, UTIL_BLOCKS, precision=JobPrecision.INT8)
     assert state.pipe_ratio == pytest.approx(np.tile(0.5 * SHARES[JobPrecision.INT8], (4, 1)))
     add(accounts, state, 0.01, UTIL_BLOCKS, precision=JobPrecision.INT8)
@@ -94,7 +94,7 @@ def test_pipes_work_in_proportion_to_the_load_and_only_while_a_kernel_runs() -> 
 
 
 def test_each_block_of_a_window_counts_in_the_precision_that_it_was_calculated_in() -> None:
-    accounts, state = Accounts(NODE), gpus()
+    accounts, state = DriverCounters(NODE), gpus()
     add(accounts, state, 1.0, 12, precision=JobPrecision.FP64)
     add(accounts, state, 0.5, UTIL_BLOCKS - 12, precision=JobPrecision.INT8)
     expected = (12 * SHARES[JobPrecision.FP64] + 4 * 0.5 * SHARES[JobPrecision.INT8]) / 16

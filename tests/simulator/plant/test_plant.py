@@ -184,8 +184,8 @@ def test_a_gpu_that_cannot_work_does_not_whatever_load_is_asked_of_it() -> None:
 
 def test_neighbours_warm_the_inlet_and_lower_the_mains() -> None:
     plant = Plant(NODE, HEALTHY, 1)
-    plant.surroundings.inlet_offset_k = 4.0
-    plant.surroundings.input_ratio = 0.9
+    plant.rack_inputs.inlet_offset_k = 4.0
+    plant.rack_inputs.input_ratio = 0.9
     plant.advance(100)
     assert plant.state.inlet_c == pytest.approx(NODE.inlet_c + 4.0)
     assert plant.state.supplies.input_v == pytest.approx([108.0, 108.0])

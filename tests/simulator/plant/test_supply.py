@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.plant.supply import Supply, SupplyBlock, SupplyModel
+from simulator.plant.supply import SupplyBlock, SupplyModel, SupplyRail
 
 MODEL = SupplyModel(bus_ohm=0.0003, transient_ohm=0.004, transient_ms=10.0)
 
@@ -12,7 +12,7 @@ def settle(
     branches_mohm: list[float], power_w: float, *, open_circuit_v: list[float] | None = None
 ) -> tuple[float, SupplyBlock]:
     count = len(branches_mohm)
-    supply = Supply(MODEL, count, 10)
+    supply = SupplyRail(MODEL, count, 10)
     block = supply.advance(
         np.full(10, power_w),
         open_circuit_v=np.full(count, 12.30) if open_circuit_v is None else np.array(open_circuit_v),
@@ -54,7 +54,7 @@ def test_a_supply_below_the_bus_carries_nothing_and_takes_nothing() -> None:
 
 
 def test_a_supply_that_is_off_is_as_good_as_none() -> None:
-    supply = Supply(MODEL, 2, 10)
+    supply = SupplyRail(MODEL, 2, 10)
     sources = {"open_circuit_v": np.full(2, 12.30), "branch_ohm": np.full(2, 0.0044)}
     one = supply.advance(np.full(10, 900.0), on=np.array([True, False]), **sources)
     assert one.voltage_v[-1] == pytest.approx(settle([4.4], 900.0)[0])
@@ -65,7 +65,7 @@ def test_a_supply_that_is_off_is_as_good_as_none() -> None:
 
 
 def test_a_step_adds_a_droop_that_is_gone_after_some_ten_milliseconds() -> None:
-    supply = Supply(MODEL, 2, 10)
+    supply = SupplyRail(MODEL, 2, 10)
     sources = {"open_circuit_v": np.full(2, 12.30), "branch_ohm": np.full(2, 0.0044), "on": np.ones(2, dtype=np.bool_)}
     supply.advance(np.full(10, 950.0), **sources)
     stepped = supply.advance(np.full(10, 1750.0), **sources)
@@ -77,7 +77,7 @@ def test_a_step_adds_a_droop_that_is_gone_after_some_ten_milliseconds() -> None:
 
 
 def test_more_than_the_rail_can_carry_is_counted_as_a_collapse_and_served_in_part() -> None:
-    supply = Supply(MODEL, 1, 10)
+    supply = SupplyRail(MODEL, 1, 10)
     block = supply.advance(
         np.full(10, 1e6),
         open_circuit_v=np.array([12.3]),
@@ -99,7 +99,7 @@ def test_energy_is_conserved_and_no_current_runs_backwards(
 ) -> None:
     count = len(branches_mohm)
     branch_ohm, open_circuit_v = np.array(branches_mohm) / 1000.0, 12.3 + np.array(spread_v[:count])
-    supply = Supply(MODEL, count, 10)
+    supply = SupplyRail(MODEL, count, 10)
     for level_w in power_w:
         load_w = np.linspace(0.5, 1.0, 10) * level_w
         block = supply.advance(

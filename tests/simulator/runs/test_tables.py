@@ -7,6 +7,7 @@ from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import ScenarioFile
 from simulator.plant.plant import default_settings
 from simulator.plant.state import NodeState
+from simulator.runs.description import START_NS
 from simulator.runs.fast_tables import FastTables
 from simulator.runs.slow_tables import SlowTables
 from simulator.runs.stream import RowStream
@@ -30,7 +31,7 @@ class Recorded:
         self.bank = SensorBank(NODE, scenario, 1)
         self.kept = Kept()
         self._out = RowStream(self.kept)
-        self._tables = FastTables(NODE, entities_of(NODE), self.bank, out=self._out, start_ns=0)
+        self._tables = FastTables(NODE, entities_of(NODE), self.bank, out=self._out)
         self._now_ms = 0
 
     def go_on(self, *, until_ms: int) -> None:
@@ -84,7 +85,7 @@ def test_ticks_state_that_a_table_was_read_where_nothing_of_it_changed() -> None
     run.go_on(until_ms=200)
     run.state.gpus.present[:] = False
     run.go_on(until_ms=400)
-    ticks = [at_ms for part in run.kept.parts for at_ms in part.time_ns[part.kind == TICK] / 1e6]
+    ticks = [at_ms for part in run.kept.parts for at_ms in (part.time_ns[part.kind == TICK] - START_NS) / 1e6]
     assert ticks == [230.0 + 20.0 * index for index in range(9)]
 
 

@@ -31,14 +31,20 @@ def rail_at_ms(bank: SensorBank) -> CountArray:
 
 
 def shown(bank: SensorBank) -> list[list[float]]:
-    parts = (bank.gpu_power_w, bank.gpu_temp_c, bank.hbm_temp_c, bank.rail_voltage_v, bank.rail_current_a)
+    parts = (
+        bank.driver.power.shown,
+        bank.driver.gpu_temp_c,
+        bank.driver.hbm_temp_c,
+        bank.rail.voltage_v,
+        bank.rail.current_a,
+    )
     return [part.tolist() for part in parts]
 
 
 def test_nothing_is_known_before_the_first_block_and_everything_after_it() -> None:
     node = node_with(bmc="ipmi")
     bank = SensorBank(node, QUIET, 1)
-    assert np.isnan(bank.gpu_power_w).all()
+    assert np.isnan(bank.driver.power.shown).all()
     assert bank.bmc is None
     advance(bank, node, until_ms=10)
     assert not np.isnan(shown(bank)[0]).any()
@@ -68,13 +74,13 @@ def test_temperatures_are_whole_degrees_and_readings_lie_near_the_truth() -> Non
     node = load_node("v100x4")
     bank = SensorBank(node, QUIET, 4)
     advance(bank, node, until_ms=2000)
-    assert (bank.gpu_temp_c == np.rint(bank.gpu_temp_c)).all()
-    assert np.abs(bank.gpu_temp_c - 50.0).max() <= 1.5
-    assert 0.01 < np.abs(bank.gpu_power_w / 300.0 - 1.0).max() <= 0.05 + 1e-4
-    assert bank.hbm_temp_c == pytest.approx([53.0] * 4, abs=1.5)
-    assert bank.mem_util_ratio.tolist() == [0.6] * 4
-    assert np.abs(bank.rail_voltage_v - 12.06).max() < 0.03
-    assert bank.gpu_power_average_w is bank.gpu_power_w
+    assert (bank.driver.gpu_temp_c == np.rint(bank.driver.gpu_temp_c)).all()
+    assert np.abs(bank.driver.gpu_temp_c - 50.0).max() <= 1.5
+    assert 0.01 < np.abs(bank.driver.power.shown / 300.0 - 1.0).max() <= 0.05 + 1e-4
+    assert bank.driver.hbm_temp_c == pytest.approx([53.0] * 4, abs=1.5)
+    assert bank.driver.mem_util_ratio.tolist() == [0.6] * 4
+    assert np.abs(bank.rail.voltage_v - 12.06).max() < 0.03
+    assert bank.driver.average.shown is bank.driver.power.shown
     assert bank.inlet_c == pytest.approx(22.2, abs=0.7)
 
 
@@ -87,9 +93,9 @@ def test_hopper_shows_a_second_as_its_power_usage_beside_the_newest_window() -> 
         bank.advance(stretch_of(node, start_ms, power_w=200.0), state)
     for start_ms in range(2000, 2500, 10):
         bank.advance(stretch_of(node, start_ms, power_w=600.0), state)
-    gain = bank.gpu_power_w / 600.0
+    gain = bank.driver.power.shown / 600.0
     assert np.abs(gain - 1.0).max() <= 0.05 + 1e-4
-    assert bank.gpu_power_average_w == pytest.approx(gain * 380.0, rel=0.12)
+    assert bank.driver.average.shown == pytest.approx(gain * 380.0, rel=0.12)
 
 
 def test_a_lost_gpu_does_not_answer_and_the_others_go_on() -> None:
@@ -101,9 +107,9 @@ def test_a_lost_gpu_does_not_answer_and_the_others_go_on() -> None:
     state.gpus.die_c[:] = 70.0
     for start_ms in range(500, 1000, 10):
         bank.advance(stretch_of(node, start_ms), state)
-    assert (bank.gpu_temp_c > 60.0).tolist() == [True, True, False, True]
+    assert (bank.driver.gpu_temp_c > 60.0).tolist() == [True, True, False, True]
     assert bank.gpu_answers.tolist() == [True, True, False, True]
-    assert bank.gpu_power_at_ms[2] <= 500 < bank.gpu_power_at_ms[[0, 1, 3]].min()
+    assert bank.driver.power.at_ms[2] <= 500 < bank.driver.power.at_ms[[0, 1, 3]].min()
 
 
 def test_the_clock_of_each_kind_of_sensor_is_off_by_some_milliseconds() -> None:
@@ -129,15 +135,15 @@ def test_a_fault_of_one_signal_leaves_all_others_alone() -> None:
     node = load_node("v100x4")
     bank = SensorBank(node, faulty(at="0s", sensor="psu1.voltage_v", fault="offset", value=-1.0), 1)
     advance(bank, node, until_ms=100)
-    assert bank.rail_voltage_v.tolist() == pytest.approx([12.06, 11.06], abs=0.05)
-    assert bank.rail_current_a == pytest.approx([60.0, 60.0], rel=0.02)
+    assert bank.rail.voltage_v.tolist() == pytest.approx([12.06, 11.06], abs=0.05)
+    assert bank.rail.current_a == pytest.approx([60.0, 60.0], rel=0.02)
 
 
 def test_a_node_without_sensors_shows_nothing_of_its_rail() -> None:
     node = node_with(rail=None, inlet=None, bmc=None)
     bank = SensorBank(node, QUIET, 1)
     advance(bank, node, until_ms=100)
-    assert np.isnan(bank.rail_voltage_v).all()
+    assert np.isnan(bank.rail.voltage_v).all()
     assert np.isnan(bank.inlet_c)
     assert bank.bmc is None
 
@@ -168,7 +174,7 @@ def test_supplies_report_their_own_output_over_pmbus() -> None:
     state.supplies.output_v[:] = 13.0
     for start_ms in range(0, 1000, 10):
         bank.advance(stretch_of(node, start_ms, voltage_v=12.0), state)
-    assert bank.rail_voltage_v == pytest.approx([13.0, 13.0], rel=0.015)
+    assert bank.rail.voltage_v == pytest.approx([13.0, 13.0], rel=0.015)
     assert bank.rail.shown["input_voltage_v"] == pytest.approx([120.0, 120.0], rel=0.02)
     assert "joint_temp_c" not in bank.rail.shown
     assert bank.rail.shown["power_w"] == pytest.approx([13.0 * 60.0] * 2, rel=0.03)

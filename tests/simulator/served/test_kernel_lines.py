@@ -1,4 +1,4 @@
-"""What the kernel says, and that railwatch's own parser understands it."""
+"""Lines of the kernel log, and that railwatch's own parser understands them."""
 
 import pytest
 

@@ -30,8 +30,8 @@ def test_the_rail_stands_in_the_hwmon_tree_in_millivolts_and_milliamperes(tmp_pa
             assert (device / "in0_label").read_text(encoding="utf-8") == f"{name} 12V\n"
             assert (device / "curr1_label").read_text(encoding="utf-8") == f"{name} 12V\n"
             bank = plant.bank
-            assert int((device / "in0_input").read_text(encoding="utf-8")) == round(bank.rail_voltage_v[index] * 1000)
-            assert int((device / "curr1_input").read_text(encoding="utf-8")) == round(bank.rail_current_a[index] * 1000)
+            assert int((device / "in0_input").read_text(encoding="utf-8")) == round(bank.rail.voltage_v[index] * 1000)
+            assert int((device / "curr1_input").read_text(encoding="utf-8")) == round(bank.rail.current_a[index] * 1000)
         assert int((hwmon / "hwmon2/temp1_input").read_text(encoding="utf-8")) == round(plant.bank.inlet_c * 1000)
         assert (hwmon / "hwmon2/temp1_label").read_text(encoding="utf-8") == "inlet\n"
 

@@ -24,7 +24,7 @@ def test_a_supply_on_pmbus_has_the_labels_of_the_kernels_driver(tmp_path: Path) 
         labels = {path.name: text(path) for path in device.glob("*_label")}
         assert labels == {"in1_label": "vin", "in2_label": "vout1", "curr1_label": "iout1", "power1_label": "pout1"}
         volts, amps = int(text(device / "in2_input")) / 1e3, int(text(device / "curr1_input")) / 1e3
-        assert volts == np.round(plant.bank.rail_voltage_v[1], 3)
+        assert volts == np.round(plant.bank.rail.voltage_v[1], 3)
         assert abs(int(text(device / "power1_input")) / 1e6 - volts * amps) < 1.0
         assert 100_000 < int(text(device / "in1_input")) < 140_000
         rails = survey_rails(plant.served.sysfs_root).rails

@@ -20,32 +20,32 @@ from simulator.served.board.redfish.resource import (
     status_of,
     whole_status,
 )
-from simulator.served.board.sensors import PRESENT, BoardSensor, Kind, Place
-from simulator.served.board.status import Board, BoardStatus
+from simulator.served.board.sensors import PRESENT, BoardSensor, SensorLocation, SensorQuantity
+from simulator.served.board.status import BoardStatus, ControllerState
 from telemetry.clock import iso_utc
 
 POWER, THERMAL, ENVIRONMENT = (f"{CHASSIS}/{name}" for name in ("Power", "Thermal", "EnvironmentMetrics"))
 # ReadingType and ReadingUnits (UCUM), schema Sensor.
 _READINGS = {
-    Kind.VOLTAGE: ("Voltage", "V"),
-    Kind.CURRENT: ("Current", "A"),
-    Kind.POWER: ("Power", "W"),
-    Kind.TEMPERATURE: ("Temperature", "Cel"),
-    Kind.FAN: ("Rotational", "{rev}/min"),
+    SensorQuantity.VOLTAGE: ("Voltage", "V"),
+    SensorQuantity.CURRENT: ("Current", "A"),
+    SensorQuantity.POWER: ("Power", "W"),
+    SensorQuantity.TEMPERATURE: ("Temperature", "Cel"),
+    SensorQuantity.FAN: ("Rotational", "{rev}/min"),
 }
 
 
 class ChassisTree:
     """Everything below the chassis, made anew at each reading."""
 
-    def __init__(self, node: NodeFile, board: Board) -> None:
+    def __init__(self, node: NodeFile, board: ControllerState) -> None:
         self._node = node
         self._sensors = board.sensors
         self._analog = {sensor_id(sensor): sensor for sensor in board.sensors if sensor.scale is not None}
         self._by_name = {sensor.name: sensor for sensor in board.sensors}
-        temperatures = self._of(Kind.TEMPERATURE)
-        (self._whole,) = (sensor for sensor in self._of(Kind.POWER) if sensor.place is Place.BOARD)
-        (self._inlet,) = (sensor for sensor in temperatures if sensor.place is Place.INTAKE)
+        temperatures = self._of(SensorQuantity.TEMPERATURE)
+        (self._whole,) = (sensor for sensor in self._of(SensorQuantity.POWER) if sensor.place is SensorLocation.BOARD)
+        (self._inlet,) = (sensor for sensor in temperatures if sensor.place is SensorLocation.INTAKE)
 
     def chassis(self, status: BoardStatus) -> Resource:
         """Return the chassis itself."""
@@ -98,7 +98,7 @@ class ChassisTree:
             "PowerConsumedWatts": status.value(self._whole),
             "Status": status_of(self._whole, status),
         }
-        rails = [sensor for sensor in self._of(Kind.VOLTAGE) if sensor.place is Place.BOARD]
+        rails = [sensor for sensor in self._of(SensorQuantity.VOLTAGE) if sensor.place is SensorLocation.BOARD]
         return {
             **head(POWER, "Power", identity="Power", name="Power"),
             "PowerControl": [control],
@@ -115,7 +115,7 @@ class ChassisTree:
             **head(THERMAL, "Thermal", identity="Thermal", name="Thermal"),
             "Temperatures": [
                 {**_member(f"{THERMAL}#/Temperatures/{index}", sensor, status), "ReadingCelsius": status.value(sensor)}
-                for index, sensor in enumerate(self._of(Kind.TEMPERATURE))
+                for index, sensor in enumerate(self._of(SensorQuantity.TEMPERATURE))
             ],
             "Fans": [
                 {
@@ -123,7 +123,7 @@ class ChassisTree:
                     "Reading": None if (rpm := status.value(sensor)) is None else round(rpm),
                     "ReadingUnits": "RPM",
                 }
-                for index, sensor in enumerate(self._of(Kind.FAN))
+                for index, sensor in enumerate(self._of(SensorQuantity.FAN))
             ],
         }
 
@@ -133,7 +133,7 @@ class ChassisTree:
             **head(ENVIRONMENT, "EnvironmentMetrics", identity="EnvironmentMetrics", name="Environment metrics"),
             "TemperatureCelsius": _excerpt(self._inlet, status),
             "PowerWatts": _excerpt(self._whole, status),
-            "FanSpeedsPercent": [self._fan_speed(sensor, status) for sensor in self._of(Kind.FAN)],
+            "FanSpeedsPercent": [self._fan_speed(sensor, status) for sensor in self._of(SensorQuantity.FAN)],
         }
 
     def _fan_speed(self, sensor: BoardSensor, status: BoardStatus) -> Resource:
@@ -168,7 +168,7 @@ class ChassisTree:
             },
         }
 
-    def _of(self, kind: Kind) -> list[BoardSensor]:
+    def _of(self, kind: SensorQuantity) -> list[BoardSensor]:
         return [sensor for sensor in self._sensors if sensor.kind is kind]
 
 
@@ -180,7 +180,7 @@ def _member(path: str, sensor: BoardSensor, status: BoardStatus) -> Resource:
         "UpperThresholdNonCritical": sensor.limits.upper_caution,
         "UpperThresholdCritical": sensor.limits.upper_critical,
     }
-    whole = sensor.kind is Kind.FAN  # the schema wants integers there
+    whole = sensor.kind is SensorQuantity.FAN  # the schema wants integers there
     return {
         "@odata.id": path,
         "MemberId": path.rpartition("/")[2],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.served.board.sensors import BoardSensor, Place
+from simulator.served.board.sensors import BoardSensor, SensorLocation
 from simulator.served.board.status import BoardStatus, Health
 
 ROOT = "/redfish/v1"
@@ -35,11 +35,11 @@ SCHEMAS = {
 COLLECTED = ("Chassis", "ComputerSystem", "Manager", "Sensor", "LogService", "LogEntry", "Session")
 # PhysicalContext, the same document.
 CONTEXTS = {
-    Place.BOARD: "SystemBoard",
-    Place.INTAKE: "Intake",
-    Place.EXHAUST: "Exhaust",
-    Place.SUPPLY: "PowerSupply",
-    Place.FAN: "Fan",
+    SensorLocation.BOARD: "SystemBoard",
+    SensorLocation.INTAKE: "Intake",
+    SensorLocation.EXHAUST: "Exhaust",
+    SensorLocation.SUPPLY: "PowerSupply",
+    SensorLocation.FAN: "Fan",
 }
 
 Resource = dict[str, Any]

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 
 from simulator.served.board.redfish.resource import COLLECTED, ROOT, SCHEMAS, SESSIONS, Resource
-from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
 from telemetry.errors import EnvironmentLacksError
 
@@ -45,7 +45,7 @@ def metadata() -> str:
     )
 
 
-class RefusedError(Exception):
+class RedfishRefusedError(Exception):
     """A request that is answered with a message of the registry and no resource."""
 
     def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
@@ -55,10 +55,10 @@ class RefusedError(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-class Answers:
+class RedfishHandler:
     """A tree of resources and its sessions behind HTTP; used in one event loop alone."""
 
-    def __init__(self, tree: RedfishTree, sessions: Sessions, *, login_needed: bool) -> None:
+    def __init__(self, tree: RedfishTree, sessions: RedfishSessions, *, login_needed: bool) -> None:
         self._tree = tree
         self._sessions = sessions
         self._login_needed = login_needed
@@ -67,7 +67,7 @@ class Answers:
         """Answer one request."""
         try:
             return await self._answer(request)
-        except RefusedError as err:
+        except RedfishRefusedError as err:
             return _refusal(err)
 
     async def _answer(self, request: Request) -> Response:
@@ -80,14 +80,14 @@ class Answers:
             return Response(metadata(), media_type="application/xml", headers=_HEADERS)
         resource = self._sessions.resource(path) or self._tree.resource(path)
         if resource is None:
-            raise RefusedError(404, "ResourceMissingAtURI", f"The resource at the URI {path} was not found.")
+            raise RedfishRefusedError(404, "ResourceMissingAtURI", f"The resource at the URI {path} was not found.")
         if method == "DELETE" and self._sessions.end(path):
             return Response(status_code=204, headers=_HEADERS)
         if method not in ("GET", "HEAD"):
             text = "The HTTP method is not allowed on this resource."
-            raise RefusedError(405, "OperationNotAllowed", text, Allow=_allowed(path))
+            raise RedfishRefusedError(405, "OperationNotAllowed", text, Allow=_allowed(path))
         if any(name.startswith("$") for name in request.query_params):
-            raise RefusedError(501, "QueryNotSupported", "Querying is not supported by the implementation.")
+            raise RedfishRefusedError(501, "QueryNotSupported", "Querying is not supported by the implementation.")
         return _shown(resource, path, request.headers)
 
     def _log_in(self, body: bytes) -> Response:
@@ -96,7 +96,7 @@ class Answers:
             user, password = str(asked["UserName"]), str(asked["Password"])
         except (ValueError, KeyError, TypeError) as err:
             text = "The request body submitted was malformed JSON and could not be parsed by the receiving service."
-            raise RefusedError(400, "MalformedJSON", text) from err
+            raise RedfishRefusedError(400, "MalformedJSON", text) from err
         session = self._sessions.begin(user=user, password=password)
         if session is None:
             raise _unauthorised()
@@ -127,12 +127,12 @@ def _allowed(path: str) -> str:
     return "GET, HEAD, DELETE" if path.startswith(f"{SESSIONS}/") else "GET, HEAD"
 
 
-def _unauthorised() -> RefusedError:
+def _unauthorised() -> RedfishRefusedError:
     text = "There is no valid session established with the implementation."
-    return RefusedError(401, "NoValidSession", text, WWW_Authenticate='Basic realm="Redfish"')
+    return RedfishRefusedError(401, "NoValidSession", text, WWW_Authenticate='Basic realm="Redfish"')
 
 
-def _refusal(refused: RefusedError) -> Response:
+def _refusal(refused: RedfishRefusedError) -> Response:
     extended_info = {
         "@odata.type": "#Message.v1_1_2.Message",
         "MessageId": refused.code,
@@ -160,7 +160,9 @@ class RedfishService:
         The port is taken.
     """
 
-    def __init__(self, tree: RedfishTree, sessions: Sessions, *, port: int = 0, login_needed: bool = False) -> None:
+    def __init__(
+        self, tree: RedfishTree, sessions: RedfishSessions, *, port: int = 0, login_needed: bool = False
+    ) -> None:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -171,7 +173,7 @@ class RedfishService:
         self.login_needed = login_needed
         self.port: int = self._socket.getsockname()[1]
         app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-        answers = Answers(tree, sessions, login_needed=login_needed)
+        answers = RedfishHandler(tree, sessions, login_needed=login_needed)
         app.add_api_route("/redfish{rest:path}", answers.answer, methods=list(METHODS))
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False)
         self._server = uvicorn.Server(config)

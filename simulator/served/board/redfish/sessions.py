@@ -13,7 +13,7 @@ SESSIONS_MAX = 16  # assumption; beyond it the one that was idle longest ends
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class RedfishSession:
     """Client session; `used_s` is the time of its last request."""
 
     identity: str
@@ -26,7 +26,7 @@ class Session:
         return f"{SESSIONS}/{self.identity}"
 
 
-class Sessions:
+class RedfishSessions:
     """The sessions of one user; used from one thread."""
 
     def __init__(self, *, user: str, password: str, clock: Clock) -> None:
@@ -34,10 +34,10 @@ class Sessions:
         self._password = password
         self._clock = clock
         self._basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, RedfishSession] = {}
         self._count = 0
 
-    def begin(self, *, user: str, password: str) -> Session | None:
+    def begin(self, *, user: str, password: str) -> RedfishSession | None:
         """Open a session, None for a wrong user or password."""
         given, wanted = f"{user}\0{password}", f"{self._user}\0{self._password}"
         if not secrets.compare_digest(given.encode(), wanted.encode()):
@@ -46,7 +46,9 @@ class Sessions:
         if len(self._open) >= SESSIONS_MAX:
             del self._open[min(self._open.values(), key=lambda session: session.used_s).identity]
         self._count += 1
-        session = Session(identity=str(self._count), token=secrets.token_hex(16), used_s=self._clock.monotonic_s())
+        session = RedfishSession(
+            identity=str(self._count), token=secrets.token_hex(16), used_s=self._clock.monotonic_s()
+        )
         self._open[session.identity] = session
         return session
 

@@ -25,19 +25,19 @@ from simulator.served.board.redfish.resource import (
     sensor_path,
     whole_status,
 )
-from simulator.served.board.sensors import Kind
-from simulator.served.board.status import LOG_MAX, Board, BoardStatus, Health, LogEntry
+from simulator.served.board.sensors import SensorQuantity
+from simulator.served.board.status import LOG_MAX, BoardStatus, ControllerState, Health, LogEntry
 from telemetry.clock import Clock, iso_utc
 
 # SensorType, schema LogEntry: the words of IPMI 2.0, table 42-3.
 _SENSOR_TYPES = {
-    Kind.VOLTAGE: "Voltage",
-    Kind.CURRENT: "Current",
-    Kind.POWER: "Other Units-based Sensor",
-    Kind.TEMPERATURE: "Temperature",
-    Kind.FAN: "Fan",
-    Kind.SUPPLY_STATUS: "Power Supply / Converter",
-    Kind.CRITICAL_INTERRUPT: "Critical Interrupt",
+    SensorQuantity.VOLTAGE: "Voltage",
+    SensorQuantity.CURRENT: "Current",
+    SensorQuantity.POWER: "Other Units-based Sensor",
+    SensorQuantity.TEMPERATURE: "Temperature",
+    SensorQuantity.FAN: "Fan",
+    SensorQuantity.SUPPLY_STATUS: "Power Supply / Converter",
+    SensorQuantity.CRITICAL_INTERRUPT: "Critical Interrupt",
 }
 
 
@@ -84,7 +84,7 @@ def _entry(entry: LogEntry) -> Resource:
 class RedfishTree:
     """All resources of one controller, made anew at each reading; may be read from any thread."""
 
-    def __init__(self, node: NodeFile, board: Board, clock: Clock) -> None:
+    def __init__(self, node: NodeFile, board: ControllerState, clock: Clock) -> None:
         self._node = node
         self._board = board
         self._clock = clock

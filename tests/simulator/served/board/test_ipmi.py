@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.served.board.ipmi import CIPHER_SUITE, PASSWORD, USER, IpmiController
-from simulator.served.board.status import Board
+from simulator.served.board.status import ControllerState
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
 from tests.services import require
@@ -18,19 +18,19 @@ from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 SEEN_S = 60.0
 
 
-def started(folder: Path, board: Board, *, port: int = 0) -> IpmiController:
+def started(folder: Path, board: ControllerState, *, port: int = 0) -> IpmiController:
     return IpmiController(folder, board.sensors, first=board.status.raw, name="v100x4", port=port)
 
 
 @pytest.fixture
-def board() -> Board:
-    made = Board(NODE, KIND)
+def board() -> ControllerState:
+    made = ControllerState(NODE, KIND)
     made.show(READINGS, time_ns=0, powered=True)
     return made
 
 
 @pytest.fixture
-def controller(tmp_path: Path, board: Board) -> Iterator[IpmiController]:
+def controller(tmp_path: Path, board: ControllerState) -> Iterator[IpmiController]:
     require("ipmi_sim")
     require("ipmitool")
     made = started(tmp_path / "bmc", board)
@@ -66,7 +66,9 @@ def test_ipmitool_reads_what_the_sensors_measured(controller: IpmiController) ->
 
 
 @pytest.mark.integration
-def test_a_sag_and_a_lost_supply_come_into_the_log_and_leave_again(controller: IpmiController, board: Board) -> None:
+def test_a_sag_and_a_lost_supply_come_into_the_log_and_leave_again(
+    controller: IpmiController, board: ControllerState
+) -> None:
     ok, volts = READINGS.psu_ok.copy(), READINGS.psu_input_v.copy()
     ok[1], volts[1] = False, 0.0
     board.show(readings(rail_v=10.71, psu_ok=ok, psu_input_v=volts), time_ns=0, powered=True)
@@ -102,7 +104,7 @@ def test_a_critical_interrupt_is_one_entry(controller: IpmiController) -> None:
 
 
 @pytest.mark.integration
-def test_it_is_gone_after_it_was_closed(tmp_path: Path, board: Board) -> None:
+def test_it_is_gone_after_it_was_closed(tmp_path: Path, board: ControllerState) -> None:
     require("ipmi_sim")
     made = started(tmp_path / "bmc", board)
     assert made.running
@@ -112,7 +114,7 @@ def test_it_is_gone_after_it_was_closed(tmp_path: Path, board: Board) -> None:
 
 
 @pytest.mark.integration
-def test_a_taken_port_is_reported(tmp_path: Path, board: Board) -> None:
+def test_a_taken_port_is_reported(tmp_path: Path, board: ControllerState) -> None:
     require("ipmi_sim")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -121,7 +123,7 @@ def test_a_taken_port_is_reported(tmp_path: Path, board: Board) -> None:
 
 
 def test_without_the_program_it_is_stated_how_to_get_it(
-    tmp_path: Path, board: Board, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, board: ControllerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentLacksError, match="apt-get install openipmi"):

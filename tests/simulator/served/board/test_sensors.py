@@ -15,7 +15,7 @@ from simulator.served.board.sensors import (
     PRESENT,
     RAW_MAX,
     BoardSensor,
-    Kind,
+    SensorQuantity,
     board_sensors,
     scale_of,
     scale_up_to,
@@ -99,7 +99,7 @@ def test_a_discrete_sensor_reports_of_its_bits_alone() -> None:
     status, interrupt = SENSORS["PSU0 Status"], SENSORS["Critical Int"]
     assert event_bits(status) == PRESENT | FAILED | INPUT_LOST
     assert event_bits(interrupt) == 1 << 10
-    assert interrupt.kind is Kind.CRITICAL_INTERRUPT
+    assert interrupt.kind is SensorQuantity.CRITICAL_INTERRUPT
     assert full_record(interrupt)[14:16] == (1 << 10).to_bytes(2, "little")
 
 

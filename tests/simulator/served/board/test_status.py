@@ -1,13 +1,13 @@
-"""What the controller knows and logs."""
+"""Readings and log of the controller."""
 
-from simulator.served.board.status import LOG_MAX, Board, Health
+from simulator.served.board.status import LOG_MAX, ControllerState, Health
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
 NS = 1_700_000_000_000_000_000
 
 
-def board() -> Board:
-    made = Board(NODE, KIND)
+def board() -> ControllerState:
+    made = ControllerState(NODE, KIND)
     made.show(READINGS, time_ns=NS, powered=True)
     return made
 

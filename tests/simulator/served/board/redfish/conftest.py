@@ -2,9 +2,9 @@
 
 import pytest
 
-from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
-from simulator.served.board.status import Board, Health
+from simulator.served.board.status import ControllerState, Health
 from tests.simulator.hand_clock import START_NS, HandClock
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
@@ -17,8 +17,8 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def board() -> Board:
-    made = Board(NODE, KIND)
+def board() -> ControllerState:
+    made = ControllerState(NODE, KIND)
     made.show(READINGS, time_ns=START_NS, powered=True)
     made.log(Health.CRITICAL, "Critical interrupt", time_ns=START_NS)
     made.show(readings(rail_v=10.71), time_ns=START_NS, powered=True)
@@ -27,10 +27,10 @@ def board() -> Board:
 
 
 @pytest.fixture
-def tree(board: Board, clock: HandClock) -> RedfishTree:
+def tree(board: ControllerState, clock: HandClock) -> RedfishTree:
     return RedfishTree(NODE, board, clock)
 
 
 @pytest.fixture
-def sessions(clock: HandClock) -> Sessions:
-    return Sessions(user=USER, password=PASSWORD, clock=clock)
+def sessions(clock: HandClock) -> RedfishSessions:
+    return RedfishSessions(user=USER, password=PASSWORD, clock=clock)

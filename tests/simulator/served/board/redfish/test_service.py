@@ -10,21 +10,21 @@ import urllib3
 
 from simulator.served.board.redfish.resource import CHASSIS, ROOT, SENSORS, SESSIONS, SYSTEM
 from simulator.served.board.redfish.service import RedfishService
-from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
 from telemetry.errors import EnvironmentLacksError
 from tests.simulator.served.board.redfish.conftest import PASSWORD, USER
 
 
 @pytest.fixture
-def service(tree: RedfishTree, sessions: Sessions) -> Iterator[RedfishService]:
+def service(tree: RedfishTree, sessions: RedfishSessions) -> Iterator[RedfishService]:
     made = RedfishService(tree, sessions)
     yield made
     made.close()
 
 
 @pytest.fixture
-def locked(tree: RedfishTree, sessions: Sessions) -> Iterator[RedfishService]:
+def locked(tree: RedfishTree, sessions: RedfishSessions) -> Iterator[RedfishService]:
     made = RedfishService(tree, sessions, login_needed=True)
     yield made
     made.close()
@@ -125,7 +125,7 @@ def test_the_client_of_the_dmtf_logs_in_reads_and_logs_out(locked: RedfishServic
 
 
 def test_a_taken_port_is_reported_and_a_closed_service_returns_its_port_back(
-    tree: RedfishTree, sessions: Sessions
+    tree: RedfishTree, sessions: RedfishSessions
 ) -> None:
     first = RedfishService(tree, sessions)
     with pytest.raises(EnvironmentLacksError, match=f"TCP port {first.port}"):

@@ -7,10 +7,10 @@ import pytest
 
 from simulator.served.board.redfish.resource import CHASSIS, ENTRIES, MANAGER, ROOT, SENSORS, SYSTEM
 from simulator.served.board.redfish.service import metadata
-from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
 from simulator.served.board.sensors import RAW_MAX
-from simulator.served.board.status import Board
+from simulator.served.board.status import ControllerState
 from tests.simulator.hand_clock import START_NS, HandClock
 from tests.simulator.served.board.boards import NODE, READINGS, readings
 from tests.simulator.served.board.redfish.conftest import PASSWORD, USER
@@ -44,7 +44,7 @@ def pointed(resource: Any, pointer: str) -> Any:
 
 
 @pytest.fixture
-def resources(tree: RedfishTree, sessions: Sessions) -> dict[str, Any]:
+def resources(tree: RedfishTree, sessions: RedfishSessions) -> dict[str, Any]:
     """Return everything that links lead to, by path."""
     sessions.begin(user=USER, password=PASSWORD)
     found: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def test_every_schema_in_use_is_listed_as_metadata(resources: dict[str, Any]) ->
         assert f'Include Namespace="{space}"' in listed
 
 
-def test_no_value_is_a_number_that_json_does_not_have(tree: RedfishTree, board: Board) -> None:
+def test_no_value_is_a_number_that_json_does_not_have(tree: RedfishTree, board: ControllerState) -> None:
     nothing = float("nan")
     board.show(readings(rail_v=nothing, node_power_w=nothing, inlet_c=nothing), time_ns=START_NS, powered=True)
     rail = tree.resource(f"{SENSORS}/P12V")
@@ -103,7 +103,7 @@ def test_a_collection_counts_its_members(tree: RedfishTree) -> None:
         assert resource["Members@odata.count"] == len(resource["Members"]) > 0
 
 
-def test_sensors_power_and_thermal_state_the_same_as_the_bytes(tree: RedfishTree, board: Board) -> None:
+def test_sensors_power_and_thermal_state_the_same_as_the_bytes(tree: RedfishTree, board: ControllerState) -> None:
     power, thermal = tree.resource(f"{CHASSIS}/Power"), tree.resource(f"{CHASSIS}/Thermal")
     rail = tree.resource(f"{SENSORS}/P12V")
     assert power is not None
@@ -121,7 +121,7 @@ def test_sensors_power_and_thermal_state_the_same_as_the_bytes(tree: RedfishTree
         assert supply["Status"] == {"State": "Enabled", "Health": "OK"}
 
 
-def test_a_node_that_is_off_states_so(tree: RedfishTree, board: Board) -> None:
+def test_a_node_that_is_off_states_so(tree: RedfishTree, board: ControllerState) -> None:
     board.show(READINGS, time_ns=START_NS, powered=False)
     system = tree.resource(SYSTEM)
     assert system is not None
@@ -148,7 +148,7 @@ def test_the_log_can_be_read_entry_by_entry(tree: RedfishTree) -> None:
     assert tree.resource(f"{ENTRIES}/4") is None
 
 
-def test_no_limit_of_a_sensor_lies_beyond_its_scale(board: Board) -> None:
+def test_no_limit_of_a_sensor_lies_beyond_its_scale(board: ControllerState) -> None:
     for sensor in board.sensors:
         for limit in (sensor.limits.lower_critical, sensor.limits.upper_critical, sensor.limits.upper_caution):
             assert limit is None or sensor.scale is None or limit <= RAW_MAX * sensor.scale.step

@@ -1,4 +1,4 @@
-"""The responder process tells people, drains through an API server and cycles the power: all over real HTTP."""
+"""Responder process that notifies operators, drains through an API server and cycles the power over real HTTP."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from agent.collectors.bmc.redfish_client import ROOT
 from agent.responding.notification.notice import NoticeKind
 from telemetry.clock import SystemClock
-from telemetry.knobs import KnobKind
+from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Incident, IncidentState, Mode, Severity
 from tests.agent.collectors.bmc.services import PASSWORD, USER, Tree, make_certificate, served
 from tests.agent.responding.kubernetes_server import Kubernetes, kubeconfig, serving
