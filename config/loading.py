@@ -46,18 +46,16 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as err:
             reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
-            problem = Problem(where=where, line=None, key="(file)", found=reason, expected="a readable YAML file")
-            raise ConfigError([problem]) from err
+            raise ConfigError.at(where, reason, "a readable YAML file", key="(file)") from err
         data, lines = read_yaml(text, where=where)
     if not isinstance(data, dict):
-        problem = Problem(
-            where=where,
-            line=1,
+        raise ConfigError.at(
+            where,
+            f"got {'a list' if isinstance(data, list) else repr(data)}",
+            "a mapping of keys to values, such as node: {name: gpu017}",
             key="(document)",
-            found=f"got {'a list' if isinstance(data, list) else repr(data)}",
-            expected="a mapping of keys to values, such as node: {name: gpu017}",
+            line=1,
         )
-        raise ConfigError([problem])
     problems: list[Problem] = []
     data, lines = _renamed(data, lines, where, problems)
     from_environment = _override(data, environ, problems)

@@ -22,7 +22,7 @@ from agent.collectors.readings.listener import ListenerSettings
 from config.section import Host, Section, UserPath, VariableName, at_least
 from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 
 # A rate, or `auto`, which is None inside.
 AutoHz = Annotated[
@@ -85,11 +85,11 @@ class Bmc(Section):
             port=self.port,
             user=self.user,
             password_variable=self.password_env,
-            password_file=None if self.password_file is None else Path(self.password_file),
+            password_file=self.password_file,
             interval_s=self.interval,
             cipher_suite=self.cipher_suite,
             transport=self.transport,
-            ca_file=None if self.ca_file is None else Path(self.ca_file),
+            ca_file=self.ca_file,
             login=self.login,
         )
 
@@ -187,10 +187,7 @@ def _secret(pdu: str, variable: str, environ: Mapping[str, str]) -> str:
     try:
         return environ[variable]
     except KeyError:
-        problem = Problem(
-            where=variable, line=None, key=f"sources.pdus ({pdu})", found="not set", expected="the secret of this PDU"
-        )
-        raise ConfigError([problem]) from None
+        raise ConfigError.at(variable, "not set", "the secret of this PDU", key=f"sources.pdus ({pdu})") from None
 
 
 class SourceUse(StrEnum):

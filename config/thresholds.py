@@ -43,7 +43,7 @@ def read_thresholds(path: Path) -> ThresholdFile:
     data, lines = read_document(path)
     if not isinstance(data, dict):
         found, expected = "no mapping of keys to values", "a file written by railwatch models calibrate"
-        raise ConfigError([Problem(where=str(path), line=1, key="(document)", found=found, expected=expected)])
+        raise ConfigError.at(path, found, expected, key="(document)", line=1)
     held = check_document(ThresholdFile, data, where=str(path), lines=lines)
     problems = [
         Problem(
@@ -68,9 +68,7 @@ def check_thresholds(config: Config, *, where: str, lines: Lines) -> None:
         return
     if not path.is_file():
         found, expected = f"no file {str(path)!r}", "a file written by railwatch models calibrate"
-        raise ConfigError(
-            [Problem(where=where, line=lines.get(key), key=".".join(key), found=found, expected=expected)]
-        )
+        raise ConfigError.at(where, found, expected, key=".".join(key), line=lines.get(key))
     read_thresholds(path)
 
 

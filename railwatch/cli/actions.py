@@ -1,6 +1,7 @@
 """``railwatch actions``: list, show, verify and release what railwatch changed."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -74,12 +75,9 @@ def show(
 ) -> None:
     """Show one action, or all of an incident: settings, evidence, steps and outcome."""
     folder = data_dir_of(config_file, data_dir)
-    records = open_records(folder)
-    try:
+    with closing(open_records(folder)) as records:
         stories = stories_of(records, wanted)
         simulated = records.simulated(stories[0].changes[-1].id)
-    finally:
-        records.close()
     if as_json:
         printed: list[Record] = []
         for record in (record for story in stories for record in story.records):

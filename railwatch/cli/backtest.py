@@ -72,7 +72,7 @@ def backtest(
     _check(file, out, train_share=train_share, budget=budget)
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
     if names == []:
-        raise ConfigError([_problem("--columns", repr(columns), "names of columns, with commas between them")])
+        raise ConfigError.at("--columns", repr(columns), "names of columns, with commas between them")
     table = read_table(file, time=time, columns=names)
     used, values = _with_values(file, table, train_share)
     n_healthy = int(train_share * len(values))
@@ -106,13 +106,17 @@ def backtest(
 def _check(file: Path, out: Path, *, train_share: float, budget: float) -> None:
     problems = []
     if not 0 < train_share < 1:
-        problems.append(_problem("--train-share", f"{train_share:g}", "a share above 0 and below 1"))
+        problems.append(
+            Problem(where="--train-share", found=f"{train_share:g}", expected="a share above 0 and below 1")
+        )
     if not 0 < budget <= 1000:
-        problems.append(_problem("--budget", f"{budget:g}", "alarms per 1000 rows, above 0 and at most 1000"))
+        problems.append(
+            Problem(where="--budget", found=f"{budget:g}", expected="alarms per 1000 rows, above 0 and at most 1000")
+        )
     if out.is_dir() or not out.parent.is_dir():
-        problems.append(_problem("--out", str(out), "a file in a folder that exists"))
+        problems.append(Problem(where="--out", found=str(out), expected="a file in a folder that exists"))
     elif out.exists() and file.exists() and out.samefile(file):
-        problems.append(_problem("--out", str(out), "another file than FILE"))
+        problems.append(Problem(where="--out", found=str(out), expected="another file than FILE"))
     if problems:
         raise ConfigError(problems)
 
@@ -122,12 +126,12 @@ def _with_values(file: Path, table: LoggedTable, train_share: float) -> tuple[tu
     n_healthy = int(train_share * len(table.values))
     if n_healthy < MIN_HEALTHY_ROWS:
         found = f"{n_healthy} healthy rows, a share of {train_share:g} of {len(table.values)}"
-        raise ConfigError([_problem(str(file), found, f"at least {MIN_HEALTHY_ROWS}", key="--train-share")])
+        raise ConfigError.at(file, found, f"at least {MIN_HEALTHY_ROWS}", key="--train-share")
     share = np.isfinite(table.values[:n_healthy]).mean(axis=0)
     kept = np.flatnonzero(share > LEAST_SHARE)
     if not kept.size:
         found = "no column with values in half of the healthy rows"
-        raise ConfigError([_problem(str(file), found, "a healthy stretch with values", key="--train-share")])
+        raise ConfigError.at(file, found, "a healthy stretch with values", key="--train-share")
     return tuple(table.columns[place] for place in kept), table.values[:, kept]
 
 
@@ -217,7 +221,3 @@ def _why_left_out(name: str, table: LoggedTable, n_healthy: int) -> str:
         f"left out: {name}, only {numbers} of {n_healthy} healthy rows have numbers, "
         f"more than {LEAST_SHARE:.0%} are needed"
     )
-
-
-def _problem(where: str, found: str, expected: str, *, key: str = "") -> Problem:
-    return Problem(where=where, line=None, key=key, found=found, expected=expected)

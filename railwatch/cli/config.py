@@ -133,9 +133,7 @@ def _check_group(config: Config, file: Path, lines: Lines) -> None:
     if ListenerSettings(path=file, group=group).lacks_group:
         key = ("sources", "readings", "group")
         found, expected = f"got {group!r}", "a group of this machine"
-        raise ConfigError(
-            [Problem(where=str(file), line=lines.get(key), key=".".join(key), found=found, expected=expected)]
-        )
+        raise ConfigError.at(file, found, expected, key=".".join(key), line=lines.get(key))
 
 
 @app.command(epilog="Example: railwatch config sample > railwatch.yaml")

@@ -20,7 +20,7 @@ from evaluation.workers import none_left_at_work
 from railwatch.cli.printing import ProgressLog, print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import SystemClock
-from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
+from telemetry.errors import ConfigError, EnvironmentLacksError
 
 _TERMINATED = 128 + signal.SIGTERM  # exit status in a shell of a command ended by SIGTERM
 
@@ -67,7 +67,7 @@ def _chosen(name: str | None) -> tuple[Suite, ...]:
     chosen = tuple(suite for suite in SUITES if suite.name == name)
     if not chosen:
         expected = f"a suite: {', '.join(suite.name for suite in SUITES)}"
-        raise ConfigError([Problem(where="SUITE", line=None, key="", found=f"got {name!r}", expected=expected)])
+        raise ConfigError.at("SUITE", f"got {name!r}", expected)
     return chosen
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -49,11 +50,10 @@ def list_command(
 ) -> None:
     """List incidents, newest first."""
     folder = data_dir_of(config_file, data_dir)
-    records = open_records(folder)
-    found = [item for item in records.find("incident", limit=limit) if isinstance(item, Incident)]
-    found = [item for item in found if not only_open or item.state is not IncidentState.CLOSED]
-    simulated = {incident.id: records.simulated(incident.id) for incident in found}
-    records.close()
+    with closing(open_records(folder)) as records:
+        found = [item for item in records.find("incident", limit=limit) if isinstance(item, Incident)]
+        found = [item for item in found if not only_open or item.state is not IncidentState.CLOSED]
+        simulated = {incident.id: records.simulated(incident.id) for incident in found}
     if as_json:
         for incident in found:
             print_json(to_json(incident, simulated=simulated[incident.id]))
@@ -84,15 +84,10 @@ def show(
 ) -> None:
     """Show one incident: how bad, the evidence, what was done, whether it helped, what to check next."""
     folder = data_dir_of(config_file, data_dir)
-    records = open_records(folder)
-    try:
+    with closing(open_records(folder)) as records:
         incident = find_incident(records.find("incident", limit=1000), incident_id)
-    except typer.Exit:
-        records.close()
-        raise
-    linked = _linked(records.between(incident.opened_ns, 1 << 62), incident.id)
-    simulated = records.simulated(incident.id)
-    records.close()
+        linked = _linked(records.between(incident.opened_ns, 1 << 62), incident.id)
+        simulated = records.simulated(incident.id)
     if as_json:
         for record in (incident, *linked):
             print_json(to_json(record, simulated=simulated))
@@ -127,11 +122,8 @@ def accept(
     """Accept the present state of what an incident is about as normal; its baselines are learnt again."""
     folder = data_dir_of(config_file, data_dir)
     context = live_session(folder)
-    records = open_records(folder)
-    try:
+    with closing(open_records(folder)) as records:
         incident = find_incident(records.find("incident", limit=1000), incident_id)
-    finally:
-        records.close()
     concerned = dict.fromkeys((incident.entity_id, *incident.affected))
     accept_entities(
         context,
@@ -162,12 +154,9 @@ def rate(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Json
 
 def _no_pages(folder: Path, counted: frozenset[str]) -> list[str]:
     """Return one line per reason why a kept incident was not counted as a page."""
-    records = open_records(folder)
-    try:
+    with closing(open_records(folder)) as records:
         found = [one for one in records.find("incident", limit=1000) if isinstance(one, Incident)]
         reasons = [(_why_no_page(one, records.simulated(one.id)), one.id) for one in found if one.id not in counted]
-    finally:
-        records.close()
     by_reason: dict[str, list[str]] = {}
     for reason, name in reasons:
         by_reason.setdefault(reason, []).append(name)

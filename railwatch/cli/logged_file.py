@@ -15,7 +15,7 @@ from typing import TextIO
 
 import numpy as np
 
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 from telemetry.frames import FloatArray, MaskArray
 
 # Cells without a value in files of meters and data frames.
@@ -47,11 +47,11 @@ def opened(file: Path) -> Iterator[TextIO]:
         with open_text(file, "rt", encoding="utf-8-sig", newline="") as text:
             yield text
     except UnicodeDecodeError as err:
-        raise refused(file, "(file)", "not UTF-8 text", "a CSV file in UTF-8") from err
+        raise ConfigError.at(file, "not UTF-8 text", "a CSV file in UTF-8", key="(file)") from err
     except (csv.Error, EOFError, gzip.BadGzipFile) as err:
-        raise refused(file, "(file)", str(err), "a CSV file with a header") from err
+        raise ConfigError.at(file, str(err), "a CSV file with a header", key="(file)") from err
     except OSError as err:
-        raise refused(file, "(file)", reason(err), "a readable file") from err
+        raise ConfigError.at(file, reason(err), "a readable file", key="(file)") from err
 
 
 def delimiter(text: TextIO) -> str:
@@ -89,11 +89,6 @@ def reason(err: Exception) -> str:
     return getattr(err, "strerror", None) or " ".join(str(err).split()) or type(err).__name__
 
 
-def refused(file: Path, key: str, found: str, expected: str, *, line: int | None = None) -> ConfigError:
-    """Return the error of one place in a file."""
-    return ConfigError([Problem(where=str(file), line=line, key=key, found=found, expected=expected)])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoggedPair:
     """Columns of shape ``(n,)`` with rising times; NaN where a value is absent.
@@ -123,17 +118,19 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
     times, volts, amps = _in_seconds(columns[0]), columns[1], columns[2]
     temps = columns[3] if temperature is not None else None
     if not len(times):
-        raise refused(file, "(file)", "no row of data", "rows below the header")
+        raise ConfigError.at(file, "no row of data", "rows below the header", key="(file)")
     latest = np.fmax.accumulate(np.where(np.isnan(times), -np.inf, times))
     rises = np.isfinite(times)
     rises[1:] &= times[1:] > latest[:-1]
     backward = int(len(times) - rises.sum())
     if backward > MAX_BACKWARD_RATIO * len(times):
-        raise refused(file, time, f"{backward} of {len(times)} times not later than an earlier one", "times that rise")
+        raise ConfigError.at(
+            file, f"{backward} of {len(times)} times not later than an earlier one", "times that rise", key=time
+        )
     times, volts, amps = times[rises], volts[rises], amps[rises]
     if len(times) > 1 and float(np.median(np.diff(times))) > _LONGEST_STEP_S:
         found = f"steps of {float(np.median(np.diff(times))):g}, as if in milliseconds or nanoseconds"
-        raise refused(file, time, found, "seconds, or ISO 8601")
+        raise ConfigError.at(file, found, "seconds, or ISO 8601", key=time)
     return LoggedPair(
         time_s=times - times[0],
         voltage_v=volts,
@@ -160,10 +157,7 @@ def _csv(file: Path, wanted: list[str], *, time: str) -> list[FloatArray]:
 def _cells(file: Path, text: TextIO, wanted: list[str], *, time: str) -> list[FloatArray]:
     rows = csv.reader(text, delimiter=delimiter(text))
     header = [name.strip() for name in next(rows, [])]
-    for name in wanted:
-        if name not in header:
-            raise refused(file, name, f"no such column among {', '.join(header)[:200] or 'none'}", "a column's name")
-    places = [header.index(name) for name in wanted]
+    places = [_place(file, header, name) for name in wanted]
     columns: list[list[float]] = [[] for _ in wanted]
     for row in rows:
         if not row:
@@ -172,7 +166,7 @@ def _cells(file: Path, text: TextIO, wanted: list[str], *, time: str) -> list[Fl
             cell = row[place].strip() if place < len(row) else ""
             value = _number(cell, is_time=name == time)
             if value is None:
-                raise refused(file, name, repr(cell)[:60], number_expected(cell), line=rows.line_num)
+                raise ConfigError.at(file, repr(cell)[:60], number_expected(cell), key=name, line=rows.line_num)
             column.append(value)
     return [np.array(column, dtype=np.float64) for column in columns]
 
@@ -188,23 +182,23 @@ def _npz(file: Path, wanted: list[str]) -> list[FloatArray]:
         with np.load(file, allow_pickle=False) as arrays:
             columns = [_array(file, arrays, name) for name in wanted]
     except (OSError, ValueError, zipfile.BadZipFile) as err:
-        raise refused(file, "(file)", reason(err), "arrays of NumPy") from err
+        raise ConfigError.at(file, reason(err), "arrays of NumPy", key="(file)") from err
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
-        raise refused(file, ", ".join(wanted), f"lengths {sorted(sizes)}", "arrays of one length")
+        raise ConfigError.at(file, f"lengths {sorted(sizes)}", "arrays of one length", key=", ".join(wanted))
     return columns
 
 
 def _array(file: Path, arrays: "np.lib.npyio.NpzFile", name: str) -> FloatArray:
     key, _, index = name.partition(":")
     if key not in arrays:
-        raise refused(file, name, f"no such array among {', '.join(arrays)}", "an array's name")
+        raise ConfigError.at(file, f"no such array among {', '.join(arrays)}", "an array's name", key=name)
     array = np.asarray(arrays[key])
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2):
-        raise refused(file, name, f"{array.dtype} of shape {array.shape}", "numbers of shape (n,) or (n, m)")
+        raise ConfigError.at(file, f"{array.dtype} of shape {array.shape}", "numbers of shape (n,) or (n, m)", key=name)
     if array.ndim == 2:
         if not index.isdecimal() or int(index) >= array.shape[1]:
-            raise refused(file, name, f"shape {array.shape}", f"{key}:0 to {key}:{array.shape[1] - 1}")
+            raise ConfigError.at(file, f"shape {array.shape}", f"{key}:0 to {key}:{array.shape[1] - 1}", key=name)
         array = array[:, int(index)]
     values = np.asarray(array, dtype=np.float64)
     return np.where(np.isfinite(values), values, np.nan)
@@ -237,7 +231,7 @@ def read_table(file: Path, *, time: str, columns: Sequence[str] | None) -> Logge
         table = _table(file, text, time=time, columns=columns)
     if table.backward.sum() > MAX_BACKWARD_RATIO * len(table.times):
         found = f"{int(table.backward.sum())} of {len(table.times)} times not later than an earlier one"
-        raise refused(file, time, found, "times that rise")
+        raise ConfigError.at(file, found, "times that rise", key=time)
     table.values[table.backward] = np.nan
     return table
 
@@ -258,7 +252,7 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
         moment = _moment(written)
         if moment is None:
             expected = number_expected(written, "a number or ISO 8601")
-            raise refused(file, time, repr(written)[:60], expected, line=rows.line_num)
+            raise ConfigError.at(file, repr(written)[:60], expected, key=time, line=rows.line_num)
         times.append(written)
         backward.append(not moment > latest)
         latest = max(latest, moment)
@@ -266,12 +260,14 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
             cell = row[place] if place < len(row) else ""
             value = number(cell)
             if value is None and columns is not None:
-                raise refused(file, name, repr(cell.strip())[:60], number_expected(cell), line=rows.line_num)
+                raise ConfigError.at(file, repr(cell.strip())[:60], number_expected(cell), key=name, line=rows.line_num)
             text_columns.update((name,) if value is None else ())
             cells[name].append(math.nan if value is None else value)
     kept = tuple(name for name in places if name not in text_columns)
     if not kept or not times:
-        raise refused(file, "(file)", "no column of numbers" if times else "no row of data", "rows of numbers")
+        raise ConfigError.at(
+            file, "no column of numbers" if times else "no row of data", "rows of numbers", key="(file)"
+        )
     values = np.array([np.frombuffer(cells[name]) for name in kept]).T.copy()
     return LoggedTable(
         times=tuple(times),
@@ -286,14 +282,21 @@ def _places(file: Path, header: list[str], *, time: str, columns: Sequence[str] 
     """Return the position of each wanted column."""
     twice = {name for name in header if header.count(name) > 1}
     wanted = [name for name in header if name != time] if columns is None else list(columns)
-    for name in (time, *wanted):
-        if name not in header:
-            raise refused(file, name, f"no such column among {', '.join(header)[:200] or 'none'}", "a column's name")
+    places = {name: _place(file, header, name) for name in (time, *wanted)}
+    for name in places:
         if name in twice:
-            raise refused(file, name or "(header)", "the name of two columns", "one column of that name")
+            raise ConfigError.at(file, "the name of two columns", "one column of that name", key=name or "(header)")
     if time in wanted:
-        raise refused(file, time, "the column of times among the series", "another column")
-    return {name: header.index(name) for name in wanted}
+        raise ConfigError.at(file, "the column of times among the series", "another column", key=time)
+    return {name: places[name] for name in wanted}
+
+
+def _place(file: Path, header: Sequence[str], name: str) -> int:
+    """Return the position of a column; ConfigError if there is none of that name."""
+    if name not in header:
+        found = f"no such column among {', '.join(header)[:200] or 'none'}"
+        raise ConfigError.at(file, found, "a column's name", key=name)
+    return header.index(name)
 
 
 def _moment(cell: str) -> float | None:

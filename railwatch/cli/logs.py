@@ -14,7 +14,7 @@ import typer
 from analytics.catalogue import sxid, xid
 from analytics.kernel_log import KernelLogParser, scan, to_fields
 from railwatch.cli.printing import print_json
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,8 +67,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
     try:
         raw = sys.stdin.buffer if path == STDIN else path.open("rb")
     except OSError as err:
-        problem = Problem(where=str(path), line=None, key="(file)", found=err.strerror or "", expected="a kernel log")
-        raise ConfigError([problem]) from err
+        raise ConfigError.at(path, err.strerror or "", "a kernel log", key="(file)") from err
     with raw:
         packed = cast("io.BufferedReader", raw).peek(2)[:2] == GZIP_MAGIC
         stream = gzip.open(raw) if packed else raw  # noqa: SIM115 -- closed with raw
@@ -79,5 +78,4 @@ def _lines_of(lines: TextIO, path: Path) -> Iterator[str]:
     try:
         yield from lines
     except (gzip.BadGzipFile, EOFError, OSError) as err:
-        problem = Problem(where=str(path), line=None, key="(file)", found=str(err), expected="a log that can be read")
-        raise ConfigError([problem]) from err
+        raise ConfigError.at(path, str(err), "a log that can be read", key="(file)") from err

@@ -18,7 +18,7 @@ from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag
 from railwatch.run_context import responder_folder
 from telemetry.clock import SystemClock
-from telemetry.errors import ConfigError, EnvironmentLacksError, Problem, RailwatchError
+from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,14 +41,9 @@ def try_out(
     if not routes:
         names = ", ".join(one.name for one in settings.routes)
         found = "no routes" if route is None else f"no route {route!r}"
-        problem = Problem(
-            where=where,
-            line=None,
-            key="actuators.notification.routes",
-            found=found,
-            expected=f"one of {names}" if names else "at least one route",
+        raise ConfigError.at(
+            where, found, f"one of {names}" if names else "at least one route", key="actuators.notification.routes"
         )
-        raise ConfigError([problem])
     failed = [one for one in routes if not _delivers(one, config, as_json=as_json)]
     if failed:
         raise typer.Exit(1)

@@ -20,7 +20,7 @@ from rules.policy.explanation import Difference, differences, explain_policy
 from rules.policy.loading import Layer, Layered
 from rules.policy.model import ActionClass
 from telemetry.documents import Lines, read_document
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -185,7 +185,7 @@ def _named(policy_id: str, layers: Sequence[Layered]) -> Layered:
         if item.policy.id == policy_id:
             return item
     known = f"one of {', '.join(sorted(item.policy.id for item in layers))}; of your own with --config FILE"
-    raise ConfigError([Problem(where="ID", line=None, key="", found=f"got {policy_id!r}", expected=known)])
+    raise ConfigError.at("ID", f"got {policy_id!r}", known)
 
 
 def _listed(item: Layered, limits: NodeLimits) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Decisions of policies on recordings, compared with the recorded ones, for ``railwatch rules test``."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from railwatch.cli.run_folder import open_records
 from railwatch.run_context import recordings_dir
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.durations import parse_duration_s
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 from telemetry.recording import Recording, read_recording
 from telemetry.records import Action, Record, Verdict
 
@@ -34,9 +35,8 @@ def try_recording(path: Path, config: Config, *, since: str | None, until: str |
 def try_store(data_dir: Path, config: Config, *, since: str | None, until: str | None, as_json: bool) -> None:
     """Try every recording of a data folder; decisions outside of recordings cannot be judged."""
     span = _span(since, until, end_ns=SystemClock().utc_ns(), first_ns=0)
-    records = open_records(data_dir)
-    done = records.between(*span)
-    records.close()
+    with closing(open_records(data_dir)) as records:
+        done = records.between(*span)
     covered: list[tuple[int, int]] = []
     for path, read in _recordings(recordings_dir(data_dir), span, as_json=as_json):
         first_ns, last_ns = read.span_ns or (0, 0)
@@ -137,7 +137,7 @@ def _span(since: str | None, until: str | None, *, end_ns: int, first_ns: int) -
     stop_ns = end_ns if until is None else _time_ns(until, "--until", end_ns)
     if start_ns > stop_ns:
         found = f"{iso_utc(start_ns)[:19]} lies after {iso_utc(stop_ns)[:19]}"
-        raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time before --until")])
+        raise ConfigError.at("--since", found, "a time before --until")
     return start_ns, stop_ns
 
 
@@ -151,5 +151,5 @@ def _time_ns(text: str, option: str, end_ns: int) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as err:
         expected = "a UTC time such as 2026-03-01T12:00:00, or a duration before the end such as 7d"
-        raise ConfigError([Problem(where=option, line=None, key="", found=f"got {text!r}", expected=expected)]) from err
+        raise ConfigError.at(option, f"got {text!r}", expected) from err
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * NS_PER_S)

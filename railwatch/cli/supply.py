@@ -13,7 +13,7 @@ from physics.thevenin import Identifiability
 from railwatch.cli.logged_file import LoggedPair, read_pair
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,7 +58,7 @@ def estimate(
     if found.source_resistance_ohm is not None:
         wrong = resistance_problem(found.source_resistance_ohm)
         if wrong is not None:
-            raise ConfigError([_problem(file, f"{voltage}, {current}", *wrong)])
+            raise ConfigError.at(file, *wrong, key=f"{voltage}, {current}")
     if as_json:
         print_json(_fields(pair, found))
     else:
@@ -71,11 +71,7 @@ def _check_units(pair: LoggedPair, file: Path, *, voltage: str, current: str) ->
     wrong = unit_problem(pair.voltage_v, pair.current_a)
     if wrong is not None:
         which, found, expected = wrong
-        raise ConfigError([_problem(file, voltage if which == "voltage" else current, found, expected)])
-
-
-def _problem(file: Path, key: str, found: str, expected: str) -> Problem:
-    return Problem(where=str(file), line=None, key=key, found=found, expected=expected)
+        raise ConfigError.at(file, found, expected, key=voltage if which == "voltage" else current)
 
 
 def _sentence(pair: LoggedPair, found: SeriesEstimate) -> str:

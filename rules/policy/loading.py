@@ -34,7 +34,7 @@ def files_in(folder: Path) -> tuple[Path, ...]:
         return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
     except OSError as err:
         reason = err.strerror or "cannot be read"
-        raise ConfigError([policy_problem(folder, None, "(folder)", reason, "a readable folder of policies")]) from err
+        raise ConfigError.at(folder, reason, "a readable folder of policies", key="(folder)") from err
 
 
 def read_policy(path: Path) -> tuple[Any, Lines]:
@@ -47,7 +47,7 @@ def parse_policy(path: Path, text: str) -> tuple[Any, Lines]:
     data, lines = read_yaml(text, where=str(path))
     if not data:
         found, expected = "nothing in it", "a policy: id, status, why, source, ..."
-        raise ConfigError([policy_problem(path, 1, "(document)", found, expected)])
+        raise ConfigError.at(path, found, expected, key="(document)", line=1)
     return data, lines
 
 
@@ -68,13 +68,11 @@ def text_of(path: Path) -> str:
         content = path.read_bytes() if path.is_file() and size_bytes <= SIZE_MAX_BYTES else None
     except OSError as err:
         reason = err.strerror or "cannot be read"
-        raise ConfigError([policy_problem(path, None, "(file)", reason, "a readable YAML file")]) from err
+        raise ConfigError.at(path, reason, "a readable YAML file", key="(file)") from err
     if content is None and size_bytes > SIZE_MAX_BYTES:
-        raise ConfigError(
-            [policy_problem(path, None, "(file)", f"{size_bytes} bytes", f"at most {SIZE_MAX_BYTES} bytes")]
-        )
+        raise ConfigError.at(path, f"{size_bytes} bytes", f"at most {SIZE_MAX_BYTES} bytes", key="(file)")
     if content is None:
-        raise ConfigError([policy_problem(path, None, "(file)", "not a regular file", "a readable YAML file")])
+        raise ConfigError.at(path, "not a regular file", "a readable YAML file", key="(file)")
     return decoded(content, where=str(path))
 
 

@@ -75,4 +75,4 @@ def test_a_second_answer_is_reported_who_gave_the_first(
     records.append([new_command(verb, ASKED.id, who="ana", why="go", now_ns=2)])
     records.close()
     assert _run(context, verb.value, "cap:") == 1
-    assert capsys.readouterr().err == f"cap:i-1:1: already {text} by ana\n"
+    assert capsys.readouterr().err == f"railwatch: cap:i-1:1: already {text} by ana\n"

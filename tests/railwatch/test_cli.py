@@ -22,7 +22,7 @@ KERNEL_LOG = """\
     ("arguments", "expected"),
     [
         (("nonsense",), "No such command 'nonsense'"),
-        (("up", "--for", "5"), "--for': got '5'; expected a duration with its unit"),
+        (("up", "--for", "5"), "--for: got '5'; expected a duration with its unit"),
         (("up", "--port", "99999"), "--port"),
         (("up", "--scenario", "nonsense"), "got 'nonsense'; expected a scenario: ac-sag, ambient-swing"),
         (("up", "--simulate", "nonsense"), "got 'nonsense'; expected a node: a100x8, b200x8"),

@@ -101,7 +101,7 @@ def test_the_gpu_whose_power_a_voltage_follows_is_named_and_the_other_is_not() -
     incident = scenes.incident(Cause.SUPPLY_SAG, root="supply:psu0")
     found = sample_evidence(incident, [gpus(power, sm_clock_mhz=np.full((rows, 2), 1500.0)), rail(volts)], TOPOLOGY)
     (led,) = found.leads
-    assert "gpu1" in led
+    assert "GPU 1" in led
     assert "falls 0.2 s later" in led
     (offered,) = found.offered
     assert "optional experiment" in offered

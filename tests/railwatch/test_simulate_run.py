@@ -126,8 +126,8 @@ def test_a_recorded_load_over_hours_is_refused_in_one_line(run: Run, replayed: s
         (("healthy", "--duration", "90000d", "--out", "a.csv"), "got 90000d; expected 10ms to 3650d"),
         (("healthy", "--duration", "300d", "--tier", "a", "--out", "a.csv"), "--duration: got 300d; expected 10ms to"),
         (("pdu-sag", "--duration", "300d", "--out", "a.csv"), "--duration: got 300d; expected 10ms to 1h"),
-        (("healthy", "--seed", "-1", "--out", "a.csv"), "'--seed': got '-1'; expected a whole number, 0 or more"),
-        (("healthy", "--seed", "x", "--out", "a.csv"), "'--seed': got 'x'; expected a whole number, 0 or more"),
+        (("healthy", "--seed", "-1", "--out", "a.csv"), "--seed: got '-1'; expected a whole number, 0 or more"),
+        (("healthy", "--seed", "x", "--out", "a.csv"), "--seed: got 'x'; expected a whole number, 0 or more"),
         ((str(NODES), "--out", "a.csv"), "nodes' is a folder; expected a name, or the path of a YAML file"),
         (
             (str(NODES / "v100x4.yaml"), "--out", "a.csv"),

@@ -131,8 +131,8 @@ def test_the_reference_names_every_key_every_fact_and_every_rail() -> None:
         assert re.search(rf"\b{name}\b", page), f"{name} is not in docs/reference/policy.md"
 
 
-def test_the_example_of_the_reference_loads_and_passes(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
+def test_the_example_of_the_page_on_writing_a_policy_loads_and_passes(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "write-a-policy.md").read_text(encoding="utf-8")
     example = tmp_path / "example.yaml"
     example.write_text(page.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
     assert all(result.passed for result in run_cases(load_policies([example])))

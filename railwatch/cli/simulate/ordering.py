@@ -19,7 +19,7 @@ from simulator.runs.order import (
     check_settings,
     tier_of,
 )
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +40,10 @@ class SimulationOptions:
 def order_of(options: SimulationOptions) -> RunOrder | RackOrder:
     """Return the checked order; ConfigError if the options do not allow one."""
     if options.tier not in (None, "a", "b"):
-        raise _refusal("--tier", found=f"got {options.tier!r}", expected="a or b")
+        raise ConfigError.at("--tier", f"got {options.tier!r}", "a or b")
     if options.scenario is None and options.node is None and options.rack is None and options.workload is None:
         expected = "a scenario, or --node and --workload, or --rack in place of one"
-        raise _refusal("SCENARIO", found="missing", expected=expected)
+        raise ConfigError.at("SCENARIO", "missing", expected)
     return (
         _rack_order(options)
         if is_for_rack(options.scenario, node=options.node, rack=options.rack)
@@ -60,18 +60,18 @@ def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, opt
         The scenario does not go with the node or the rack, both of these are named, or nothing has its name.
     """
     if node is not None and rack is not None:
-        raise _refusal("--rack", found=f"got {rack!r} beside --node {node}", expected="one of both")
+        raise ConfigError.at("--rack", f"got {rack!r} beside --node {node}", "one of both")
     if scenario is None:
         return rack is not None
     if is_rack_scenario(scenario):
         if node is not None:
             expected = "a node's scenario, or --rack in place of --node"
-            raise _refusal(option, found=f"{scenario!r} is a scenario of a rack", expected=expected)
+            raise ConfigError.at(option, f"{scenario!r} is a scenario of a rack", expected)
         return True
     known = scenario in scenario_names() or Path(scenario).is_file()
     if known and rack is not None:
         expected = "a rack's scenario (its file has the key rack), or --node in place of --rack"
-        raise _refusal(option, found=f"{scenario!r} is a scenario of a node", expected=expected)
+        raise ConfigError.at(option, f"{scenario!r} is a scenario of a node", expected)
     if not known and node is None and rack is None and not Path(scenario).is_dir():
         names = (*scenario_names(), *rack_scenario_names())
         raise unknown_name(scenario, names, what="scenario", option=option)
@@ -100,7 +100,7 @@ def _node_order(options: SimulationOptions) -> RunOrder:
 
 def _rack_order(options: SimulationOptions) -> RackOrder:
     if options.tier == "b":
-        raise _refusal("--tier", found="got 'b'", expected="a: a rack is simulated in tier a only")
+        raise ConfigError.at("--tier", "got 'b'", "a: a rack is simulated in tier a only")
     rack = None if options.rack is None else load_rack(options.rack, option="--rack")
     if options.scenario is not None:
         scenario = load_rack_scenario(options.scenario, rack, option="SCENARIO")
@@ -120,7 +120,3 @@ def _rack_order(options: SimulationOptions) -> RackOrder:
         power_limit_w=options.power_limit_w,
         clock_mhz=options.clock_mhz,
     )
-
-
-def _refusal(where: str, *, found: str, expected: str) -> ConfigError:
-    return ConfigError([Problem(where=where, line=None, key="", found=found, expected=expected)])

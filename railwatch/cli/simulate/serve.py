@@ -33,7 +33,7 @@ from simulator.served.description import PlantAddress, library_for
 from simulator.served.served_node import BoardOptions, ServedNode, serve_node
 from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock, iso_utc
-from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
+from telemetry.errors import ConfigError, EnvironmentLacksError
 
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
 _PATIENCE_S = 5.0  # heuristic: a program that ends on SIGTERM at all does so by then
@@ -205,7 +205,7 @@ def serve(
     workload = None if workload_name is None else load_workload(workload_name)
     if bmc and node.sensors.bmc is None:
         found, expected = f"{node.name} has none", "a node with sensors.bmc, or no --bmc"
-        raise ConfigError([Problem(where="--bmc", line=None, key="bmc", found=found, expected=expected)])
+        raise ConfigError.at("--bmc", found, expected, key="bmc")
     login_needed = redfish_login is Login.REQUIRED
     ipmi_needed = bool(bmc) or ipmi_port > 0
     wish = BoardOptions(
@@ -291,7 +291,7 @@ def _claimed(run_dir: Path | None) -> Path:
         run_dir.mkdir(parents=True, exist_ok=True)
         if any(run_dir.iterdir()):
             found, expected = f"{run_dir} holds files", "a new or empty folder, since it is removed at the end"
-            raise ConfigError([Problem(where="--run-dir", line=None, key="run_dir", found=found, expected=expected)])
+            raise ConfigError.at("--run-dir", found, expected, key="run_dir")
     except OSError as err:
         raise EnvironmentLacksError(f"{run_dir}: {err.strerror}") from err
     return run_dir.absolute()

@@ -36,9 +36,10 @@ from simulator.files.remarks import SourcedNumber, numbers_of
 from simulator.files.scenario import SCENARIOS, ScenarioFile, load_scenario, scenario_names
 from simulator.files.workload import WORKLOADS, load_workload, workload_names
 from telemetry.documents import load_document, read_document
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 
 _SUFFIXES = (".yaml", ".yml")
+_NAME_OR_FILE = "a name from railwatch simulate list, or the path of a YAML file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +102,8 @@ def _kind_of(name: str) -> str:
     if name.endswith(_SUFFIXES):
         return _kind_of_file(Path(name))
     if Path(name).exists():
-        raise _refusal(
-            name, found="is a folder" if Path(name).is_dir() else f"does not end in {' or '.join(_SUFFIXES)}"
-        )
+        found = "is a folder" if Path(name).is_dir() else f"does not end in {' or '.join(_SUFFIXES)}"
+        raise ConfigError.at(name, found, _NAME_OR_FILE)
     kinds = _kinds()
     for kind, names in kinds.items():
         if name in names():
@@ -112,19 +112,14 @@ def _kind_of(name: str) -> str:
     nearest = difflib.get_close_matches(name, [each for names in known.values() for each in names], n=1)
     perhaps = f"; perhaps {nearest[0]}" if nearest else ""
     expected = "one of " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in known.items()) + perhaps
-    raise ConfigError([Problem(where="NAME", line=None, key="", found=f"got {name!r}", expected=expected)])
+    raise ConfigError.at("NAME", f"got {name!r}", expected)
 
 
 def _kind_of_file(path: Path) -> str:
     if not path.exists():
-        raise _refusal(str(path), found="there is no such file")
+        raise ConfigError.at(path, "there is no such file", _NAME_OR_FILE)
     data, _ = read_document(path)
     return kind_of(data) or "scenario"
-
-
-def _refusal(where: str, *, found: str) -> ConfigError:
-    expected = "a name from railwatch simulate list, or the path of a YAML file"
-    return ConfigError([Problem(where=where, line=None, key="", found=found, expected=expected)])
 
 
 def _choose(name: str, kind: str, *, node: str | None, rack: str | None) -> _Choice:
