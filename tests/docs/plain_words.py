@@ -1,4 +1,4 @@
-"""Checks that the code uses plain words: ``python -m tests.docs.plain_words [FOLDER]``; `make check` runs it.
+"""Checks that code and pages use plain words: ``python -m tests.docs.plain_words [FOLDER]``; `make check` runs it.
 
 It refuses docstrings that begin with a banned verb, identifiers and texts in which a process speaks ("tell", "say",
 "hear"), and phrases that a newcomer has to decode. CONTRIBUTING has the words to use instead. Exit status 1 names each
@@ -29,6 +29,8 @@ EXEMPT = frozenset({"tests/docs/plain_words.py", "tests/docs/test_plain_words.py
 _TEXT = re.compile(rf"\b({'|'.join(sorted(SPEECH))})\b", re.IGNORECASE)
 # Whole words: `_mohm` as the unit of a name is fine, "6.1 mohm" in a text is not.
 _PHRASE = re.compile(rf"\b({'|'.join(map(re.escape, PHRASES))})\b", re.IGNORECASE)
+# Code of a Markdown page: blocks, and spans within a paragraph.
+_CODE = re.compile(r"^```.*?^```|`[^`]*`", re.MULTILINE | re.DOTALL)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -92,6 +94,14 @@ def phrase_places(path: str, source: str) -> Iterator[Place]:
             yield Place(kind="phrase", path=path, line=number, found=found.group())
 
 
+def prose_places(path: str, source: str) -> Iterator[Place]:
+    """Yield lines of a Markdown page in which something speaks; code is left out."""
+    prose = _CODE.sub(lambda code: "\n" * code.group().count("\n"), source)
+    for number, line in enumerate(prose.splitlines(), start=1):
+        if _TEXT.search(line):
+            yield Place(kind="text", path=path, line=number, found=line.strip()[:80])
+
+
 def places_in(path: str, source: str) -> tuple[Place, ...]:
     """Return what is refused in one file, given by its path relative to the root and its text."""
     places = list(phrase_places(path, source))
@@ -101,23 +111,20 @@ def places_in(path: str, source: str) -> tuple[Place, ...]:
         places += token_places(path, source)
         if not path.startswith("tests/"):
             places += text_places(path, tree)
+    elif path.endswith(".md") and path != "CONTRIBUTING.md":  # it names the words to avoid
+        places += prose_places(path, source)
     return tuple(places)
 
 
 def tracked(root: Path) -> tuple[str, ...]:
-    """Return tracked files whose language is checked; the changelog and old decisions quote what was."""
+    """Return tracked files whose language is checked; the changelog quotes earlier names."""
     names = subprocess.run(
         ["git", "-C", str(root), "ls-files", "*.py", "*.yaml", "*.md", "*.js", "*.c", "*.h"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout.splitlines()
-    return tuple(
-        name
-        for name in names
-        if name not in EXEMPT and name != "CHANGELOG.md" and not name.startswith("docs/decisions/")
-        if (root / name).is_file()
-    )
+    return tuple(name for name in names if name not in EXEMPT and name != "CHANGELOG.md" if (root / name).is_file())
 
 
 def main(arguments: list[str]) -> int:

@@ -46,3 +46,9 @@ def test_texts_that_tests_expect_are_left_to_the_code_that_writes_them() -> None
 def test_parts_are_whole_words_of_a_name() -> None:
     assert parts_of("password_Storey2") == {"password", "storey2"}
     assert parts_of("FleetDeed") == {"fleet", "deed"}
+
+
+def test_a_page_is_checked_outside_of_its_code() -> None:
+    page = "The guard reports it.\n\n```text\nhe said so\n```\n\n`told` is a key.\n"
+    assert kinds("docs/page.md", page) == []
+    assert kinds("docs/page.md", page + "The log tells why.\n") == ["text"]
