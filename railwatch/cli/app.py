@@ -1,5 +1,6 @@
 """Root of the command line, and the exit status and message of every error."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -172,7 +173,10 @@ def _not_loaded() -> None:
 def main() -> None:
     """Run the command line. Exit status: 0 done, 1 a check failed, 2 wrong use, 3 the environment lacks something."""
     try:
-        status = app_for_arguments(sys.argv[1:])(standalone_mode=False)
+        app = app_for_arguments(sys.argv[1:])
+        gc.freeze()
+        gc.enable()
+        status = app(standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as err:
         # Rich exits with 1 on a closed pipe; here 1 means that a check failed.
