@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.driver.faults import LOST_CODES, UNLOADED_CODES, InjectedFaults
+from simulator.driver.faults import InjectedFaults
 from simulator.driver.layout import LOST_AND_REPORTED
 from simulator.driver.state import StateFile
 from simulator.inprocess_columns import COLUMNS, Column, DriverSnapshot
@@ -21,7 +21,7 @@ from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
 from telemetry.frames import FloatArray
-from telemetry.gpu import DriverEvent, GpuIdentity, KnobKind
+from telemetry.gpu import NVML_LOST_CODES, NVML_NOT_LOADED_CODES, DriverEvent, GpuIdentity, KnobKind
 from telemetry.signals import RateClass, Source, signals_of
 
 # Gives the row of a GPU by UUID; raises what the call that is named answers for it.
@@ -212,11 +212,11 @@ class PlantDriver:
             codes: dict[str | None, int] = {}
             for call in dict.fromkeys(calls):
                 codes[call] = 0 if call is None else self._faults.answer(call, gpu)
-                if codes[call] in LOST_CODES | UNLOADED_CODES:
+                if codes[call] in NVML_LOST_CODES | NVML_NOT_LOADED_CODES:
                     row[:] = np.nan
                     break
             row[[codes.get(call, 0) != 0 for call in calls]] = np.nan
-            unloaded += bool(UNLOADED_CODES & set(codes.values()))
+            unloaded += bool(NVML_NOT_LOADED_CODES & set(codes.values()))
         if unloaded == len(values):
             raise TransientError("no driver is loaded for the simulated GPUs")
 

@@ -111,9 +111,10 @@ class Topology:
 
 
 def label_of(name: str) -> str:
-    """Return a short name as people write it: ``GPU 3`` for ``gpu3``; other names unchanged."""
-    numbered = _NUMBERED.fullmatch(name)
-    return f"{numbered[1].upper()} {numbered[2]}" if numbered else name
+    """Return a short name as people write it: ``GPU 3`` for ``gpu3``, ``node7/PSU 0``; other names unchanged."""
+    path, slash, last = name.rpartition("/")
+    numbered = _NUMBERED.fullmatch(last)
+    return f"{path}{slash}{numbered[1].upper()} {numbered[2]}" if numbered else name
 
 
 def label_list(labels: Iterable[str]) -> str:

@@ -3,6 +3,16 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from telemetry.errors import (
+    ActionRefusedError,
+    DeviceLostError,
+    EnvironmentLacksError,
+    NotPermittedError,
+    NotSupportedError,
+    RailwatchError,
+    TransientError,
+)
+
 # Bits of the clock event reasons (nvmlClocksEventReasons, nvml.h), the signal `throttle_reasons`.
 REASON_IDLE = 0x1
 REASON_APPLICATION_CLOCKS = 0x2
@@ -13,6 +23,23 @@ REASON_HW_THERMAL = 0x40
 REASON_POWER_BRAKE = 0x80
 # Reasons that make a GPU run cooler than its siblings at the same load.
 COOLING_REASONS = REASON_HW_SLOWDOWN | REASON_SW_THERMAL | REASON_HW_THERMAL | REASON_POWER_BRAKE
+
+# Return codes of NVML (nvmlReturn_t, nvml.h), by what the caller must do.
+NVML_NOT_LOADED_CODES = frozenset({1, 9})  # uninitialized, driver not loaded
+# Invalid argument, not supported, not found, function not found, vGPU ECC, version mismatch, deprecated, reset type:
+# this driver or board will never support the call.
+NVML_NEVER_CODES = frozenset({2, 3, 6, 13, 22, 25, 26, 30})
+# Insufficient power, lost, reset required, GPU not found: the device is out until it is repaired or reset.
+NVML_LOST_CODES = frozenset({8, 15, 16, 28})
+NVML_NO_PERMISSION, NVML_TIMEOUT = 4, 10
+_NVML_ERRORS: dict[int, type[RailwatchError]] = {
+    **dict.fromkeys(NVML_NEVER_CODES, NotSupportedError),
+    **dict.fromkeys(NVML_LOST_CODES, DeviceLostError),
+    # Library missing, library and kernel module of different versions: the installation must be repaired.
+    **dict.fromkeys((12, 18), EnvironmentLacksError),
+    NVML_NO_PERMISSION: NotPermittedError,
+    24: ActionRefusedError,  # frequency not supported
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +103,8 @@ class ReleasedBy(StrEnum):
 
 _UNITS = {KnobKind.CLOCK: "MHz", KnobKind.POWER: "W", KnobKind.FAN: "ratio"}
 _NAMES = {KnobKind.CLOCK: "clock", KnobKind.POWER: "power limit", KnobKind.FAN: "fan speed"}
+
+
+def nvml_error_class(code: int) -> type[RailwatchError]:
+    """Return the class of the error for a return code of NVML."""
+    return _NVML_ERRORS.get(code, TransientError)

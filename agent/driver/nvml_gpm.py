@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of
+from agent.driver.nvml_library import Answer, NvmlLibrary, answer_of
 from agent.driver.nvml_reader import PLAN_EVERY_S, Route
 from agent.driver.port import GpuIdentity
 from telemetry.entities import EntityKind
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
+from telemetry.gpu import NVML_NOT_LOADED_CODES
 from telemetry.signals import Source, signals_of
 
 logger = logging.getLogger(__name__)
@@ -241,7 +242,7 @@ class PipeReader:
         if self.routes[gpu.uuid, SIGNALS[0]].code != code:
             logger.info("performance metrics of %s: %s (NVML code %d)", gpu.uuid, answer, code)
             self._note(gpu.uuid, SIGNALS, code)
-        if answer is not Answer.FAILED or code in NOT_LOADED_CODES:
+        if answer is not Answer.FAILED or code in NVML_NOT_LOADED_CODES:
             self._lose(gpu, code)
 
     def _lose(self, gpu: _Gpu, code: int) -> None:

@@ -18,7 +18,6 @@ from agent.driver.cost_cap import CostCap
 from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
 from telemetry.errors import (
-    ActionRefusedError,
     DeviceLostError,
     EnvironmentLacksError,
     NotPermittedError,
@@ -26,22 +25,21 @@ from telemetry.errors import (
     RailwatchError,
     TransientError,
 )
+from telemetry.gpu import (
+    NVML_LOST_CODES,
+    NVML_NEVER_CODES,
+    NVML_NO_PERMISSION,
+    NVML_NOT_LOADED_CODES,
+    NVML_TIMEOUT,
+    nvml_error_class,
+)
 
 logger = logging.getLogger(__name__)
 
 CLOCK_GRAPHICS = 0
 CLOCK_MEMORY = 2
 
-_UNINITIALIZED, _NOT_FOUND, _DRIVER_NOT_LOADED, _TIMEOUT = 1, 6, 9, 10
-NOT_LOADED_CODES = frozenset({_UNINITIALIZED, _DRIVER_NOT_LOADED})
-# Invalid argument, not supported, not found, function not found, vGPU ECC, version mismatch, deprecated, reset type:
-# this driver or board will never support the call.
-_NEVER_CODES = frozenset({2, 3, 6, 13, 22, 25, 26, 30})
-# Insufficient power, lost, reset required, GPU not found: the device is out until it is repaired or reset.
-_LOST_CODES = frozenset({8, 15, 16, 28})
-_NO_PERMISSION, _FUNCTION_MISSING, _FREQUENCY_NOT_SUPPORTED = 4, 13, 24
-# Library missing, library and kernel module of different versions: nothing works until the installation is repaired.
-_INSTALLATION_CODES = frozenset({12, 18})
+_FUNCTION_MISSING = 13
 _XID_CRITICAL = 0x8
 _MAX_EVENTS_PER_WAIT = 64
 # Heuristic: the share of time that looking for a lost GPU may take from the others, and the longest pause.
@@ -66,27 +64,16 @@ def answer_of(code: int) -> Answer:
         return Answer.WORKING
     if code == _FUNCTION_MISSING:
         return Answer.FUNCTION_MISSING
-    if code in _NEVER_CODES:
+    if code in NVML_NEVER_CODES:
         return Answer.NOT_SUPPORTED
-    if code == _NO_PERMISSION:
+    if code == NVML_NO_PERMISSION:
         return Answer.NOT_PERMITTED
-    return Answer.LOST if code in _LOST_CODES else Answer.FAILED
+    return Answer.LOST if code in NVML_LOST_CODES else Answer.FAILED
 
 
 def error_of(code: int, what: str) -> RailwatchError:
     """Return the error for a return code; `what` names the operation."""
-    message = f"{what}: NVML {code}: {_error_text(code)}"
-    if code in _NEVER_CODES:
-        return NotSupportedError(message)
-    if code in _LOST_CODES:
-        return DeviceLostError(message)
-    if code == _NO_PERMISSION:
-        return NotPermittedError(message)
-    if code == _FREQUENCY_NOT_SUPPORTED:
-        return ActionRefusedError(message)
-    if code in _INSTALLATION_CODES:
-        return EnvironmentLacksError(message)
-    return TransientError(message)
+    return nvml_error_class(code)(f"{what}: NVML {code}: {_error_text(code)}")
 
 
 @contextlib.contextmanager
@@ -232,7 +219,7 @@ class NvmlLibrary:
                 with nvml_errors("wait for events"):
                     data = pynvml.nvmlEventSetWait_v2(events, remaining_ms)
             except RailwatchError as err:
-                timed_out = isinstance(err.__cause__, pynvml.NVMLError) and err.__cause__.value == _TIMEOUT
+                timed_out = isinstance(err.__cause__, pynvml.NVMLError) and err.__cause__.value == NVML_TIMEOUT
                 if timed_out or found:  # return what came first; after any other error the next wait raises
                     break
                 raise
@@ -259,7 +246,7 @@ class NvmlLibrary:
             with nvml_errors(f"find {uuid}"):
                 return pynvml.nvmlDeviceGetHandleByUUID(uuid)
         except TransientError as err:
-            if not isinstance(err.__cause__, pynvml.NVMLError) or err.__cause__.value not in NOT_LOADED_CODES:
+            if not isinstance(err.__cause__, pynvml.NVMLError) or err.__cause__.value not in NVML_NOT_LOADED_CODES:
                 raise
         with nvml_errors("load NVML again"):
             pynvml.nvmlInit()

@@ -14,10 +14,11 @@ from typing import Any
 
 from agent.driver.cost_cap import CostCap
 from agent.driver.nvml_fields import FieldBuffer
-from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
+from agent.driver.nvml_library import Answer, NvmlLibrary, answer_of, error_of
 from agent.driver.nvml_query import CallMemory, Query, SteadyCalls
 from agent.driver.nvml_signals import NO_CALL, FieldSource, ScalarSource, Source, Want
 from telemetry.frames import Cells, FloatArray
+from telemetry.gpu import NVML_NOT_LOADED_CODES
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class SignalReader:
             if code:
                 cells[start : start + width] = self._nothing[:width]
                 self._lose(gpu, code)
-                unloaded = code if code in NOT_LOADED_CODES else unloaded
+                unloaded = code if code in NVML_NOT_LOADED_CODES else unloaded
         self._values.of(values)[:] = cells
         if unloaded and all(gpu.lost for gpu in gpus):
             raise error_of(unloaded, "read the GPUs")
@@ -357,4 +358,4 @@ class SignalReader:
 
 
 def _is_lost(code: int) -> bool:
-    return code in NOT_LOADED_CODES or answer_of(code) is Answer.LOST
+    return code in NVML_NOT_LOADED_CODES or answer_of(code) is Answer.LOST

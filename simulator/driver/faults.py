@@ -10,31 +10,13 @@ from simulator.driver.layout import ALL_GPUS
 from simulator.driver.state import StateFile
 from simulator.files.scenario import DriverFault
 from telemetry.clock import Clock
-from telemetry.errors import (
-    ActionRefusedError,
-    DeviceLostError,
-    EnvironmentLacksError,
-    NotPermittedError,
-    NotSupportedError,
-    RailwatchError,
-    TransientError,
-)
+from telemetry.errors import RailwatchError
+from telemetry.gpu import NVML_TIMEOUT, nvml_error_class
 
 _UNKNOWN = 999  # NVML_ERROR_UNKNOWN, nvml.h
 # What reads the driver is dead: nobody gets an answer about any GPU.
 _NO_EXPORTER = ("*", ALL_GPUS, _UNKNOWN, 0)
 _US_PER_S = 1_000_000
-# nvmlReturn_t, nvml.h, by what whoever called must do.
-UNLOADED_CODES = frozenset({1, 9})  # uninitialized, driver not loaded
-LOST_CODES = frozenset({8, 15, 16, 28})  # insufficient power, lost, reset required, not found
-_TIMEOUT = 10
-_ERRORS: dict[int, type[RailwatchError]] = {
-    **dict.fromkeys((2, 3, 6, 13, 22, 25, 26, 30), NotSupportedError),
-    **dict.fromkeys(LOST_CODES, DeviceLostError),
-    **dict.fromkeys((12, 18), EnvironmentLacksError),
-    4: NotPermittedError,
-    24: ActionRefusedError,
-}
 
 
 class FaultTable:
@@ -93,14 +75,14 @@ class InjectedFaults:
     def times_out(self, call: str) -> bool:
         """Return whether a waiting call is to end with nothing; raise what any other code stands for."""
         code = self.answer(call)
-        if code not in (0, _TIMEOUT):
+        if code not in (0, NVML_TIMEOUT):
             raise error_of(code, call)
-        return code == _TIMEOUT
+        return code == NVML_TIMEOUT
 
 
 def error_of(code: int, call: str) -> RailwatchError:
     """Return the error that a return code stands for."""
-    return _ERRORS.get(code, TransientError)(f"{call}: a fault was injected: NVML {code}")
+    return nvml_error_class(code)(f"{call}: a fault was injected: NVML {code}")
 
 
 def _is_meant(wanted: str, called: str) -> bool:

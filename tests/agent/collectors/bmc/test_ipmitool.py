@@ -21,7 +21,7 @@ from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from simulator.served.board import ipmi
-from simulator.served.board.status import Board as SimulatedBoard
+from simulator.served.board.status import ControllerState as SimulatedBoard
 from telemetry.clock import SystemClock
 from telemetry.entities import Topology
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, TransientError

@@ -11,9 +11,9 @@ from agent.collectors.bmc.redfish import NEWEST_READING, RedfishLink
 from agent.collectors.bmc.redfish_client import ROOT
 from agent.collectors.bmc.settings import Login
 from simulator.served.board.redfish.service import RedfishService
-from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
-from simulator.served.board.status import Board as SimulatedBoard
+from simulator.served.board.status import ControllerState as SimulatedBoard
 from simulator.served.board.status import Health
 from telemetry.errors import NotPermittedError, NotSupportedError, TransientError
 from telemetry.records import EventKind, Severity
@@ -44,7 +44,7 @@ class TestOfTheSimulatedBoard:
     def link(self, board: SimulatedBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedfishLink]:
         monkeypatch.setenv("IPMI_PASSWORD", "secret")
         clock = FakeClock()
-        sessions = Sessions(user="admin", password="secret", clock=clock)
+        sessions = RedfishSessions(user="admin", password="secret", clock=clock)
         service = RedfishService(RedfishTree(NODE, board, clock), sessions, login_needed=True)
         made = link_of(service.port, user="admin", login=Login.BASIC)
         yield made

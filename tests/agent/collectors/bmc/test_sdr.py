@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.bmc.sdr import Conversion, Format, SensorRecord, parse_record, signed
 from simulator.served.board.sdr import full_record
-from simulator.served.board.status import Board
+from simulator.served.board.status import ControllerState
 from tests.agent.collectors.bmc.records import full, with_name
 from tests.simulator.served.board.boards import KIND, NODE
 
@@ -27,7 +27,7 @@ def point_of(record: bytes) -> Point:
 
 
 def test_every_record_of_the_simulated_board_is_read_as_it_was_meant() -> None:
-    for sensor in Board(NODE, KIND).sensors:
+    for sensor in ControllerState(NODE, KIND).sensors:
         record = parsed(full_record(sensor))
         assert (record.number, record.name) == (sensor.number, sensor.name)
         if sensor.scale is not None:
