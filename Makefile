@@ -51,7 +51,7 @@ format: $(STAMP) ## format and fix
 generate: $(STAMP) ## rewrite the generated references
 	$(BIN)/python -m railwatch.reference.generate
 
-plots: $(STAMP) ## draw the plots of the documentation anew
+plots: $(STAMP) ## draw the plots of the documentation
 	$(BIN)/python docs/plots/draw_simulator.py
 	$(BIN)/python docs/plots/draw_rehearsal.py
 

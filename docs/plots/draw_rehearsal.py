@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from evaluation.control.plan import load_control
-from evaluation.control.story import StartOfJob, order_of, settings_holding
+from evaluation.control.story import JobStartPlan, order_of, settings_holding
 from evaluation.rehearsal.loop import moved, watch
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant
@@ -18,7 +18,7 @@ from telemetry.frames import FloatArray
 
 IMAGES = Path(__file__).parents[1] / "images"
 SEED = 1001
-WITH, WITHOUT = "#4477aa", "#ee6677"  # Paul Tol's bright scheme, told apart by all eyes
+WITH, WITHOUT = "#4477aa", "#ee6677"  # Paul Tol's bright scheme, distinct to colour-blind readers
 LIMIT_V = 11.40
 
 
@@ -30,7 +30,7 @@ class Seen:
         self.lost_s: float | None = None
 
     def take(self, plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
-        """Take a block."""
+        """Keep the lowest voltage and the highest clock of a block."""
         lost = [event.time_ms / 1000.0 for event in events if event.kind is PlantEventKind.GPU_LOST]
         if self.lost_s is None and lost:
             self.lost_s = min(lost)
@@ -45,7 +45,7 @@ class Seen:
 
 def story() -> None:
     """Draw the start of a job on the node with banana plugs, with railwatch and without."""
-    start = StartOfJob(plan=load_control().story, seed=SEED, watched=True)
+    start = JobStartPlan(plan=load_control().story, seed=SEED, watched=True)
     order = order_of(start)
     ours, bare = Seen(), Seen()
     watch(order, settings_holding(None), ours.take)

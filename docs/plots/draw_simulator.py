@@ -18,7 +18,7 @@ from simulator.sensors.bank import SensorBank
 
 IMAGES = Path(__file__).parents[1] / "images"
 POWER_LIMIT_W = 200.0
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44")  # Paul Tol's bright scheme, told apart by all eyes
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44")  # Paul Tol's bright scheme, distinct to colour-blind readers
 TRUE, SENSED = "#4477aa", "#ee6677"
 
 
