@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from agent.responding.port import Message, MessageRequest, Switch
 from fleet.agent_client import AgentClient, OrderReply
 from fleet.certificates.identity import Expiry
-from fleet.ledger_file import LedgerFile
-from fleet.operator_commands import CommandReader
+from fleet.ledger_file import CommandReader, LedgerFile
 from fleet.outbox import Audited, Outbox
 from rules.caps.knobs import KNOB_OF
 from rules.fleet.engine import FleetEngine

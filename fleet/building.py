@@ -25,9 +25,8 @@ from fleet.certificates.identity import (
 )
 from fleet.certificates.tokens import read_token
 from fleet.daemon import FleetDaemon
-from fleet.ledger_file import LedgerFile
+from fleet.ledger_file import CommandReader, LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
-from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox, Published
 from fleet.reader import FleetReader, ServerFleetReader
 from rules.fleet.engine import FleetEngine

@@ -1,5 +1,6 @@
-"""Memory of a fleet service on disk, saved before a request is sent, and the term of its present start."""
+"""Files of a fleet service: its memory, saved before each request, the term of its start, commands of operators."""
 
+import fcntl
 import json
 import logging
 from pathlib import Path
@@ -8,12 +9,15 @@ from rules.fleet.memory import FleetMemory
 from rules.limits.node import Breaker
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
+from telemetry.commands import Command
 from telemetry.errors import EnvironmentLacksError
+from telemetry.record_journal import Position, RecordJournalReader, RecordJournalWriter
 
 logger = logging.getLogger(__name__)
 
 LEDGER = "fleet.actions.json"
 TERM = "fleet.term.json"
+_FILE = Path("journal", "person.jsonl")
 
 
 class LedgerFile:
@@ -79,3 +83,36 @@ def read_memory(data_dir: Path) -> FleetMemory | None:
         return FleetMemory.from_json((data_dir / LEDGER).read_bytes())
     except (OSError, ValueError):
         return None
+
+
+def command_writer(data_dir: Path) -> RecordJournalWriter:
+    """Open the journal to append commands; EnvironmentLacksError where the folder cannot be written."""
+    return RecordJournalWriter(data_dir / _FILE)
+
+
+def service_runs(data_dir: Path) -> bool:
+    """Return True if a fleet service has its spool in this folder open."""
+    try:
+        with (data_dir / "spool" / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+class CommandReader:
+    """Follows the commands to one service from the position where it stopped last."""
+
+    def __init__(self, data_dir: Path, position: Position) -> None:
+        self._journal = RecordJournalReader(data_dir / _FILE, position or None)
+
+    @property
+    def position(self) -> Position:
+        """Position behind the last command that was read."""
+        return self._journal.position
+
+    def read(self) -> tuple[Command, ...]:
+        """Return the commands since the last read."""
+        return tuple(record for record in self._journal.read() if isinstance(record, Command))

@@ -8,24 +8,51 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
+from analytics.connectivity import Kinship
+from analytics.connectivity.kinship import ByIdentity
+from analytics.fleet.common_mode import nodes_under
 from analytics.fleet.judge import FleetJudge, FleetSettings
 from analytics.fleet.snapshot import pack_judge, unpack_judge
-from fleet.fleet_state import incidents_of, view_of
 from fleet.outbox import Outbox, Published
 from fleet.reader import FleetReader
 from rules.fleet.orders import FleetIncident, FleetView
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
+from telemetry.entities import EntityKind, Topology
 from telemetry.errors import NotPermittedError, TransientError
+from telemetry.records import Incident
 
+_RACK, _NODE = f"{EntityKind.FAN}:rack/", f"{EntityKind.NODE}:"
 logger = logging.getLogger(__name__)
 
 # heuristic: rows that are merely slow arrive within a minute; later ones come from a spool.
 LATE_LOOK_NS = 60 * NS_PER_S
 _MAX_WATCHED = 1024
 STORE_UNREACHABLE = "cannot read the store: %s"
+
+
+def incidents_of(incidents: tuple[Incident, ...], kinship: Kinship) -> tuple[FleetIncident, ...]:
+    """Return incidents with the nodes under each."""
+    return tuple(
+        FleetIncident(incident=incident, nodes=tuple(sorted(nodes_under(incident.entity_id, ByIdentity(kinship)))))
+        for incident in incidents
+    )
+
+
+def view_of(nodes: tuple[str, ...], topology: Topology, reporting: frozenset[str]) -> FleetView:
+    """Return the members of the fleet with their racks, empty where the rack is unknown."""
+    racks = dict.fromkeys(nodes, "") | _racks(ByIdentity(topology))
+    return FleetView(racks=racks, reporting=reporting & frozenset(nodes))
+
+
+@lru_cache(maxsize=4)
+def _racks(topology: ByIdentity[Topology]) -> dict[str, str]:
+    """Return the rack of each node that has one."""
+    pairs = ((parent, child) for parent, child in topology.it.edges if parent.startswith(_RACK))
+    return {child.removeprefix(_NODE): parent.removeprefix(_RACK) for parent, child in pairs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,8 @@ from analytics.fleet.judge import FleetSettings
 from fleet.acting import FleetActing, FleetActuators
 from fleet.agent_client import AgentClient
 from fleet.certificates.tokens import Token, act, issue_token
-from fleet.ledger_file import LedgerFile
+from fleet.ledger_file import CommandReader, LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
-from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox
 from fleet.rehearsal.simulated_agents import SimulatedAgents
 from fleet.rehearsal.simulated_fleet import SAGGING, SimulatedFleet, SimulatedReader

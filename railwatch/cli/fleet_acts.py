@@ -16,8 +16,7 @@ from config.models import Config
 from fleet.agent_client import TlsTransport
 from fleet.building import token_in
 from fleet.certificates.identity import client_context
-from fleet.ledger_file import LEDGER, read_memory
-from fleet.operator_commands import command_writer, service_runs
+from fleet.ledger_file import LEDGER, command_writer, read_memory, service_runs
 from railwatch.cli.baselines import current_user
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of

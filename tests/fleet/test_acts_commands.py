@@ -6,8 +6,7 @@ import pytest
 
 from fleet.certificates.identity import authority_key
 from fleet.certificates.tokens import read_token
-from fleet.ledger_file import LedgerFile
-from fleet.operator_commands import CommandReader
+from fleet.ledger_file import CommandReader, LedgerFile
 from railwatch.cli import app as command_line
 from rules.fleet.memory import FleetMemory
 from rules.limits.node import Breaker

@@ -16,8 +16,7 @@ from secrets import token_hex
 from fleet.acting import FleetActing, FleetActuators
 from fleet.agent_client import AgentClient, TlsTransport
 from fleet.certificates.identity import client_context, private_key
-from fleet.ledger_file import LedgerFile
-from fleet.operator_commands import CommandReader
+from fleet.ledger_file import CommandReader, LedgerFile
 from fleet.outbox import Outbox
 from fleet.rehearsal.pdu_sag import DiscardingStore
 from rules.fleet.engine import FleetEngine
