@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fleet.operator_commands import CommandReader, command_writer, service_runs
+from fleet.ledger_file import CommandReader, command_writer, service_runs
 from railwatch.operator.commands import send_and_wait
 from telemetry.clock import SystemClock
 from telemetry.commands import CommandVerb, new_command
