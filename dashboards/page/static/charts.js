@@ -1,7 +1,8 @@
 // The charts: one a supply, one a group of GPU signals, drawn by ECharts out of an installed wheel.
 
 import { byId, element, setText } from "./dom.js";
-import { quantity } from "./format.js";
+import { duration, quantity } from "./format.js";
+import * as history from "./history.js";
 import { markLines } from "./marks.js";
 import { frame, furnished, levelStyle, valueAxis } from "./plots.js";
 import * as samples from "./samples.js";
@@ -12,14 +13,18 @@ const GROUPS = [
   { id: "clock", title: "SM clock", signal: "sm_clock_mhz", unit: "MHz", step: "end" },
   { id: "heat", title: "GPU temperature", signal: "gpu_temp_c", unit: "°C" },
 ];
-const WINDOWS_S = [60, 120, 600];
+// Time shown, in s. Up to ten minutes the samples of the live stream are drawn, beyond that rollups from the store.
+const WINDOWS_S = { 60: "1 min", 120: "2 min", 600: "10 min", 3600: "1 h", 86_400: "1 d", 2_592_000: "30 d" };
+const LIVE_S = 600;
+const REDRAW_MS = 1000; // of rollups, which move less than a pixel within it
 const NEAR_SLOWDOWN_K = 20; // the slowdown line joins the picture once the hottest die is this close
 
 let echarts = null;
 let charts = []; // { card, plot, lines: [{ entity, signal, ... }], draw }
 
-let windowS = Number(localStorage.getItem("window_s")) || 60;
-/** Give a colour of the style sheet, light or dark as the page is. */
+let windowS = localStorage.getItem("window_s") in WINDOWS_S ? Number(localStorage.getItem("window_s")) : 60;
+let drawnAt = -Infinity;
+/** Return a colour of the style sheet, light or dark as the page is. */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 const onScreen = new Set();
@@ -51,12 +56,12 @@ function drawWindows() {
     radio.addEventListener("change", () => {
       windowS = seconds;
       localStorage.setItem("window_s", seconds);
-      drawCharts();
+      redraw();
     });
-    return element("label", {}, radio, element("span", {}, `${seconds / 60} min`));
+    return element("label", {}, radio, element("span", {}, WINDOWS_S[seconds]));
   };
   const field = document.querySelector(".windows");
-  field.replaceChildren(field.firstElementChild, ...WINDOWS_S.map(choice));
+  field.replaceChildren(field.firstElementChild, ...Object.keys(WINDOWS_S).map(Number).map(choice));
 }
 
 /** Build the charts for the entities there are. */
@@ -81,6 +86,11 @@ export function layOutCharts() {
     onScreen.add(chart.card);
   }
   echarts.connect("node");
+  redraw();
+}
+
+function redraw() {
+  drawnAt = -Infinity;
   drawCharts();
 }
 
@@ -88,19 +98,48 @@ export function layOutCharts() {
 export function drawCharts() {
   if (document.hidden || !echarts) return;
   const now = nowMs();
-  const marks = markLines(now - windowS * 1000, now, colour);
-  for (const chart of charts) if (onScreen.has(chart.card)) drawChart(chart, now, marks);
+  const stored = windowS > LIVE_S;
+  if (stored) history.read(windowS, redraw);
+  drawNotes(stored);
+  const due = !stored || performance.now() - drawnAt >= REDRAW_MS;
+  if (due) drawnAt = performance.now();
+  const marks = due ? markLines(now - windowS * 1000, now, colour) : [];
+  for (const chart of charts) {
+    if (!onScreen.has(chart.card)) continue;
+    if (due) drawChart(chart, now, marks, stored);
+    drawLegend(chart, now);
+  }
 }
 
-function drawChart(chart, now, marks) {
+/** What the curves are, where they are not single samples, or why there are none. */
+function drawNotes(stored) {
+  const problem = stored ? history.notice(windowS) : "";
+  setText(byId("no-history"), problem);
+  byId("no-history").hidden = problem === "";
+  const steps = `Line: mean of every ${duration(history.stepMs() / 1000)}. Band: lowest to highest value.`;
+  setText(byId("steps"), stored && !problem ? steps : "");
+}
+
+function drawChart(chart, now, marks, stored) {
   const start = now - windowS * 1000;
-  const data = chart.lines.map((line) => samples.since(line.entity.id, line.signal, start));
-  const series = chart.lines.map((line, index) => ({ id: line.id, data: data[index] }));
-  series[0].markLine = { data: [...chart.levels(data), ...marks] };
-  chart.plot.setOption(
-    { xAxis: { min: start, max: now, interval: windowS * 250 }, yAxis: chart.scales(data), series },
-    { lazyUpdate: true },
+  const data = chart.lines.map(({ entity, signal }) =>
+    stored ? history.pointsOf(entity.id, signal, windowS) : samples.since(entity.id, signal, start),
   );
+  const extremes = stored ? data.map((points) => points.flatMap(([ms, , low, high]) => [[ms, low], [ms, high]])) : data;
+  const series = chart.lines.flatMap((line, index) => {
+    line.points = stored ? data[index] : [];
+    const look = stored ? { step: false, sampling: null } : { step: line.step, sampling: "minmax" };
+    return [
+      { id: line.id, data: data[index], ...look },
+      { id: `${line.id} range`, data: line.points },
+    ];
+  });
+  series[0].markLine = { data: [...chart.levels(extremes), ...marks] };
+  const interval = windowS * (windowS > 86_400 ? 200 : 250); // 30 d are five times 6 d
+  chart.plot.setOption({ xAxis: { min: start, max: now, interval }, yAxis: chart.scales(extremes), series }, { lazyUpdate: true });
+}
+
+function drawLegend(chart, now) {
   chart.lines.forEach((line) =>
     setText(line.value, quantity(samples.latest(line.entity.id, line.signal, now, state.staleAfterMs), line.unit)),
   );
@@ -201,7 +240,7 @@ function rounded(value, step) {
   return Number((count * size).toFixed(6));
 }
 
-/** Give the least of 1, 2, 5, 10, 20, ... that is not below a value. */
+/** Return the least of 1, 2, 5, 10, 20, ... that is not below a value. */
 function niceStep(value) {
   const decade = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((factor) => factor * decade).find((step) => step >= value);

@@ -3,7 +3,7 @@
 export const UNKNOWN = "unknown";
 const DECIMALS = { V: 2, A: 1, W: 0, MHz: 0, "°C": 0, K: 1, Ω: 4, s: 1, ratio: 2, GB: 1 };
 
-/** Give value and unit apart, converted to what a screen shows: percent, milliohm, MiB. */
+/** Return value and unit apart, converted to what a screen shows: percent, milliohm, MiB. */
 export function shown(value, unit, decimals) {
   if (value === null || value === undefined || Number.isNaN(value)) return { text: UNKNOWN, unit: "" };
   if (unit === "ratio") return { text: (value * 100).toFixed(decimals ?? 0), unit: "%" };
@@ -13,7 +13,7 @@ export function shown(value, unit, decimals) {
   return { text: value.toFixed(digits), unit };
 }
 
-/** Give value and unit as one text with a narrow no-break space between. */
+/** Return value and unit as one text with a narrow no-break space between. */
 export function quantity(value, unit, decimals) {
   const { text, unit: suffix } = shown(value, unit, decimals);
   return suffix ? `${text}\u202f${suffix}` : text;
@@ -50,6 +50,14 @@ const CLOCK = new Intl.DateTimeFormat(undefined, {
   hourCycle: "h23",
 });
 export const clockTime = (ms) => CLOCK.format(ms);
+const DAY = new Intl.DateTimeFormat(undefined, {
+  day: "numeric",
+  month: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
+});
+export const dayTime = (ms) => DAY.format(ms);
 export const nsToMs = (ns) => ns / 1e6;
 
 /** source_resistance_ohm -> "Source resistance": for evidence that has no label of its own. */

@@ -3,7 +3,7 @@
 import { nsToMs } from "./format.js";
 import { state } from "./stream.js";
 
-/** Give the marks within the window; what happened to several GPUs at once is one mark. */
+/** Return the marks within the window; what happened to several GPUs at once is one mark. */
 export function markLines(startMs, endMs, colour) {
   const found = new Map();
   const roomMs = (endMs - startMs) * 0.15; // nearer to the left edge a label would cover the axis

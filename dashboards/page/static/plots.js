@@ -1,10 +1,13 @@
 // How one chart looks: its card with a legend that carries the newest values, its axes, its lines.
 
 import { element } from "./dom.js";
-import { clockTime, shown } from "./format.js";
+import { clockTime, dayTime, shown } from "./format.js";
+import { stepMs } from "./history.js";
 import { nowMs } from "./stream.js";
 
-/** Give the card around a plot; its legend carries the newest values. */
+const DAY_MS = 86_400_000;
+
+/** Build the card around a plot; its legend carries the newest values. */
 export function furnished(id, title, lines, option) {
   const key = (line) => {
     line.value = element("span", { class: "number" });
@@ -50,7 +53,7 @@ export function frame(colour, lines) {
       textStyle: { color: colour("ink"), fontSize: 12 },
       formatter: (points) => tooltip(points, lines),
     },
-    series: lines.map((line, index) => ({
+    series: [...lines.map((line, index) => ({
       id: (line.id = `${line.entity.id} ${line.signal}`),
       name: line.name,
       type: "line",
@@ -67,15 +70,49 @@ export function frame(colour, lines) {
         index === 0
           ? { symbol: "none", silent: true, animation: false, label: { ...text, formatter: "{b}" } }
           : undefined,
-    })),
+    })), ...lines.map(band)],
   };
 }
 
-/** Places on the time axis stand still, so their labels do too: "−15 s", "now". */
+/** The range between the lowest and the highest value of each step, behind the line of the means. */
+function band(line, _, lines) {
+  const style = { fill: line.colour, opacity: lines.length > 2 ? 0.1 : 0.18 };
+  return {
+    id: `${line.id} range`,
+    type: "custom",
+    yAxisIndex: line.axis,
+    encode: { x: 0, y: [2, 3] },
+    clip: true,
+    silent: true,
+    z: 1,
+    // One shape for every stretch without a gap, all drawn with the first point.
+    renderItem: ({ dataIndex }, api) => {
+      const stretch = (points) => {
+        const steps = points.flatMap(([ms, , low, high]) => [[ms, low, high], [ms + stepMs(), low, high]]);
+        const edge = [...steps.map(([ms, low]) => [ms, low]), ...steps.map(([ms, , high]) => [ms, high]).reverse()];
+        return { type: "polygon", shape: { points: edge.map((at) => api.coord(at)) }, style };
+      };
+      return dataIndex === 0 ? { type: "group", children: stretches(line.points).map(stretch) } : null;
+    },
+  };
+}
+
+/** Split points where a value is absent. */
+function stretches(points) {
+  const found = [[]];
+  for (const point of points) {
+    if (point[1] === null) found.push([]);
+    else found.at(-1).push(point);
+  }
+  return found.filter((stretch) => stretch.length);
+}
+
+/** Places on the time axis do not move, so labels are relative: "−15 s", "−6 h", "now". */
 function ago(ms) {
   const seconds = Math.round((nowMs() - ms) / 1000);
-  if (seconds <= 0) return "now";
-  return seconds < 120 ? `−${seconds}\u202fs` : `−${seconds / 60}\u202fmin`;
+  if (seconds <= 3) return "now"; // a chart of days is drawn once a second
+  const [size, unit] = [[1, "s"], [60, "min"], [3600, "h"], [86_400, "d"]].findLast(([size]) => seconds >= 2 * size || size === 1);
+  return `−${Number((seconds / size).toFixed(1))}\u202f${unit}`;
 }
 
 /** Room for the widest label of the left axis. */
@@ -93,12 +130,15 @@ export function valueAxis(colour, unit, decimals) {
 }
 
 function tooltip(points, lines) {
-  const rows = points.map((point) => {
+  const rows = points.flatMap((point) => {
     const line = lines.find((item) => item.id === point.seriesId);
-    const value = shown(point.value[1], line.unit, line.unit === "V" ? 3 : undefined);
-    return `${point.marker ?? ""}${line.name}  ${value.text} ${value.unit}`;
+    if (!line) return [];
+    const [value, low, high] = point.value.slice(1).map((one) => shown(one, line.unit, line.unit === "V" ? 3 : undefined));
+    const range = low && low.unit ? ` (${low.text} to ${high.text})` : "";
+    return [`${point.marker ?? ""}${line.name}  ${value.text} ${value.unit}${range}`];
   });
-  return [clockTime(points[0].value[0]), ...rows].join("\n");
+  const ms = points[0].value[0];
+  return [nowMs() - ms < DAY_MS / 2 ? clockTime(ms) : dayTime(ms), ...rows].join("\n");
 }
 
 export const levelStyle = (colour) => ({

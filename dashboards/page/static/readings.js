@@ -10,7 +10,7 @@ const RECENT_MS = 5_000; // a training step lasts about a second: its dip stays 
 const ofKind = (kind) => state.entities.filter((entity) => entity.kind === kind);
 const read = (entity, signal) => samples.latest(entity.id, signal, nowMs(), state.staleAfterMs);
 
-/** Give the lowest voltage of the last seconds; null once the newest is stale. */
+/** Return the lowest voltage of the last seconds; null once the newest is stale. */
 const lowestVoltage = (supply) =>
   read(supply, "voltage_v") === null ? null : samples.lowest(supply.id, "voltage_v", nowMs(), RECENT_MS);
 

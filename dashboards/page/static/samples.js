@@ -46,13 +46,13 @@ function firstAfter(points, ms) {
   return low;
 }
 
-/** Give the points of one series since a time, one more before it so that the line enters from the edge. */
+/** Return the points of one series since a time, one more before it so that the line enters from the edge. */
 export function since(entity, signal, ms) {
   const held = series.get(keyOf(entity, signal));
   return held ? held.points.slice(Math.max(0, firstAfter(held.points, ms) - 1)) : [];
 }
 
-/** Give the newest value, null where it is absent or older than the limit. */
+/** Return the newest value, null where it is absent or older than the limit. */
 export function latest(entity, signal, nowMs, staleMs) {
   const points = series.get(keyOf(entity, signal))?.points;
   if (!points?.length) return null;
@@ -60,7 +60,7 @@ export function latest(entity, signal, nowMs, staleMs) {
   return nowMs - ms > staleMs ? null : value;
 }
 
-/** Give the lowest value of the last so many ms, null where there is none. */
+/** Return the lowest value of the last so many ms, null where there is none. */
 export function lowest(entity, signal, nowMs, spanMs) {
   let least = null;
   for (const [ms, value] of since(entity, signal, nowMs - spanMs)) {
@@ -69,13 +69,13 @@ export function lowest(entity, signal, nowMs, spanMs) {
   return least;
 }
 
-/** Give the mean of the last so many ms, null where there is no value. */
+/** Return the mean of the last so many ms, null where there is no value. */
 export function mean(entity, signal, nowMs, spanMs) {
   const values = since(entity, signal, nowMs - spanMs).filter(([ms, value]) => ms >= nowMs - spanMs && value !== null);
   return values.length ? values.reduce((sum, [, value]) => sum + value, 0) / values.length : null;
 }
 
-/** Give the time of the newest row of any table, null before the first. */
+/** Return the time of the newest row of any table, null before the first. */
 export function newest() {
   return newestMs.size ? Math.max(...newestMs.values()) : null;
 }

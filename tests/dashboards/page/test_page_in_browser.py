@@ -1,8 +1,9 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.webdriver import WebDriver
@@ -13,9 +14,12 @@ from agent.guard.foresight import reflex_id
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from telemetry.clock import NS_PER_S, SystemClock
+from telemetry.entities import EntityKind
+from telemetry.frames import Frame, TableSpec
 from telemetry.records import ActionState, Mode
+from telemetry.series import rollup_columns
 from tests.browser import chromium, look
-from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
+from tests.dashboards.fakes import GPUS, QUIET, SUPPLIES, FakeSource, Story, xid_event
 
 pytestmark = pytest.mark.integration
 WITHIN_S = 15
@@ -149,6 +153,68 @@ def test_the_act_of_a_reflex_names_the_policy_that_it_went_ahead_of(browser: Web
         see(browser, "#actions .action", "reflex ahead of sag-cap")
         see(browser, "#log", "(reflex ahead of sag-cap)")
         see(browser, "#log", "(reflex ahead of of-another-form)")
+
+
+class OldNode(FakeSource):
+    """A node whose store has thirty days, without the hours from twelve to ten before now."""
+
+    def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
+        self._answer()
+        self.asked.append((kind, tuple(signals), stop_ns - start_ns, step_ns))
+        entities = SUPPLIES if kind is EntityKind.SUPPLY else GPUS
+        time_ns = np.arange(start_ns - start_ns % step_ns, stop_ns, step_ns)
+        age_s = (stop_ns - time_ns) / NS_PER_S
+        time_ns = time_ns[(age_s > 12 * 3600) | (age_s < 10 * 3600)]
+        day = np.sin(2 * np.pi * time_ns / (86_400 * NS_PER_S))
+        columns = []
+        for name in signals:
+            middle, swing = {"voltage_v": (11.7, 0.1), "power_w": (220.0, 60.0), "gpu_temp_c": (60.0, 8.0)}.get(
+                name, (1300.0, 150.0) if kind is EntityKind.GPU else (70.0, 20.0)
+            )
+            mean = middle + swing * day
+            columns += [mean, mean - 1.5 * swing, mean + swing, mean]
+        values = np.stack([np.stack(columns, axis=1) + 0.01 * place for place in range(len(entities))], axis=1)
+        spec = TableSpec(name=str(kind), kind=kind, entities=entities, signals=rollup_columns(kind, signals))
+        return Frame(spec=spec, time_ns=time_ns, values=values, fresh=~np.isnan(values))
+
+
+def choose(browser: WebDriver, seconds: int) -> None:
+    browser.execute_script("document.querySelector(`.windows input[value='${arguments[0]}']`).click()", seconds)
+
+
+def test_hours_and_days_are_drawn_from_the_store_and_the_choice_is_kept(browser: WebDriver) -> None:
+    clock = SystemClock()
+    source = OldNode(clock=clock, started_ns=clock.utc_ns() - 120 * NS_PER_S, story=QUIET)
+    with page_of(source, echarts=echarts_dir()) as url:
+        open_page(browser, url)
+        wait(browser, lambda shown: painted_pixels(shown, "#chart-power") > 2000)
+        assert source.asked == []
+        for seconds, step_s, length in ((3600, 5, "5 s"), (86_400, 120, "2 min"), (30 * 86_400, 3600, "60 min")):
+            choose(browser, seconds)
+            see(browser, "#steps", f"mean of every {length}.")
+            assert not browser.find_element(By.ID, "no-history").is_displayed()
+            assert painted_pixels(browser, "#chart-power") > 2000
+            newest = source.asked[-2:]
+            assert {(span // NS_PER_S, step // NS_PER_S) for _, _, span, step in newest} == {(seconds, step_s)}
+            assert {kind for kind, _, _, _ in newest} == {EntityKind.SUPPLY, EntityKind.GPU}
+        source.asked.clear()
+        open_page(browser, url)
+        see(browser, "#steps", "mean of every 60 min.")
+        choose(browser, 60)
+        wait(browser, lambda shown: text(shown, "#steps") == "")
+        assert complaints(browser) == []
+
+
+def test_a_store_that_cannot_be_read_is_reported_at_the_charts(browser: WebDriver) -> None:
+    source = node(up_s=20)
+    with page_of(source, echarts=echarts_dir()) as url:
+        open_page(browser, url)
+        source.failing = True
+        choose(browser, 3600)
+        see(browser, "#no-history", "The store cannot be read: the ring of the sampler is not there")
+        source.failing = False
+        choose(browser, 60)
+        wait(browser, lambda shown: not shown.find_element(By.ID, "no-history").is_displayed())
 
 
 def test_values_turn_unknown_when_the_sampler_dies_and_come_back(browser: WebDriver) -> None:
