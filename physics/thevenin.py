@@ -97,7 +97,7 @@ class Moments:
     max_a: FloatArray
 
     @staticmethod
-    def empty(n_supplies: int) -> "Moments":
+    def start(n_supplies: int) -> "Moments":
         """Return the moments of no sample."""
         return filled(Moments, n_supplies, 0.0)
 

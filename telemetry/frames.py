@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -122,17 +122,22 @@ _DTYPES: dict[Any, type] = {FloatArray: np.float64, TimeArray: np.int64, MaskArr
 def filled(kind: Callable[..., _State], shape: int | tuple[int, ...], blank: float = np.nan, **starts: Any) -> _State:
     """Return a dataclass of arrays of one shape, as a state before its first row.
 
-    Floats are `blank`, times 0 and masks False, except the fields named in `starts`, by a number or by an array of
-    another shape. Fields that are no arrays take what `starts` has for them, else their default.
+    Floats are `blank`, times 0, masks False and what may be None is None; a dataclass within is what its ``start``
+    returns for this shape, or filled alike. `starts` names the fields that begin otherwise, by a number or the value.
     """
     made: dict[str, Any] = {}
     for field in fields(cast("Any", kind)):
-        dtype = _DTYPES.get(cast("Any", field.type))
-        start = starts.get(field.name, blank if dtype is np.float64 else 0)
+        form, start = cast("Any", field.type), starts.get(field.name)
+        dtype = _DTYPES.get(form)
         if dtype is not None and not isinstance(start, np.ndarray):
-            made[field.name] = np.full(shape, start, dtype=dtype)
+            usual = blank if dtype is np.float64 else 0
+            made[field.name] = np.full(shape, usual if start is None else start, dtype=dtype)
         elif field.name in starts:
             made[field.name] = start
+        elif is_dataclass(form):
+            made[field.name] = form.start(shape) if hasattr(form, "start") else filled(form, shape)
+        elif type(None) in get_args(form):
+            made[field.name] = None
     return kind(**made)
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from analytics.detectors.airflow import AirflowState
 from analytics.detectors.limits import DetectorLimits
-from analytics.detectors.novelty import Novelty, NoveltyState
+from analytics.detectors.novelty import Novelty
 from analytics.detectors.source_resistance import SourceResistanceState
 from analytics.detectors.thermal_resistance import ThermalResistanceState
 from analytics.supply.reference import REFERENCE_WINDOWS
@@ -57,32 +56,30 @@ def _reference(state: SourceResistanceState, limits: DetectorLimits) -> FloatArr
     return np.where(np.isfinite(state.reference.ohm), 1.0, seen)
 
 
-def _first_week(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
-    del limits
-    return np.where(state.slow.known, 1.0, np.minimum(state.slow.hours / BASELINE_HOURS, 0.99))
-
-
 def _slot(state: ThermalResistanceState, limits: DetectorLimits) -> FloatArray:
     learn = limits.thermal_resistance.learn_windows
     like: FloatArray = np.maximum(state.offsets.windows, state.past.windows.max(axis=1)) / learn
     return np.minimum(like, 1.0)
 
 
-def _air(state: AirflowState, limits: DetectorLimits) -> FloatArray:
-    ratio: FloatArray = state.rise.windows.max(axis=1) / limits.airflow.learn_windows
-    return np.minimum(ratio, 1.0)
-
-
-def _usual(state: NoveltyState, limits: DetectorLimits) -> FloatArray:
-    return state.models.learnt_ratio(Novelty(limits=limits.novelty).plan)
-
-
 LEARNT: tuple[LearntQuantity, ...] = (
     LearntQuantity(detector="source_resistance", what="source resistance when it was first seen", ratio=_reference),
-    LearntQuantity(detector="source_resistance", what="source resistance of the first week", ratio=_first_week),
+    LearntQuantity(
+        detector="source_resistance",
+        what="source resistance of the first week",
+        ratio=lambda state, _: np.where(state.slow.known, 1.0, np.minimum(state.slow.hours / BASELINE_HOURS, 0.99)),
+    ),
     LearntQuantity(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
-    LearntQuantity(detector="airflow", what="rise of its GPUs at a like load and inlet", ratio=_air),
-    LearntQuantity(detector="novelty", what="how it behaves for its load", ratio=_usual),
+    LearntQuantity(
+        detector="airflow",
+        what="rise of its GPUs at a like load and inlet",
+        ratio=lambda state, limits: np.minimum(state.rise.windows.max(axis=1) / limits.airflow.learn_windows, 1.0),
+    ),
+    LearntQuantity(
+        detector="novelty",
+        what="how it behaves for its load",
+        ratio=lambda state, limits: state.models.learnt_ratio(Novelty(limits=limits.novelty).plan),
+    ),
 )
 
 

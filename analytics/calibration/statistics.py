@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from analytics.detectors.airflow import AirflowState
 from analytics.detectors.limits import DetectorLimits
-from analytics.detectors.novelty import NoveltyState
-from analytics.detectors.source_resistance import SourceResistanceState
 from analytics.detectors.thermal_resistance import ThermalResistanceState
 from telemetry.frames import FloatArray
 
@@ -76,34 +73,18 @@ def _thermal_slow(state: ThermalResistanceState, limits: DetectorLimits) -> Floa
     return np.where(ready, state.levels.slow, np.nan)
 
 
-def _airflow(state: AirflowState, limits: DetectorLimits) -> FloatArray:
-    return np.where(state.over.windows >= limits.airflow.windows, state.over.quick, np.nan)
-
-
-def _resistance(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
-    del limits
-    found: FloatArray = state.reference.now_low_ohm / state.reference.ohm
-    return found
-
-
-def _fallen(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
-    del limits
-    return state.reference.fallen_v()
-
-
-def _novelty(state: NoveltyState, limits: DetectorLimits) -> FloatArray:
-    del limits
-    return state.far
-
-
 STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         name="source_resistance.quick_ratio",
         about="resistance of a supply path over its reference",
-        read=_resistance,
+        read=lambda state, _: state.reference.now_low_ohm / state.reference.ohm,
         base=1.0,
     ),
-    Statistic(name="source_resistance.sag_v", about="fall of a supply's open-circuit voltage", read=_fallen),
+    Statistic(
+        name="source_resistance.sag_v",
+        about="fall of a supply's open-circuit voltage",
+        read=lambda state, _: state.reference.fallen_v(),
+    ),
     Statistic(
         name="thermal_resistance.ratio",
         about="thermal resistance beyond siblings and slot, as information",
@@ -123,11 +104,15 @@ STATISTICS: tuple[Statistic, ...] = (
         read=_thermal_slow,
         is_page=False,
     ),
-    Statistic(name="airflow.ratio", about="rise of a node's GPUs over its own past", read=_airflow),
+    Statistic(
+        name="airflow.ratio",
+        about="rise of a node's GPUs over its own past",
+        read=lambda state, limits: np.where(state.over.windows >= limits.airflow.windows, state.over.quick, np.nan),
+    ),
     Statistic(
         name="novelty.distance",
         about="distance from the learnt behaviour, as information",
-        read=_novelty,
+        read=lambda state, _: state.far,
         is_page=False,
     ),
 )

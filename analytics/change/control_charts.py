@@ -36,7 +36,7 @@ class CusumState:
     below: FloatArray
 
     @staticmethod
-    def empty(n_series: int) -> "CusumState":
+    def start(n_series: int) -> "CusumState":
         """Return the sums of no value."""
         return filled(CusumState, n_series, 0.0)
 
@@ -81,7 +81,7 @@ class EwmaState:
     n_values: TimeArray
 
     @staticmethod
-    def empty(n_series: int) -> "EwmaState":
+    def start(n_series: int) -> "EwmaState":
         """Return the state of no value."""
         return EwmaState(off_sigmas=np.zeros(n_series), n_values=np.zeros(n_series, dtype=np.int64))
 
@@ -130,7 +130,7 @@ class PageHinkleyState:
     below: FloatArray
 
     @staticmethod
-    def empty(n_series: int) -> "PageHinkleyState":
+    def start(n_series: int) -> "PageHinkleyState":
         """Return the state of no value."""
         zero = np.zeros(n_series)
         return PageHinkleyState(n_values=np.zeros(n_series, dtype=np.int64), mean=zero, above=zero, below=zero)

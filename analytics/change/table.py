@@ -123,7 +123,7 @@ Running = Callable[[FloatArray, float], FloatArray]
 
 
 def _cusum(n_columns: int) -> Running:
-    state = CusumState.empty(n_columns)
+    state = CusumState.start(n_columns)
 
     def take(values: FloatArray, limit: float) -> FloatArray:
         nonlocal state
@@ -136,7 +136,7 @@ def _cusum(n_columns: int) -> Running:
 
 
 def _ewma(n_columns: int) -> Running:
-    state = EwmaState.empty(n_columns)
+    state = EwmaState.start(n_columns)
 
     def take(values: FloatArray, limit: float) -> FloatArray:
         nonlocal state
@@ -150,7 +150,7 @@ def _ewma(n_columns: int) -> Running:
 
 
 def _page_hinkley(n_columns: int) -> Running:
-    state = PageHinkleyState.empty(n_columns)
+    state = PageHinkleyState.start(n_columns)
 
     def take(values: FloatArray, limit: float) -> FloatArray:
         nonlocal state

@@ -37,9 +37,9 @@ class Siblings:
     groups: GroupArray
 
     @staticmethod
-    def unknown() -> "Siblings":
-        """Return what is known before the first frame."""
-        return Siblings(topology=None, groups=np.empty(0, dtype=np.intp))
+    def start(n_entities: int) -> "Siblings":
+        """Return the groups before the first frame: all in one."""
+        return Siblings(topology=None, groups=np.zeros(n_entities, dtype=np.intp))
 
     def under(self, topology: Topology, entities: Sequence[Entity]) -> "Siblings":
         """Return the groups under this topology."""

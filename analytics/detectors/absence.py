@@ -20,7 +20,7 @@ class Presence:
     silent: MaskArray
 
     @staticmethod
-    def never(n_entities: int) -> "Presence":
+    def start(n_entities: int) -> "Presence":
         """Return the state before the first row."""
         return filled(Presence, n_entities, silent=True)
 

@@ -39,11 +39,6 @@ class AirNumbers:
     fan_ratio: FloatArray
     normal_fan_ratio: FloatArray
 
-    @staticmethod
-    def nothing(n_nodes: int) -> "AirNumbers":
-        """Return the values before the first window, all NaN."""
-        return filled(AirNumbers, n_nodes)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AirflowState:
@@ -75,17 +70,7 @@ class Airflow:
 
     def start(self, spec: TableSpec) -> AirflowState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return AirflowState(
-            counts=GpuCounts.unknown(),
-            sums=HeatWindowSums.empty(size),
-            by_fan=np.zeros(size, dtype=np.bool_),
-            rise=LikePast.unknown(size),
-            duty=LikePast.unknown(size),
-            over=Levels.none(size),
-            conditions=Conditions.idle(size),
-            numbers=AirNumbers.nothing(size),
-        )
+        return filled(AirflowState, len(spec.entities))
 
     def accept(self, state: AirflowState, accepted: MaskArray) -> AirflowState:
         """Reset the past of the accepted nodes."""

@@ -54,7 +54,7 @@ class SuddenState:
     watched_s: FloatArray
 
     @staticmethod
-    def nothing(n_entities: int) -> "SuddenState":
+    def start(n_entities: int) -> "SuddenState":
         """Return the state before the first row."""
         return filled(SuddenState, n_entities, settled_s=0.0, watched_s=0.0)
 
@@ -141,14 +141,7 @@ class AirflowLost:
 
     def start(self, spec: TableSpec) -> AirflowLostState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return AirflowLostState(
-            last_ns=None,
-            counts=GpuCounts.unknown(),
-            sudden=SuddenState.nothing(size),
-            factor=np.full(size, np.nan),
-            conditions=Conditions.idle(size),
-        )
+        return filled(AirflowLostState, len(spec.entities))
 
     def step(
         self, state: AirflowLostState, frame: Frame, topology: Topology

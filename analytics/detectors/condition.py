@@ -72,7 +72,7 @@ class Conditions:
     busy: bool = False
 
     @staticmethod
-    def idle(n_entities: int) -> "Conditions":
+    def start(n_entities: int) -> "Conditions":
         """Return a condition that holds on no entity."""
         return filled(Conditions, n_entities, reported_badness=0.0)
 

@@ -10,7 +10,7 @@ from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns
 from analytics.detectors.heat_limits import FanStoppedLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -36,13 +36,7 @@ class FanStopped:
 
     def start(self, spec: TableSpec) -> FanStoppedState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return FanStoppedState(
-            last_ns=None,
-            siblings=Siblings.unknown(),
-            conditions=Conditions.idle(size),
-            turned=np.zeros(size, dtype=np.bool_),
-        )
+        return filled(FanStoppedState, len(spec.entities))
 
     def step(
         self, state: FanStoppedState, frame: Frame, topology: Topology

@@ -17,7 +17,7 @@ from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns
 from analytics.detectors.limits import GpuLostLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import duration
 from telemetry.records import Cause, Event, Finding, FindingStatus, Severity
 
@@ -49,14 +49,7 @@ class GpuLost:
 
     def start(self, spec: TableSpec) -> GpuLostState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return GpuLostState(
-            last_ns=None,
-            conditions=Conditions.idle(size),
-            presence=Presence.never(size),
-            siblings=Siblings.unknown(),
-            known=np.ones(size, dtype=np.bool_),
-        )
+        return filled(GpuLostState, len(spec.entities), known=True)
 
     def take_events(self, state: GpuLostState, events: Sequence[Event]) -> GpuLostState:
         """Note orderly removals of GPUs from events."""

@@ -22,7 +22,7 @@ from analytics.detectors.seconds import SignalTally, newest, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import duration, percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -44,9 +44,9 @@ class OpenSecond:
     link_errors: FloatArray
 
     @staticmethod
-    def empty(n_gpus: int) -> "OpenSecond":
+    def start(n_gpus: int) -> "OpenSecond":
         """Return the sums before the first row."""
-        unknown, tally = np.full(n_gpus, np.nan), SignalTally.empty(n_gpus)
+        unknown, tally = np.full(n_gpus, np.nan), SignalTally.start(n_gpus)
         return OpenSecond(
             power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown
         )
@@ -96,23 +96,7 @@ class Hang:
 
     def start(self, spec: TableSpec) -> HangState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        zero, unknown = np.zeros(size), np.full(size, np.nan)
-        return HangState(
-            second=None,
-            judged=None,
-            conditions=Conditions.idle(size),
-            open=OpenSecond.empty(size),
-            spin=Spin.none(size),
-            heartbeat=Heartbeat.silent(size),
-            threads_s=zero,
-            thread_ratio=unknown,
-            link_errors=unknown,
-            quiet_links_s=np.full(size, np.inf),
-            answered=np.zeros(size, dtype=np.bool_),
-            others=np.zeros(size, dtype=np.bool_),
-            siblings=Siblings.unknown(),
-        )
+        return filled(HangState, len(spec.entities), threads_s=0.0, quiet_links_s=np.inf)
 
     def step(self, state: HangState, frame: Frame, topology: Topology) -> tuple[HangState, tuple[Finding, ...]]:
         """Judge each second of a frame when the next one begins."""
@@ -138,7 +122,7 @@ class Hang:
         state = replace(
             state,
             judged=second,
-            open=OpenSecond.empty(len(now.steps)),
+            open=OpenSecond.start(len(now.steps)),
             heartbeat=after_steps(state.heartbeat, now.steps, passed),
             threads_s=np.where(thread_ratio < self.limits.thread_ratio, 0.0, threads_s),
             thread_ratio=thread_ratio,

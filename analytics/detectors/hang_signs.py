@@ -31,7 +31,7 @@ class Heartbeat:
     answered: MaskArray
 
     @staticmethod
-    def silent(n_entities: int) -> "Heartbeat":
+    def start(n_entities: int) -> "Heartbeat":
         """Return the state before any step."""
         return filled(Heartbeat, n_entities, 0.0, steps=np.nan, intervals_s=np.full((n_entities, _REMEMBERED), np.nan))
 
@@ -110,7 +110,7 @@ class Spin:
     memory_bytes: FloatArray
 
     @staticmethod
-    def none(n_gpus: int) -> "Spin":
+    def start(n_gpus: int) -> "Spin":
         """Return the state before the first second."""
         return filled(Spin, n_gpus, 0.0, high_w=np.nan, memory_bytes=np.nan)
 

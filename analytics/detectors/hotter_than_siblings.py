@@ -47,7 +47,7 @@ class WarmMeans:
     was_cooled: MaskArray
 
     @staticmethod
-    def empty(n_gpus: int) -> "WarmMeans":
+    def start(n_gpus: int) -> "WarmMeans":
         """Return the state before the first row."""
         return filled(WarmMeans, n_gpus, last_ns=None, observed_s=0.0)
 
@@ -191,9 +191,9 @@ class HotterThanSiblings:
         unknown = np.full(size, np.nan)
         return HotterThanSiblingsState(
             judged_ns=None,
-            conditions=Conditions.idle(size),
-            means=WarmMeans.empty(size),
-            siblings=Siblings.unknown(),
+            conditions=Conditions.start(size),
+            means=WarmMeans.start(size),
+            siblings=Siblings.start(size),
             comparison=SiblingComparison(ratio=unknown, excess_c=unknown, sibling_c=unknown),
         )
 

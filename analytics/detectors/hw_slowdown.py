@@ -15,7 +15,7 @@ from analytics.detectors.limits import HwSlowdownLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE, REASON_SW_THERMAL
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
@@ -45,8 +45,7 @@ class HwSlowdown:
 
     def start(self, spec: TableSpec) -> HwSlowdownState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return HwSlowdownState(last_ns=None, conditions=Conditions.idle(size), slowed_s=np.zeros(size))
+        return filled(HwSlowdownState, len(spec.entities), slowed_s=0.0)
 
     def step(
         self, state: HwSlowdownState, frame: Frame, topology: Topology

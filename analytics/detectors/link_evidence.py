@@ -118,7 +118,7 @@ class LinkShape:
     lacking: MaskArray
 
     @staticmethod
-    def unknown(n_gpus: int) -> "LinkShape":
+    def start(n_gpus: int) -> "LinkShape":
         """Return the state before the first second."""
         return filled(LinkShape, (n_gpus, 3), low_s=0.0, lacking=np.zeros(n_gpus, dtype=np.bool_))
 

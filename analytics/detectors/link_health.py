@@ -74,12 +74,12 @@ class LinkHealth:
         return LinkHealthState(
             second=None,
             judged=None,
-            conditions=Conditions.idle(size),
+            conditions=Conditions.start(size),
             columns=(np.full(size, np.nan),) * len(_COLUMNS),
             counts=ErrorCounts.none(size, len(_COUNTED)),
             worst=ErrorCounts.none(size, 1),
-            shape=LinkShape.unknown(size),
-            siblings=Siblings.unknown(),
+            shape=LinkShape.start(size),
+            siblings=Siblings.start(size),
         )
 
     def step(

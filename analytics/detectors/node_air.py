@@ -26,9 +26,9 @@ class GpuCounts:
     counts: FloatArray
 
     @staticmethod
-    def unknown() -> "GpuCounts":
+    def start(n_nodes: int) -> "GpuCounts":
         """Return the state before the first frame."""
-        return GpuCounts(topology=None, counts=np.empty(0))
+        return GpuCounts(topology=None, counts=np.zeros(n_nodes))
 
     def under(self, topology: Topology, entities: tuple[Entity, ...]) -> "GpuCounts":
         """Return the counts under this topology."""

@@ -82,10 +82,10 @@ class Novelty:
             total=zero,
             count=zero,
             cut=np.zeros(size, dtype=np.bool_),
-            siblings=Siblings.unknown(),
+            siblings=Siblings.start(size),
             models=StreamModels.unknown(size, n_senses + 1, self.plan),
-            explained=Explained.nothing(size),
-            conditions=Conditions.idle(size),
+            explained=Explained.start(size),
+            conditions=Conditions.start(size),
             far=np.full(size, np.nan),
             sensed=LastWindow.nothing(size, n_senses),
         )

@@ -1,6 +1,6 @@
 """Summaries and evidence of the `novelty` detector."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from analytics.detectors.limits import NoveltyLimits
 from analytics.detectors.statements import Statement, evidence
 from analytics.novelty.features import FEATURE_SIGNALS
 from telemetry.entities import Entity
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, filled, reset_where
 from telemetry.quantities import quantity
 from telemetry.records import FindingStatus, Severity
 
@@ -24,18 +24,11 @@ class LastWindow:
     @staticmethod
     def nothing(n_gpus: int, n_senses: int) -> "LastWindow":
         """Return the state before the first window."""
-        unknown = np.full((n_gpus, n_senses), np.nan)
-        return LastWindow(values=unknown, usual=unknown, shares=unknown)
+        return filled(LastWindow, (n_gpus, n_senses))
 
     def renewed(self, values: FloatArray, usual: FloatArray, shares: FloatArray, *, where: MaskArray) -> "LastWindow":
         """Return the newest window of the GPUs marked."""
-        there = where[:, np.newaxis]
-        return replace(
-            self,
-            values=np.where(there, values, self.values),
-            usual=np.where(there, usual, self.usual),
-            shares=np.where(there, shares, self.shares),
-        )
+        return reset_where(self, LastWindow(values=values, usual=usual, shares=shares), where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import PowerBrakeLimits
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.gpu import REASON_POWER_BRAKE
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
@@ -48,17 +48,7 @@ class PowerBrake:
 
     def start(self, spec: TableSpec) -> PowerBrakeState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        zero = np.zeros(size)
-        return PowerBrakeState(
-            last_ns=None,
-            conditions=Conditions.start(size),
-            counter_s=np.full(size, np.nan),
-            braked=np.zeros(size, dtype=np.bool_),
-            polled_s=zero,
-            counted_s=zero,
-            times=zero,
-        )
+        return filled(PowerBrakeState, len(spec.entities), 0.0, counter_s=np.nan)
 
     def step(
         self, state: PowerBrakeState, frame: Frame, topology: Topology

@@ -78,10 +78,7 @@ class RailSag:
 
     def start(self, spec: TableSpec) -> RailSagState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return RailSagState(
-            last_ns=None, conditions=Conditions.start(size), dips=Dips.start(size), moments=Moments.start(size)
-        )
+        return filled(RailSagState, len(spec.entities))
 
     def step(self, state: RailSagState, frame: Frame, topology: Topology) -> tuple[RailSagState, tuple[Finding, ...]]:
         """Judge the rows of a frame. A missing current costs the source estimate, not the sag."""

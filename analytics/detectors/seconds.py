@@ -50,7 +50,7 @@ class SignalTally:
     high: FloatArray
 
     @staticmethod
-    def empty(n_entities: int) -> "SignalTally":
+    def start(n_entities: int) -> "SignalTally":
         """Return the tally before the first row."""
         zero = np.zeros(n_entities)
         return SignalTally(

@@ -41,11 +41,6 @@ class Rest:
     worked_ns: TimeArray
     before_silence: MaskArray
 
-    @staticmethod
-    def unknown(n_entities: int) -> "Rest":
-        """Return the state before the first row; an entity that was never read does not rest."""
-        return filled(Rest, n_entities)
-
     def after(self, util_ratio: FloatArray, now_ns: int, silent: MaskArray, *, rest_ns: int) -> "Rest":
         """Return the state after a row; what is not read neither works nor rests."""
         measured = ~np.isnan(util_ratio)
@@ -136,12 +131,12 @@ class SensorLost:
         watched = sum(name in spec.signals for name in self.watched)
         return SensorLostState(
             last_ns=None,
-            conditions=Conditions.idle(size),
+            conditions=Conditions.start(size),
             absence=SignalAbsence.never_seen(size, watched),
-            presence=Presence.never(size),
-            rest=Rest.unknown(size),
+            presence=Presence.start(size),
+            rest=filled(Rest, size),
             noted=np.zeros(size, dtype=np.bool_),
-            siblings=Siblings.unknown(),
+            siblings=Siblings.start(size),
         )
 
     def step(

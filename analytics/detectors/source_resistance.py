@@ -56,7 +56,7 @@ class Streaks:
     since_ns: TimeArray
 
     @staticmethod
-    def none(size: int) -> "Streaks":
+    def start(size: int) -> "Streaks":
         """Return the state before the first window."""
         return filled(Streaks, size, 0.0)
 
@@ -106,29 +106,7 @@ class SourceResistance:
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        unknown = np.full(size, np.nan)
-        return SourceResistanceState(
-            last_ns=None,
-            siblings=Siblings.unknown(),
-            blocks=Blocks.empty(size),
-            air_sum_c=np.zeros(size),
-            air_rows=np.zeros(size),
-            means=BlockMeans.empty(size),
-            reference=Reference.unknown(size),
-            branches=Branches.unknown(size),
-            fall=InputFall.unknown(size),
-            hour=OpenHour.none(size),
-            slow=SlowChange.new(size),
-            last_v=unknown,
-            step_v=unknown,
-            rising=Streaks.none(size),
-            sagging=Streaks.none(size),
-            stepped=np.zeros(size, dtype=np.bool_),
-            ageing=Conditions.idle(size),
-            lost=Conditions.idle(size),
-            sag=Conditions.idle(size),
-        )
+        return filled(SourceResistanceState, len(spec.entities), air_sum_c=0.0, air_rows=0.0)
 
     def accept(self, state: SourceResistanceState, accepted: MaskArray) -> SourceResistanceState:
         """Reset reference and baseline of the accepted paths."""

@@ -36,11 +36,6 @@ class PowerSwing:
     high_w: FloatArray
     low_w: FloatArray
 
-    @staticmethod
-    def unknown(n_gpus: int) -> "PowerSwing":
-        """Return the state before the first second."""
-        return filled(PowerSwing, n_gpus)
-
     def after(self, power: SignalTally, *, passed_s: float, memory_s: float) -> "PowerSwing":
         """Return the levels a second later: new extremes at once, old ones fade towards the mean."""
         seen = power.count > 0
@@ -70,7 +65,7 @@ class PhaseCounts:
     lasted_s: FloatArray
 
     @staticmethod
-    def none(n_gpus: int) -> "PhaseCounts":
+    def start(n_gpus: int) -> "PhaseCounts":
         """Return the state before the first row."""
         return filled(PhaseCounts, n_gpus, 0.0)
 
@@ -177,18 +172,7 @@ class Straggler:
 
     def start(self, spec: TableSpec) -> StragglerState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return StragglerState(
-            second=None,
-            judged=None,
-            conditions=Conditions.idle(size),
-            power=SignalTally.empty(size),
-            clock=SignalTally.empty(size),
-            swing=PowerSwing.unknown(size),
-            phases=PhaseCounts.none(size),
-            clock_mhz=np.full(size, np.nan),
-            siblings=Siblings.unknown(),
-        )
+        return filled(StragglerState, len(spec.entities))
 
     def step(
         self, state: StragglerState, frame: Frame, topology: Topology
@@ -227,8 +211,8 @@ class Straggler:
                 np.fmax(fresh_mhz, state.clock_mhz),
                 state.clock_mhz * fade + fresh_mhz * (1.0 - fade),
             ),
-            power=SignalTally.empty(size),
-            clock=SignalTally.empty(size),
+            power=SignalTally.start(size),
+            clock=SignalTally.start(size),
         )
         lateness = self._lateness(state)
         late, known = lateness >= self.limits.late_ratio, ~np.isnan(lateness)

@@ -62,7 +62,7 @@ class LoadExtremes:
     well_a: FloatArray
 
     @staticmethod
-    def none(size: int) -> "LoadExtremes":
+    def start(size: int) -> "LoadExtremes":
         """Return the state before the first row."""
         return filled(
             LoadExtremes,
@@ -107,19 +107,7 @@ class SupplyHeadroom:
 
     def start(self, spec: TableSpec) -> SupplyHeadroomState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return SupplyHeadroomState(
-            last_ns=None,
-            judged_ns=None,
-            siblings=Siblings.unknown(),
-            blocks=Blocks.empty(size),
-            means=BlockMeans.empty(size),
-            reference=Reference.unknown(size),
-            dips=DipImpedance.unknown(size),
-            load=LoadExtremes.none(size),
-            stepping=Conditions.idle(size),
-            overload=Conditions.idle(size),
-        )
+        return filled(SupplyHeadroomState, len(spec.entities))
 
     def step(
         self, state: SupplyHeadroomState, frame: Frame, topology: Topology
@@ -179,7 +167,7 @@ class SupplyHeadroom:
         low &= high_a > _MORE_THAN_EVER * load.well_a
         stepped = seen & sound & swings & ~heavy & (peaks | low)
         stayed = seen & sound & (heavy | (low & ~swings))
-        empty = LoadExtremes.none(len(seen))
+        empty = LoadExtremes.start(len(seen))
         load = replace(
             load,
             high_a=empty.high_a,

@@ -22,7 +22,7 @@ from analytics.supply.blocks import BlockMeans, Blocks, ResistanceWindows, add_r
 from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -89,24 +89,13 @@ class SupplyPlausibility:
     def start(self, spec: TableSpec) -> SupplyPlausibilityState:
         """Return the state before the first row."""
         size = len(spec.entities)
-        unknown, zero = np.full(size, np.nan), np.zeros(size)
-        return SupplyPlausibilityState(
-            last_ns=None,
-            judged_ns=None,
-            blocks=Blocks.empty(size),
-            means=BlockMeans.empty(size),
-            usual_v=zero,
-            usual_a=zero,
-            fitted=np.zeros(size, dtype=np.bool_),
-            correlation=unknown,
-            power_sum_w=zero,
-            power_rows=zero,
-            mismatch=unknown,
-            mismatch_s=zero,
-            agreed=zero,
-            stillness=Stillness.unknown(size),
+        return filled(
+            SupplyPlausibilityState,
+            size,
+            0.0,
+            correlation=np.nan,
+            mismatch=np.nan,
             streaks=np.zeros((size, len(_FAULTS))),
-            conditions=Conditions.idle(size),
         )
 
     def step(

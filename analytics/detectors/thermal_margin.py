@@ -32,11 +32,6 @@ class Climb:
     new_c: FloatArray
     old_c: FloatArray
 
-    @staticmethod
-    def unknown(n_entities: int) -> "Climb":
-        """Return the state before the first row."""
-        return filled(Climb, n_entities)
-
     def slope_c_per_s(self) -> FloatArray:
         """Return the slope: a mean lags behind a steady climb by its time constant times the slope."""
         slope: FloatArray = (self.new_c - self.old_c) / (_OLD_S - _NEW_S)
@@ -105,13 +100,7 @@ class ThermalMargin:
 
     def start(self, spec: TableSpec) -> ThermalMarginState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return ThermalMarginState(
-            last_ns=None,
-            conditions=Conditions.idle(size),
-            least_c=np.full(size, np.inf),
-            climb=Climb.unknown(size),
-        )
+        return filled(ThermalMarginState, len(spec.entities), least_c=np.inf)
 
     def step(
         self, state: ThermalMarginState, frame: Frame, topology: Topology

@@ -44,7 +44,7 @@ from analytics.heat.normal import (
 from analytics.heat.windows import HeatColumns, HeatWindow, HeatWindowSums, add_rows
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
 from telemetry.gpu import COOLING_REASONS
 from telemetry.records import Cause, Finding, FindingStatus
 
@@ -93,21 +93,7 @@ class ThermalResistance:
 
     def start(self, spec: TableSpec) -> ThermalResistanceState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return ThermalResistanceState(
-            sums=HeatWindowSums.empty(size),
-            siblings=Siblings.unknown(),
-            offsets=SlotOffsets.unknown(size),
-            past=LikePast.unknown(size),
-            levels=Levels.none(size),
-            shape=ExcessSums.empty(size),
-            conditions=Conditions.idle(size),
-            judged=WindowReadings.nothing(size),
-            limit_w=np.full(size, np.nan),
-            idle_c=np.full(size, np.nan),
-            idle_ns=np.zeros(size, dtype=np.int64),
-            constant=np.zeros(size, dtype=np.bool_),
-        )
+        return filled(ThermalResistanceState, len(spec.entities))
 
     def accept(self, state: ThermalResistanceState, accepted: MaskArray) -> ThermalResistanceState:
         """Reset slot and past of the accepted GPUs."""
@@ -228,7 +214,7 @@ class ThermalResistance:
         """Add the excess over power, idle windows included, while there is an excess."""
         kept = (state.levels.quick > self.limits.clear_ratio) | state.conditions.active
         if not kept.any():
-            return state if not state.shape.weight.any() else replace(state, shape=ExcessSums.empty(len(kept)))
+            return state if not state.shape.weight.any() else replace(state, shape=ExcessSums.start(len(kept)))
         at_any_load = compare(window, state.siblings.groups, air_c=air_c, usable=level, min_rise_c=0.0)
         excess_c = at_any_load.excess_c - slot_offset_c(state.offsets, at_any_load.sibling_rise_c)
         shape = add_window(state.shape, power_w=at_any_load.power_w, excess_c=excess_c, kept=kept)

@@ -6,7 +6,7 @@ from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.statements import Statement, evidence
 from analytics.heat.comparison import HeatComparison
 from telemetry.entities import Entity
-from telemetry.frames import FloatArray, MaskArray, filled, reset_where
+from telemetry.frames import FloatArray, MaskArray, reset_where
 from telemetry.records import FindingStatus, Severity
 
 # heuristic: share of an excess that must grow with power to be called an interface.
@@ -37,11 +37,6 @@ class WindowReadings:
     rise_c: FloatArray
     sibling_rise_c: FloatArray
     normal_c: FloatArray
-
-    @staticmethod
-    def nothing(n_gpus: int) -> "WindowReadings":
-        """Return the values before the first window, all NaN."""
-        return filled(WindowReadings, n_gpus)
 
     def renewed(self, compared: HeatComparison, normal_c: FloatArray, *, where: MaskArray) -> "WindowReadings":
         """Return the readings with those of a window where it has some."""

@@ -8,7 +8,7 @@ from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns
 from analytics.detectors.heat_limits import WarmInletLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.frames import FloatArray, Frame, TableSpec, filled
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -37,8 +37,7 @@ class WarmInlet:
 
     def start(self, spec: TableSpec) -> WarmInletState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return WarmInletState(last_ns=None, conditions=Conditions.idle(size), highest_c=np.full(size, -np.inf))
+        return filled(WarmInletState, len(spec.entities), highest_c=-np.inf)
 
     def step(
         self, state: WarmInletState, frame: Frame, topology: Topology

@@ -40,7 +40,7 @@ class Levels:
     unrest: FloatArray
 
     @staticmethod
-    def none(n_entities: int) -> "Levels":
+    def start(n_entities: int) -> "Levels":
         """Return the levels before the first window."""
         return filled(Levels, n_entities, 0.0, last=np.nan, last_variance=np.nan)
 
@@ -82,7 +82,7 @@ def doubt(levels: Levels, weight: FloatArray) -> FloatArray:
 
 def forget(levels: Levels, where: MaskArray) -> Levels:
     """Reset the levels of the marked entities; `unrest` stays."""
-    return reset_where(levels, replace(Levels.none(len(where)), unrest=levels.unrest), where)
+    return reset_where(levels, replace(Levels.start(len(where)), unrest=levels.unrest), where)
 
 
 # heuristic: what a window counts for after another one: the last fifty windows or so.
@@ -104,7 +104,7 @@ class ExcessSums:
     power_excess: FloatArray
 
     @staticmethod
-    def empty(n_gpus: int) -> "ExcessSums":
+    def start(n_gpus: int) -> "ExcessSums":
         """Return the sums of no window."""
         return filled(ExcessSums, n_gpus, 0.0)
 

@@ -36,7 +36,7 @@ class SlotOffsets:
     rise_excess: FloatArray
 
     @staticmethod
-    def unknown(n_gpus: int) -> "SlotOffsets":
+    def start(n_gpus: int) -> "SlotOffsets":
         """Return the state before the first window: nothing."""
         return filled(SlotOffsets, n_gpus, 0.0)
 
@@ -96,7 +96,7 @@ def _precision(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray, FloatArray
 
 def accept_slots(offsets: SlotOffsets, where: MaskArray) -> SlotOffsets:
     """Reset the marked slots."""
-    return reset_where(offsets, SlotOffsets.unknown(len(where)), where)
+    return reset_where(offsets, SlotOffsets.start(len(where)), where)
 
 
 # How far conditions may lie from the middle of a cell. heuristic: with fans that hold a temperature, resistance goes
@@ -117,7 +117,7 @@ class LikePast:
     windows: FloatArray
 
     @staticmethod
-    def unknown(n_entities: int) -> "LikePast":
+    def start(n_entities: int) -> "LikePast":
         """Return a past of which nothing is known."""
         return filled(LikePast, (n_entities, CELLS), 0.0)
 

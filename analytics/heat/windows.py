@@ -68,7 +68,7 @@ class HeatWindowSums:
     cut: MaskArray
 
     @staticmethod
-    def empty(
+    def start(
         n_entities: int, *, number: int = -1, spacing_ns: float = 0.0, sink_w: FloatArray | None = None
     ) -> "HeatWindowSums":
         """Return the sums of no sample."""
@@ -154,10 +154,10 @@ def _at_boundary(
         return older, None
     size, spacing_ns = len(sums.count), _own_spacing_ns(sums) if sums.rows >= MIN_SAMPLES else now_ns - sums.last_ns
     if sums.number < 0 or not sums.count.any():
-        return HeatWindowSums.empty(size, number=number, spacing_ns=spacing_ns if sums.rows else 0.0), None
+        return HeatWindowSums.start(size, number=number, spacing_ns=spacing_ns if sums.rows else 0.0), None
     ended, sink_w = _closed(sums, now_ns, window_ns=window_ns)
     follows = number == sums.newest + 1
-    after = HeatWindowSums.empty(size, number=number, spacing_ns=spacing_ns, sink_w=sink_w if follows else None)
+    after = HeatWindowSums.start(size, number=number, spacing_ns=spacing_ns, sink_w=sink_w if follows else None)
     return after, ended
 
 

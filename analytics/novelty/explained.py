@@ -62,7 +62,7 @@ class Explained:
     kinship: Kinship | None = None
 
     @staticmethod
-    def nothing(n_entities: int) -> "Explained":
+    def start(n_entities: int) -> "Explained":
         """Return the state at first."""
         return Explained(held=np.zeros(n_entities, dtype=np.bool_), quiet_ns=np.zeros(n_entities, dtype=np.int64))
 

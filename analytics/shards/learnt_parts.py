@@ -22,21 +22,6 @@ from telemetry.records import Cause
 Leaves = Mapping[str, Leaf]
 
 
-def _any_signals(signals: Sequence[str]) -> tuple[str, ...]:
-    del signals
-    return ()
-
-
-def _nothing_odd(detector: Any, leaves: Leaves) -> MaskArray | bool:
-    del detector, leaves
-    return False
-
-
-def _no_evidence(state: Any) -> MaskArray:
-    del state
-    return np.zeros(1, dtype=np.bool_)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntParts:
     """Saved parts of one detector's state.
@@ -65,10 +50,10 @@ class LearntParts:
     holding: tuple[str, ...]
     causes: Mapping[str, tuple[Cause, ...]]
     evidence: tuple[str, ...] = ()
-    has_enough: Callable[[Any], MaskArray] = _no_evidence
+    has_enough: Callable[[Any], MaskArray] = lambda _state: np.zeros(1, dtype=np.bool_)
     shaped_by: tuple[str, ...] = ()
-    columns: Callable[[Sequence[str]], tuple[str, ...]] = _any_signals
-    odd: Callable[[Any, Leaves], MaskArray | bool] = _nothing_odd
+    columns: Callable[[Sequence[str]], tuple[str, ...]] = lambda _signals: ()
+    odd: Callable[[Any, Leaves], MaskArray | bool] = lambda _detector, _leaves: False
 
     def keeps(self, place: str) -> bool:
         """Return True if a leaf is saved."""

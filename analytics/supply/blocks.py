@@ -56,7 +56,7 @@ class Blocks:
     independent: FloatArray
 
     @staticmethod
-    def empty(n_supplies: int) -> "Blocks":
+    def start(n_supplies: int) -> "Blocks":
         """Return the state before the first row."""
         return filled(
             Blocks,
@@ -85,7 +85,7 @@ class BlockMeans:
     spread_v: FloatArray
 
     @staticmethod
-    def empty(n_supplies: int) -> "BlockMeans":
+    def start(n_supplies: int) -> "BlockMeans":
         """Return the means before the first block."""
         return filled(BlockMeans, n_supplies, seconds=0.0, samples=0.0)
 

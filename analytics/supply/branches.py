@@ -78,7 +78,7 @@ class Branches:
     highest_a: FloatArray
 
     @staticmethod
-    def unknown(n_branches: int) -> "Branches":
+    def start(n_branches: int) -> "Branches":
         """Return the state before the first block."""
         return filled(
             Branches, n_branches, 0.0, usual_a=np.nan, usual_others_a=np.nan, lowest_a=np.inf, highest_a=-np.inf

@@ -29,7 +29,7 @@ class DipImpedance:
     blocks_ohm: FloatArray
 
     @staticmethod
-    def unknown(n_paths: int) -> "DipImpedance":
+    def start(n_paths: int) -> "DipImpedance":
         """Return the state before the first block."""
         return DipImpedance(blocks_ohm=np.full((n_paths, _BLOCKS), np.nan))
 

@@ -44,7 +44,7 @@ class InputFall:
     back: MaskArray
 
     @staticmethod
-    def unknown(n_supplies: int) -> "InputFall":
+    def start(n_supplies: int) -> "InputFall":
         """Return the state before the first block."""
         return filled(InputFall, n_supplies, rows=0.0, back=True)
 
@@ -80,7 +80,7 @@ def fall_row(
 
 def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
     """Reset the usual readings of the accepted supplies, as after a move to other mains."""
-    return reset_where(fall, InputFall.unknown(len(accepted)), accepted)
+    return reset_where(fall, InputFall.start(len(accepted)), accepted)
 
 
 def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:

@@ -88,7 +88,7 @@ class Stillness:
     still: MaskArray
 
     @staticmethod
-    def unknown(n_supplies: int) -> "Stillness":
+    def start(n_supplies: int) -> "Stillness":
         """Return the state before the first row."""
         return filled(Stillness, (n_supplies, 2), step=np.inf, lively=0.0, calm=np.inf)
 

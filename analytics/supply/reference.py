@@ -36,7 +36,7 @@ class Reference:
     seen_ns: TimeArray
 
     @staticmethod
-    def unknown(n_paths: int) -> "Reference":
+    def start(n_paths: int) -> "Reference":
         """Return the state before the first window."""
         table = np.full((n_paths, REFERENCE_WINDOWS), np.nan)
         return filled(Reference, n_paths, first_ohm=table, first_v=table)

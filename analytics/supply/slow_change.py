@@ -38,7 +38,7 @@ class OpenHour:
     variance: FloatArray
 
     @staticmethod
-    def none(n_paths: int) -> "OpenHour":
+    def start(n_paths: int) -> "OpenHour":
         """Return the state before the first window."""
         return filled(OpenHour, n_paths, number=None, kept_ohm=np.full((n_paths, _MINUTES), np.nan), variance=0.0)
 
@@ -153,13 +153,13 @@ class SlowChange:
     variance: FloatArray
 
     @staticmethod
-    def new(n_paths: int) -> "SlowChange":
+    def start(n_paths: int) -> "SlowChange":
         """Return the state before the first hour."""
         return filled(
             SlowChange,
             n_paths,
             learnt=np.full((n_paths, BASELINE_HOURS), np.nan),
-            cusum=CusumState.empty(n_paths),
+            cusum=CusumState.start(n_paths),
             effect=0.0,
             variance=0.0,
         )
@@ -214,7 +214,7 @@ def add_hour(
 
 def accept(state: SlowChange, accepted: MaskArray) -> SlowChange:
     """Reset the baseline of the accepted paths."""
-    return reset_where(state, SlowChange.new(len(accepted)), accepted)
+    return reset_where(state, SlowChange.start(len(accepted)), accepted)
 
 
 def _judged(state: SlowChange, value: FloatArray, seen: MaskArray, sd_ratio: FloatArray) -> SlowChange:

@@ -58,7 +58,7 @@ def load(rng: np.random.Generator, rows: int, *, low: float = 20.0, high: float 
 
 
 def stream(volts: FloatArray, amps: FloatArray, *, step_ns: int, memory_s: float) -> SupplyEstimate:
-    moments = Moments.empty(1)
+    moments = Moments.start(1)
     for volt, amp in zip(volts, amps, strict=True):
         moments = add_sample(
             moments,
@@ -163,7 +163,7 @@ def test_a_supply_without_current_does_not_disturb_the_one_beside_it() -> None:
     rng = np.random.default_rng(6)
     amps = load(rng, 400)
     volts = 12.3 - 0.007 * amps
-    moments = Moments.empty(2)
+    moments = Moments.start(2)
     for volt, amp in zip(volts, amps, strict=True):
         moments = add_sample(
             moments,

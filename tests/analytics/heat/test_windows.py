@@ -32,7 +32,7 @@ def cut_rows(whole: HeatColumns, start: int, stop: int) -> HeatColumns:
 
 
 def windows_of(time_ns: TimeArray, whole: HeatColumns, *cuts: int) -> list[HeatWindow]:
-    sums = HeatWindowSums.empty(whole.temp_c.shape[1])
+    sums = HeatWindowSums.start(whole.temp_c.shape[1])
     ended: list[HeatWindow] = []
     for start, stop in zip((0, *cuts), (*cuts, len(time_ns)), strict=True):
         for _, after, window in add_rows(sums, time_ns[start:stop], cut_rows(whole, start, stop), window_ns=WINDOW_NS):

@@ -17,7 +17,7 @@ def floats(*values: float) -> FloatArray:
 
 
 def known(n_paths: int) -> Reference:
-    return replace(Reference.unknown(n_paths), now_ohm=np.full(n_paths, OHM), now_v=np.full(n_paths, OPEN_V))
+    return replace(Reference.start(n_paths), now_ohm=np.full(n_paths, OHM), now_v=np.full(n_paths, OPEN_V))
 
 
 def seen(dips: DipImpedance, lowest_v: FloatArray, *, stepped: bool = True) -> DipImpedance:
@@ -34,7 +34,7 @@ def seen(dips: DipImpedance, lowest_v: FloatArray, *, stepped: bool = True) -> D
 def test_the_dip_beyond_what_the_resistance_explains_is_the_impedance() -> None:
     plateau_v = OPEN_V - OHM * HIGH_A
     lowest_v = floats(plateau_v - 0.0026 * (HIGH_A - LOW_A), plateau_v)
-    dips = DipImpedance.unknown(2)
+    dips = DipImpedance.start(2)
     for _ in range(LEAST_BLOCKS - 1):
         dips = seen(dips, lowest_v)
         assert np.isnan(dips.ohm).all()
@@ -43,7 +43,7 @@ def test_the_dip_beyond_what_the_resistance_explains_is_the_impedance() -> None:
 
 def test_glitches_unknown_minima_and_blocks_without_steps_change_nothing() -> None:
     plateau_v = OPEN_V - OHM * HIGH_A
-    dips = DipImpedance.unknown(1)
+    dips = DipImpedance.start(1)
     for _ in range(5):
         dips = seen(dips, floats(plateau_v - 0.1))
     before = dips.ohm[0]
@@ -51,7 +51,7 @@ def test_glitches_unknown_minima_and_blocks_without_steps_change_nothing() -> No
         dips = seen(dips, floats(lowest_v))
     dips = seen(dips, floats(plateau_v - 0.5), stepped=False)
     dips = dips.after(
-        Reference.unknown(1),
+        Reference.start(1),
         stepped=np.array([True]),
         high_a=floats(HIGH_A),
         low_a=floats(LOW_A),
@@ -61,14 +61,14 @@ def test_glitches_unknown_minima_and_blocks_without_steps_change_nothing() -> No
 
 
 def test_a_rail_above_what_the_resistance_explains_has_no_dip() -> None:
-    dips = DipImpedance.unknown(1)
+    dips = DipImpedance.start(1)
     for _ in range(LEAST_BLOCKS):
         dips = seen(dips, floats(OPEN_V - OHM * HIGH_A + 0.02))
     assert dips.ohm[0] == 0.0
 
 
 def test_the_newest_blocks_count() -> None:
-    dips = DipImpedance.unknown(1)
+    dips = DipImpedance.start(1)
     for ohm in [0.002] * 9 + [0.004] * 9:
         dips = seen(dips, floats(OPEN_V - OHM * HIGH_A - ohm * (HIGH_A - LOW_A)))
     assert dips.ohm[0] == pytest.approx(0.004)

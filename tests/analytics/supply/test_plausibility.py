@@ -8,7 +8,7 @@ SEEN = np.array([[True]])
 
 def after(blocks: FloatArray, state: Stillness | None = None) -> Stillness:
     """Take in blocks of voltage and current, shape ``(n_blocks, n_rows, 2)``."""
-    state = state or Stillness.unknown(1)
+    state = state or Stillness.start(1)
     for block in blocks:
         for pair in block:
             state = state.after_row(pair[np.newaxis], SEEN)
