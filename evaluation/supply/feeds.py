@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analytics.supply.series import SeriesEstimate, estimate_series
+from analytics.supply.log_estimate import SeriesEstimate, estimate_series
 from evaluation.supply.plan import RecordingsPlan
 from physics.thevenin import Identifiability
 from telemetry.frames import FloatArray

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from analytics.supply.series import window_resistances
+from analytics.supply.log_estimate import window_resistances
 from evaluation.detector_pipeline import DetectorPipeline
 from evaluation.judgement.sightings import Sighting, sightings_of
 from evaluation.judgement.table import CauseName

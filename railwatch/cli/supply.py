@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from analytics.supply.log_estimate import MIN_SAMPLES, SeriesEstimate, estimate_series
 from analytics.supply.plausibility import resistance_problem, unit_problem
-from analytics.supply.series import MIN_SAMPLES, SeriesEstimate, estimate_series
 from physics.constants import MIN_CORRELATION, MIN_SPREAD_RATIO
 from physics.thevenin import Identifiability
 from railwatch.cli.logged_file import LoggedPair, read_pair

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.supply.series import SeriesEstimate, estimate_series, window_resistances
+from analytics.supply.log_estimate import SeriesEstimate, estimate_series, window_resistances
 from physics.noisy_current import noisy_current
 from physics.thevenin import Identifiability
 from telemetry.frames import FloatArray
