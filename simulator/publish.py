@@ -19,8 +19,8 @@ from simulator.driver.layout import (
 from simulator.driver.state import XID_EVENT, StateArray, StateFile
 from simulator.files.node import NodeFile
 from simulator.files.scenario import DriverFault
-from simulator.plant.accounts import COUNTED
 from simulator.plant.clocks import Settings
+from simulator.plant.driver_counters import COUNTED
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant, default_settings
 from simulator.plant.state import GpuState

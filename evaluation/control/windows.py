@@ -16,7 +16,7 @@ from simulator.fleet.loads import rhythm_of
 from simulator.fleet.operating import BUSY_SHARES, operating_points
 from simulator.fleet.rail import RailSolution, RailSources, dip_v, solve_rail, source_ohm
 from simulator.plant.power import REFERENCE_C
-from simulator.sensors.building import Role, kind_for
+from simulator.sensors.instrument_builder import Role, kind_for
 from telemetry.frames import FloatArray, MaskArray
 
 WINDOW_S = 2.0

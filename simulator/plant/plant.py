@@ -9,12 +9,12 @@ from simulator.files.scenario import Quantity, ScenarioFile
 from simulator.files.workload import Workload, load_workload
 from simulator.jobs.plan import JobPlan
 from simulator.jobs.port import Job
-from simulator.plant.accounts import SPINNING, DriverCounters, pipe_shares
 from simulator.plant.clocks import Settings
+from simulator.plant.driver_counters import SPINNING, DriverCounters, pipe_shares
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.failures import NodeFailures
 from simulator.plant.feed import Feed
-from simulator.plant.modules import GpuModules
+from simulator.plant.gpu_modules import GpuModules
 from simulator.plant.starting import starting_state
 from simulator.plant.state import Stretch, joined, no_stretch
 from simulator.plant.timeline import Timeline

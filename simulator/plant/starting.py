@@ -6,7 +6,7 @@ from simulator.driver.layout import PIPES
 from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity
 from simulator.files.workload import Hpc, Inference, Training, Workload
-from simulator.plant.accounts import COUNTED
+from simulator.plant.driver_counters import COUNTED
 from simulator.plant.power import REFERENCE_C, PowerModel
 from simulator.plant.state import GpuState, NodeState, SupplyState
 from simulator.plant.timeline import Values

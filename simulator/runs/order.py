@@ -9,7 +9,7 @@ from simulator.files.rack import nodes_of
 from simulator.files.rack_scenario import RackScenario
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload, load_workload
-from simulator.fleet.limits import left_out
+from simulator.fleet.unsupported import unsupported_parts
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.plant.rack import Rack, node_seed
 from telemetry.durations import format_duration
@@ -76,7 +76,7 @@ def check_duration(duration_s: float, *, tier: str, option: str = "--duration") 
 def check_closed_form(order: RunOrder) -> None:
     """Refuse what the closed form would leave out without a word with a ConfigError."""
     step_s = closed_form_step_s(order.duration_s)
-    lost = left_out(order.node, order.scenario, order.workload, step_s=step_s)
+    lost = unsupported_parts(order.node, order.scenario, order.workload, step_s=step_s)
     if lost:
         expected = "--tier a, or a scenario and workload that the closed form can show"
         raise ConfigError([_problem("--tier b", reason, expected) for reason in lost])

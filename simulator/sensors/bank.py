@@ -10,7 +10,7 @@ from simulator.files.sensing import EXPORTER
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import NodeState, Stretch
 from simulator.sensors.bmc import Bmc, BmcReadings
-from simulator.sensors.building import InstrumentBuilder, Role, kind_for
+from simulator.sensors.instrument_builder import InstrumentBuilder, Role, kind_for
 from simulator.sensors.probes import DriverSensors, InletProbe, RailMonitors
 from telemetry.frames import MaskArray
 

@@ -7,7 +7,7 @@ import numpy as np
 from simulator.files.sensing import BMC_LABELS, bmc_labels
 from simulator.files.sensor import SensorKind
 from simulator.plant.state import NodeState, Stretch
-from simulator.sensors.building import InstrumentBuilder
+from simulator.sensors.instrument_builder import InstrumentBuilder
 from telemetry.frames import FloatArray, MaskArray
 
 

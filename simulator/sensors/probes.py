@@ -7,8 +7,8 @@ import numpy as np
 from simulator.files.sensor import SensorKind
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import GpuState, NodeState, Stretch
-from simulator.sensors.building import REQUIRED, InstrumentBuilder, Role
 from simulator.sensors.instrument import Instrument, signals_of, view_of
+from simulator.sensors.instrument_builder import REQUIRED, InstrumentBuilder, Role
 from telemetry.frames import FloatArray
 
 _FAST = REQUIRED[Role.RAIL]

@@ -8,8 +8,8 @@ import pytest
 
 from agent.driver.nvml_fields import throttle_counter_ids
 from agent.driver.nvml_library import error_of as agent_error_of
-from agent.driver.nvml_rare_signals import RARE as RARE_WANTS
 from agent.driver.nvml_signals import FAST as FAST_WANTS
+from agent.driver.nvml_signals import RARE as RARE_WANTS
 from agent.driver.nvml_signals import slow_wants
 from agent.driver.port import GpuEvents, GpuReader, Knob
 from simulator.driver.faults import error_of

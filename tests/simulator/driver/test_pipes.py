@@ -12,7 +12,7 @@ from simulator.files.gpu import JobPrecision
 from simulator.files.node import load_node
 from simulator.files.scenario import JobStart, ScenarioFile
 from simulator.inprocess import PlantDriver
-from simulator.plant.accounts import SHARES
+from simulator.plant.driver_counters import SHARES
 from simulator.served.server import PlantServer
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray

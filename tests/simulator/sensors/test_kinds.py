@@ -7,7 +7,7 @@ from simulator.files.node import load_node, node_names
 from simulator.files.scenario import load_scenario
 from simulator.files.sensing import check_sensor, check_value, sensor_labels
 from simulator.files.sensor import SENSORS, load_sensor
-from simulator.sensors.building import Role, kind_for
+from simulator.sensors.instrument_builder import Role, kind_for
 from telemetry.errors import ConfigError
 
 NUMBER = re.compile(r":\s*-?\d")

@@ -12,7 +12,7 @@ from simulator.plant.timeline import starting_values
 from telemetry.durations import format_duration
 
 
-def left_out(node: NodeFile, scenario: ScenarioFile, workload: Workload, *, step_s: float) -> tuple[str, ...]:
+def unsupported_parts(node: NodeFile, scenario: ScenarioFile, workload: Workload, *, step_s: float) -> tuple[str, ...]:
     """Return what steps of `step_s` could not show, a clause for each; empty where they show everything.
 
     A step sees what holds at its beginning. What comes and goes in between is lost; so are links, and delays that are

@@ -5,7 +5,7 @@ from simulator.driver.layout import PIPES
 from simulator.files.gpu import JobPrecision
 from simulator.files.node import load_node
 from simulator.files.scenario import Change, ScenarioFile
-from simulator.plant.accounts import SHARES, SPINNING, UTIL_BLOCKS, DriverCounters
+from simulator.plant.driver_counters import SHARES, SPINNING, UTIL_BLOCKS, DriverCounters
 from simulator.plant.plant import Plant
 from simulator.plant.state import GpuState
 

@@ -5,7 +5,7 @@ import pytest
 from simulator.files.node import load_node
 from simulator.files.scenario import Change, JobStart, ScenarioFile, SensorFault, load_scenario
 from simulator.files.workload import Trace, load_workload
-from simulator.fleet.limits import left_out
+from simulator.fleet.unsupported import unsupported_parts
 
 NODE = load_node("v100x4")
 DDP = load_workload("ddp")
@@ -13,7 +13,7 @@ MINUTE_S, HOUR_S = 60.0, 3600.0
 
 
 def found(name: str, step_s: float = MINUTE_S) -> tuple[str, ...]:
-    return left_out(NODE, load_scenario(name, NODE), DDP, step_s=step_s)
+    return unsupported_parts(NODE, load_scenario(name, NODE), DDP, step_s=step_s)
 
 
 def pulse(*changes: tuple[str, float]) -> ScenarioFile:
@@ -46,27 +46,27 @@ def test_what_would_be_lost_is_reported(name: str, expected: str) -> None:
 
 def test_a_pulse_is_shown_by_a_step_that_begins_within_it() -> None:
     shown, lost = pulse(("50s", 0.0), ("70s", 1.0)), pulse(("10s", 0.0), ("50s", 1.0))
-    assert left_out(NODE, shown, DDP, step_s=MINUTE_S) == ()
-    assert len(left_out(NODE, lost, DDP, step_s=MINUTE_S)) == 1
-    assert len(left_out(NODE, shown, DDP, step_s=HOUR_S)) == 1
+    assert unsupported_parts(NODE, shown, DDP, step_s=MINUTE_S) == ()
+    assert len(unsupported_parts(NODE, lost, DDP, step_s=MINUTE_S)) == 1
+    assert len(unsupported_parts(NODE, shown, DDP, step_s=HOUR_S)) == 1
 
 
 def test_a_value_that_moves_on_and_does_not_return_is_shown_where_it_ends() -> None:
     moved = pulse(("10s", 0.5), ("50s", 0.0))
-    assert left_out(NODE, moved, DDP, step_s=MINUTE_S) == ()
+    assert unsupported_parts(NODE, moved, DDP, step_s=MINUTE_S) == ()
 
 
 def test_a_job_that_makes_way_for_the_one_before_is_lost() -> None:
     starts = tuple(JobStart.model_validate({"at": at, "workload": job}) for at, job in (("5m", "idle"), ("9m", "ddp")))
     visit = ScenarioFile(name="visit", description="A pause.", jobs=starts)
-    assert left_out(NODE, visit, DDP, step_s=MINUTE_S) == ()
-    assert left_out(NODE, visit, DDP, step_s=600.0) == ("a job comes and goes within a step of 10m",)
+    assert unsupported_parts(NODE, visit, DDP, step_s=MINUTE_S) == ()
+    assert unsupported_parts(NODE, visit, DDP, step_s=600.0) == ("a job comes and goes within a step of 10m",)
 
 
 def test_a_fault_that_lasts_for_good_is_shown() -> None:
     fault = SensorFault.model_validate({"at": "10s", "sensor": "psu0.voltage_v", "fault": "stuck"})
     stuck = ScenarioFile(name="stuck", description="For good.", sensor_faults=(fault,))
-    assert left_out(NODE, stuck, DDP, step_s=HOUR_S) == ()
+    assert unsupported_parts(NODE, stuck, DDP, step_s=HOUR_S) == ()
 
 
 def test_a_recorded_trace_is_refused_by_name() -> None:
@@ -80,4 +80,4 @@ def test_a_recorded_trace_is_refused_by_name() -> None:
         unit="watt",
     )
     quiet = ScenarioFile(name="quiet", description="Nothing changes.", kind="quiet")
-    assert left_out(NODE, quiet, trace, step_s=MINUTE_S) == ("played: a recorded trace has no closed form",)
+    assert unsupported_parts(NODE, quiet, trace, step_s=MINUTE_S) == ("played: a recorded trace has no closed form",)
