@@ -156,6 +156,8 @@ class ActionState(StrEnum):
     DONE = "done"
 
 
+# Prefix of `incident_id` for an action that a reflex took ahead of any incident.
+REFLEX = "reflex:"
 # A cap whose lease expired stays in force while its cause is unresolved.
 IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED})
 
@@ -338,6 +340,12 @@ class Action:
     knob_kind: KnobKind | None = None
     released_by: ReleasedBy | None = None
 
+    @property
+    def ahead_of(self) -> str | None:
+        """The policy that a reflex acted for, ahead of any incident; None for an action that the policies decided."""
+        is_reflex = self.incident_id.startswith(REFLEX)
+        return self.decision_id.removesuffix(f":{self.incident_id}") if is_reflex else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -360,28 +368,21 @@ Record = Event | Finding | Incident | Command | Decision | Action | Outcome
 # Keys of the JSON form that are not fields of the record.
 _HEAD = ("time", "type", "simulated")
 RECORD_TYPES: dict[str, type[Record]] = {
-    "event": Event,
-    "finding": Finding,
-    "incident": Incident,
-    "command": Command,
-    "decision": Decision,
-    "action": Action,
-    "outcome": Outcome,
-}
+    "event": Event, "finding": Finding, "incident": Incident, "command": Command, "decision": Decision,
+    "action": Action, "outcome": Outcome,
+}  # fmt: skip
 # Keys of the JSON form that follow from the fields, and their types.
 DERIVED_KEYS: dict[type[Any], Mapping[str, Any]] = {
     Command: {"message": str},
     Decision: dict.fromkeys(SETTING_FIELDS.values(), float | None),
+    Action: {"ahead_of": str | None},
 }
 _TYPE_NAMES = {record_type: name for name, record_type in RECORD_TYPES.items()}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RECORD_TYPES.items()}
 
 
 def to_json(record: Record, *, simulated: bool | None = None) -> dict[str, Any]:
-    """Return a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name.
-
-    ``simulated`` is left out where it is unknown whether the node is simulated.
-    """
+    """Return a record as JSON types: ``time`` in ISO 8601, ``type``, ``simulated`` if known, and all fields by name."""
     head: dict[str, Any] = {"time": iso_utc(record.time_ns), "type": _TYPE_NAMES[type(record)]}
     if simulated is not None:
         head["simulated"] = simulated

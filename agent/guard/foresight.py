@@ -6,10 +6,8 @@ from dataclasses import replace
 from analytics.detectors.supply_limits import RailSagLimits
 from rules.caps.targets import kind_of
 from telemetry.entities import EntityKind
-from telemetry.records import Action, Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
+from telemetry.records import REFLEX, Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
 
-# Prefix of the ids of prepared caps, which tells them from incidents.
-REFLEX = "reflex:"
 # Half of what one sample of a real feed scatters by (see RailSagLimits): below the limit, and hardly more than that.
 _BELOW_V = 0.005
 
@@ -17,11 +15,6 @@ _BELOW_V = 0.005
 def is_reflex(incident_id: str) -> bool:
     """Return True if an incident id is that of a reflex."""
     return incident_id.startswith(REFLEX)
-
-
-def ahead_of(action: Action) -> str | None:
-    """Return the policy of an action that a reflex sent ahead of the rules, None for one that the rules decided."""
-    return action.decision_id.removesuffix(f":{action.incident_id}") if is_reflex(action.incident_id) else None
 
 
 def reflex_id(supply_id: str, now_ns: int) -> str:

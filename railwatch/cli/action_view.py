@@ -7,7 +7,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from agent.guard.foresight import ahead_of
 from railwatch.cli.incident_view import evidence_lines, outcome_lines
 from railwatch.cli.printing import REASON_CHARACTERS, describe, describe_step
 from railwatch.operator.action_groups import ActionGroup, ActionStep, change_text, group_actions
@@ -80,7 +79,7 @@ def print_groups(console: Console, changes: Sequence[Action], names: EntityNames
     """Print changes as two lines per knob and incident, the newest first."""
     for group in reversed(group_actions(changes)):
         first, last = group.steps[0].first, group.steps[-1].first
-        policy = ahead_of(first)
+        policy = first.ahead_of
         reflex = "" if policy is None else f" (reflex ahead of {policy})"
         console.print(
             f"{iso_utc(first.time_ns)[:19]}Z  [bold]{group.label}[/]  {escape(names.names(group.entity_ids))}  "
@@ -128,7 +127,7 @@ def print_changes(console: Console, stories: Sequence[ActionStory]) -> None:
 
 def _print_cause(console: Console, story: ActionStory, names: EntityNames) -> None:
     last = story.changes[-1]
-    policy = ahead_of(last)
+    policy = last.ahead_of
     if policy is not None:
         console.print(f"reflex: set ahead of the policy {escape(policy)} and of any incident", soft_wrap=True)
         return

@@ -14,7 +14,7 @@ from railwatch.cli import approvals
 from railwatch.cli.action_view import print_changes, print_groups, print_stories, stories_of
 from railwatch.cli.actuator_connection import actuator_of_run, configured_actuator_socket, has_ended
 from railwatch.cli.baselines import Who, current_user
-from railwatch.cli.printing import print_json, record_fields
+from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, Verbose, data_dir_of, names_of_run, open_records
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.leftovers import has_leftovers, release_leftovers, state_dir_of
@@ -23,7 +23,7 @@ from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock
 from telemetry.commands import WHO_MAX, WHY_MAX, release_reason
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import IN_FORCE, Action, ActionState, Record
+from telemetry.records import IN_FORCE, Action, ActionState, Record, to_json
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -83,7 +83,7 @@ def show(
         for record in (record for story in stories for record in story.records):
             if record not in printed:  # actions of one incident share decisions and outcomes
                 printed.append(record)
-                print_json(record_fields(record, simulated=simulated))
+                print_json(to_json(record, simulated=simulated))
         return
     console = Console(highlight=False)
     print_stories(console, stories, names_of_run(folder), run_ended=has_ended(folder))
@@ -193,7 +193,7 @@ def _operator(who: str | None, why: str) -> tuple[str, str]:
     """Return operator and reason as single lines; BadParameter where one of them is too long."""
     who, why = " ".join((who or "").split()) or current_user(), " ".join(why.split())
     if len(who) > WHO_MAX or len(why) > _WHY_MAX:
-        raise typer.BadParameter(f"at most {WHO_MAX} characters of name and {_WHY_MAX} of reason")
+        raise typer.BadParameter(f"expected at most {WHO_MAX} characters of --who and {_WHY_MAX} of --reason")
     return who, why
 
 
@@ -211,7 +211,7 @@ def _print_actions(
 ) -> None:
     if as_json:
         for action in actions:
-            print_json(record_fields(action, simulated=simulated[action.id]))
+            print_json(to_json(action, simulated=simulated[action.id]))
         return
     print_groups(Console(highlight=False), actions, names)
     if not actions:

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from agent.guard.foresight import ahead_of
 from railwatch.operator.action_groups import change_text, knob_label
 from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import Clock
@@ -27,7 +26,6 @@ from telemetry.records import (
     Outcome,
     Record,
     Severity,
-    to_json,
 )
 
 # Longer than any line that is printed.
@@ -120,18 +118,10 @@ def describe(record: Record, *, names: EntityNames = _NO_NAMES, brief: bool = Fa
 def describe_step(changes: Sequence[Action], *, names: EntityNames = _NO_NAMES) -> str:
     """Return one line for equal changes of several entities."""
     first = changes[0]
-    policy = ahead_of(first)
-    reflex = "" if policy is None else f" (reflex ahead of {policy})"
+    reflex = "" if first.ahead_of is None else f" (reflex ahead of {first.ahead_of})"
     style = "red" if first.state in _FAILED else "green"
     where = names.names(change.entity_id for change in changes)
     return f"[{style}]action[/]  {escape(f'{knob_label(first)} {where}: {change_text(first)}{reflex}')}"
-
-
-def record_fields(record: Record, *, simulated: bool | None) -> dict[str, Any]:
-    """Return a record as JSON types; the action of a reflex also names its policy as `ahead_of`."""
-    policy = ahead_of(record) if isinstance(record, Action) else None
-    fields = to_json(record, simulated=simulated)
-    return fields if policy is None else {**fields, "ahead_of": policy}
 
 
 def _described_incident(record: Incident, *, brief: bool) -> str:

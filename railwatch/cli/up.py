@@ -19,7 +19,7 @@ from config.models import Config
 from config.policies import check_names, policies_of
 from railwatch import __version__
 from railwatch.cli.live_lines import LiveLines
-from railwatch.cli.printing import print_json, record_fields
+from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import names_of_run
 from railwatch.launcher import Launcher
 from railwatch.operator.entity_names import EntityNames
@@ -31,7 +31,7 @@ from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
 from telemetry.commands import Command
 from telemetry.durations import format_duration, parse_duration_s
-from telemetry.records import IN_FORCE, Action, ActionState, Event, Mode, Record
+from telemetry.records import IN_FORCE, Action, ActionState, Event, Mode, Record, to_json
 
 # heuristic: nobody watches a scenario for longer than this.
 LONG_S = 3600.0
@@ -201,7 +201,7 @@ class _Reporter:
         for record in shown:
             self._count(record)
             if self._as_json:
-                print_json(record_fields(record, simulated=self._simulated))
+                print_json(to_json(record, simulated=self._simulated))
         if self._as_json:
             return
         now_s = self._clock.monotonic_s()

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.guard.foresight import ahead_of
 from telemetry.clock import iso_utc
 from telemetry.gpu import KnobKind
 from telemetry.records import IN_FORCE, Action, ActionState, Record
@@ -109,7 +108,7 @@ def change_text(action: Action, *, before: bool = True) -> str:
 
 def _after_release(action: Action) -> str:
     # A reflex releases its own cap while the cap of the policy that followed it stays in force.
-    if ahead_of(action) is not None and action.read_back is not None and action.read_back != action.found:
+    if action.ahead_of is not None and action.read_back is not None and action.read_back != action.found:
         return "the cap of the policy stays in force"
     return "no longer set" if action.read_back is None else f"back to {setting_text(action.read_back, action.unit)}"
 
@@ -125,11 +124,10 @@ def _settings(steps: Iterable[ActionStep]) -> str:
     caps = [step.first for step in steps if step.first.state is ActionState.APPLIED and step.first.unit]
     if not caps:
         return ""
-    unit, last = caps[-1].unit, setting_text(caps[-1].wanted, caps[-1].unit)
-    if len(caps) == 1:
-        return last if caps[0].found is None else f"{caps[0].found:g} → {last}"
-    start = caps[0].wanted if caps[0].found is None else caps[0].found
-    return f"{setting_text(start, unit).removesuffix(' ' + unit)} → {last} in {len(caps)} steps"
+    unit, found = caps[-1].unit, caps[0].found
+    start = setting_text(found, unit) if found is None or unit == "ratio" else f"{found:g}"
+    settings = f"{start} → {setting_text(caps[-1].wanted, unit)}"
+    return settings if len(caps) == 1 else f"{settings} in {len(caps)} steps"
 
 
 def _state(newest: tuple[Action, ...], *, in_force: bool) -> str:

@@ -9,14 +9,14 @@ import pytest
 from agent.guard.foresight import reflex_id
 from config.models import Config
 from railwatch.cli.live_lines import STEP_LINE_S, LiveLines
-from railwatch.cli.printing import describe, record_fields
+from railwatch.cli.printing import describe
 from railwatch.cli.up import _approval_line, _Reporter, _slow_stop_reported
 from railwatch.operator.entity_names import EntityNames
 from railwatch.run import STOP_ORDER, STOPPING, NodeRun, RunRequest
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.gpu import KnobKind
-from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict, to_json
+from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict, from_json, to_json
 from tests.rules.scenes import incident
 
 FORESEEN = reflex_id("supply:psu0", 1)
@@ -43,9 +43,10 @@ def test_a_reflex_states_that_it_is_one_and_who_holds_the_clock_after_it() -> No
     assert describe(replace(released, incident_id="i-1")).endswith("back to 1057 MHz")
     own = replace(APPLIED, incident_id="i-1")
     assert "reflex" not in describe(own)
-    assert record_fields(APPLIED, simulated=True)["ahead_of"] == "sag"
-    assert record_fields(own, simulated=True) == to_json(own, simulated=True)
-    assert record_fields(NOTIFY, simulated=None) == to_json(NOTIFY)
+    assert to_json(APPLIED, simulated=True)["ahead_of"] == "sag"
+    assert from_json(to_json(APPLIED)) == APPLIED
+    assert to_json(own, simulated=True)["ahead_of"] is None
+    assert "ahead_of" not in to_json(NOTIFY)
 
 
 def test_a_decision_without_a_knob_names_its_action_and_a_long_reason_is_cut_at_a_space() -> None:

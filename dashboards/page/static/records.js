@@ -12,9 +12,6 @@ let announced = null; // ids told to screen readers; null until the first drawin
 const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
 const inForce = (action) => state.labels.in_force.includes(action.state);
 const titleOf = (incident) => state.labels.causes[incident.cause]?.[0] ?? humanised(incident.cause);
-// A reflex acts before an incident is open: its decision id ends in the reflex id and begins with the policy's id.
-const aheadOf = ({ incident_id: incident, decision_id: decision }) =>
-  !incident.startsWith("reflex:") ? null : decision.endsWith(`:${incident}`) ? decision.slice(0, -incident.length - 1) : decision;
 const knobOf = (action) => state.labels.knobs[action.knob] ?? humanised(action.knob);
 
 const stateOf = (incident) => (incident.held ? state.labels.held : (state.labels.incident_states[incident.state] ?? incident.state));
@@ -241,8 +238,8 @@ function actionCard(actions) {
         ? ["lease ", element("span", { class: "lease", "data-until-ms": nsToMs(Math.min(...leases)) })]
         : "no lease",
       ` · ${first.mode} · by ${first.owner} · `,
-      aheadOf(first)
-        ? `reflex ahead of ${aheadOf(first)}`
+      first.ahead_of
+        ? `reflex ahead of ${first.ahead_of}`
         : element("a", { href: `#incident-${first.incident_id}` }, "incident"),
     ),
   );
@@ -297,7 +294,7 @@ function logList() {
       set[0].time_ns,
       "info",
       "Action",
-      `${knobOf(set[0])} ${state.labels.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}${aheadOf(set[0]) ? ` (reflex ahead of ${aheadOf(set[0])})` : ""}`,
+      `${knobOf(set[0])} ${state.labels.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}${set[0].ahead_of ? ` (reflex ahead of ${set[0].ahead_of})` : ""}`,
     ]),
     ...outcomes.map((outcome) => [outcome.time_ns, "info", "Outcome", outcome.summary]),
   ];

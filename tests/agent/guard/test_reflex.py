@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.guard.foresight import REFLEX, ahead_of, is_reflex, sag_of
+from agent.guard.foresight import is_reflex, sag_of
 from agent.guard.reflex import (
     AFTER_WRONG_S,
     CONFIRM_WITHIN_S,
@@ -20,7 +20,7 @@ from analytics.detectors.supply_limits import RailSagLimits
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from rules.engine.engine import Engine
 from telemetry.gpu import KnobKind
-from telemetry.records import ActionState, Mode
+from telemetry.records import REFLEX, ActionState, Mode
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline
 from tests.agent.guard.rig import Rig
@@ -84,7 +84,7 @@ def test_the_row_that_falls_below_the_limit_caps_every_gpu_before_the_guard_has_
     assert {action.entity_id for action in rig.journal()} == {gpu.id for gpu in GPUS}
     assert all(is_reflex(action.incident_id) for action in rig.journal())
     assert all(action.reason.startswith("reflex of supply-sag-clock-cap for ") for action in rig.journal())
-    assert {ahead_of(action) for action in rig.journal()} == {"supply-sag-clock-cap"}
+    assert {action.ahead_of for action in rig.journal()} == {"supply-sag-clock-cap"}
     assert rig.pipeline.incidents == ()
 
 
