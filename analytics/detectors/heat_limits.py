@@ -32,9 +32,9 @@ class ThermalResistanceLimits:
         Kelvin below which no ratio counts. heuristic: two GPUs whose temperatures are rounded to whole kelvin can
         differ by one for as long as the load stays; over hours that averages out.
     fresh_ratio, fresh_excess_c
-        What it takes, both, while a slot is not learned yet. Assumption, from 1,200 simulated healthy GPUs whose slots
-        differ by 2.5 K, boards by 2.5 % (one standard deviation) and interfaces by 8 %: one in a thousand is above
-        0.15 or 5 K.
+        Limits while a slot is not learned yet; both must be exceeded. Assumption, from 1,200 simulated healthy GPUs
+        whose slots differ by 2.5 K, boards by 2.5 % (one standard deviation) and interfaces by 8 %: one in a thousand
+        is above 0.15 or 5 K.
     min_power_ratio, min_power_w
         Power above which a GPU works: a fifth of the limit in force, or 60 W (a fifth of a V100's 300 W) where the
         limit is unknown. heuristic: idle parts take 10 to 16 %. Below it, it shows the air temperature.
@@ -126,8 +126,8 @@ class AirflowLimits:
     Parameters
     ----------
     ratio, clear_ratio
-        Rise of the GPUs over their past, brought to one fan duty where it is known, smoothed. heuristic: a fifth; half
-        of the fans lost gives two fifths on a simulated V100 node.
+        Rise of the GPUs over their past, normalised to one fan duty where it is known, smoothed. heuristic: a fifth;
+        half of the fans lost make two fifths on a simulated V100 node.
     floor_c
         Kelvin below which no ratio counts. heuristic: four steps of the sensor.
     min_rise_c

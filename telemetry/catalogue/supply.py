@@ -59,7 +59,7 @@ _SUPPLY_PDU = declare(
         ("mains_voltage_v", "V", SignalKind.GAUGE, 2, "Voltage at a PDU's inlet, phase or outlet."),
         ("mains_current_a", "A", SignalKind.GAUGE, 3, "Current through a PDU's inlet, phase or outlet."),
         ("mains_power_w", "W", SignalKind.GAUGE, 1, "Active power through a PDU, or its inlet, phase or outlet."),
-        ("mains_energy_j", "J", SignalKind.COUNTER, 0, "Energy through it since somebody reset its meter."),
+        ("mains_energy_j", "J", SignalKind.COUNTER, 0, "Energy since its meter was reset."),
         ("mains_frequency_hz", "Hz", SignalKind.GAUGE, 2, "Frequency of the mains at a PDU's inlet."),
     ),
     ranges=BY_UNIT,
@@ -70,9 +70,9 @@ _SUPPLY_UPS = declare(
     RateClass.RARE,
     (
         ("ups_input_voltage_v", "V", SignalKind.GAUGE, 1, "Mains voltage at a UPS's input."),
-        ("ups_output_voltage_v", "V", SignalKind.GAUGE, 1, "Voltage that a UPS gives."),
+        ("ups_output_voltage_v", "V", SignalKind.GAUGE, 1, "Output voltage of a UPS."),
         ("ups_load_ratio", "ratio", SignalKind.GAUGE, 3, "Load of a UPS over its rating."),
-        ("ups_power_w", "W", SignalKind.GAUGE, 1, "Active power that a UPS gives."),
+        ("ups_power_w", "W", SignalKind.GAUGE, 1, "Active output power of a UPS."),
         ("ups_battery_ratio", "ratio", SignalKind.GAUGE, 3, "Charge of a UPS's battery."),
         ("ups_runtime_s", "s", SignalKind.GAUGE, 0, "How long a UPS's battery lasts at the load of now."),
         (
