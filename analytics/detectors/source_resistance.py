@@ -21,12 +21,12 @@ from analytics.detectors.source_resistance_summary import describe_ageing, descr
 from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.supply import input_fall
-from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import Branches, gone, known_count, surely_gone, usual_after_block, watch_row
 from analytics.supply.input_fall import InputFall, fall_row, usual_after
 from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
+from analytics.supply.stream_estimate import BlockMeans, Blocks, add_row, close, is_full, restart
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology

@@ -5,11 +5,11 @@ import numpy as np
 from analytics.connectivity import GroupArray
 from analytics.detectors.statements import Describe, Statement, evidence
 from analytics.detectors.supply_limits import SourceResistanceLimits
-from analytics.supply.blocks import BlockMeans
 from analytics.supply.branches import HOT_JOINT_W, Branches, imbalance, joint_power_w
 from analytics.supply.input_fall import DIP_RATIO, InputFall
 from analytics.supply.reference import Reference
 from analytics.supply.slow_change import SlowChange
+from analytics.supply.stream_estimate import BlockMeans
 from physics.constants import NOMINAL_V
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity

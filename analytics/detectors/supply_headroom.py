@@ -17,10 +17,10 @@ from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds
 from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
-from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import known_count
 from analytics.supply.dip_impedance import DipImpedance
 from analytics.supply.reference import Reference, look
+from analytics.supply.stream_estimate import BlockMeans, Blocks, add_row, close, is_full, restart
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
 from telemetry.clock import NS_PER_S

@@ -18,8 +18,8 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
-from analytics.supply.blocks import BlockMeans, Blocks, ResistanceWindows, add_row, close, is_full, restart
 from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
+from analytics.supply.stream_estimate import BlockMeans, Blocks, ResistanceWindows, add_row, close, is_full, restart
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled

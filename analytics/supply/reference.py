@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.supply.blocks import ResistanceWindows
+from analytics.supply.stream_estimate import ResistanceWindows
 from physics.constants import NOMINAL_V
 from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
 
