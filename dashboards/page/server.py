@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
+import os
+import select
 import socket
 import threading
-
-import uvicorn
-from fastapi import FastAPI
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dashboards.page.live import pause
 from telemetry.errors import EnvironmentLacksError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 
@@ -45,21 +49,15 @@ def url_of(sock: socket.socket) -> str:
 
 
 class PageServer:
-    """Serves one application on one bound socket from a thread of its own."""
+    """Serves one application on one bound socket from a thread of its own.
 
-    def __init__(self, app: FastAPI, sock: socket.socket) -> None:
-        self._app = app
+    Application and web framework are loaded with the first connection: 20 MiB that a node without a viewer saves.
+    """
+
+    def __init__(self, make_app: "Callable[[], FastAPI]", sock: socket.socket) -> None:
+        self._make_app = make_app
         self._sock = sock
-        self._loop: asyncio.AbstractEventLoop | None = None
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,  # an address may carry a token
-            lifespan="off",
-            timeout_graceful_shutdown=1,
-            server_header=False,
-        )
-        self._server = uvicorn.Server(config)
+        self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="page", daemon=True)
 
     @property
@@ -72,27 +70,48 @@ class PageServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End live streams, finish running responses, and close the socket."""
-        loop = self._loop
-        self._server.should_exit = True
-        if loop is not None and self._thread.is_alive():
-            loop.call_soon_threadsafe(self._app.state.closing.set)
+        """End live streams, finish running responses, and close the socket; stopping twice is harmless."""
+        if self._stop_fd < 0:
+            return
+        os.eventfd_write(self._stop_fd, 1)
         self._thread.join(_STOP_WITHIN_S)
         if self._thread.is_alive():
             log.warning("the page did not stop within %s s", _STOP_WITHIN_S)
+        else:
+            os.close(self._stop_fd)
+            self._stop_fd = -1
         self._sock.close()
 
     def _run(self) -> None:
-        asyncio.run(self._serve())
+        poller = select.poll()
+        for descriptor in (self._sock.fileno(), self._stop_fd):
+            poller.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poller.poll()}
+        if self._stop_fd not in ready:
+            asyncio.run(self._serve())
 
     async def _serve(self) -> None:
         """Serve as `uvicorn.Server.serve` does, which wakes ten times a second to look for its end."""
-        self._loop = asyncio.get_running_loop()
-        server, closing = self._server, self._app.state.closing
-        server.config.load()
-        server.lifespan = server.config.lifespan_class(server.config)
+        import uvicorn  # noqa: PLC0415 -- see above
+
+        app = self._make_app()
+        closing: asyncio.Event = app.state.closing
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._stop_fd, closing.set)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,  # an address may carry a token
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            server_header=False,
+        )
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
         await server.startup(sockets=[self._sock])
-        while not server.should_exit:
+        while not closing.is_set():
             await server.on_tick(0)  # renews the Date of the replies
             await pause(closing, _DATE_EVERY_S)
+        loop.remove_reader(self._stop_fd)
         await server.shutdown(sockets=[self._sock])

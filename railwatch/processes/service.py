@@ -6,13 +6,12 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agent.ring.ring import RingTable
 from agent.ring.rings import Rings
-from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from railwatch import __version__
 from railwatch.operator.commands import PageApprovals
@@ -28,6 +27,9 @@ from telemetry.frames import Frame
 from telemetry.records import Incident, IncidentState, Record
 from telemetry.rollup import Rollup
 from telemetry.store.records import RecordFile
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 logger = logging.getLogger(__name__)
 
@@ -273,16 +275,21 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
     records = RecordFile(config.data_dir / "records", simulated=context.simulated)
     writer = open_store_writer(config, node=context.node.key, simulated=context.simulated, clock=clock)
     page = NodePage(context, records, writer, open_sample_reader(config, config.data_dir), clock)
-    app = create_app(
-        page,
-        clock=clock,
-        token=config.page.token,
-        act_token=config.page.act_token,
-        answers=PageApprovals(context),
-        version=__version__,
-        echarts=echarts_dir(),
-    )
-    server = PageServer(app, sock)
+
+    def make_app() -> "FastAPI":
+        from dashboards.page.app import create_app, echarts_dir  # noqa: PLC0415 -- see PageServer
+
+        return create_app(
+            page,
+            clock=clock,
+            token=config.page.token,
+            act_token=config.page.act_token,
+            answers=PageApprovals(context),
+            version=__version__,
+            echarts=echarts_dir(),
+        )
+
+    server = PageServer(make_app, sock)
     service = Service(context, writer, records, page, clock)
     service.close_simulated(at_start=True)
     server.start()

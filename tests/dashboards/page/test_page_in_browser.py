@@ -42,7 +42,9 @@ def browser(one_browser: WebDriver) -> WebDriver:
 
 @contextmanager
 def page_of(source: FakeSource, *, echarts: Path | None, token: str | None = None) -> Iterator[str]:
-    server = PageServer(create_app(source, clock=source.clock, echarts=echarts, token=token), bind("127.0.0.1", 0))
+    server = PageServer(
+        lambda: create_app(source, clock=source.clock, echarts=echarts, token=token), bind("127.0.0.1", 0)
+    )
     server.start()
     try:
         yield server.url
@@ -248,7 +250,7 @@ def test_a_lost_gpu_reads_unknown_and_never_zero(browser: WebDriver) -> None:
 def test_without_a_connection_the_page_states_so_and_finds_back(browser: WebDriver) -> None:
     source = node(up_s=20)
     app = create_app(source, clock=source.clock, echarts=echarts_dir())
-    first = PageServer(app, bind("127.0.0.1", 0))
+    first = PageServer(lambda: app, bind("127.0.0.1", 0))
     first.start()
     open_page(browser, first.url)
     see(browser, "#connection", "Live")
@@ -257,7 +259,7 @@ def test_without_a_connection_the_page_states_so_and_finds_back(browser: WebDriv
     see(browser, "#connection", "Reconnecting")
     see(browser, "#notice", "reconnecting")
     again = create_app(source, clock=source.clock, echarts=echarts_dir())
-    second = PageServer(again, bind("127.0.0.1", port))
+    second = PageServer(lambda: again, bind("127.0.0.1", port))
     second.start()
     try:
         see(browser, "#connection", "Live")

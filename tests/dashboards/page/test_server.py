@@ -21,7 +21,7 @@ def source() -> FakeSource:
 
 @pytest.fixture
 def server(source: FakeSource) -> Iterator[PageServer]:
-    server = PageServer(create_app(source, clock=source.clock), bind("127.0.0.1", 0))
+    server = PageServer(lambda: create_app(source, clock=source.clock), bind("127.0.0.1", 0))
     server.start()
     yield server
     server.stop()
@@ -89,7 +89,7 @@ def test_an_address_of_another_machine_is_named() -> None:
 
 def test_a_server_that_was_never_asked_stops_at_once(source: FakeSource) -> None:
     before = set(threading.enumerate())
-    server = PageServer(create_app(source, clock=source.clock), bind("127.0.0.1", 0))
+    server = PageServer(lambda: create_app(source, clock=source.clock), bind("127.0.0.1", 0))
     server.start()
     server.stop()
     assert set(threading.enumerate()) <= before
