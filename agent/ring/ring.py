@@ -26,9 +26,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from agent.ring.header import SCHEMA_VERSION, RingHeader, header_from_json, header_to_json
 from telemetry.entities import Topology
@@ -40,6 +41,7 @@ _PREFIX = struct.Struct("<8sQ")
 _PAGE_BYTES = 4096
 _MAX_HEADER_BYTES = 16 << 20
 _CLAIMED, _COMMITTED = 0, 1
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 # Rows that a search for a time goes back at first: most readers are some tenths of a second behind.
 _FIRST_LOOK_ROWS = 8
 
@@ -54,7 +56,7 @@ class RingRead:
 
 
 class RingTable:
-    """One table of a ring: appended to by one writer, read by anybody.
+    """Table of a ring: appended to by one writer, read by any process.
 
     Attributes
     ----------
@@ -128,8 +130,8 @@ class RingTable:
             raise ValueError(f"table {self.spec.name} has rows 0 to {count}; cannot read from row {since}")
         first = max(since, count - self.rows)
         stop = count if limit is None else min(count, first + limit)
-        slots = np.arange(first, stop) % self.rows
-        time_ns, values, fresh = self._time_ns[slots], self._values[slots], self._fresh[slots]
+        time_ns = self._copied(self._time_ns, first, stop)
+        values, fresh = self._copied(self._values, first, stop), self._copied(self._fresh, first, stop)
         intact = min(max(first, self._counters[_CLAIMED] - self.rows), stop)
         skip = intact - first
         stepped_back = time_ns[skip + 1 :] < time_ns[skip:-1]
@@ -138,6 +140,13 @@ class RingTable:
         kept = slice(skip, stop - first)
         frame = Frame(spec=self.spec, time_ns=time_ns[kept], values=values[kept], fresh=fresh[kept])
         return RingRead(next=stop, lost=intact - since, frame=frame)
+
+    def _copied(self, column: npt.NDArray[ScalarT], first: int, stop: int) -> npt.NDArray[ScalarT]:
+        """Copy the rows from number `first` up to `stop` of one of the three columns."""
+        begin, end = first % self.rows, first % self.rows + stop - first
+        if end <= self.rows:
+            return column[begin:end].copy()
+        return np.concatenate([column[begin:], column[: end - self.rows]])
 
     def after(self, time_ns: int) -> Frame:
         """Copy the rows later than a time; a read of the newest rows copies little."""

@@ -90,7 +90,7 @@ class Panel:
     ) -> tuple[PanelState, tuple[Finding, ...]]:
         """Judge the new rows of any of the tables; findings in order of time."""
         joins, joined = [], {}
-        kinds = {frame.spec.kind for frame in frames if len(frame)}
+        kinds = {frame.spec.kind for frame in frames if len(frame)} & _judged_kinds(self.detectors, state)
         for kind, carried in state.joins:
             if kind not in kinds:
                 joins.append((kind, carried))
@@ -133,6 +133,12 @@ class Panel:
             for detector, own in zip(self.detectors, state.detectors, strict=True)
         )
         return replace(state, detectors=listening, event_detectors=tuple(states)), tuple(findings)
+
+
+def _judged_kinds(detectors: Sequence[AnyDetector], state: PanelState) -> set[EntityKind]:
+    """Return the kinds whose joined tables a detector judges, or takes columns from."""
+    kinds = {detector.kind for detector, own in zip(detectors, state.detectors, strict=True) if own is not None}
+    return kinds.union(join.terms.kind for columns in state.column_joins for join in columns)
 
 
 def _with_findings(detector: AnyDetector, own: Any, findings: Sequence[Finding]) -> Any:
