@@ -35,7 +35,7 @@ class FolderWatch:
         self._gap_s = gap_s
         self._last_s = clock.monotonic_s() - gap_s
         self._lock = threading.Lock()
-        self._change_fd = _inotify(folders)
+        self._change_fd = inotify_fd(folders)
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._woken, self._any = select.poll(), select.poll()
         self._woken.register(self._wake_fd, select.POLLIN)
@@ -78,12 +78,12 @@ class FolderWatch:
         self.wake()
 
 
-def _inotify(folders: Iterable[Path]) -> int:
-    """Return a descriptor that is readable after a change in the folders; -1 where the kernel refuses one."""
+def inotify_fd(paths: Iterable[Path]) -> int:
+    """Return a descriptor that is readable after a change of a file or in a folder; -1 where the kernel refuses it."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    for folder in folders:
-        if descriptor >= 0 and libc.inotify_add_watch(descriptor, os.fsencode(folder), _CHANGES) < 0:
+    for path in paths:
+        if descriptor >= 0 and libc.inotify_add_watch(descriptor, os.fsencode(path), _CHANGES) < 0:
             os.close(descriptor)
             descriptor = -1
     return descriptor

@@ -21,12 +21,13 @@ from agent.collectors.events.polling import LineBuffer, gap_event, poll_lines
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
+from telemetry.folder_watch import inotify_fd
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
 
 _READ_BYTES = 8192  # one record of the device is at most 1 KiB of text and its dictionary
-# A file has to be polled; the device reports a record. Heuristic.
+# Interval of looks at a file whose changes the kernel does not report. Heuristic.
 _POLL_S = 0.1
 _MAX_RECORDS_PER_POLL = 1000
 # heuristic: a plain file may hold time stamps of another machine or boot; those of the device are always this boot's.
@@ -128,6 +129,7 @@ class KernelLog:
         self._start = start
         self._read = read
         self._fd: int | None = None
+        self._changes_fd = -1
         self._is_device = False
         self._sequence = after
         self._opened_before = False
@@ -162,6 +164,8 @@ class KernelLog:
             fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd = fd
         self._is_device = stat.S_ISCHR(os.fstat(fd).st_mode)
+        if not self._is_device:
+            self._changes_fd = inotify_fd([self._path])
         self._lines = LineBuffer()
         if not self._opened_before and self._start is Start.END:
             end = os.lseek(fd, 0, os.SEEK_END)
@@ -170,6 +174,9 @@ class KernelLog:
 
     def close(self) -> None:
         """Close the log; closing twice is harmless."""
+        if self._changes_fd >= 0:
+            os.close(self._changes_fd)
+            self._changes_fd = -1
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -181,14 +188,17 @@ class KernelLog:
         )
 
     def _wait(self, timeout_s: float) -> bool | None:
-        """Wait until the device has a record; return False after the time-out, None for a file."""
-        if not self._is_device:
-            return None
+        """Wait until there is a record; return False after the time-out, None for a file that cannot be waited for."""
         if self._fd is None:
             return True
+        if not self._is_device and self._changes_fd < 0:
+            return None
         waiting = select.poll()
-        waiting.register(self._fd, select.POLLIN)
-        return bool(waiting.poll(1000.0 * timeout_s))
+        waiting.register(self._fd if self._is_device else self._changes_fd, select.POLLIN)
+        is_ready = bool(waiting.poll(1000.0 * timeout_s))
+        if is_ready and not self._is_device:
+            os.read(self._changes_fd, _READ_BYTES)
+        return is_ready
 
     def _records(self) -> list[bytes]:
         """Read the records that are available now."""

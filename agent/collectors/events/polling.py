@@ -31,12 +31,12 @@ def poll_lines(
         a source, and one that was ready without a line, is read again after `every_s`.
     """
     end_s = clock.monotonic_s() + timeout_s
-    is_ready = False
+    is_ready, waited = False, None
     while True:
         lines = read()
         events = tuple(event for line in lines for event in parse(line))
         now_s = clock.monotonic_s()
-        if lines or now_s >= end_s:
+        if lines or now_s >= end_s or waited is False:
             return events
         waited = None if is_ready else wait(end_s - now_s)
         is_ready = bool(waited)

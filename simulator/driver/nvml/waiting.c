@@ -7,7 +7,8 @@
 
 #include "driver.h"
 
-#define LOOK_AGAIN_NS 50000000ll /* in case a wake-up is missed */
+#define LOOK_AGAIN_NS 250000000ll /* in case nothing wakes the waiter, as on a processor whose futex call is unknown */
+#define NAP_NS 50000000ll
 
 int64_t monotonic_ns(void)
 {
@@ -30,6 +31,7 @@ bool wait_for_report(uint32_t seen, int64_t end_ns)
     struct timespec slice = {.tv_nsec = left_ns < LOOK_AGAIN_NS ? left_ns : LOOK_AGAIN_NS};
     long waited = syscall(SYS_futex, &plant->wake, FUTEX_WAIT, seen, &slice, NULL, 0);
     if (waited < 0 && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT) {
+        slice.tv_nsec = left_ns < NAP_NS ? left_ns : NAP_NS;
         nanosleep(&slice, NULL); /* a kernel without futex on such a mapping */
     }
     return true;
