@@ -21,7 +21,7 @@ class GpuTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnobClaim:
-    """One incident's hold on one knob of one GPU.
+    """Hold of an incident on one knob of one GPU.
 
     A claim has a lease. When it runs out without a renewal, the cause is still unresolved: the claim stays, at the safe
     setting or its own, whichever is stricter. Only a release removes it.

@@ -93,7 +93,7 @@ class DiskSync:
 
     @property
     def is_done(self) -> bool:
-        """Whether every request is done, or has failed."""
+        """True if every request is done, or has failed."""
         return self._ended >= self._asked
 
     def request(self, descriptor: int) -> None:

@@ -86,7 +86,7 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One knob of one GPU: its setting in the journal, and its setting now.
+    """Comparison of one knob of one GPU: its setting in the journal, and its setting now.
 
     `agrees` is None if it cannot be read; `summary` then has the reason.
     """

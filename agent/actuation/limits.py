@@ -16,7 +16,7 @@ CLAIMS_MAX = 32
 
 
 class UnreadableClocks(StrEnum):
-    """Whether a cap may use a setting that the driver cannot read back."""
+    """Permission for caps with a setting that the driver cannot read back."""
 
     REFUSE = "refuse"
     ALLOW = "allow"

@@ -1,4 +1,7 @@
-"""Time and number of driver calls, by name of the call."""
+"""Time and number of driver calls by name, and the share of time that one call may take.
+
+The driver has one lock, so that a slow call blocks every other caller.
+"""
 
 from dataclasses import dataclass
 
@@ -32,3 +35,33 @@ class CallCosts:
     def total_s(self) -> float:
         """Return the seconds spent inside the driver so far."""
         return sum(cost.total_s for cost in list(self.by_name.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostCap:
+    """The share of time that one call on one GPU may take; one that takes more is made less often.
+
+    Parameters
+    ----------
+    share
+        Of wall time. Heuristic: a thousandth a call, so that a call of 20 ms (PCIe throughput, ``nvml.h``) is made
+        every 20 s, and one of 4.5 ms (process lists, as seen on an RTX 4090: github.com/flightlessmango/MangoHud
+        issue 2104) every 4.5 s.
+    period_s
+        Read period of the group; a call that has to wait longer than that is logged.
+    longest_s
+        The longest pause. Heuristic: a call of 20 ms that the driver once held up for 5 s would else rest for 80
+        minutes, and its last value would pass for a new one all that time.
+    """
+
+    share: float = 0.001
+    period_s: float = 10.0
+    longest_s: float = 300.0
+
+    def pause_s(self, cost_s: float) -> float:
+        """Return the pause after a call that took so long."""
+        return min(cost_s / self.share, self.longest_s)
+
+    def slows(self, cost_s: float) -> bool:
+        """Return True if a call of that cost is made less often than the group is read."""
+        return self.pause_s(cost_s) > self.period_s

@@ -5,17 +5,15 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self
 
-from agent.driver.call_costs import CallCosts
-from agent.driver.cost_cap import CostCap
+from agent.driver.call_costs import CallCosts, CostCap
 from agent.driver.nvml_fields import throttle_counter_ids
 from agent.driver.nvml_gpm import PipeReader
 from agent.driver.nvml_library import NvmlLibrary
 from agent.driver.nvml_links import NvLinkReader
 from agent.driver.nvml_processes import NvmlProcesses
-from agent.driver.nvml_rare_signals import RARE
 from agent.driver.nvml_reader import Route, SignalReader
 from agent.driver.nvml_samples import NvmlSamples
-from agent.driver.nvml_signals import FAST, slow_wants
+from agent.driver.nvml_signals import FAST, RARE, slow_wants
 from agent.driver.nvml_xids import NvmlXids
 from agent.driver.port import DriverEvent, GpuIdentity
 from telemetry.clock import Clock, SystemClock

@@ -152,7 +152,7 @@ class FieldBuffer:
         for entry, (field_id, scope) in enumerate(requested):
             _ENTRY.pack_into(self._memory, entry * _ENTRY.size, field_id, scope, 0, 0, 0, 0, 0)
 
-    def answers(self) -> list[tuple[int, float]]:
+    def results(self) -> list[tuple[int, float]]:
         """Return ``(return code, value)`` of every entry; the value is meaningless where the code is not 0."""
         slots = self._slots
         found: list[tuple[int, float]] = []
@@ -167,7 +167,7 @@ class FieldBuffer:
     def fill(self, cells: "array[float]", start: int, outputs: Iterable[tuple[int, float]]) -> bool:
         """Put each value times its factor into its cell, ``(cell from start, factor)`` in the order of the request.
 
-        Return False where an entry has no value: its cell stays, and `answers` has the reason.
+        Return False where an entry has no value: its cell stays, and `results` has the reason.
         """
         slots, at, whole = self._slots, 0, True
         for column, factor in outputs:

@@ -1,4 +1,4 @@
-"""How busy each arithmetic pipe of a GPU was: the performance metrics (GPM) of Hopper and newer.
+"""Activity of the arithmetic pipes of each GPU: the performance metrics (GPM) of Hopper and newer.
 
 A metric is what happened between two samples. Both samples of a GPU live as long as it answers; the newer one of a
 read is the older one of the next, so no moment is left out. Layouts and numbers: ``nvmlGpm*`` in ``nvml.h``.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.driver.nvml_library import Answer, NvmlLibrary, answer_of
+from agent.driver.nvml_library import CallResult, NvmlLibrary, result_of
 from agent.driver.nvml_reader import PLAN_EVERY_S, Route
 from agent.driver.port import GpuIdentity
 from telemetry.entities import EntityKind
@@ -67,7 +67,7 @@ _FUNCTIONS = (
 
 @dataclass(slots=True, kw_only=True)
 class _Gpu:
-    """One row: two samples, when the older was taken, which metrics are requested, their last values."""
+    """State of a row: two samples, the time of the older, the requested metrics and their last values."""
 
     uuid: str
     older: ctypes.c_void_p
@@ -109,8 +109,8 @@ class PipeReader:
 
     @property
     def is_refused(self) -> bool:
-        """Whether a GPU has metrics but keeps them from this user."""
-        return any(route.answer is Answer.NOT_PERMITTED for route in self.routes.values())
+        """True if a GPU has metrics but refuses them to this user."""
+        return any(route.result is CallResult.NOT_PERMITTED for route in self.routes.values())
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_signals)``: what happened since the last read, NaN at the first one.
@@ -228,7 +228,7 @@ class PipeReader:
             code, value = entries[place * _FIELDS + 1], entries[place * _FIELDS + 2]
             if code == 0:
                 found[name] = value * METRICS[name][1]
-            elif answer_of(code) is not Answer.FAILED:
+            elif result_of(code) is not CallResult.FAILED:
                 never.add(name)
             if self.routes[gpu.uuid, name].code != code:
                 self._note(gpu.uuid, (name,), code)
@@ -238,17 +238,17 @@ class PipeReader:
             self._lay_out(gpu)
 
     def _failed(self, gpu: _Gpu, code: int) -> None:
-        answer = answer_of(code)
+        result = result_of(code)
         if self.routes[gpu.uuid, SIGNALS[0]].code != code:
-            logger.info("performance metrics of %s: %s (NVML code %d)", gpu.uuid, answer, code)
+            logger.info("performance metrics of %s: %s (NVML code %d)", gpu.uuid, result, code)
             self._note(gpu.uuid, SIGNALS, code)
-        if answer is not Answer.FAILED or code in NVML_NOT_LOADED_CODES:
+        if result is not CallResult.FAILED or code in NVML_NOT_LOADED_CODES:
             self._lose(gpu, code)
 
     def _lose(self, gpu: _Gpu, code: int) -> None:
         """Leave a GPU alone for a while: lost, or, for longer, without support or permission."""
         gpu.lost = True
-        refused = answer_of(code) in (Answer.NOT_SUPPORTED, Answer.FUNCTION_MISSING, Answer.NOT_PERMITTED)
+        refused = result_of(code) in (CallResult.NOT_SUPPORTED, CallResult.FUNCTION_MISSING, CallResult.NOT_PERMITTED)
         gpu.look_again_s = self._now() + (PLAN_EVERY_S if refused else _LOOK_AGAIN_AFTER_S)
 
     def _found_again(self, gpu: _Gpu) -> bool:
@@ -267,5 +267,5 @@ class PipeReader:
     def _note(self, uuid: str, signals: tuple[str, ...], code: int) -> None:
         for signal in signals:
             self.routes[uuid, signal] = Route(
-                signal=signal, source=f"GPM metric {METRICS[signal][0]}", answer=answer_of(code), code=code
+                signal=signal, source=f"GPM metric {METRICS[signal][0]}", result=result_of(code), code=code
             )

@@ -6,6 +6,7 @@ All need root and end with the driver: at reboot, at reload and, without persist
 import contextlib
 import logging
 import math
+from functools import partial
 
 from agent.driver.nvml_library import CLOCK_GRAPHICS, CLOCK_MEMORY, NvmlLibrary
 from agent.driver.port import Knob
@@ -36,9 +37,9 @@ class ApplicationClockKnob:
 
     def supported(self, uuid: str) -> tuple[float, ...]:
         """Return the SM clocks that go with the memory clock in force, ascending."""
-        memory_mhz = self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
+        memory_mhz = self._library.call("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
         default_mhz = self._default_mhz(uuid, CLOCK_GRAPHICS)
-        clocks_mhz = _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
+        clocks_mhz = _ascending(self._library.call("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
         return tuple(clock for clock in clocks_mhz if clock != default_mhz)
 
     def read(self, uuid: str) -> float | None:
@@ -46,22 +47,22 @@ class ApplicationClockKnob:
 
         An operator who set the memory clock alone set a pair: a reset would undo it, so its graphics clock is returned.
         """
-        clock_mhz = float(self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_GRAPHICS))
+        clock_mhz = float(self._library.call("nvmlDeviceGetApplicationsClock", uuid, CLOCK_GRAPHICS))
         if clock_mhz != self._default_mhz(uuid, CLOCK_GRAPHICS):
             return clock_mhz
-        memory_mhz = float(self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY))
+        memory_mhz = float(self._library.call("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY))
         return None if memory_mhz == self._default_mhz(uuid, CLOCK_MEMORY) else clock_mhz
 
     def _default_mhz(self, uuid: str, kind: int) -> float:
-        return float(self._library.ask("nvmlDeviceGetDefaultApplicationsClock", uuid, kind))
+        return float(self._library.call("nvmlDeviceGetDefaultApplicationsClock", uuid, kind))
 
     def write(self, uuid: str, setting: float | None) -> None:
         """Set it together with the memory clock in force; None resets both to the board's default."""
         if setting is None:
-            self._library.ask("nvmlDeviceResetApplicationsClocks", uuid)
+            self._library.call("nvmlDeviceResetApplicationsClocks", uuid)
             return
-        memory_mhz = self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
-        self._library.ask("nvmlDeviceSetApplicationsClocks", uuid, memory_mhz, round(setting))
+        memory_mhz = self._library.call("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
+        self._library.call("nvmlDeviceSetApplicationsClocks", uuid, memory_mhz, round(setting))
 
 
 class LockedClockKnob:
@@ -76,8 +77,8 @@ class LockedClockKnob:
 
     def supported(self, uuid: str) -> tuple[float, ...]:
         """Return the SM clocks that go with the highest memory clock, ascending."""
-        memory_mhz = max(self._library.ask("nvmlDeviceGetSupportedMemoryClocks", uuid))
-        return _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
+        memory_mhz = max(self._library.call("nvmlDeviceGetSupportedMemoryClocks", uuid))
+        return _ascending(self._library.call("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
 
     def read(self, uuid: str) -> float | None:  # noqa: ARG002 -- the port's signature
         """Return None: the driver has no getter."""
@@ -86,10 +87,10 @@ class LockedClockKnob:
     def write(self, uuid: str, setting: float | None) -> None:
         """Lock the clock to the range from the lowest supported one to this; None unlocks."""
         if setting is None:
-            self._library.ask("nvmlDeviceResetGpuLockedClocks", uuid)
+            self._library.call("nvmlDeviceResetGpuLockedClocks", uuid)
             return
         lowest_mhz = min(self.supported(uuid))
-        self._library.ask("nvmlDeviceSetGpuLockedClocks", uuid, round(lowest_mhz), round(setting))
+        self._library.call("nvmlDeviceSetGpuLockedClocks", uuid, round(lowest_mhz), round(setting))
 
 
 class PowerLimitKnob:
@@ -108,21 +109,21 @@ class PowerLimitKnob:
 
     def supported(self, uuid: str) -> tuple[float, ...]:
         """Return whole watts from the least limit up, and the default."""
-        least_mw, _ = self._library.ask("nvmlDeviceGetPowerManagementLimitConstraints", uuid)
-        default_w = self._library.ask("nvmlDeviceGetPowerManagementDefaultLimit", uuid) / 1000.0
+        least_mw, _ = self._library.call("nvmlDeviceGetPowerManagementLimitConstraints", uuid)
+        default_w = self._library.call("nvmlDeviceGetPowerManagementDefaultLimit", uuid) / 1000.0
         whole_w = range(math.ceil(least_mw / 1000.0), math.floor(default_w) + 1)
         return tuple(sorted({*(float(limit_w) for limit_w in whole_w), default_w}))
 
     def read(self, uuid: str) -> float | None:
         """Return the limit that was set last; the one in force may be lower for reasons of the board."""
-        return float(self._library.ask("nvmlDeviceGetPowerManagementLimit", uuid)) / 1000.0
+        return float(self._library.call("nvmlDeviceGetPowerManagementLimit", uuid)) / 1000.0
 
     def write(self, uuid: str, setting: float | None) -> None:
         """Set it; None sets the default."""
         if setting is None:
-            setting = self._library.ask("nvmlDeviceGetPowerManagementDefaultLimit", uuid) / 1000.0
+            setting = self._library.call("nvmlDeviceGetPowerManagementDefaultLimit", uuid) / 1000.0
         # nvmlDeviceSetPowerManagementLimit_v2 raises nothing in nvidia-ml-py, whatever the driver answers.
-        self._library.ask("nvmlDeviceSetPowerManagementLimit", uuid, round(setting * 1000.0))
+        self._library.call("nvmlDeviceSetPowerManagementLimit", uuid, round(setting * 1000.0))
 
 
 class FanKnob:
@@ -142,7 +143,7 @@ class FanKnob:
     def supported(self, uuid: str) -> tuple[float, ...]:
         """Return whole percents from the slowest to the fastest speed that the board allows."""
         self._fans(uuid)
-        slowest, fastest = self._library.ask("nvmlDeviceGetMinMaxFanSpeed", uuid)
+        slowest, fastest = self._library.call("nvmlDeviceGetMinMaxFanSpeed", uuid)
         return tuple(percent / 100.0 for percent in range(slowest, fastest + 1))
 
     def read(self, uuid: str) -> float | None:
@@ -163,9 +164,9 @@ class FanKnob:
         for fan in self._fans(uuid):
             try:
                 if setting is None:
-                    self._library.ask("nvmlDeviceSetDefaultFanSpeed_v2", uuid, fan)
+                    self._library.call("nvmlDeviceSetDefaultFanSpeed_v2", uuid, fan)
                 else:
-                    self._library.ask("nvmlDeviceSetFanSpeed_v2", uuid, fan, round(setting * 100.0))
+                    self._library.call("nvmlDeviceSetFanSpeed_v2", uuid, fan, round(setting * 100.0))
             except DeviceLostError:
                 raise
             except RailwatchError as err:
@@ -176,19 +177,19 @@ class FanKnob:
     def _refuse_to_slow(self, uuid: str, percent: int) -> None:
         for fan in self._fans(uuid):
             if self._speed(uuid, fan) is None:
-                turns = self._library.ask("nvmlDeviceGetFanSpeed_v2", uuid, fan)
+                turns = self._library.call("nvmlDeviceGetFanSpeed_v2", uuid, fan)
                 if turns > percent:
                     raise ActionRefusedError(
                         f"the driver already runs the fans of {uuid} at {turns} % because of the temperature"
                     )
 
     def _speed(self, uuid: str, fan: int) -> float | None:
-        if self._library.ask("nvmlDeviceGetFanControlPolicy_v2", uuid, fan) == _FAN_AUTOMATIC:
+        if self._library.call("nvmlDeviceGetFanControlPolicy_v2", uuid, fan) == _FAN_AUTOMATIC:
             return None
-        return float(self._library.ask("nvmlDeviceGetTargetFanSpeed", uuid, fan)) / 100.0
+        return float(self._library.call("nvmlDeviceGetTargetFanSpeed", uuid, fan)) / 100.0
 
     def _fans(self, uuid: str) -> range:
-        fans = range(self._library.ask("nvmlDeviceGetNumFans", uuid))
+        fans = range(self._library.call("nvmlDeviceGetNumFans", uuid))
         if not fans:
             raise NotSupportedError(f"{uuid} has no fan of its own")
         return fans
@@ -199,9 +200,9 @@ def choose_knobs(library: NvmlLibrary, uuid: str) -> tuple[Knob, ...]:
     knobs: list[Knob] = []
     with contextlib.suppress(NotSupportedError):
         knobs.append(choose_clock(library, uuid))
-    for choose in (_power_limit, _fan):
+    for find in (partial(_working, PowerLimitKnob(library), uuid), partial(_fan, library, uuid)):
         try:
-            knobs.append(choose(library, uuid))
+            knobs.append(find())
         except RailwatchError as err:  # a failing fan must not cost the clock
             logger.info("knob is not used: %s", err, extra={"gpu": uuid})
     return tuple(knobs)
@@ -227,10 +228,6 @@ def choose_clock(library: NvmlLibrary, uuid: str) -> Knob:
     if library.function("nvmlDeviceSetGpuLockedClocks") is not None and locked.supported(uuid):
         return locked
     raise NotSupportedError(f"{uuid} has neither applications clocks nor locked clocks")
-
-
-def _power_limit(library: NvmlLibrary, uuid: str) -> Knob:
-    return _working(PowerLimitKnob(library), uuid)
 
 
 def _fan(library: NvmlLibrary, uuid: str) -> Knob:

@@ -13,8 +13,7 @@ from typing import Any
 
 import pynvml
 
-from agent.driver.call_costs import CallCosts
-from agent.driver.cost_cap import CostCap
+from agent.driver.call_costs import CallCosts, CostCap
 from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
 from telemetry.errors import (
@@ -46,8 +45,8 @@ _MAX_EVENTS_PER_WAIT = 64
 _LOOK_UPS = CostCap(share=0.01, longest_s=30.0)
 
 
-class Answer(StrEnum):
-    """Result of requesting one value."""
+class CallResult(StrEnum):
+    """Result of a call for one value."""
 
     WORKING = "working"
     ELSEWHERE = "elsewhere"  # another signal has the same quantity, measured better
@@ -58,22 +57,22 @@ class Answer(StrEnum):
     FAILED = "failed"
 
 
-def answer_of(code: int) -> Answer:
+def result_of(code: int) -> CallResult:
     """Classify a return code by whether another call can succeed."""
     if code == 0:
-        return Answer.WORKING
+        return CallResult.WORKING
     if code == _FUNCTION_MISSING:
-        return Answer.FUNCTION_MISSING
+        return CallResult.FUNCTION_MISSING
     if code in NVML_NEVER_CODES:
-        return Answer.NOT_SUPPORTED
+        return CallResult.NOT_SUPPORTED
     if code == NVML_NO_PERMISSION:
-        return Answer.NOT_PERMITTED
-    return Answer.LOST if code in NVML_LOST_CODES else Answer.FAILED
+        return CallResult.NOT_PERMITTED
+    return CallResult.LOST if code in NVML_LOST_CODES else CallResult.FAILED
 
 
 def error_of(code: int, what: str) -> RailwatchError:
     """Return the error for a return code; `what` names the operation."""
-    return nvml_error_class(code)(f"{what}: NVML {code}: {_error_text(code)}")
+    return nvml_error_class(code)(f"{what}: NVML {code}: {pynvml.NVMLError(code)}")
 
 
 @contextlib.contextmanager
@@ -172,7 +171,7 @@ class NvmlLibrary:
         self._handles[uuid] = handle
         return handle
 
-    def ask(self, name: str, uuid: str, *arguments: Any) -> Any:
+    def call(self, name: str, uuid: str, *arguments: Any) -> Any:
         """Call one function of pynvml for one GPU, count its cost and translate its errors."""
         handle = self.handle(uuid)
         started_s = self.clock.monotonic_s()
@@ -195,9 +194,9 @@ class NvmlLibrary:
         NotSupportedError
             It reports none.
         """
-        if not self.ask("nvmlDeviceGetSupportedEventTypes", uuid) & _XID_CRITICAL:
+        if not self.call("nvmlDeviceGetSupportedEventTypes", uuid) & _XID_CRITICAL:
             raise NotSupportedError(f"{uuid} reports no Xids")
-        self.ask("nvmlDeviceRegisterEvents", uuid, _XID_CRITICAL, events)
+        self.call("nvmlDeviceRegisterEvents", uuid, _XID_CRITICAL, events)
 
     def free_event_set(self, events: Any) -> None:
         """Free an event set; a driver that is gone has freed it already."""
@@ -301,7 +300,3 @@ def _pointer(handle: Any) -> int | None:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _error_text(code: int) -> str:
-    return str(pynvml.NVMLError(code))

@@ -30,7 +30,7 @@ SIGNALS = tuple(signal.name for signal in signals_of(EntityKind.LINK, source=Sou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LinkFields:
-    """One quantity of a link: by its scope, else by an id of its own, times a factor."""
+    """Quantity of a link: by its scope, else by an id of its own, times a factor."""
 
     signal: str
     scoped: int
@@ -154,17 +154,17 @@ class NvLinkReader:
 
 
 def _count(library: NvmlLibrary, uuid: str) -> int:
-    """Return how many links a GPU has; 0 where it does not report them."""
+    """Return the number of links of a GPU; 0 where it does not report them."""
     try:
-        answer = library.ask("nvmlDeviceGetFieldValues", uuid, [fields.NVLINK_LINK_COUNT])[0]
-        if answer.nvmlReturn == 0:
-            return min(int(answer.value.uiVal), _MOST_LINKS)
+        result = library.call("nvmlDeviceGetFieldValues", uuid, [fields.NVLINK_LINK_COUNT])[0]
+        if result.nvmlReturn == 0:
+            return min(int(result.value.uiVal), _MOST_LINKS)
     except RailwatchError:
         pass
     count = 0
     for link in range(_MOST_LINKS):
         try:
-            library.ask("nvmlDeviceGetNvLinkState", uuid, link)
+            library.call("nvmlDeviceGetNvLinkState", uuid, link)
         except RailwatchError:  # beyond the last one, or a part without any
             break
         count = link + 1
@@ -174,12 +174,12 @@ def _count(library: NvmlLibrary, uuid: str) -> int:
 def _peer(library: NvmlLibrary, uuid: str, link: int) -> str | None:
     """Return the PCI address of the other end; None where the link leads nowhere, ``unknown`` without a report."""
     try:
-        if library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", uuid, link) == _LEADS_NOWHERE:
+        if library.call("nvmlDeviceGetNvLinkRemoteDeviceType", uuid, link) == _LEADS_NOWHERE:
             return None
     except RailwatchError:
         pass
     try:
-        bus_id = library.ask("nvmlDeviceGetNvLinkRemotePciInfo", uuid, link).busId
+        bus_id = library.call("nvmlDeviceGetNvLinkRemotePciInfo", uuid, link).busId
     except RailwatchError:
         return "unknown" if _is_up(library, uuid, link) else None
     return normal_pci(bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id))
@@ -187,6 +187,6 @@ def _peer(library: NvmlLibrary, uuid: str, link: int) -> str | None:
 
 def _is_up(library: NvmlLibrary, uuid: str, link: int) -> bool:
     try:
-        return bool(library.ask("nvmlDeviceGetNvLinkState", uuid, link))
+        return bool(library.call("nvmlDeviceGetNvLinkState", uuid, link))
     except RailwatchError:
         return False

@@ -7,7 +7,7 @@ read only as often as its cost allows; between two calls the last answer is used
 import logging
 from dataclasses import dataclass
 
-from agent.driver.cost_cap import CostCap
+from agent.driver.call_costs import CostCap
 from agent.driver.nvml_library import NvmlLibrary
 from agent.driver.port import GpuProcess, ProcessUse
 from telemetry.errors import NotPermittedError, NotSupportedError
@@ -24,7 +24,7 @@ _VERSIONS = ("_v3", "_v2")
 
 @dataclass(slots=True, kw_only=True)
 class _List:
-    """One list of one GPU: its last content, when it may be read again, and the version of the call that works."""
+    """Process list of a GPU: its last content, the time of the next read, and the version of the call that works."""
 
     version: str | None = None
     processes: tuple[GpuProcess, ...] = ()
@@ -63,7 +63,7 @@ class NvmlProcesses:
         started_s = self._library.clock.monotonic_s()
         if started_s < kept.due_s:
             return
-        kept.processes = self._ask(kept, uuid, use)
+        kept.processes = self._request(kept, uuid, use)
         took_s = self._library.clock.monotonic_s() - started_s
         pause_s = self._cap.pause_s(took_s)
         kept.due_s = started_s + pause_s
@@ -71,7 +71,7 @@ class NvmlProcesses:
             kept.slowed = True
             logger.info("the %s list of %s takes %.1f ms; reading it every %.0f s", use, uuid, took_s * 1000.0, pause_s)
 
-    def _ask(self, kept: _List, uuid: str, use: ProcessUse) -> tuple[GpuProcess, ...]:
+    def _request(self, kept: _List, uuid: str, use: ProcessUse) -> tuple[GpuProcess, ...]:
         versions = _VERSIONS if kept.version is None else (kept.version,)
         for version in versions:
             name = _LISTS[use] + version
@@ -85,6 +85,6 @@ class NvmlProcesses:
                     use=use,
                     used_bytes=None if entry.usedGpuMemory is None else float(entry.usedGpuMemory),
                 )
-                for entry in self._library.ask(name, uuid)
+                for entry in self._library.call(name, uuid)
             )
         raise NotSupportedError(f"this driver has no list of {use} processes")

@@ -73,7 +73,7 @@ class Query:
     code: int = 0
     due_s: float = 0.0
 
-    def ask(self, now: Callable[[], float], *, times: int = 1) -> float:
+    def run(self, now: Callable[[], float], *, times: int = 1) -> float:
         """Make the call, counted as `times` calls; keep its code and return the time at which it ended."""
         before_s = now()
         self.code = self.call(*self.arguments)
@@ -112,18 +112,18 @@ class SteadyCalls:
         for call, arguments in self._calls:
             if call(*arguments):
                 return False
-        if now_s >= self._due_s and not self._ask_seldom(now, now_s):
+        if now_s >= self._due_s and not self._run_seldom(now, now_s):
             return False
         for numbers, index, column, factor in self._outputs:
             cells[start + column] = numbers[index] * factor
         return self._buffer.fill(cells, start, self._field_outputs)
 
-    def _ask_seldom(self, now: Callable[[], float], now_s: float) -> bool:
+    def _run_seldom(self, now: Callable[[], float], now_s: float) -> bool:
         """Ask what is due of the rest; False where one of them fails."""
         self._due_s = -math.inf
         for query in self._seldom:
             if now_s >= query.due_s:
-                query.ask(now)
+                query.run(now)
             if query.code:
                 return False
         self._due_s = min((query.due_s for query in self._seldom), default=math.inf)

@@ -12,9 +12,9 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.driver.cost_cap import CostCap
+from agent.driver.call_costs import CostCap
 from agent.driver.nvml_fields import FieldBuffer
-from agent.driver.nvml_library import Answer, NvmlLibrary, answer_of, error_of
+from agent.driver.nvml_library import CallResult, NvmlLibrary, error_of, result_of
 from agent.driver.nvml_query import CallMemory, Query, SteadyCalls
 from agent.driver.nvml_signals import NO_CALL, FieldSource, ScalarSource, Source, Want
 from telemetry.frames import Cells, FloatArray
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _LOOK_AGAIN_AFTER_S = 1.0
 # Heuristic: what a GPU supports changes with its MIG mode and with permissions, seldom; a plan costs thirty calls.
 PLAN_EVERY_S = 600.0
-_WORTH_ASKING = (Answer.WORKING, Answer.FAILED)
+_WORTH_ASKING = (CallResult.WORKING, CallResult.FAILED)
 _FIELDS_FUNCTION = "nvmlDeviceGetFieldValues"
 _NOT_SUPPORTED, _FUNCTION_MISSING = 3, 13  # nvmlReturn_t, nvml.h
 
@@ -39,14 +39,14 @@ class Route:
 
     signal: str
     source: str
-    answer: Answer
+    result: CallResult
     code: int
     every_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class _Gpu:
-    """One row: its plan while it answers, and when to look for it while it does not."""
+    """State of a row: the plan of a GPU that responds, or the time of the next look-up of one that does not."""
 
     row: int
     uuid: str
@@ -72,7 +72,7 @@ class SignalReader:
 
     Parameters
     ----------
-    told_lost
+    known_lost
         UUIDs whose loss was logged; shared by the readers of one driver, so that a loss is logged once.
     cap
         What one call may cost; between two calls its value is held. None where all calls are cheap.
@@ -148,7 +148,7 @@ class SignalReader:
             raise error_of(unloaded, "read the GPUs")
 
     def _times(self) -> int:
-        """Return how many reads this one is timed for; 0 where it is not timed."""
+        """Return the number of reads that this one is timed for; 0 where it is not timed."""
         self._reads += 1
         if self._reads < self._timed_every:
             return 0
@@ -178,7 +178,7 @@ class SignalReader:
         after_s = self._now()
         for query in gpu.queries:
             if after_s >= query.due_s:
-                before_s, after_s = after_s, query.ask(self._now, times=1 if query.every_s else times)
+                before_s, after_s = after_s, query.run(self._now, times=1 if query.every_s else times)
                 if self._cap is not None:
                     self._pace(gpu, query, after_s, took_s=after_s - before_s)
             worst = query.code or worst
@@ -204,7 +204,7 @@ class SignalReader:
         self._fields_cost.add(self._now() - before_s, times=times)
         if code or gpu.buffer.fill(cells, start, gpu.field_outputs):
             return code
-        codes = [code for code, _ in gpu.buffer.answers()]
+        codes = [code for code, _ in gpu.buffer.results()]
         lost = next((code for code in codes if _is_lost(code)), 0)
         if not lost:
             self._fields_failed(gpu, codes)
@@ -227,21 +227,21 @@ class SignalReader:
 
     def _query_failed(self, gpu: _Gpu, query: Query, code: int) -> None:
         """Stop a call that will never succeed; one that may succeed next time is made again."""
-        answer = answer_of(code)
-        if answer is not Answer.FAILED:
+        result = result_of(code)
+        if result is not CallResult.FAILED:
             gpu.queries = tuple(other for other in gpu.queries if other is not query)
             self._lay_out(gpu)
-            logger.info("%s is no longer called for %s: %s", query.source.name, gpu.uuid, answer)
-        self._note(gpu, query.source, answer, code)
+            logger.info("%s is no longer called for %s: %s", query.source.name, gpu.uuid, result)
+        self._note(gpu, query.source, result, code)
 
     def _fields_failed(self, gpu: _Gpu, codes: list[int]) -> None:
         """Stop requesting fields that will never have a value; `codes` go with the GPU's fields one to one."""
         for source, code in zip(gpu.fields, codes, strict=True):
-            answer = answer_of(code)
-            if self.routes[gpu.uuid, source.signal].answer is not answer:
-                logger.info("%s of %s: %s", source.name, gpu.uuid, answer)
-                self._note(gpu, source, answer, code)
-        worth = [answer_of(code) in _WORTH_ASKING for code in codes]
+            result = result_of(code)
+            if self.routes[gpu.uuid, source.signal].result is not result:
+                logger.info("%s of %s: %s", source.name, gpu.uuid, result)
+                self._note(gpu, source, result, code)
+        worth = [result_of(code) in _WORTH_ASKING for code in codes]
         if not all(worth):
             gpu.fields = tuple(itertools.compress(gpu.fields, worth))
             self._lay_out(gpu)
@@ -281,11 +281,11 @@ class SignalReader:
                 else:
                     query = self._bind(gpu, source, handle)
                     code = _FUNCTION_MISSING if query is None else self._try(gpu, query)
-                answer = answer_of(code)
+                result = result_of(code)
                 lost = code if _is_lost(code) else lost
-                met = answer in _WORTH_ASKING
+                met = result in _WORTH_ASKING
                 is_elsewhere = met and isinstance(source, FieldSource) and source.elsewhere
-                self._note(gpu, source, Answer.ELSEWHERE if is_elsewhere else answer, code)
+                self._note(gpu, source, CallResult.ELSEWHERE if is_elsewhere else result, code)
                 if query is not None and met:
                     queries.append(query)
                 elif isinstance(source, FieldSource) and met and not is_elsewhere:
@@ -295,7 +295,7 @@ class SignalReader:
         gpu.lost, gpu.queries, gpu.fields = bool(lost), tuple(queries), tuple(chosen_fields)
         self._lay_out(gpu)
         for signal in self._column.keys() - NO_CALL:  # what no call of this driver returns
-            nowhere = Route(signal=signal, source="none", answer=Answer.NOT_SUPPORTED, code=_NOT_SUPPORTED)
+            nowhere = Route(signal=signal, source="none", result=CallResult.NOT_SUPPORTED, code=_NOT_SUPPORTED)
             self.routes.setdefault((gpu.uuid, signal), nowhere)
         return lost
 
@@ -304,7 +304,7 @@ class SignalReader:
         before_s = self._now()
         code = query.code = query.call(*query.arguments)
         if self._cap is not None and code == 0:
-            self._note(gpu, query.source, answer_of(code), code)
+            self._note(gpu, query.source, result_of(code), code)
             now_s = self._now()
             self._pace(gpu, query, now_s, took_s=now_s - before_s)
         return code
@@ -321,7 +321,7 @@ class SignalReader:
         code = self._read_fields(handle, len(wanted), buffer.address)
         if code:
             return dict.fromkeys(wanted, code)
-        return {requested: answer[0] for requested, answer in zip(wanted, buffer.answers(), strict=True)}
+        return {requested: result[0] for requested, result in zip(wanted, buffer.results(), strict=True)}
 
     def _bind(self, gpu: _Gpu, source: ScalarSource, handle: Any) -> Query | None:
         call = self._library.function(source.function)
@@ -347,15 +347,15 @@ class SignalReader:
         steady = SteadyCalls(fields, gpu.field_outputs, gpu.buffer, gpu.queries)
         gpu.steady = steady if self._timed_every > 1 else None
 
-    def _note(self, gpu: _Gpu, source: Source, answer: Answer, code: int) -> None:
-        """Keep how a signal is read; a call that was found to be dear stays known as such."""
+    def _note(self, gpu: _Gpu, source: Source, result: CallResult, code: int) -> None:
+        """Keep the route of a signal; a call that was found to be expensive stays known as such."""
         for _, signal, _ in source.outputs:
             before = self.routes.get((gpu.uuid, signal))
             every_s = before.every_s if before is not None and before.source == source.name else None
             self.routes[gpu.uuid, signal] = Route(
-                signal=signal, source=source.name, answer=answer, code=code, every_s=every_s
+                signal=signal, source=source.name, result=result, code=code, every_s=every_s
             )
 
 
 def _is_lost(code: int) -> bool:
-    return code in NVML_NOT_LOADED_CODES or answer_of(code) is Answer.LOST
+    return code in NVML_NOT_LOADED_CODES or result_of(code) is CallResult.LOST

@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from agent.driver.nvml_library import Answer, NvmlLibrary, answer_of
+from agent.driver.nvml_library import CallResult, NvmlLibrary, result_of
 from agent.driver.nvml_reader import PLAN_EVERY_S
 from agent.driver.port import GpuIdentity, SampleRun
 from telemetry.errors import RailwatchError
@@ -35,7 +35,7 @@ _AHEAD_US = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleKind:
-    """One buffer: its nvmlSamplingType_t, the signal it holds, and the factor from its integers to the signal."""
+    """Buffer of the driver: its nvmlSamplingType_t, its signal, and the factor from its integers to the signal."""
 
     number: int
     signal: str
@@ -53,7 +53,7 @@ SAMPLE_KINDS = (
 
 @dataclass(slots=True, kw_only=True)
 class _Buffer:
-    """One kind of one GPU, with all the room that a call writes into."""
+    """Buffer of one GPU, with all the memory that a call writes into."""
 
     row: int
     uuid: str
@@ -73,7 +73,7 @@ class NvmlSamples:
     Attributes
     ----------
     overruns
-        How often a buffer was full of new samples, so that older ones may be lost.
+        Times that a buffer was full of new samples, so that older ones may be lost.
     """
 
     def __init__(self, library: NvmlLibrary) -> None:
@@ -92,7 +92,7 @@ class NvmlSamples:
 
     @property
     def depths(self) -> dict[str, int]:
-        """How many samples the driver keeps of each signal, the least of all GPUs."""
+        """Number of samples that the driver keeps of each signal, the least of all GPUs."""
         found: dict[str, int] = {}
         for buffer in self._buffers:
             found[buffer.kind.signal] = min(buffer.depth, found.get(buffer.kind.signal, buffer.depth))
@@ -100,7 +100,7 @@ class NvmlSamples:
 
     @property
     def periods_s(self) -> dict[str, float]:
-        """How far apart samples of each signal were at the start, the least of all GPUs; none where there were none."""
+        """Seconds between samples of each signal at the start, the least of all GPUs; none where there were none."""
         found: dict[str, float] = {}
         for buffer in self._buffers:
             if buffer.period_s is not None:
@@ -112,7 +112,7 @@ class NvmlSamples:
         return self._library.gpus
 
     def read(self) -> tuple[SampleRun, ...]:
-        """Return what came since the last call, oldest first; a lost GPU has none. One call per buffer."""
+        """Return the samples since the last call, oldest first; a lost GPU has none. One call per buffer."""
         thread_id = threading.get_ident()
         if self._thread_id not in (None, thread_id):
             self._renew()  # the thread before may be stuck in a call that still writes into its buffers
@@ -129,14 +129,14 @@ class NvmlSamples:
         latest_us = self._library.clock.utc_ns() // _NS_PER_US + _AHEAD_US
         if buffer.last_seen_us > latest_us:  # the clock was set back: all that comes would count as seen
             buffer.last_seen_us = latest_us - _AHEAD_US
-        code, count = self._ask(buffer, buffer.memory, buffer.depth)
+        code, count = self._request(buffer, buffer.memory, buffer.depth)
         if code == _NOT_FOUND:
             return None
         if code:
-            answer = answer_of(code)
-            if answer in (Answer.NOT_SUPPORTED, Answer.FUNCTION_MISSING, Answer.NOT_PERMITTED):
+            result = result_of(code)
+            if result in (CallResult.NOT_SUPPORTED, CallResult.FUNCTION_MISSING, CallResult.NOT_PERMITTED):
                 buffer.due_s = now_s + PLAN_EVERY_S
-                logger.info("samples of %s of %s: %s", buffer.kind.signal, buffer.uuid, answer)
+                logger.info("samples of %s of %s: %s", buffer.kind.signal, buffer.uuid, result)
             return None
         if buffer.value_type.value != _UNSIGNED_INT or count == 0:
             return None
@@ -157,7 +157,7 @@ class NvmlSamples:
             samples=tuple((stamp * _NS_PER_US, value) for stamp, value in pairs),
         )
 
-    def _ask(self, buffer: _Buffer, memory: Any, room: int) -> tuple[int, int]:
+    def _request(self, buffer: _Buffer, memory: Any, room: int) -> tuple[int, int]:
         """Make the call; return its code and the number of samples."""
         if self._call is None:
             return 13, 0
@@ -182,7 +182,7 @@ class NvmlSamples:
         for row, gpu in enumerate(self._library.gpus):
             for kind in SAMPLE_KINDS:
                 buffer = _Buffer(row=row, uuid=gpu.uuid, kind=kind, depth=_MOST_SAMPLES, memory=None)
-                code, depth = self._ask(buffer, None, _MOST_SAMPLES)
+                code, depth = self._request(buffer, None, _MOST_SAMPLES)
                 if code or not depth:
                     continue
                 buffer.depth = depth
@@ -192,7 +192,7 @@ class NvmlSamples:
 
     def _period_s(self, buffer: _Buffer) -> float | None:
         """Return the median gap between the samples that are kept now; they are read again later."""
-        code, count = self._ask(buffer, buffer.memory, buffer.depth)
+        code, count = self._request(buffer, buffer.memory, buffer.depth)
         if code or count < 2:
             return None
         stamps_us = sorted(stamp for stamp, _ in _SAMPLE.iter_unpack(buffer.memory[: count * _SAMPLE.size]))

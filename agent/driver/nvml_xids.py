@@ -14,7 +14,7 @@ _LOOK_EVERY_S = 1.0
 
 
 class NvmlXids:
-    """One event set of all GPUs of a library; fills `GpuEvents`.
+    """Event set of all GPUs of a library; fills `GpuEvents`.
 
     A GPU is registered again under each new handle, since a registration does not survive its loss. After an
     error the set is created again, so that events of its siblings, and of all after a reload of the driver, still come.

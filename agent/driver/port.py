@@ -56,7 +56,7 @@ class GpuReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkIdentity:
-    """One NVLink of a GPU; `peer` is the PCI address at its other end, None where it leads nowhere."""
+    """NVLink of a GPU; `peer` is the PCI address at its other end, None where it leads nowhere."""
 
     gpu_uuid: str
     gpu_index: int
@@ -78,7 +78,7 @@ class LinkReader(Protocol):
 
 
 class PipeReader(Protocol):
-    """Reads how busy the arithmetic pipes were since the last read; columns are the GPM signals of the catalogue."""
+    """Reads the activity of the arithmetic pipes since the last read; columns are the GPM signals of the catalogue."""
 
     @property
     def gpus(self) -> tuple[GpuIdentity, ...]:
@@ -100,7 +100,7 @@ class PipeReader(Protocol):
 
 
 class ProcessUse(StrEnum):
-    """What a process does on a GPU."""
+    """Use of a GPU by a process."""
 
     COMPUTE = "compute"
     GRAPHICS = "graphics"
@@ -152,17 +152,17 @@ class SampleRings(Protocol):
 
     @property
     def depths(self) -> dict[str, int]:
-        """How many samples are kept of each."""
+        """Number of samples that are kept of each."""
         ...
 
     @property
     def periods_s(self) -> dict[str, float]:
-        """How far apart they were at the start; a signal of which there were none is left out."""
+        """Seconds between them at the start; a signal without any is left out."""
         ...
 
     @property
     def overruns(self) -> int:
-        """How often a buffer was full of new samples, so that older ones may be lost."""
+        """Times that a buffer was full of new samples, so that older ones may be lost."""
         ...
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
@@ -170,15 +170,15 @@ class SampleRings(Protocol):
         ...
 
     def read(self) -> tuple[SampleRun, ...]:
-        """Return what came since the last call; nothing new is an empty answer."""
+        """Return the samples since the last call; empty where there are none."""
         ...
 
 
 class GpuEvents(Protocol):
-    """Waits for what the driver reports by itself."""
+    """Waits for events that the driver reports by itself."""
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
-        """Return what came within the time-out, at least nothing.
+        """Return the events within the time-out; empty where there are none.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class GpuEvents(Protocol):
 
 
 class Knob(Protocol):
-    """One setting of a GPU that an actuator turns: its clock, its power limit, its fans.
+    """Setting of a GPU that an actuator changes: its clock, its power limit, its fans.
 
     `kind` has the unit and which of two settings is stricter. `name` is the driver's name of the setting, for the
     journal; `readable` whether a getter shows what was set, so that a write can be confirmed.

@@ -1,4 +1,4 @@
-"""What a driver answers here, at what cost, and how often its sensors update: reads only, for doctor and the docs."""
+"""Probe of a driver: its results here, their cost, and update periods of its sensors; reads only, for doctor."""
 
 import itertools
 from collections.abc import Callable
@@ -10,9 +10,9 @@ import numpy as np
 from agent.driver.nvml import NvmlDriver, gpu_signals
 from agent.driver.nvml_gpm import SHORTEST_WINDOW_S
 from agent.driver.nvml_gpm import SIGNALS as PIPE_SIGNALS
-from agent.driver.nvml_library import Answer
 from agent.driver.nvml_links import SIGNALS as LINK_SIGNALS
 from agent.driver.nvml_links import column_of
+from agent.driver.nvml_reader import Route
 from agent.driver.port import GpuReader
 from telemetry.clock import Clock
 from telemetry.frames import FloatArray
@@ -30,23 +30,16 @@ _CONTROL_FUNCTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalProbe:
-    """One signal of one GPU: whether it can be read and through what. `value` is None where it cannot.
-
-    `every_s` is set where the call takes so long that it is made less often than the rest.
-    """
+    """Signal of a GPU: the call that reads it, and its value, None where it cannot be read."""
 
     uuid: str
-    signal: str
-    source: str
-    answer: Answer
-    code: int
+    route: Route
     value: float | None
-    every_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProbe:
-    """One driver call: how often it was made and what it cost."""
+    """Count and cost of one driver call."""
 
     name: str
     count: int
@@ -66,7 +59,7 @@ class DriverProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatePeriod:
-    """How often one signal of one GPU changed while it was polled.
+    """Changes of one signal of one GPU while it was polled.
 
     `period_s` is the median time between two changes, None with fewer than three. A sensor that measures the same
     value twice looks slower than it is, so measure under a changing load.
@@ -92,15 +85,7 @@ def probe(driver: NvmlDriver, *, rounds: int = 5) -> DriverProbe:
             values |= {(gpu.uuid, name): float(array[row, column]) for column, name in enumerate(names)}
     values |= _pipe_values(driver) | _link_values(driver)
     signals = tuple(
-        SignalProbe(
-            uuid=uuid,
-            signal=route.signal,
-            source=route.source,
-            answer=route.answer,
-            code=route.code,
-            value=_present(values.get((uuid, route.signal), np.nan)),
-            every_s=route.every_s,
-        )
+        SignalProbe(uuid=uuid, route=route, value=_present(values.get((uuid, route.signal), np.nan)))
         for uuid, route in driver.routes
     )
     calls = tuple(

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """Which run entries belong to: times of the monotonic clock compare within one boot only."""
+    """Run that entries belong to: times of the monotonic clock compare within one boot only."""
 
     started_ns: int
     boot: str

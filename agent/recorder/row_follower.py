@@ -26,7 +26,7 @@ _MAX_LOSSES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """Which tables there are and what ties their entities; entries of rows refer to it by number."""
+    """Tables and the topology of their entities; entries of rows refer to it by number."""
 
     number: int
     topology: Topology
@@ -76,7 +76,7 @@ class RowFollower:
 
     @property
     def positions(self) -> dict[str, tuple[int, int]]:
-        """Which ring file each table was read from, and where the next read begins."""
+        """Ring file of each table, and the row at which the next read begins."""
         return {name: (self._inodes.get(name, 0), number) for name, number in self._next.items()}
 
     def go_on_from(self, positions: Mapping[str, tuple[int, int]]) -> None:

@@ -1,1 +1,1 @@
-"""What a decision asks for outside the GPU: schedulers, programs, jobs, people and board controllers."""
+"""Actuators of decisions outside the GPU: schedulers, programs, jobs, people and board controllers."""

@@ -179,7 +179,7 @@ class Checkpoint:
         key = job.heartbeat or (None if job.confirm_file or job.confirm_url else name)
         before = _Before(file_ns=_changed_ns(job.confirm_file), step=self._newest_step(key))
         begun_s = self._clock.monotonic_s()
-        self._ask(job, order)
+        self._request(job, order)
         requested = f"checkpoint requested from {name}"
         if not (job.confirm_file or job.confirm_url or job.heartbeat or before.step is not None):
             accepted = "accepted with status 200; " if job.url is not None else ""
@@ -208,7 +208,7 @@ class Checkpoint:
             raise ActionRefusedError(f"no checkpoint {name or ''!r} in actuators.checkpoints; expected one of: {known}")
         return name, job
 
-    def _ask(self, job: CheckpointSettings, order: MessageRequest) -> None:
+    def _request(self, job: CheckpointSettings, order: MessageRequest) -> None:
         if job.file is not None:
             _touch(job.file, self._clock.utc_ns())
         elif job.process is not None:

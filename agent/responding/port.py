@@ -70,7 +70,7 @@ class Switch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionProgress:
-    """What is left at a target that is being evicted; `waits` if another look is worthwhile."""
+    """Remaining work at a target that is being evicted; `waits` if another look is worthwhile."""
 
     left: tuple[str, ...]
     waits: bool

@@ -26,7 +26,7 @@ TROUBLE_PAUSE_S = 2.0
 
 
 class Lane(Protocol):
-    """One actuator and its waiting work, owned by a thread of its own."""
+    """Actuator and its waiting work, owned by a thread of its own."""
 
     name: str
 

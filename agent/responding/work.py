@@ -81,7 +81,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchClaim:
-    """One incident's hold on a switch.
+    """Hold of an incident on a switch.
 
     `reported` is set once its engagement was reported, `failed` once its failure was, `expired` once its lease ran out.
     """
@@ -99,7 +99,7 @@ class SwitchClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSwitch:
-    """One switch that railwatch holds, and the incidents that claim it.
+    """Switch that railwatch holds, and the incidents that claim it.
 
     `leaving` are the claims whose release is under way. `emptied` is set once the eviction has ended.
     """

@@ -1,4 +1,4 @@
-"""One event source and its thread, supervised."""
+"""Event source with its supervised thread."""
 
 import logging
 import threading

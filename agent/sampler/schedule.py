@@ -17,7 +17,7 @@ class Timetable(Protocol):
 
     @property
     def deadline_s(self) -> float:
-        """When the next tick is due, on the monotonic clock."""
+        """Time of the next tick, on the monotonic clock."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def deadline_s(self) -> float:
-        """When the next tick is due."""
+        """Time of the next tick."""
         return self.start_s + self.tick * self.period_s
 
     def restart(self, start_s: float) -> None:

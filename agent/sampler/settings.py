@@ -9,7 +9,7 @@ from telemetry.signals import RateClass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """One rate class.
+    """Settings of a rate class.
 
     Parameters
     ----------

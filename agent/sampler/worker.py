@@ -1,4 +1,4 @@
-"""One collector and its thread, supervised."""
+"""Collector with its supervised thread."""
 
 import logging
 import math

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from agent.collectors.port import SourceState
 from agent.driver.nvml import NvmlDriver
-from agent.driver.nvml_library import Answer
+from agent.driver.nvml_library import CallResult
 from agent.driver.probe import UpdatePeriod, measure_update_period, probe
 from analytics.precision import Precision, precision_of
 from railwatch.cli.printing import print_table, wide_console
@@ -37,11 +37,11 @@ _TITLES = (
 _CALLS_SHOWN = 10
 # Titles of absent signals, by the answer of the driver (`agent.driver.nvml_library.Answer`).
 _ABSENT = {
-    Answer.NOT_SUPPORTED.value: "signals not supported by a GPU",
-    Answer.FUNCTION_MISSING.value: "signals without a function in this driver",
-    Answer.NOT_PERMITTED.value: "signals not permitted for this user",
-    Answer.LOST.value: "signals of a lost GPU",
-    Answer.FAILED.value: "signals that failed to read",
+    CallResult.NOT_SUPPORTED.value: "signals not supported by a GPU",
+    CallResult.FUNCTION_MISSING.value: "signals without a function in this driver",
+    CallResult.NOT_PERMITTED.value: "signals not permitted for this user",
+    CallResult.LOST.value: "signals of a lost GPU",
+    CallResult.FAILED.value: "signals that failed to read",
 }
 
 
@@ -51,16 +51,16 @@ def probe_rows(driver: NvmlDriver) -> list[Fields]:
     pipes: dict[str, dict[str, float]] = {gpu.uuid: {} for gpu in driver.gpus()}
     for item in found.signals:
         if item.value is not None:
-            pipes[item.uuid][item.signal] = item.value
+            pipes[item.uuid][item.route.signal] = item.value
     signals = [
         {
             "kind": "signal",
-            "name": item.signal,
+            "name": item.route.signal,
             "uuid": item.uuid,
-            "state": item.answer.value,
-            "detail": item.source,
-            "nvml_code": item.code,
-            "asked_every_s": item.every_s,
+            "state": item.route.result.value,
+            "detail": item.route.source,
+            "nvml_code": item.route.code,
+            "asked_every_s": item.route.every_s,
             "value": item.value,
         }
         for item in found.signals
@@ -104,7 +104,7 @@ def period_rows(driver: NvmlDriver, clock: Clock, duration_s: float) -> list[Fie
         for rate in RateClass
         for period in measure_update_period(driver, clock, rate=rate, duration_s=duration_s / len(RateClass))
     ]
-    readable = {(uuid, route.signal) for uuid, route in driver.routes if route.answer is Answer.WORKING}
+    readable = {(uuid, route.signal) for uuid, route in driver.routes if route.result is CallResult.WORKING}
     names = {gpu.uuid: f"gpu{gpu.index}" for gpu in driver.gpus()}
     return [
         {

@@ -1,4 +1,4 @@
-"""One fake per port of the agent; each records what it was asked and can be told to fail."""
+"""Fakes of the agent's ports; each records its calls and can be set to fail."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -90,7 +90,7 @@ def gpu_fast_spec(count: int = 4) -> TableSpec:
 
 
 def node_topology(gpus: int = 4, supplies: int = 2) -> Topology:
-    """One node whose supplies feed all of its GPUs."""
+    """Return a node whose supplies feed all of its GPUs."""
     node = Entity(kind=EntityKind.NODE, key="node0", name="node0")
     psus = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{n}", name=f"psu{n}") for n in range(supplies))
     boards = gpu_entities(gpus)

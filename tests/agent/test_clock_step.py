@@ -48,10 +48,10 @@ class EventRecorder:
         self._clock = clock
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         self._clock.sleep_until(self._clock.monotonic_s() + timeout_s / 10)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from agent.collectors.hwmon.tree import Rail, RailSurvey
 from agent.collectors.rails.pair import RailPair
 from agent.collectors.rails.sweep import Sweep, SweepSettings
+from physics.constants import IMPLAUSIBLE_BELOW_V
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Cells, FloatArray, TableSpec
@@ -14,8 +15,7 @@ from telemetry.signals import RateClass
 MAIN_RAILS = "supply"
 # Outside this a 12 V reading is a dead or disturbed sensor. Above: a supply has shut down by then (over-voltage trips
 # at 15.6 V at most: Intel, Desktop Platform Form Factors Power Supply Design Guide, 336521, over-voltage protection).
-# Below: heuristic, half the rail; the node that reads it would be off.
-PLAUSIBLE_12V = (6.0, 16.0)
+PLAUSIBLE_12V = (IMPLAUSIBLE_BELOW_V, 16.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

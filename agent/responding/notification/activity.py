@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
+from telemetry.entities import label_of_id
 from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState, Decision, Mode, Record, Verdict
 
@@ -69,4 +70,4 @@ def _acted(action: Action) -> str:
     would = "" if action.mode is Mode.ENFORCE else f" (mode {action.mode.value}, nothing done)"
     ends = action.state in (ActionState.REFUSED, ActionState.FAILED, ActionState.EXPIRED)
     why = f": {action.reason}" if ends else ""
-    return f"{action.knob}{setting} on {action.entity_id}: {_TRIED[action.state]}{would}{why}"
+    return f"{action.knob}{setting} on {label_of_id(action.entity_id)}: {_TRIED[action.state]}{would}{why}"

@@ -6,6 +6,7 @@ from agent.responding.notification.notice import Notice, NoticeKind
 from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.durations import format_duration
+from telemetry.entities import label_of_id
 from telemetry.records import FaultClass, Incident, Severity
 
 # heuristic: lengths that are readable on a telephone.
@@ -96,7 +97,7 @@ def message_of(notices: Sequence[Notice]) -> tuple[str, str]:
 
 def _title(incident: Incident, kind: NoticeKind, *, node: str, simulated: bool) -> str:
     what = {NoticeKind.WORSE: "now ", NoticeKind.RECOVERED: "recovered, was "}.get(kind, "")
-    where = node if incident.entity_id == f"node:{node}" else f"{node}, {incident.entity_id}"
+    where = node if incident.entity_id == f"node:{node}" else f"{node}, {label_of_id(incident.entity_id)}"
     note = " (simulated)" if simulated else ""
     return f"railwatch: {what}{incident.severity.value}: {incident.cause.value} on {where}{note}"
 
@@ -109,7 +110,7 @@ def _lines(
     if symptom is not None and kind is not NoticeKind.RECOVERED:
         lines.append(f"Means: {symptom.means}")
     others = len(set(incident.affected) - {incident.entity_id})
-    lines.append(f"Where: {node}, {incident.entity_id}" + (f" and {others} more" if others else ""))
+    lines.append(f"Where: {node}, {label_of_id(incident.entity_id)}" + (f" and {others} more" if others else ""))
     lines.append(_when(incident, kind))
     if previous is not None and kind is NoticeKind.WORSE:
         lines.append(f"Severity: {incident.severity.value}, was {previous.value}")

@@ -39,7 +39,7 @@ class KubernetesSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """One taint of a node."""
+    """Taint of a node."""
 
     key: str
     value: str

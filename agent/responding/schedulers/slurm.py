@@ -49,7 +49,7 @@ class SlurmCommands:
         self._settings = settings
         self._clock = clock
 
-    def ask(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str) -> str:
         """Run one command and return its output; raise an error by what its output means."""
         settings = self._settings
         path = f"{settings.folder}/{program}" if settings.folder else program
@@ -85,7 +85,7 @@ class SlurmDrain:
 
     def read(self, target: str) -> SwitchState:
         """Return whether the node is drained, and by whom."""
-        return switch_state_of(self._commands.ask("scontrol", "show", "node", target, "-o"))
+        return switch_state_of(self._commands.run("scontrol", "show", "node", target, "-o"))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         """Drain the node."""
@@ -104,7 +104,7 @@ class SlurmDrain:
         self._update(target, "state=undrain")
 
     def _update(self, target: str, *changes: str) -> None:
-        self._commands.ask("scontrol", "update", f"nodename={target}", *changes)
+        self._commands.run("scontrol", "update", f"nodename={target}", *changes)
 
 
 def switch_state_of(line: str) -> SwitchState:
@@ -148,12 +148,12 @@ class SlurmRequeue:
         """Requeue the job, and read back that it was restarted or no longer runs."""
         job, before = self._job(order)
         try:
-            self._commands.ask("scontrol", "requeue", job)
+            self._commands.run("scontrol", "requeue", job)
         except TransientError as err:
             if "no reply" in str(err):  # it may have been done; a second time would discard the work since
                 return Receipt(summary=f"job {job}: {err}; requeue not confirmed", done=False)
             raise
-        after = _facts(self._commands.ask("scontrol", "show", "job", job, "-o"))
+        after = _facts(self._commands.run("scontrol", "show", "job", job, "-o"))
         summary = f"job {job} {after.get('JobState', '?').lower()}, restarts {before.get('Restarts')}"
         taken = after.get("Restarts") != before.get("Restarts") or after.get("JobState") != "RUNNING"
         return Receipt(summary=f"{summary} -> {after.get('Restarts')}", done=taken)
@@ -161,14 +161,14 @@ class SlurmRequeue:
     def _job(self, order: MessageRequest) -> tuple[str, dict[str, str]]:
         """Return the job and its fields; raise if it may not be requeued."""
         wanted = dict(order.decision.parameters).get(JOB)
-        running = self._commands.ask("squeue", "-h", "-w", self._node, "-t", "RUNNING", "-o", "%A").split()
+        running = self._commands.run("squeue", "-h", "-w", self._node, "-t", "RUNNING", "-o", "%A").split()
         running = list(dict.fromkeys(running))
         if wanted is not None and wanted not in running:
             raise ActionRefusedError(f"job {wanted} does not run on {self._node}")
         if wanted is None and len(running) != 1:
             raise ActionRefusedError(_which(self._node, running))
         job = wanted or running[0]
-        facts = _facts(self._commands.ask("scontrol", "show", "job", job, "-o"))
+        facts = _facts(self._commands.run("scontrol", "show", "job", job, "-o"))
         if facts.get("BatchFlag") != "1":
             raise ActionRefusedError(f"job {job} is not a batch job: Slurm cannot restart it")
         if facts.get("Requeue") != "1":
@@ -197,5 +197,5 @@ class SlurmWork:
     def busy(self) -> Sequence[str]:
         """Return the jobs."""
         states = "RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED"
-        jobs = self._commands.ask("squeue", "-h", "-w", self._node, "-t", states, "-o", "%A").split()
+        jobs = self._commands.run("squeue", "-h", "-w", self._node, "-t", states, "-o", "%A").split()
         return [f"Slurm job {job}" for job in dict.fromkeys(jobs)]

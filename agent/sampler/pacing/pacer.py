@@ -43,7 +43,7 @@ class PaceMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacerSettings:
-    """How a table may be polled: at most `max_hz` times a second, `idle_hz` while nothing runs.
+    """Limits of polls of a table: at most `max_hz` times a second, `idle_hz` while nothing runs.
 
     heuristic: a quarter of the calls that a sensor of 100 ms takes in step. At 2 Hz a lost GPU could take longer than
     the two seconds that are promised: half a second until its row is empty, then the detector's hold of a second, which
@@ -71,7 +71,7 @@ class PaceReport:
 
     @property
     def summary(self) -> str:
-        """One line for the page."""
+        """Text of one line for the page."""
         text = f"every {1000 * self.period_s:.3g} ms, {self.mode}"
         if not math.isnan(self.sensor_period_s):
             text += f"; sensors update every {1000 * self.sensor_period_s:.4g} ms"
@@ -124,7 +124,7 @@ class Pacer:
 
     @property
     def deadline_s(self) -> float:
-        """When the next tick is due."""
+        """Time of the next tick."""
         return self._deadline_s
 
     @property

@@ -1,4 +1,4 @@
-"""One sensor of a pacer: its recent changes, its update times, and whether they still hold."""
+"""Sensor of a pacer: its recent changes, its update times, and whether they still hold."""
 
 import math
 from collections import deque

@@ -18,7 +18,7 @@ from tests.agent.fakes import V100_CLOCKS_MHZ
 
 
 class FileKnob:
-    """One file a GPU with the clock in force."""
+    """Knob with one file per GPU that holds the clock in force."""
 
     kind = KnobKind.CLOCK
     name = "application_clock"

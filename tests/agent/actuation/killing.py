@@ -102,7 +102,7 @@ def doom_journal(doom: Doom) -> None:
 
 
 class Box:
-    """One node of two GPUs whose power limits and nothing else a person has set."""
+    """Node of two GPUs whose power limits and nothing else a person has set."""
 
     def __init__(self, folder: Path, *, gpus: int = 2) -> None:
         self.folder = folder
@@ -113,7 +113,7 @@ class Box:
         self.socket = folder / "actuator.sock"
 
     def stands(self) -> dict[tuple[KnobKind, str], float | None]:
-        """Where every knob stands, past every library."""
+        """Return the setting of every knob, read past every library."""
         found: dict[tuple[KnobKind, str], float | None] = {}
         for index, gpu in enumerate(self.gpus):
             request = self.plant.state.record["request"][index]

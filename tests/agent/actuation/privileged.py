@@ -55,7 +55,7 @@ class Machine:
         self.config.write_text(f"socket: {self.socket}\nstate_dir: {self.state_dir}\n{text}")
 
     def setting(self, kind: KnobKind, gpu: int = 0) -> float | None:
-        """What is in force, read past every library; None where it is unset."""
+        """Return the setting in force, read past every library; None where it is unset."""
         request = self.plant.state.record["request"][gpu]
         if kind is KnobKind.CLOCK:
             return float(request["app_sm_clock_mhz"]) if request["app_clock_is_set"] else None

@@ -43,7 +43,7 @@ def cap(
 
 @dataclass
 class Rig:
-    """One run of an actuator; `restart` is the next run over the same knob and folder."""
+    """Run of an actuator; `restart` is the next run over the same knob and folder."""
 
     state_dir: Path
     knob: FakeKnob = field(default_factory=FakeKnob)

@@ -1,4 +1,4 @@
-"""What holds of every knob: direction, unit, ids, rails, and that one does not touch another."""
+"""Properties of every knob: direction, unit, ids, limits, and that one does not touch another."""
 
 import json
 from dataclasses import replace

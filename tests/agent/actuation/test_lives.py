@@ -56,7 +56,7 @@ def nearest(kind: KnobKind, wanted: float) -> float:
 
 
 def safest(kind: KnobKind, wish: Asked, now_s: float) -> float:
-    """What a claim stands for: what was asked, or once its lease is over the safe setting where that protects more."""
+    """Return the setting that a claim wants: the requested one, after its lease the safe one if stricter."""
     setting, safe, ends_s = wish
     if now_s < ends_s:
         return setting
@@ -144,7 +144,7 @@ class Lives(RuleBasedStateMachine):
     def a_person_overrules_a_claim(
         self, kind: KnobKind, place: int, data: st.DataObject, trouble: str, *, dies: bool
     ) -> None:
-        """What chance alone brings about once in thousands of lives; its process may die once it knows of it."""
+        """Do what chance alone brings about once in thousands of lives; the process may die once it knows of it."""
         self.mend(kind)
         self.ask(kind, "a", data.draw(WANTED[kind]), 60.0)
         self.fail(kind, trouble)
@@ -195,7 +195,7 @@ class Lives(RuleBasedStateMachine):
         return {key for key, incidents in self.bound.items() if incident in incidents}
 
     def set_by_no_claim(self, kind: KnobKind, uuid: str) -> set[float | None]:
-        """What a person may set there without anybody being able to tell that it was not railwatch, or a reset."""
+        """Return a setting by a person that cannot be distinguished from one by railwatch, or from a reset."""
         same = {self.knobs[kind].settings[uuid]}
         for _, hold in self.journalled():
             if (hold.kind, hold.target.uuid) == (kind, uuid):

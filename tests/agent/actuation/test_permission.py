@@ -1,4 +1,4 @@
-"""What the actuator will not do, whoever asks, and that one failure keeps nothing else capped."""
+"""Requests that the actuator refuses from anyone, and failures that keep nothing else capped."""
 
 from dataclasses import replace
 from pathlib import Path

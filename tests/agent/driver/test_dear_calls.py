@@ -9,9 +9,9 @@ import numpy as np
 import pynvml
 import pytest
 
-from agent.driver.cost_cap import CostCap
+from agent.driver.call_costs import CostCap
 from agent.driver.nvml import NvmlDriver, gpu_signals
-from agent.driver.nvml_library import Answer
+from agent.driver.nvml_library import CallResult
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
 from tests.agent.driver.overridden import Overridden
@@ -103,10 +103,10 @@ def test_where_bytes_are_counted_no_sample_is_waited_for(override: Callable[...,
     override(nvmlDeviceGetPcieThroughput=throughput)
     with NvmlDriver(FakeClock()) as driver:
         values = _read(driver)
-        answers = {route.answer for _, route in driver.routes if route.signal == "pcie_rx_spot_bytes_per_s"}
+        results = {route.result for _, route in driver.routes if route.signal == "pcie_rx_spot_bytes_per_s"}
     assert throughput.calls == []
     assert np.isnan(values[:, [TX, RX]]).all()
-    assert answers == {Answer.ELSEWHERE}
+    assert results == {CallResult.ELSEWHERE}
 
 
 def test_two_pointers_and_bytes_of_a_structure_are_written_where_they_belong(
@@ -149,9 +149,9 @@ def test_a_call_without_permission_is_reported_apart_and_not_made_again(override
     with NvmlDriver(FakeClock()) as driver:
         for _ in range(3):
             assert np.isnan(_read(driver)[:, RARE.index("boost_max_clock_mhz")]).all()
-        answers = {route.answer for _, route in driver.routes if route.signal == "boost_max_clock_mhz"}
+        results = {route.result for _, route in driver.routes if route.signal == "boost_max_clock_mhz"}
     assert len(calls) == 4
-    assert answers == {Answer.NOT_PERMITTED}
+    assert results == {CallResult.NOT_PERMITTED}
 
 
 @pytest.mark.parametrize(("cost_s", "slows"), [(0.0001, False), (0.0099, False), (0.02, True)])

@@ -1,4 +1,4 @@
-"""What each generation of GPUs gives through NVML and what it does not, on the simulated driver."""
+"""Signals that each generation of GPUs has through NVML and those that it has not, on the simulated driver."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.driver.nvml import NvmlDriver, gpu_signals
-from agent.driver.nvml_library import Answer
+from agent.driver.nvml_library import CallResult
 from agent.driver.nvml_signals import NO_CALL
 from simulator.inprocess import PlantDriver
 from telemetry.frames import FloatArray
@@ -63,9 +63,9 @@ def test_each_generation_returns_all_it_has_and_states_why_not_the_rest(
         assert {name for name, column in values.items() if np.isnan(column).any()} == ABSENT[node]
         for gpu in served.driver.gpus():
             for name in values:
-                answer = routes[gpu.uuid, name].answer
-                assert (answer is Answer.WORKING) == (name not in ABSENT[node]), name
-        assert routes[gpu.uuid, "pcie_tx_spot_bytes_per_s"].answer is Answer.ELSEWHERE
+                result = routes[gpu.uuid, name].result
+                assert (result is CallResult.WORKING) == (name not in ABSENT[node]), name
+        assert routes[gpu.uuid, "pcie_tx_spot_bytes_per_s"].result is CallResult.ELSEWHERE
 
 
 @pytest.mark.parametrize("node", NODES)

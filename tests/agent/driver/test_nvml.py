@@ -10,7 +10,7 @@ import pytest
 
 from agent.driver.nvml import NvmlDriver, gpu_signals
 from agent.driver.nvml_gpm import SIGNALS as PIPES
-from agent.driver.nvml_library import Answer
+from agent.driver.nvml_library import CallResult
 from agent.driver.nvml_signals import NO_CALL
 from agent.driver.probe import measure_update_period, probe
 from telemetry.errors import EnvironmentLacksError
@@ -179,7 +179,7 @@ def test_what_the_driver_lacks_is_read_another_way(plant: PlantFile, override: C
     assert slow[SLOW.index("energy_j")] == pytest.approx(12345.678)
     assert slow[SLOW.index("gpu_temp_c")] == 45
     assert routes[_uuid(0), "power_w"].source == "nvmlDeviceGetPowerUsage"
-    assert routes[_uuid(0), "hbm_temp_c"].answer is Answer.FUNCTION_MISSING
+    assert routes[_uuid(0), "hbm_temp_c"].result is CallResult.FUNCTION_MISSING
 
 
 @pytest.mark.parametrize(("code", "calls_more"), [(3, 0), (4, 0), (999, 4)])
@@ -187,17 +187,17 @@ def test_an_unsupported_call_is_not_made_again_but_a_failed_one_is(
     override: Callable[..., Overridden], code: int, calls_more: int
 ) -> None:
     calls = []
-    answer = 0
+    result = 0
 
     def utilisation(*arguments: Any) -> int:
         calls.append(arguments)
-        return answer
+        return result
 
     override(nvmlDeviceGetUtilizationRates=utilisation)
     clock = FakeClock()
     with NvmlDriver(clock) as driver:
         _fast(driver)
-        answer = code
+        result = code
         clock.advance(1.0)
         assert np.isnan(_fast(driver)[0, FAST.index("gpu_util_ratio")])
         assert _fast(driver)[0, POWER] == 150.0
@@ -231,8 +231,8 @@ def test_what_a_gpu_does_not_support_while_it_is_split_is_read_again_once_it_is_
         assert np.isnan(_fast(driver)[:, load]).all()
         clock.advance(601.0)
         assert _fast(driver)[:, load].tolist() == [0.97] * 4
-        routes = {(uuid, route.signal): route.answer for uuid, route in driver.routes}
-    assert routes[_uuid(0), "gpu_util_ratio"] is Answer.WORKING
+        routes = {(uuid, route.signal): route.result for uuid, route in driver.routes}
+    assert routes[_uuid(0), "gpu_util_ratio"] is CallResult.WORKING
 
 
 def test_a_gpu_that_is_lost_when_its_plan_is_made_again_is_reported_and_comes_back(
@@ -305,12 +305,12 @@ def test_a_probe_reports_what_works_at_what_cost_and_touches_no_setting(plant: P
     before = plant.state.record["request"].copy()
     with NvmlDriver() as driver:
         found = probe(driver)
-    by_signal = {(signal.uuid, signal.signal): signal for signal in found.signals}
+    by_signal = {(signal.uuid, signal.route.signal): signal for signal in found.signals}
     assert by_signal[_uuid(0), "power_w"].value == 150.0
-    assert by_signal[_uuid(0), "fan_ratio"].answer is Answer.NOT_SUPPORTED
+    assert by_signal[_uuid(0), "fan_ratio"].route.result is CallResult.NOT_SUPPORTED
     assert by_signal[_uuid(0), "fan_ratio"].value is None
     assert {signal for _, signal in by_signal} == {*FAST, *SLOW, *RARE, *PIPES}
-    assert by_signal[_uuid(0), "dram_active_ratio"].answer is Answer.NOT_SUPPORTED
+    assert by_signal[_uuid(0), "dram_active_ratio"].route.result is CallResult.NOT_SUPPORTED
     assert all(call.count and call.mean_s > 0 for call in found.calls)
     assert ("nvmlDeviceSetApplicationsClocks", True) in found.functions
     assert np.array_equal(plant.state.record["request"], before)

@@ -3,7 +3,7 @@
 import pynvml
 import pytest
 
-from agent.driver.nvml_library import Answer, answer_of, error_of, normal_pci, nvml_errors
+from agent.driver.nvml_library import CallResult, error_of, normal_pci, nvml_errors, result_of
 from telemetry.errors import (
     ActionRefusedError,
     DeviceLostError,
@@ -44,18 +44,18 @@ def test_a_code_that_no_table_knows_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "answer"),
+    ("code", "result"),
     [
-        (0, Answer.WORKING),
-        (3, Answer.NOT_SUPPORTED),
-        (13, Answer.FUNCTION_MISSING),
-        (4, Answer.NOT_PERMITTED),
-        (15, Answer.LOST),
-        (999, Answer.FAILED),
+        (0, CallResult.WORKING),
+        (3, CallResult.NOT_SUPPORTED),
+        (13, CallResult.FUNCTION_MISSING),
+        (4, CallResult.NOT_PERMITTED),
+        (15, CallResult.LOST),
+        (999, CallResult.FAILED),
     ],
 )
-def test_not_supported_not_permitted_and_lost_are_different_answers(code: int, answer: Answer) -> None:
-    assert answer_of(code) is answer
+def test_not_supported_not_permitted_and_lost_are_different_answers(code: int, result: CallResult) -> None:
+    assert result_of(code) is result
 
 
 @pytest.mark.parametrize(

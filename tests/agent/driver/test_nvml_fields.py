@@ -133,7 +133,7 @@ def _answer(buffer: FieldBuffer, entry: int, kind: int, code: int, value: bytes)
 
 
 @given(
-    answers=st.lists(
+    results=st.lists(
         st.integers(0, 6).flatmap(
             lambda kind: st.tuples(
                 st.just(kind),
@@ -146,14 +146,14 @@ def _answer(buffer: FieldBuffer, entry: int, kind: int, code: int, value: bytes)
     )
 )
 def test_each_value_type_is_decoded_whatever_else_lies_in_the_union(
-    answers: list[tuple[int, float, bytes]],
+    results: list[tuple[int, float, bytes]],
 ) -> None:
     buffer = FieldBuffer(12)
-    buffer.lay_out(tuple((field_id, 0) for field_id in range(len(answers))))
-    for entry, (kind, value, rubbish) in enumerate(answers):
+    buffer.lay_out(tuple((field_id, 0) for field_id in range(len(results))))
+    for entry, (kind, value, rubbish) in enumerate(results):
         _answer(buffer, entry, kind, 0, rubbish)
         _answer(buffer, entry, kind, 0, struct.pack(FORMATS[kind], value))
-    assert buffer.answers() == [(0, value) for _, value, _ in answers]
+    assert buffer.results() == [(0, value) for _, value, _ in results]
 
 
 def test_an_entry_that_failed_returns_its_own_code_and_an_unknown_type_counts_as_failed() -> None:
@@ -162,8 +162,8 @@ def test_an_entry_that_failed_returns_its_own_code_and_an_unknown_type_counts_as
     _answer(buffer, 0, 1, 3, struct.pack("<Q", 5))
     _answer(buffer, 1, 99, 0, struct.pack("<Q", 5))
     _answer(buffer, 2, 5, 0, struct.pack("<q", -4))
-    assert [code for code, _ in buffer.answers()] == [3, 999, 0]
-    assert buffer.answers()[2] == (0, -4)
+    assert [code for code, _ in buffer.results()] == [3, 999, 0]
+    assert buffer.results()[2] == (0, -4)
 
 
 def test_the_memory_of_a_buffer_never_moves() -> None:

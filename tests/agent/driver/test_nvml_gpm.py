@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from agent.driver.nvml_gpm import METRICS, SIGNALS, PipeReader
-from agent.driver.nvml_library import Answer
+from agent.driver.nvml_library import CallResult
 from analytics.precision import Precision, precision_of
 from telemetry.entities import EntityKind
 from telemetry.signals import Source, signals_of
@@ -50,8 +50,8 @@ def test_hopper_and_newer_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with served_gpus(tmp_path, monkeypatch, node) as served:
         pipes = served.driver.pipes
         assert len(pipes.gpus) == (8 if has else 0)
-        answers = {route.answer for route in pipes.routes.values()}
-        assert answers == ({Answer.WORKING} if has else {Answer.NOT_SUPPORTED})
+        results = {route.result for route in pipes.routes.values()}
+        assert results == ({CallResult.WORKING} if has else {CallResult.NOT_SUPPORTED})
         assert not pipes.is_refused
 
 
@@ -66,7 +66,7 @@ def test_values_are_those_of_the_time_between_two_reads(h100: ServedGpus) -> Non
     assert values["nvlink_rx_bytes_per_s"] == pytest.approx(moved, rel=1e-3)
     assert (values["sm_active_ratio"] >= 0).all()
     assert (values["sm_active_ratio"] <= 1).all()
-    assert {route.answer for route in pipes.routes.values()} == {Answer.WORKING}
+    assert {route.result for route in pipes.routes.values()} == {CallResult.WORKING}
 
 
 def test_two_reads_within_100_ms_give_the_same_and_take_no_sample(h100: ServedGpus) -> None:
@@ -105,7 +105,7 @@ def test_metrics_that_a_gpu_does_not_have_are_requested_once(h100: ServedGpus, m
     pipes.close()
     assert requested == [len(SIGNALS)] * 8 + [len(SIGNALS) - len(lacking)] * 8
     assert {name for name, column in values.items() if np.isnan(column).any()} == lacking
-    unsupported = {route.signal for route in pipes.routes.values() if route.answer is Answer.NOT_SUPPORTED}
+    unsupported = {route.signal for route in pipes.routes.values() if route.result is CallResult.NOT_SUPPORTED}
     assert unsupported == lacking
 
 
@@ -159,14 +159,14 @@ def test_a_user_without_the_right_to_profile_is_reported_and_not_tried_again(
     pipes = PipeReader(h100.driver.library)
     assert pipes.gpus == ()
     assert pipes.is_refused
-    assert {route.answer for route in pipes.routes.values()} == {Answer.NOT_PERMITTED}
+    assert {route.result for route in pipes.routes.values()} == {CallResult.NOT_PERMITTED}
 
 
 def test_a_driver_without_the_functions_has_no_metrics(h100: ServedGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     _patched(monkeypatch, nvmlGpmMetricsGet=None)
     pipes = PipeReader(h100.driver.library)
     assert pipes.gpus == ()
-    assert {route.answer for route in pipes.routes.values()} == {Answer.FUNCTION_MISSING}
+    assert {route.result for route in pipes.routes.values()} == {CallResult.FUNCTION_MISSING}
 
 
 def test_pipe_ratios_lead_to_the_precision_of_the_job(h100: ServedGpus) -> None:

@@ -7,7 +7,7 @@ import pynvml
 import pytest
 
 from agent.driver.nvml import NvmlDriver
-from agent.driver.nvml_library import Answer
+from agent.driver.nvml_library import CallResult
 from agent.driver.nvml_links import SIGNALS, link_wants
 from agent.driver.nvml_signals import FieldSource, ScalarSource
 from telemetry.frames import FloatArray
@@ -102,7 +102,7 @@ def test_without_a_batched_call_functions_report_state_and_errors(
     assert len(values) == 24
     assert (values[:, UP] == 1.0).all()
     assert values[2, CRC] == 9.0
-    assert routes[driver.gpus()[0].uuid, "nvlink0/nvlink_speed_bytes_per_s"].answer is Answer.FUNCTION_MISSING
+    assert routes[driver.gpus()[0].uuid, "nvlink0/nvlink_speed_bytes_per_s"].result is CallResult.FUNCTION_MISSING
 
 
 def test_a_gpu_without_links_has_no_rows(plant: PlantFile) -> None:

@@ -86,7 +86,7 @@ def test_what_came_with_a_read_that_hung_midway_comes_again_to_the_thread_that_r
 ) -> None:
     library = override()
     real = library.real.nvmlDeviceGetSamples
-    hung, answers = threading.Event(), threading.Event()
+    hung, results = threading.Event(), threading.Event()
 
     def read() -> None:
         driver.samples.read()
@@ -96,7 +96,7 @@ def test_what_came_with_a_read_that_hung_midway_comes_again_to_the_thread_that_r
     def samples(handle: Any, kind: Any, *given: Any) -> int:
         if threading.current_thread() is stuck and kind.value == 5:  # the clock: power was read before it
             hung.set()
-            answers.wait(60.0)
+            results.wait(60.0)
         return int(real(handle, kind, *given))
 
     library.functions["nvmlDeviceGetSamples"] = samples
@@ -106,7 +106,7 @@ def test_what_came_with_a_read_that_hung_midway_comes_again_to_the_thread_that_r
         stuck.start()
         assert hung.wait(60.0)
         assert in_a_thread(driver) == [3]
-        answers.set()
+        results.set()
         stuck.join()
         fill(plant, 0, range(3, 5))
         assert in_a_thread(driver) == [2]
@@ -135,7 +135,7 @@ def powers(driver: NvmlDriver) -> list[int]:
 
 
 def in_a_thread(driver: NvmlDriver) -> list[int]:
-    """How many samples of power a thread of its own gets, GPU by GPU."""
+    """Count the samples of power that a thread of its own gets, GPU by GPU."""
     counts: list[int] = []
 
     def read() -> None:

@@ -85,8 +85,8 @@ def test_a_set_that_a_reload_made_worthless_is_made_again(
     plant: PlantFile, override: Callable[..., Overridden], code: int, error: type[Exception]
 ) -> None:
     library = override()
-    real, answers = library.real.nvmlEventSetWait_v2, [10, code]
-    library.functions["nvmlEventSetWait_v2"] = lambda *given: answers.pop(0) if answers else int(real(*given))
+    real, results = library.real.nvmlEventSetWait_v2, [10, code]
+    library.functions["nvmlEventSetWait_v2"] = lambda *given: results.pop(0) if results else int(real(*given))
     with NvmlDriver(FakeClock()) as driver:
         assert driver.wait(0.0) == ()
         with pytest.raises(error):
@@ -98,11 +98,11 @@ def test_a_set_that_a_reload_made_worthless_is_made_again(
 
 @pytest.mark.parametrize("code", [1, 15, 999])
 def test_an_error_behind_an_xid_does_not_swallow_it(override: Callable[..., Overridden], code: int) -> None:
-    answers = [0, code, code]
+    results = [0, code, code]
 
     def wait(events: Any, data: Any, timeout_ms: Any) -> int:
         data._obj.eventType, data._obj.eventData = 8, 79
-        return answers.pop(0)
+        return results.pop(0)
 
     override(nvmlEventSetWait_v2=wait)
     with NvmlDriver(FakeClock()) as driver:

@@ -1,4 +1,4 @@
-"""Which rows wake the guard at once, and which wait."""
+"""Rows that wake the guard at once, and rows that wait."""
 
 from pathlib import Path
 

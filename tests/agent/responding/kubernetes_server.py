@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Kubernetes:
-    """What the server has. `budgets` are evictions that a label still allows, `ends` how a pod goes."""
+    """Objects of the server. `budgets` are evictions that a label still allows, `ends` how a pod goes."""
 
     nodes: dict[str, Object] = field(default_factory=dict)
     pods: dict[tuple[str, str], Object] = field(default_factory=dict)

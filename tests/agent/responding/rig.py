@@ -65,7 +65,7 @@ def incident(name: str = "i-1", *, state: IncidentState = IncidentState.OPEN, ti
 
 
 class FakeSwitch:
-    """One switch of one target. `foul` lists what was done to it that must never be."""
+    """Switch of one target. `foul` lists the changes that must never happen."""
 
     name = "fake_drain"
 
@@ -154,7 +154,7 @@ class FakeMessage:
 
 
 class Rig:
-    """One journal with one switch and one message on it; `restart` is what follows a kill."""
+    """Journal with one switch and one message on it; `restart` is what follows a kill."""
 
     def __init__(self, folder: Path, *, again: bool = False) -> None:
         self.folder = folder

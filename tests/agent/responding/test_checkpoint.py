@@ -109,7 +109,7 @@ def test_without_a_way_to_answer_it_is_not_claimed_to_be_written(tmp_path: Path)
 
 
 class Heart:
-    """What the heartbeat of a job tells, through the ring that the process for readings writes."""
+    """Heartbeat of a job, through the ring that the process for readings writes."""
 
     def __init__(self, folder: Path) -> None:
         self.ring_path = folder / "ring"

@@ -1,4 +1,4 @@
-"""What a decision means for the actuators outside the GPU."""
+"""Work of the actuators outside the GPU from decisions."""
 
 from collections.abc import Sequence
 

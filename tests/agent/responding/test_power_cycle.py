@@ -59,7 +59,7 @@ class Switch:
 
 
 class Jobs:
-    """What runs on the node."""
+    """Work on the node."""
 
     running: Sequence[str] = ()
 

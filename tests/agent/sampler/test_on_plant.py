@@ -99,7 +99,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlantSe
 
 
 def _samples_mw(path: Path, gpu: int) -> list[int]:
-    """What the power sensor of one GPU showed, from the driver's own sample buffer, oldest first."""
+    """Return what the power sensor of one GPU showed, from the driver's own sample buffer, oldest first."""
     state = StateFile(path, mode="read")
     count = int(state.record["sample_count"][gpu])
     slots = [number % SAMPLE_SLOTS for number in range(max(0, count - SAMPLE_SLOTS), count)]

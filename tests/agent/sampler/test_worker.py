@@ -1,4 +1,4 @@
-"""One worker on a clock that moves when somebody sleeps: its pace, its cost, and what ends its thread."""
+"""Worker on a clock that moves with every sleep: its pace, its cost, and what ends its thread."""
 
 import math
 import threading
@@ -58,7 +58,7 @@ class StoppingClock(FakeClock):
 
 
 class Gpu:
-    """One GPU whose power updates every 20 ms, under a sampler; `cost_s` is what a read takes, `row_s` what a row."""
+    """GPU whose power updates every 20 ms, under a sampler; `cost_s` is the time of a read, `row_s` that of a row."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = StoppingClock(1000.0)

@@ -13,7 +13,7 @@ from tests.loopback import on_loopback
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """One request."""
+    """Request that was received."""
 
     path: str
     headers: dict[str, str]
@@ -26,7 +26,7 @@ class Posted:
 
 @dataclass(slots=True, kw_only=True)
 class Listener:
-    """What came, and what is answered: the statuses in turn, then 200."""
+    """Requests that were received, and the statuses of the replies in turn, then 200."""
 
     port: int = 0
     posted: list[Posted] = field(default_factory=list)

@@ -197,7 +197,7 @@ def test_a_mail_arrives_at_a_mail_server(apprise_to: Any) -> None:
     finally:
         controller.stop()
     mail = message_from_bytes(mails[0])
-    assert str(make_header(decode_header(mail["Subject"]))) == ("railwatch: critical: supply_sag on node7, supply:psu0")
+    assert str(make_header(decode_header(mail["Subject"]))) == ("railwatch: critical: supply_sag on node7, PSU 0")
     text = "".join(
         part.get_payload(decode=True).decode()  # type: ignore[union-attr]
         for part in mail.walk()

@@ -20,11 +20,11 @@ def test_one_message_has_all_that_a_person_needs_to_act() -> None:
         activity=("clock_cap 1057 MHz on gpu:a: done",),
         link="http://node7:8470",
     )
-    assert received.title == "railwatch: warning: supply_sag on node7, supply:psu0"
+    assert received.title == "railwatch: warning: supply_sag on node7, PSU 0"
     assert received.text.splitlines() == [
         "What: psu0 dips to 11.31 V under load",
         "Means: the 12 V at the load's end falls below its limit under load",
-        "Where: node7, supply:psu0 and 1 more",
+        "Where: node7, PSU 0 and 1 more",
         "Since: 2026-01-31T12:00:00Z",
         "Numbers: minimum_v 11.31 V, gpus 4",
         "railwatch: clock_cap 1057 MHz on gpu:a: done",
@@ -44,7 +44,7 @@ def test_a_simulated_node_states_so_and_a_rise_states_from_where() -> None:
         previous=Severity.WARNING,
         simulated=True,
     )
-    assert worse.title == "railwatch: now critical: supply_sag on sim, supply:psu0 (simulated)"
+    assert worse.title == "railwatch: now critical: supply_sag on sim, PSU 0 (simulated)"
     assert "Severity: critical, was warning" in worse.text
     assert "railwatch: no action" in worse.text
 

@@ -1,4 +1,4 @@
-"""One message an incident and rise of severity, one when it is over, and quiet where quiet is asked for."""
+"""Messages: one per incident and rise of severity, one when it is over, none while it is silenced."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -150,7 +150,7 @@ def test_a_policy_can_name_its_route(setup: Setup) -> None:
 
 def test_looking_first_states_who_would_be_reported_and_reports_nobody(setup: Setup) -> None:
     assert setup.notifier.check(order(incident())) == (
-        "would notify all, mute: railwatch: warning: supply_sag on node7, supply:psu0"
+        "would notify all, mute: railwatch: warning: supply_sag on node7, PSU 0"
     )
     assert setup.notifier.check(order(closed(incident()), recovery=True)) == "no message about it was sent"
     assert setup.messages("all") == []

@@ -1,4 +1,4 @@
-"""What Slurm says of a node, read from lines that Slurm 22.05 printed."""
+"""State of a node from lines that Slurm 22.05 printed."""
 
 import pytest
 

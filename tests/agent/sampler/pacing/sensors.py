@@ -43,7 +43,7 @@ class SimulatedSensor:
 
 @dataclass(slots=True, kw_only=True)
 class Polled:
-    """What a run of polls saw: by sensor the numbers of the updates, and the times and modes of all polls."""
+    """Result of a run of polls: by sensor the numbers of the updates, and the times and modes of all polls."""
 
     times_s: list[float]
     seen: list[list[int]]

@@ -1,4 +1,4 @@
-"""What reading may cost."""
+"""Cost limits of reads."""
 
 import math
 

@@ -25,7 +25,7 @@ def begun(count: int, *, settings: PacerSettings | None = None, load: bool = Fal
 
 
 def missed_after(polled: Polled, sensor: int, first: int) -> int:
-    """How many updates after that number no poll saw."""
+    """Count the updates after that number that no poll saw."""
     seen = [number for number in polled.seen[sensor] if number >= first]
     return seen[-1] - seen[0] + 1 - len(seen)
 

@@ -1,4 +1,4 @@
-"""One poll for several sensors."""
+"""Phase of one poll for several sensors."""
 
 from agent.sampler.pacing.phase import PROBE_OFTEN, PROBE_SELDOM, lock_onto
 from agent.sampler.pacing.updates import UpdateTimes

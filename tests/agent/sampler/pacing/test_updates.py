@@ -10,7 +10,7 @@ from agent.sampler.pacing.updates import LEAST_CHANGES, Change, fit
 
 
 def seen(period_s: float, phase_s: float, poll_s: float, *, count: int = 64, seed: int = 1) -> list[Change]:
-    """What polls at about an interval see of updates that come on the dot."""
+    """Return what polls at about an interval see of updates that come on the dot."""
     chance = random.Random(seed)  # noqa: S311 -- a test's chance
     changes: list[Change] = []
     before_s, number = 0.0, -1
