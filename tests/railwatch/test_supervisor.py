@@ -1,5 +1,6 @@
 """The supervisor with real processes: started, watched, started again, stopped, and never left behind."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -42,6 +43,19 @@ def running(pid: int) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left(tmp_path: Path) -> Iterator[None]:
+    """Kill every process that a test started and its supervisor abandoned."""
+    yield
+    started = pids(tmp_path) if (tmp_path / "pids").exists() else []
+    for pid in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left = psutil.Process(pid)
+            if MODULE in left.cmdline():
+                left.kill()
+    wait_for(lambda: not any(running(pid) for pid in started))
 
 
 def pids(folder: Path) -> list[int]:
@@ -310,3 +324,20 @@ def test_a_process_that_does_not_come_up_and_cannot_be_ended_is_stated_once_and_
     monkeypatch.undo()
     stuck.kill()
     stuck.wait()
+
+
+def test_changes_are_signalled_and_between_them_it_is_settled(tmp_path: Path, clock: FakeClock) -> None:
+    changes: list[float] = []
+    supervisor = Supervisor(prepare(tmp_path), clock, on_change=lambda: changes.append(CLOCK.monotonic_s()))
+    pid = supervisor.start(spec("works"))["pid"]
+    wait_for(lambda: len(changes) == 1)
+    assert supervisor.is_settled
+    kill(pid)
+    wait_for(lambda: len(changes) == 2)
+    assert not supervisor.is_settled
+    wait_for(supervisor.watch)
+    clock.advance(FIRST_PAUSE_S)
+    supervisor.watch()
+    assert not supervisor.is_settled
+    wait_for(lambda: supervisor.watch() == () and supervisor.is_settled)
+    supervisor.stop_all()
