@@ -49,7 +49,11 @@ class RailPair:
 
     def read(self) -> bool:
         """Read the pair and update its extremes; return True if the pair has changed."""
-        voltage_v, current_a = self._read()
+        voltage_v, current_a = self._voltage.read(), _NAN
+        if self._current is not None:
+            current_a = self._current.read()
+            if self._together and (again_v := self._voltage.read()) != voltage_v:
+                voltage_v, current_a = again_v, self._current.read()
         if (
             voltage_v == self.voltage_v
             and (current_a == self.current_a or self._current is None)
@@ -87,14 +91,3 @@ class RailPair:
         self._voltage.close()
         if self._current is not None:
             self._current.close()
-
-    def _read(self) -> tuple[float, float]:
-        voltage_v = self._voltage.read()
-        if self._current is None:
-            return voltage_v, _NAN
-        current_a = self._current.read()
-        if self._together:
-            again_v = self._voltage.read()
-            if again_v != voltage_v:
-                voltage_v, current_a = again_v, self._current.read()
-        return voltage_v, current_a

@@ -155,26 +155,22 @@ class Sweep:
         self._round()
         round_s = clock.monotonic_s() - began_s
         pace = self._paced(settings, watch, round_s=round_s, now_s=began_s)
-        while wait_until(pace.schedule.deadline_s, clock, stop):
+        while wait_until(due_s := pace.schedule.deadline_s, clock, stop):
             now_s = clock.monotonic_s()
-            is_read = pace.schedule.tick % pace.reads_every == 0
+            tick, rows_every = pace.schedule.tick, pace.rows_every
+            is_read = tick % pace.reads_every == 0
             changed = is_read and self._round()
             self._last_round_s = done_s = clock.monotonic_s()
-            added = self._add_row(pace)
+            add_row = self.add_row
+            added = add_row is not None and rows_every > 0 and tick % rows_every == 0 and add_row(due_s)
             if changed and settings.low_v is not None:
                 self._report_low(settings.low_v, in_row=added)
-            if is_read:
-                round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
-            self.missed += pace.schedule.advance(clock.monotonic_s()) // pace.reads_every
-            if is_read and watch is not None and watch.note(now_s):
+            self.missed += pace.schedule.advance(done_s) // pace.reads_every
+            if not is_read:
+                continue
+            round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
+            if watch is not None and watch.note(now_s):
                 pace = self._paced(settings, watch, round_s=round_s, now_s=done_s)
-
-    def _add_row(self, pace: _Pace) -> bool:
-        """Add a row where this tick is one of rows; return True if one was added."""
-        add_row = self.add_row
-        if add_row is None or not pace.rows_every or pace.schedule.tick % pace.rows_every:
-            return False
-        return add_row(pace.schedule.deadline_s)
 
     def _changes(self) -> list[int]:
         return [count for pair in self._pairs for count in (pair.voltage_changes, pair.current_changes)]

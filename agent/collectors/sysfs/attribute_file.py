@@ -61,7 +61,10 @@ class AttributeFile:
                 return float("nan")
         try:
             text = os.pread(fd, _MAX_BYTES, 0)
-            gone = self._may_unlink and self._is_unlinked(fd)
+            gone = False
+            if self._may_unlink:
+                self._reads_until_check -= 1
+                gone = self._reads_until_check <= 0 and self._is_unlinked(fd)
         except OSError as err:
             if err.errno not in _GONE:
                 return self._fail(err)
@@ -99,10 +102,7 @@ class AttributeFile:
         return self._fd
 
     def _is_unlinked(self, fd: int) -> bool:
-        """Check every few reads if a plain file was removed: reads of it still succeed, other than in sysfs."""
-        self._reads_until_check -= 1
-        if self._reads_until_check > 0:
-            return False
+        """Check if a plain file was removed, every few reads: reads of it still succeed, other than in sysfs."""
         self._reads_until_check = self._reopen_after_reads
         return os.fstat(fd).st_nlink == 0
 
