@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
 
+_UUID = re.compile(r"(GPU-[0-9a-f]{8})-[0-9a-f-]{27}")
 # Names that end in a number, as collectors build them: gpu3, psu0.
 _NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa) ?(\d+)")
 
@@ -115,6 +116,15 @@ def label_of(name: str) -> str:
     path, slash, last = name.rpartition("/")
     numbered = _NUMBERED.fullmatch(last)
     return f"{path}{slash}{numbered[1].upper()} {numbered[2]}" if numbered else name
+
+
+def label_of_id(entity_id: str) -> str:
+    """Return an id as people write it where no topology is known: ``PSU 0``, ``GPU-1a2b3c4d`` for a UUID."""
+    kind, _, key = entity_id.partition(":")
+    if kind != EntityKind.GPU:
+        return label_of(key or kind)
+    uuid = _UUID.fullmatch(key)
+    return uuid[1] if uuid else entity_id
 
 
 def label_list(labels: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from telemetry.clock import NS_PER_S
-from telemetry.entities import EntityKind
+from telemetry.entities import EntityKind, label_of_id
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import Frame
 from telemetry.records import Incident
@@ -52,7 +52,7 @@ def plot(incident: Incident, samples: SampleReader | None, path: Path) -> None:
         _draw(axis, frame, incident)
         axis.set_ylabel(f"{signal.rpartition('_')[0]} [{unit}]")
     axes[-1, 0].set_xlabel("seconds since the incident began")
-    axes[0, 0].set_title(f"{incident.cause.value} on {incident.entity_id}, {incident.id}", fontsize="medium")
+    axes[0, 0].set_title(f"{incident.cause.value} on {label_of_id(incident.entity_id)}, {incident.id}", fontsize="medium")
     figure.tight_layout()
     try:
         figure.savefig(path)

@@ -10,6 +10,7 @@ from rules.limits.node import DAY_NS, HOUR_NS, Breaker
 from rules.policy.model import ActionClass, Persist, Policy
 from telemetry.clock import NS_PER_S
 from telemetry.durations import format_duration
+from telemetry.entities import label_of_id
 from telemetry.gpu import KnobKind
 from telemetry.records import Mode
 
@@ -82,7 +83,7 @@ def refusals(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[
     ended_ns = memory.ended.get((subject.policy.id, incident.entity_id))
     if ended_ns is not None and now_ns - ended_ns < subject.policy.then.cooldown_s * NS_PER_S:
         seconds = subject.policy.then.cooldown_s
-        yield "cooldown", f"cooldown of {seconds:g} s after the last action on {incident.entity_id}"
+        yield "cooldown", f"cooldown of {seconds:g} s after the last action on {label_of_id(incident.entity_id)}"
     yield from _budgets(subject, targets)
 
 
