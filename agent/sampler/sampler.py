@@ -21,7 +21,7 @@ from agent.collectors.port import (
 )
 from agent.ring.header import rows_for, rows_within
 from agent.ring.ring import Ring
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.event_pump import EventPump
 from agent.sampler.pacing.pacer import PaceReport
 from agent.sampler.settings import SamplerSettings
@@ -118,7 +118,7 @@ class Sampler:
         *,
         clock: Clock,
         settings: SamplerSettings,
-        accounts: Accounts,
+        counters: SamplerCounters,
         on_rows: Callable[[str], None] = lambda _: None,
         on_events: Callable[[tuple[Event, ...]], None] = lambda _: None,
         event_sources: Sequence[EventSource] = (),
@@ -135,7 +135,7 @@ class Sampler:
                 ring.tables[collector.spec.name],
                 clock=clock,
                 settings=settings,
-                accounts=accounts,
+                counters=counters,
                 notices=notices,
             )
             for collector in collectors
@@ -154,12 +154,12 @@ class Sampler:
         self._watchdog = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._bad, self._unwatched = set[str](), set[int]()
         self._started_s = clock.monotonic_s()
-        accounts.oldest_age_s = self._oldest_age_s
-        accounts.pacing = self.pacing
+        counters.oldest_age_s = self._oldest_age_s
+        counters.pacing = self.pacing
         refusing = [one for one in collectors if isinstance(one, RefusingCollector)]
-        accounts.reads_refused = lambda: sum(one.refused for one in refusing)
+        counters.reads_refused = lambda: sum(one.refused for one in refusing)
         buffered = [one for one in collectors if isinstance(one, BufferedCollector)]
-        accounts.sample_overruns = (lambda: sum(one.overruns for one in buffered)) if buffered else None
+        counters.sample_overruns = (lambda: sum(one.overruns for one in buffered)) if buffered else None
 
     def start(self) -> None:
         """Start every collector: the fast ones at one moment, slow ones one by one between two fast ticks."""

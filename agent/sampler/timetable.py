@@ -10,12 +10,12 @@ from agent.sampler.settings import SamplerSettings
 
 
 @dataclass(slots=True)
-class Spent:
+class ThreadTimes:
     """Time of one collector's thread; `reading_s` is its time inside reads, nearly all of it in driver calls."""
 
     reading_s: float = 0.0
 
-    def both(self) -> tuple[float, float]:
+    def cpu_and_reading_s(self) -> tuple[float, float]:
         """Return the CPU seconds of the calling thread, and the seconds inside reads."""
         used = resource.getrusage(resource.RUSAGE_THREAD)
         return used.ru_utime + used.ru_stime, self.reading_s
@@ -31,7 +31,7 @@ def aged_cells(collector: Collector) -> tuple[tuple[int, int], ...]:
     return tuple((row * signals + column, row * signals + age) for row in range(entities))
 
 
-def timetable_of(collector: Collector, settings: SamplerSettings, spent: Spent) -> tuple[Timetable, Pacer | None]:
+def timetable_of(collector: Collector, settings: SamplerSettings, times: ThreadTimes) -> tuple[Timetable, Pacer | None]:
     """Return the timetable of a collector; the second is the same object where it follows the sensors, else None."""
     if settings.paced is None or not isinstance(collector, PacedCollector) or collector.name in settings.own:
         fixed = Schedule(period_s=settings.pace_of(collector.name, collector.rate).period_s, start_s=0.0)
@@ -43,6 +43,6 @@ def timetable_of(collector: Collector, settings: SamplerSettings, spent: Spent) 
         tuple(row * signals + column for row in range(entities)),
         settings.paced,
         busy_cells=tuple(row * signals + load for row in range(entities)),
-        spent=spent.both,
+        spent=times.cpu_and_reading_s,
     )
     return pacer, pacer

@@ -12,12 +12,12 @@ import numpy as np
 
 from agent.collectors.port import Collector, StampedCollector, StampedRow
 from agent.ring.ring import RingTable
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.keeper import RowKeeper
 from agent.sampler.pacing.budget import Budget
 from agent.sampler.schedule import Timetable, wait_until
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.timetable import Spent, aged_cells, timetable_of
+from agent.sampler.timetable import ThreadTimes, aged_cells, timetable_of
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
@@ -86,21 +86,21 @@ class Worker:
         *,
         clock: Clock,
         settings: SamplerSettings,
-        accounts: Accounts,
+        counters: SamplerCounters,
         notices: WorkerCallbacks,
     ) -> None:
         self.collector = collector
         self._clock = clock
         self._settings = settings
-        self._accounts = accounts
+        self._accounts = counters
         self._notices = notices
         self._pace = settings.pace_of(collector.name, collector.rate)
         self._is_fast = collector.rate is RateClass.FAST
         self._keeper = RowKeeper(table, aged_cells(collector))
         self._early = np.full(collector.spec.shape, np.nan)
         self._stamped = collector if isinstance(collector, StampedCollector) else None
-        self._spent = Spent()
-        self._timetable, self.pacer = timetable_of(collector, settings, self._spent)
+        self._times = ThreadTimes()
+        self._timetable, self.pacer = timetable_of(collector, settings, self._times)
         self._slowed_s: float | None = None
         self._read_ended_s: float | None = None
         self._why_ended = ""
@@ -298,7 +298,7 @@ class Worker:
             self._busy_since_s = None
             # Only the read: appending the row and the callbacks are no time of the driver.
             self._read_ended_s = ended_s
-            self._spent.reading_s += ended_s - now_s
+            self._times.reading_s += ended_s - now_s
             if error is None:
                 age_s = None if self.pacer is None else partial(self.pacer.age_s, now_s, ended_s)
                 self._accounts.updates_kept += self._keep(stamp_ns, values, rows, age_s)

@@ -104,7 +104,7 @@ def agent(task: dict[str, Any]) -> None:
     from agent.collectors.registry.settings import FastSettings  # noqa: PLC0415
     from agent.collectors.registry.sources import build_collectors  # noqa: PLC0415
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
-    from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
+    from agent.sampler.counters import SamplerCounters  # noqa: PLC0415 -- each subject loads only its own
     from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415
     from agent.sampler.sampler import Sampler, make_ring, tune_process  # noqa: PLC0415
     from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415
@@ -112,7 +112,7 @@ def agent(task: dict[str, Any]) -> None:
 
     clock = SystemClock()
     driver = NvmlDriver(clock)
-    accounts = Accounts(driver_s=driver.costs.total_s)
+    counters = SamplerCounters(driver_s=driver.costs.total_s)
     rate_hz: float | None = task["rate_hz"]
     settings = SamplerSettings(
         fast=Pace(rate_hz=rate_hz or AUTO_RAIL_ROWS_HZ, stale_after_s=1.0, hung_after_s=1.0),
@@ -123,7 +123,7 @@ def agent(task: dict[str, Any]) -> None:
         FastSettings(
             node="bench",
             clock=clock,
-            accounts=accounts,
+            counters=counters,
             reader=driver,
             links=driver.links,
             pipes=driver.pipes,
@@ -138,7 +138,7 @@ def agent(task: dict[str, Any]) -> None:
     collectors = [part.source for part in built if part.source is not None and part.status.name in kept]
     path = Path(task["folder"]) / f"ring-{task['subject']}-{rate_hz or 0:g}"
     ring = make_ring(path, collectors, settings, node="bench", topology=Topology(entities=()), simulated=True)
-    sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
+    sampler = Sampler(ring, collectors, clock=clock, settings=settings, counters=counters)
     tune_process()
     sampler.start()
     table = ring.tables["gpu_fast"]

@@ -15,14 +15,14 @@ def agent(task: dict[str, Any]) -> None:
     from agent.collectors.gpu.driver_tables import GpuFast  # noqa: PLC0415
     from agent.collectors.port import Collector  # noqa: PLC0415
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
-    from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
+    from agent.sampler.counters import SamplerCounters  # noqa: PLC0415 -- each subject loads only its own
     from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415
     from agent.sampler.sampler import Sampler, make_ring, tune_process  # noqa: PLC0415
     from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415
     from telemetry.entities import Topology  # noqa: PLC0415
 
     pin(measured_core())
-    clock, accounts = SystemClock(), Accounts()
+    clock, counters = SystemClock(), SamplerCounters()
     driver = NvmlDriver(clock)
     rate_hz: float | None = task["rate_hz"]
     settings = SamplerSettings(
@@ -33,17 +33,17 @@ def agent(task: dict[str, Any]) -> None:
     ring = make_ring(
         Path(task["ring"]), collectors, settings, node="bench", topology=Topology(entities=()), simulated=True
     )
-    sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
+    sampler = Sampler(ring, collectors, clock=clock, settings=settings, counters=counters)
     tune_process()
     sampler.start()
     clock.sleep_until(clock.monotonic_s() + task["warm_up_s"])
     began_ns, began_rows = clock.utc_ns(), ring.tables["gpu_fast"].count
-    accounts.take_late_p99_s()
+    counters.take_late_p99_s()
     late_s: list[float] = []
     end_s = clock.monotonic_s() + task["measured_s"]
     while clock.monotonic_s() < end_s:
         clock.sleep_until(clock.monotonic_s() + 1.0)
-        late_s.append(accounts.take_late_p99_s() or 0.0)
+        late_s.append(counters.take_late_p99_s() or 0.0)
     ended_ns, ended_rows = clock.utc_ns(), ring.tables["gpu_fast"].count
     report = sampler.pacing()
     clock.sleep_until(clock.monotonic_s() + task["settle_s"])

@@ -18,7 +18,7 @@ from agent.collectors.registry.sources import (
     build_slow_collectors,
     build_slow_event_sources,
 )
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from config.loading import load_config
 from railwatch.cli.doctor_report import Fields, period_rows, print_rows, probe_rows
 from railwatch.cli.printing import print_json
@@ -88,7 +88,7 @@ def _fast_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -
         FastSettings(
             node=context.node.key,
             clock=clock,
-            accounts=Accounts(),
+            counters=SamplerCounters(),
             reader=driver.reader,
             why_no_reader=driver.why,
             sysfs_root=Path(context.sysfs),

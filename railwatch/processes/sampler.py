@@ -17,7 +17,7 @@ from agent.collectors.registry.background import SourceBuilder
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import FAST_COLLECTORS, build_event_sources
 from agent.ring.ring import Ring
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import EVENT_BURST_S, Sampler, make_ring, tune_process
 from agent.sampler.settings import SamplerSettings
 from agent.scheduling import freeze_loaded_objects
@@ -43,7 +43,7 @@ from telemetry.records import Event, Severity
 from telemetry.topology import topology_of
 
 if TYPE_CHECKING:
-    from railwatch.wiring.guard import Guarding
+    from railwatch.wiring.guard import GuardThread
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class _Sources:
     """Sources of this process; `statuses` also has those that are missing."""
 
     driver: OpenDriver
-    accounts: Accounts
+    counters: SamplerCounters
     builder: SourceBuilder[FastSettings]
     collectors: list[Collector]
     events: tuple[EventSource, ...]
@@ -79,7 +79,7 @@ class _Sources:
 class _Reasons:
     """Reasons for which this process exits so that another one starts."""
 
-    guarding: "Guarding"
+    guard_thread: "GuardThread"
     reenumeration: Reenumeration
     watch: DriverWatch
     run_dir: Path
@@ -93,7 +93,7 @@ class _Reasons:
 
     def status(self, dead: str) -> int:
         """Return the exit status, 0 where there is no reason to exit; `dead` is why the driver counts as dead."""
-        if self.guarding.is_silent:
+        if self.guard_thread.is_silent:
             logger.error("guard has stopped; exiting for a restart")
             return GUARD_ENDED
         if self.reenumeration.is_due:
@@ -121,15 +121,15 @@ class _GuardLink:
     def __init__(self, reenumeration: Reenumeration) -> None:
         self.reenumeration = reenumeration
         self._lock = Lock()
-        self._guarding: Guarding | None = None
+        self._guarding: GuardThread | None = None
         self._waiting: list[Event] = []
 
-    def connect(self, guarding: "Guarding") -> None:
+    def connect(self, guard_thread: "GuardThread") -> None:
         """Pass on the events so far, and from now on everything at once."""
         with self._lock:
-            self._guarding = guarding
+            self._guarding = guard_thread
             for event in self._waiting:
-                guarding.guard.add_event(event)
+                guard_thread.guard.add_event(event)
 
     def note_row(self, table: str) -> None:
         """Pass on that a table has a new row."""
@@ -160,7 +160,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
         sources.collectors,
         clock=clock,
         settings=settings,
-        accounts=sources.accounts,
+        counters=sources.counters,
         on_rows=link.note_row,
         on_events=link.note_events,
         event_sources=sources.events,
@@ -168,7 +168,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     tune_process()
     sampler.start()
     try:
-        guarding = _load_guard()(
+        guard_thread = _load_guard()(
             context,
             ring,
             settings,
@@ -180,21 +180,23 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     except BaseException:
         sampler.stop(STOP_HUNG_S)
         raise
-    guarding.register_counters(sources.accounts)
-    link.connect(guarding)
+    guard_thread.register_counters(sources.counters)
+    link.connect(guard_thread)
     freeze_loaded_objects()
-    guarding.start(stop)
+    guard_thread.start(stop)
     ready({"gpus": len(sources.driver.gpus), "tables": list(ring.tables)})
-    reasons = _Reasons(guarding=guarding, reenumeration=link.reenumeration, watch=watch, run_dir=context.run_dir)
+    reasons = _Reasons(
+        guard_thread=guard_thread, reenumeration=link.reenumeration, watch=watch, run_dir=context.run_dir
+    )
     status = _watch(sampler, sources, reasons, stop)
-    _end(sampler, guarding, ring, stop, status)
+    _end(sampler, guard_thread, ring, stop, status)
 
 
-def _load_guard() -> "type[Guarding]":
+def _load_guard() -> "type[GuardThread]":
     """Load rules and detectors, which takes longer than everything before the first sample."""
-    from railwatch.wiring.guard import Guarding  # noqa: PLC0415 -- see above
+    from railwatch.wiring.guard import GuardThread  # noqa: PLC0415 -- see above
 
-    return Guarding
+    return GuardThread
 
 
 def _watch(sampler: Sampler, sources: _Sources, reasons: _Reasons, stop: Flag) -> int:
@@ -210,32 +212,32 @@ def _watch(sampler: Sampler, sources: _Sources, reasons: _Reasons, stop: Flag) -
     return status
 
 
-def _end(sampler: Sampler, guarding: "Guarding", ring: Ring, stop: Flag, status: int) -> None:
+def _end(sampler: Sampler, guard_thread: "GuardThread", ring: Ring, stop: Flag, status: int) -> None:
     """Stop everything; with a `status` leave at once, since a thread may be stuck in the driver."""
     if status:
         sampler.stop(STOP_HUNG_S)
-        stop.wait(guarding.last_step_s)  # the guard judges the last rows and events
+        stop.wait(guard_thread.last_step_s)  # the guard judges the last rows and events
         stop.set()
-    guarding.join()
+    guard_thread.join()
     if not status:
         sampler.stop()
     if status != GUARD_ENDED:  # else its thread may hold what a close waits for
-        guarding.close()
+        guard_thread.close()
     ring.close()
     if status:
         leave(status)
 
 
 def _open_sources(context: RunContext, watch: DriverWatch, clock: Clock) -> _Sources:
-    driver, accounts = watch.open(), Accounts()
-    builder = _builder(context, driver, accounts, clock)
+    driver, counters = watch.open(), SamplerCounters()
+    builder = _builder(context, driver, counters, clock)
     if driver.nvml is not None:
-        accounts.driver_s = driver.nvml.costs.total_s
+        counters.driver_s = driver.nvml.costs.total_s
     collectors, statuses = _collectors(context, builder)
-    events, log_statuses = _event_sources(context, driver, accounts, clock)
+    events, log_statuses = _event_sources(context, driver, counters, clock)
     return _Sources(
         driver=driver,
-        accounts=accounts,
+        counters=counters,
         builder=builder,
         collectors=watch.keep_tables(collectors),
         events=(*events, *watch.event_sources()),
@@ -265,11 +267,13 @@ def _look_again(builder: SourceBuilder[FastSettings], changed: Flag, stop: Flag)
             return
 
 
-def _builder(context: RunContext, driver: OpenDriver, accounts: Accounts, clock: Clock) -> SourceBuilder[FastSettings]:
+def _builder(
+    context: RunContext, driver: OpenDriver, counters: SamplerCounters, clock: Clock
+) -> SourceBuilder[FastSettings]:
     settings = FastSettings(
         node=context.node.key,
         clock=clock,
-        accounts=accounts,
+        counters=counters,
         reader=driver.reader,
         links=driver.links,
         pipes=driver.pipes,
@@ -300,7 +304,7 @@ def _collectors(
 
 
 def _event_sources(
-    context: RunContext, driver: OpenDriver, accounts: Accounts, clock: Clock
+    context: RunContext, driver: OpenDriver, counters: SamplerCounters, clock: Clock
 ) -> tuple[tuple[EventSource, ...], tuple[SourceStatus, ...]]:
     config = context.config
     found: list[EventSource] = []
@@ -320,7 +324,7 @@ def _event_sources(
     log_status = kernel_log_status(path)
     if config.sources.kernel_log is SourceUse.AUTO and log_status.state is SourceState.WORKING:
         lines, placed = _kernel_log(context, path, driver, clock)
-        accounts.kernel_lines_unparsed = lambda: lines.unparsed
+        counters.kernel_lines_unparsed = lambda: lines.unparsed
         found.append(placed)
     built = build_event_sources(event_settings(context, driver.gpus, clock))
     found += [part.source for part in built if part.source is not None]

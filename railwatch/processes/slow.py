@@ -14,7 +14,7 @@ from agent.collectors.registry.background import SourceBuilder
 from agent.collectors.registry.settings import SlowSettings
 from agent.collectors.registry.sources import BUILD_LIMIT_S, build_slow_event_sources, slow_builder
 from agent.ring.ring import Ring
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import SamplerSettings
 from railwatch.processes.child import Ready, leave, run_child
@@ -65,7 +65,7 @@ class _Process:
     journal: RecordJournalWriter
     stop: Flag
     changed: Flag = field(default_factory=Flag)
-    accounts: Accounts = field(default_factory=Accounts)
+    counters: SamplerCounters = field(default_factory=SamplerCounters)
 
 
 def main(context: RunContext, stop: Flag, ready: Ready) -> None:
@@ -132,7 +132,7 @@ def _sources(process: _Process) -> _Sources:
     built: Sequence[BuiltCollector] = process.builder.built
     events = build_slow_event_sources(settings)
     if events or any(part.source is not None for part in built):
-        own = SelfMetrics(context.node.key, process.accounts, process.clock, process="slow")
+        own = SelfMetrics(context.node.key, process.counters, process.clock, process="slow")
         status = SourceStatus(name=own.name, state=SourceState.WORKING, detail="the process for slow sources")
         built = (*built, Built(source=own, status=status))
     collectors, statuses = chosen(built, off=lambda _: False, simulated=context.simulated)
@@ -165,7 +165,7 @@ def _sampler(process: _Process, sources: _Sources, ring: Ring, settings: Sampler
         sources.collectors,
         clock=process.clock,
         settings=settings,
-        accounts=process.accounts,
+        counters=process.counters,
         on_events=append_events,
         event_sources=sources.events,
     )

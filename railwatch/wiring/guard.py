@@ -17,7 +17,7 @@ from agent.guard.step_log import StepLog
 from agent.guard.waking import Waking
 from agent.ring.header import rows_for
 from agent.ring.ring import Ring
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.settings import SamplerSettings
 from config.guard_pipeline import pipeline_settings
 from config.sources import SourceUse
@@ -34,7 +34,7 @@ GUARD_SILENT_S = 10.0
 STEPS_PER_TICK = 2
 
 
-class Guarding:
+class GuardThread:
     """The guard over the tables of a ring, and what it needs.
 
     Attributes
@@ -96,10 +96,10 @@ class Guarding:
         self._reflex = reflex
         self._thread: Thread | None = None
 
-    def register_counters(self, accounts: Accounts) -> None:
+    def register_counters(self, counters: SamplerCounters) -> None:
         """Add the counters of the reflex to those of the process."""
-        accounts.reflexes = lambda: self._reflex.fired
-        accounts.reflexes_unconfirmed = lambda: self._reflex.unconfirmed
+        counters.reflexes = lambda: self._reflex.fired
+        counters.reflexes_unconfirmed = lambda: self._reflex.unconfirmed
 
     def start(self, stop: Flag) -> None:
         """Run the guard in a thread until the stop is requested."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.collectors.port import EventSource
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from analytics.fusion import FusionState, fuse
@@ -72,7 +72,7 @@ def sampled(folder: Path, *, step_s: int) -> tuple[list[np.ndarray[tuple[int], n
         [collector],
         clock=clock,
         settings=settings,
-        accounts=Accounts(),
+        counters=SamplerCounters(),
         event_sources=sources,
         on_events=reported.extend,
     )

@@ -15,7 +15,7 @@ from agent.ring.ring import Ring
 from agent.sampler.sampler import EVENT_BURST_S, Sampler
 from railwatch.processes import sampler
 from railwatch.run_context import RunContext
-from railwatch.wiring import guard as guarding
+from railwatch.wiring import guard as guard_thread
 from railwatch.wiring.reenumeration import COUNTED_FILE, WANTED_FILE
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
@@ -86,7 +86,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunContext:
     monkeypatch.setattr(sampler, "leave", _leave)
     monkeypatch.setattr(sampler, "tune_process", lambda: None)
     monkeypatch.setattr(sampler, "build_event_sources", lambda _: ())
-    monkeypatch.setattr(guarding, "_step_log", lambda *_: None)  # its lock ends with a process, not with a thread
+    monkeypatch.setattr(guard_thread, "_step_log", lambda *_: None)  # its lock ends with a process, not with a thread
     away = str(tmp_path / "none")
     return replace(a_run_context(tmp_path), sysfs=away, proc=away, kmsg=away)
 
@@ -177,7 +177,7 @@ def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
 
     hangs.before_read = hang
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(hangs),))
-    monkeypatch.setattr(guarding, "GUARD_SILENT_S", -1.0)
+    monkeypatch.setattr(guard_thread, "GUARD_SILENT_S", -1.0)
     run = Run(context)
     begun_s = CLOCK.monotonic_s()
     run.join()

@@ -32,4 +32,4 @@ def pressure(settings: FastSettings) -> BuiltCollector:
 
 def self_metrics(settings: FastSettings) -> BuiltCollector:
     """Build the collector of the sampling process's own cost."""
-    return working(SelfMetrics(settings.node, settings.accounts, settings.clock), "this process")
+    return working(SelfMetrics(settings.node, settings.counters, settings.clock), "this process")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import psutil
 
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
@@ -47,7 +47,7 @@ class SelfMetrics:
 
     rate = RateClass.SLOW
 
-    def __init__(self, node: str, accounts: Accounts, clock: Clock, *, process: str = "") -> None:
+    def __init__(self, node: str, counters: SamplerCounters, clock: Clock, *, process: str = "") -> None:
         entity = Entity(kind=EntityKind.AGENT, key=node, name=node)
         self.name = "agent"
         if process:
@@ -55,7 +55,7 @@ class SelfMetrics:
             entity = Entity(kind=EntityKind.AGENT, key=f"{node}.{process}", name=f"{node} {process}", tags=tags)
             self.name = f"agent_{process}"
         self.spec = TableSpec(name=self.name, kind=EntityKind.AGENT, entities=(entity,), signals=_SIGNALS)
-        self._accounts = accounts
+        self._accounts = counters
         self._clock = clock
         self._process = psutil.Process()
         self._is_open = False
@@ -74,25 +74,25 @@ class SelfMetrics:
             self.open()
         now_s, cpu_s = self._clock.monotonic_s(), _cpu_s(self._process)
         elapsed_s = now_s - self._last_s
-        accounts = self._accounts
+        counters = self._accounts
         values[0] = (
             (cpu_s - self._last_cpu_s) / elapsed_s if elapsed_s > 0 else float("nan"),
             self._process.memory_info().rss,
-            _or_nan(accounts.take_late_p99_s),
-            _or_nan(accounts.driver_s),
-            accounts.ticks,
-            accounts.overruns,
-            accounts.updates_kept,
-            accounts.updates_filled,
-            *_pacing(accounts),
-            accounts.collector_errors,
-            accounts.collector_hangs,
-            _or_nan(accounts.oldest_age_s),
-            _or_nan(accounts.kernel_lines_unparsed),
-            _or_nan(accounts.sample_overruns),
-            _or_nan(accounts.reads_refused),
-            _or_nan(accounts.reflexes),
-            _or_nan(accounts.reflexes_unconfirmed),
+            _or_nan(counters.take_late_p99_s),
+            _or_nan(counters.driver_s),
+            counters.ticks,
+            counters.overruns,
+            counters.updates_kept,
+            counters.updates_filled,
+            *_pacing(counters),
+            counters.collector_errors,
+            counters.collector_hangs,
+            _or_nan(counters.oldest_age_s),
+            _or_nan(counters.kernel_lines_unparsed),
+            _or_nan(counters.sample_overruns),
+            _or_nan(counters.reads_refused),
+            _or_nan(counters.reflexes),
+            _or_nan(counters.reflexes_unconfirmed),
         )
         self._last_s, self._last_cpu_s = now_s, cpu_s
 
@@ -101,9 +101,9 @@ class SelfMetrics:
         self._is_open = False
 
 
-def _pacing(accounts: Accounts) -> tuple[float, ...]:
+def _pacing(counters: SamplerCounters) -> tuple[float, ...]:
     """Return missed, poll period, sensor period, jitter, locked, stretch, driver; NaN where the rate is fixed."""
-    report = None if accounts.pacing is None else accounts.pacing()
+    report = None if counters.pacing is None else counters.pacing()
     if report is None:
         return (float("nan"),) * 7
     return (

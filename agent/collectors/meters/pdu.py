@@ -10,7 +10,7 @@ import numpy as np
 
 from agent.collectors.meters.pdu_mibs import PDU_SIGNALS, Oid, PduChannel, SnmpValue
 from agent.collectors.meters.pdu_survey import channels_of, survey_pdu
-from agent.collectors.meters.settings import PduSettings
+from agent.collectors.meters.settings import PDU, PduSettings
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import RailwatchError, TransientError
 from telemetry.frames import FloatArray, TableSpec
@@ -102,7 +102,7 @@ class Pdu:
     is NaN and counted in `refused`.
     """
 
-    name = "pdu"
+    name = PDU
     rate = RateClass.RARE
 
     def __init__(self, pdus: Sequence[FoundPdu], open_client: OpenClient) -> None:

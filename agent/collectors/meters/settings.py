@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+# Name of the collector of PDUs.
+PDU = "pdu"
+
 
 class SnmpVersion(StrEnum):
     """SNMP version of a PDU: 2c has a community string, 3 has users."""

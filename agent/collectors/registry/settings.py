@@ -9,7 +9,7 @@ from agent.collectors.hwmon.rails import SweepOptions
 from agent.collectors.meters.settings import PduSettings, UpsdSettings
 from agent.collectors.readings.source import ReadingsSettings
 from agent.driver.port import GpuIdentity, GpuReader, LinkReader, PipeReader, SampleRings
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from telemetry.clock import Clock
 
 
@@ -23,7 +23,7 @@ class FastSettings:
 
     node: str
     clock: Clock
-    accounts: Accounts
+    counters: SamplerCounters
     reader: GpuReader | None
     why_no_reader: str = "no GPU driver"
     links: LinkReader | None = None

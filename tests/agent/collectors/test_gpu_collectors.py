@@ -13,7 +13,7 @@ from agent.collectors.port import BuiltCollector, Collector, SourceState
 from agent.collectors.registry.settings import FastSettings, SlowSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.driver.port import GpuProcess, LinkReader, PipeReader
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from telemetry.entities import EntityKind
 from telemetry.signals import signal
 from tests.agent.fakes import FakeClock, FakeGpuReader, FakeLinkReader, FakePipeReader, gpu_identities
@@ -59,7 +59,7 @@ def _built(
     settings = FastSettings(
         node="node0",
         clock=FakeClock(),
-        accounts=Accounts(),
+        counters=SamplerCounters(),
         reader=reader,
         why_no_reader="no NVML",
         links=links,

@@ -17,7 +17,7 @@ from agent.collectors.port import Collector
 from agent.collectors.registry.settings import FastSettings, SlowSettings
 from agent.collectors.registry.sources import FAST_COLLECTORS, SLOW_COLLECTORS, FastFactory, SlowFactory
 from agent.driver.port import GpuIdentity, GpuProcess, LinkIdentity, ProcessUse, SampleRun
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from telemetry.clock import SystemClock
 from telemetry.frames import FloatArray
 from tests.agent.collectors.bmc.fakes import FakeLink
@@ -117,7 +117,7 @@ def fast_settings(root: Path, reader: FakeGpuReader | None) -> FastSettings:
     return FastSettings(
         node="node0",
         clock=FakeClock(),
-        accounts=Accounts(),
+        counters=SamplerCounters(),
         reader=reader,
         sysfs_root=root,
         proc_root=root / "proc",

@@ -13,7 +13,7 @@ from agent.collectors.hwmon.rails import RailTable, SweepOptions, main_rails
 from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.rails.sweep import SweepSettings
 from agent.ring.ring import Ring, RingTable
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from telemetry.clock import SystemClock
@@ -63,7 +63,7 @@ def rails(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rails]:
         [collector],
         clock=clock,
         settings=settings,
-        accounts=Accounts(),
+        counters=SamplerCounters(),
         on_rows=lambda _: made.calls.append(clock.monotonic_s()),
     )
     sampler.start()
@@ -125,7 +125,7 @@ def test_rows_come_from_the_thread_that_reads_and_from_another_while_it_hangs(
     two_supplies(root)
     write(root, {f"class/hwmon/hwmon{number}/update_interval": str(interval_ms) for number in (0, 1)})
     sweeping = SweepOptions(settings=SweepSettings(rows_hz=50.0), clock=clock)
-    collector, accounts, threads = main_rails(survey_rails(root), sweeping), Accounts(), list[str]()
+    collector, counters, threads = main_rails(survey_rails(root), sweeping), SamplerCounters(), list[str]()
     settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=60.0, hung_after_s=60.0))
     ring = make_ring(
         tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60
@@ -146,7 +146,7 @@ def test_rows_come_from_the_thread_that_reads_and_from_another_while_it_hangs(
         [collector],
         clock=clock,
         settings=settings,
-        accounts=accounts,
+        counters=counters,
         on_rows=lambda _: threads.append(threading.current_thread().name),
     )
     sampler.start()
@@ -157,7 +157,7 @@ def test_rows_come_from_the_thread_that_reads_and_from_another_while_it_hangs(
         release.set()
         wait_for(lambda: now_from("rails"), "it goes on by itself")
         table = ring.tables["supply"]
-        assert accounts.ticks >= table.count - 1
+        assert counters.ticks >= table.count - 1
         assert np.all(np.diff(table.read(0).frame.time_ns) > 0)
         assert sampler.statuses()[0].age_s is not None
     finally:

@@ -14,7 +14,7 @@ from agent.collectors.port import Collector
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.driver.nvml import NvmlDriver
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from simulator.driver.layout import SAMPLE_SLOTS, STATE_VARIABLE
@@ -40,9 +40,9 @@ def _server(scenario: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
     return server
 
 
-def _collectors(server: PlantServer, driver: NvmlDriver, accounts: Accounts) -> dict[str, Collector]:
+def _collectors(server: PlantServer, driver: NvmlDriver, counters: SamplerCounters) -> dict[str, Collector]:
     settings = FastSettings(
-        node="v100x4", clock=CLOCK, accounts=accounts, reader=driver, sysfs_root=server.served.sysfs_root
+        node="v100x4", clock=CLOCK, counters=counters, reader=driver, sysfs_root=server.served.sysfs_root
     )
     return {built.status.name: built.source for built in build_collectors(settings) if built.source}
 
@@ -57,7 +57,7 @@ def test_a_gpu_that_drops_off_the_bus_is_gone_in_every_source(tmp_path: Path, mo
     server = _server(early_drop(tmp_path, at_s=3), tmp_path, monkeypatch)
     server.advance(2000)
     with NvmlDriver(CLOCK) as driver:
-        collectors = _collectors(server, driver, Accounts())
+        collectors = _collectors(server, driver, SamplerCounters())
         log = KernelLog(
             server.served.kernel_log,
             node="v100x4",
@@ -109,10 +109,10 @@ def _samples_mw(path: Path, gpu: int) -> list[int]:
 
 
 def test_each_sensor_update_of_a_running_node_is_kept_once(running: PlantServer, tmp_path: Path) -> None:
-    accounts = Accounts()
+    counters = SamplerCounters()
     settings = SamplerSettings(fast=Pace(rate_hz=FAST_HZ, stale_after_s=60.0, hung_after_s=60.0))
     with NvmlDriver(CLOCK) as driver:
-        collectors = list(_collectors(running, driver, accounts).values())
+        collectors = list(_collectors(running, driver, counters).values())
         ring = make_ring(
             tmp_path / "ring",
             collectors,
@@ -122,7 +122,7 @@ def test_each_sensor_update_of_a_running_node_is_kept_once(running: PlantServer,
             simulated=True,
             seconds=10,
         )
-        sampler = Sampler(ring, collectors, clock=CLOCK, settings=settings, accounts=accounts)
+        sampler = Sampler(ring, collectors, clock=CLOCK, settings=settings, counters=counters)
         sampler.start()
         CLOCK.sleep_until(CLOCK.monotonic_s() + 1.5)
         wait_for(lambda: ring.tables["gpu_fast"].count >= 40)
@@ -137,7 +137,7 @@ def test_each_sensor_update_of_a_running_node_is_kept_once(running: PlantServer,
     kept_mw = kept_mw[next(at for at, one in enumerate(kept_mw) if at and one in distinct) :]
     within = distinct[distinct.index(kept_mw[0]) : distinct.index(kept_mw[-1]) + 1]
     # A busy machine holds ticks up, which is counted, and the plant too, which shows several updates at once then.
-    assert len(kept_mw) + accounts.overruns > 0.7 * len(within)
+    assert len(kept_mw) + counters.overruns > 0.7 * len(within)
     assert len(kept_mw) >= 5
     assert set(kept_mw) <= set(within)
     supply = ring.tables["supply"].read(0).frame

@@ -10,7 +10,7 @@ from agent.collectors.gpu.driver_tables import GpuFast
 from agent.collectors.host.self_metrics import SelfMetrics
 from agent.collectors.port import Collector, FollowingCollector, PacedCollector, StampedRow
 from agent.ring.ring import Ring, RingTable
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
@@ -63,12 +63,16 @@ class Late:
 
 
 def _sampler(
-    folder: Path, collectors: list[Collector], settings: SamplerSettings, accounts: Accounts, clock: Clock = CLOCK
+    folder: Path,
+    collectors: list[Collector],
+    settings: SamplerSettings,
+    counters: SamplerCounters,
+    clock: Clock = CLOCK,
 ) -> tuple[Ring, Sampler]:
     ring = make_ring(
         folder / "ring", collectors, settings, node="n", topology=node_topology(2), simulated=True, seconds=10
     )
-    return ring, Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
+    return ring, Sampler(ring, collectors, clock=clock, settings=settings, counters=counters)
 
 
 def _run(sampler: Sampler, table: RingTable, *, rows: int) -> float:
@@ -86,7 +90,7 @@ def test_the_fast_group_is_one_that_can_be_paced() -> None:
 
 
 def test_a_paced_collector_reports_its_pace_and_the_agent_publishes_it(tmp_path: Path) -> None:
-    accounts = Accounts()
+    counters = SamplerCounters()
     reader = FakeGpuReader(2)
     changing = iter(range(10_000))
 
@@ -94,8 +98,8 @@ def test_a_paced_collector_reports_its_pace_and_the_agent_publishes_it(tmp_path:
         reader.set(0, "power_w", 100.0 + next(changing))
 
     reader.before_read = change
-    ring, sampler = _sampler(tmp_path, [GpuFast(reader)], PACED, accounts)
-    own = SelfMetrics("n", accounts, CLOCK)
+    ring, sampler = _sampler(tmp_path, [GpuFast(reader)], PACED, counters)
+    own = SelfMetrics("n", counters, CLOCK)
     own.open()
     _run(sampler, ring.tables["gpu_fast"], rows=20)
     values = np.empty(own.spec.shape)
@@ -111,8 +115,8 @@ def test_a_paced_collector_reports_its_pace_and_the_agent_publishes_it(tmp_path:
 
 
 def test_at_a_fixed_rate_nothing_is_paced(tmp_path: Path) -> None:
-    accounts = Accounts()
-    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], SamplerSettings(), accounts)
+    counters = SamplerCounters()
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], SamplerSettings(), counters)
     assert sampler.pacing() is None
     assert sampler.statuses()[0].pace == ""
     sampler.burst(1.0)  # has nothing to hurry
@@ -122,7 +126,7 @@ def test_at_a_fixed_rate_nothing_is_paced(tmp_path: Path) -> None:
 
 def test_a_collector_may_have_a_pace_of_its_own(tmp_path: Path) -> None:
     settings = SamplerSettings(own={"gpu_fast": Pace(rate_hz=50.0, stale_after_s=1.0, hung_after_s=1.0)})
-    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], settings, Accounts())
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], settings, SamplerCounters())
     table = ring.tables["gpu_fast"]
     seconds = _run(sampler, table, rows=10)
     assert table.count <= 50.0 * seconds + 2, "of the fast pace there would be a hundred a second"
@@ -130,23 +134,23 @@ def test_a_collector_may_have_a_pace_of_its_own(tmp_path: Path) -> None:
 
 
 def test_rows_of_the_past_are_kept_unchanged_and_no_others_are_between_them(tmp_path: Path) -> None:
-    late, accounts = Late(), Accounts()
+    late, counters = Late(), SamplerCounters()
     settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=1.0, hung_after_s=1.0))
     spec = late.spec
     late.spec = type(spec)(name="late", kind=spec.kind, entities=spec.entities, signals=spec.signals)
-    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2)), late], settings, accounts)
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2)), late], settings, counters)
     assert late.table is ring.tables["gpu_fast"]
     _run(sampler, ring.tables["late"], rows=4)
     frame = ring.tables["late"].read(0).frame
     assert len(frame) >= 4
     assert len(frame) % 2 == 0
     assert frame.time_ns[:4].tolist() == [START_NS + at for at in (10, 11, 20, 21)]
-    assert accounts.updates_filled == len(frame)
+    assert counters.updates_filled == len(frame)
     ring.close()
 
 
 def test_rows_of_the_past_that_cannot_be_taken_are_a_read_that_failed(tmp_path: Path) -> None:
-    late, accounts = Late(), Accounts()
+    late, counters = Late(), SamplerCounters()
     late.error = TransientError("the buffer is busy")
     clock, pause_s = LeapingClock(), 60.0
     settings = SamplerSettings(
@@ -154,19 +158,19 @@ def test_rows_of_the_past_that_cannot_be_taken_are_a_read_that_failed(tmp_path: 
         backoff_first_s=pause_s,
         backoff_most_s=pause_s,
     )
-    ring, sampler = _sampler(tmp_path, [late], settings, accounts, clock)
+    ring, sampler = _sampler(tmp_path, [late], settings, counters, clock)
     sampler.start()
     wait_for(lambda: sampler.statuses()[0].state is WorkerState.FAILING)
     assert sampler.statuses()[0].detail == "TransientError: the buffer is busy"
     clock.leap(1.5 * pause_s)
     wait_for(lambda: sampler.statuses()[0].state is WorkerState.WORKING)
-    assert accounts.collector_errors == 1
+    assert counters.collector_errors == 1
     sampler.stop(60.0)
     ring.close()
 
 
 def test_a_burst_hurries_the_paced_collectors(tmp_path: Path) -> None:
-    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], PACED, Accounts())
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], PACED, SamplerCounters())
     before = sampler.pacing()
     sampler.burst(600.0)
     _run(sampler, ring.tables["gpu_fast"], rows=2)

@@ -11,7 +11,7 @@ from agent.collectors.events.driver_messages import DriverEvents
 from agent.collectors.host.self_metrics import SelfMetrics
 from agent.driver.port import DriverEvent
 from agent.ring.ring import Ring
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.event_pump import EventPump
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
@@ -46,7 +46,7 @@ class Node:
     def __init__(self, folder: Path) -> None:
         self.bad = FakeCollector(_spec("bad"), name="bad")
         self.good = FakeCollector(_spec("good"), name="good")
-        self.accounts = Accounts()
+        self.counters = SamplerCounters()
         self.events: list[Event] = []
         self.rows: list[str] = []
         self.release = threading.Event()
@@ -66,7 +66,7 @@ class Node:
             [self.bad, self.good],
             clock=self.clock,
             settings=SETTINGS,
-            accounts=self.accounts,
+            counters=self.counters,
             on_rows=self.rows.append,
             on_events=self.events.extend,
         )
@@ -80,7 +80,7 @@ class Node:
         wait_for(lambda: len(self.stuck) == count)
         beside = self.good if neighbour is None else neighbour
         self.clock.leap_beside(1.5 * HUNG_S, lambda: beside.reads)
-        wait_for(lambda: self.accounts.collector_hangs >= count)
+        wait_for(lambda: self.counters.collector_hangs >= count)
 
     def state(self) -> WorkerState:
         return self.sampler.statuses()[0].state
@@ -118,10 +118,10 @@ def test_rows_come_at_the_pace_and_each_update_is_fresh_once(node: Node) -> None
     assert int(frame.fresh[:, 1, 1].sum()) == 1
     # A tick that a busy machine held up is counted as missed: all there were are one every 10 ms.
     due = sum((one.time_ns[-1] - one.time_ns[0]) / 1e9 for one in frames) / 0.01
-    assert node.accounts.ticks + node.accounts.overruns == pytest.approx(due, abs=10)
+    assert node.counters.ticks + node.counters.overruns == pytest.approx(due, abs=10)
     assert set(node.rows) == {"good", "bad"}
-    assert node.accounts.ticks >= 30
-    assert node.accounts.updates_kept == 4 + 4 + 1
+    assert node.counters.ticks >= 30
+    assert node.counters.updates_kept == 4 + 4 + 1
     assert node.events == [], "a collector that works is no news"
 
 
@@ -133,7 +133,7 @@ def test_a_collector_that_raises_is_counted_reported_of_once_and_tried_again(nod
     wait_for(lambda: node.bad.reads > 3)
     node.bad.reading[:] = 5.0
     node.bad.before_read = fail
-    wait_for(lambda: node.accounts.collector_errors >= 3)
+    wait_for(lambda: node.counters.collector_errors >= 3)
     assert node.state() is WorkerState.FAILING
     assert node.messages() == ["Collector bad is failing: OSError: no such sensor"]
     assert node.events[0].kind is EventKind.COLLECTOR
@@ -154,7 +154,7 @@ def test_while_it_fails_values_are_held_and_then_absent(node: Node) -> None:
     node.sampler.start()
     wait_for(lambda: node.ring.tables["bad"].count > 3)
     node.bad.before_read = fail
-    wait_for(lambda: node.accounts.collector_errors)
+    wait_for(lambda: node.counters.collector_errors)
     node.clock.leap(1.5 * HUNG_S)
     wait_for(lambda: np.isnan(node.last("bad")))
     frame = node.ring.tables["bad"].read(0).frame
@@ -196,7 +196,7 @@ def test_threads_that_are_stuck_do_not_pile_up(node: Node) -> None:
         node.give_up(count)
     rows = node.ring.tables["bad"].count
     node.clock.leap_beside(10 * HUNG_S, lambda: node.ring.tables["bad"].count)
-    assert len(node.stuck) == node.accounts.collector_hangs == SETTINGS.most_stuck_threads
+    assert len(node.stuck) == node.counters.collector_hangs == SETTINGS.most_stuck_threads
     assert node.ring.tables["bad"].count > rows, "readers go on seeing rows, without values"
 
 
@@ -214,7 +214,7 @@ def test_what_a_thread_brings_after_it_was_abandoned_is_thrown_away(node: Node) 
     wait_for(lambda: node.state() is WorkerState.WORKING)
     node.release.set()
     wait_for(lambda: not node.stuck[0].is_alive())
-    assert node.accounts.collector_errors == 0
+    assert node.counters.collector_errors == 0
     assert node.state() is WorkerState.WORKING
     assert len(node.messages()) == 2
 
@@ -265,7 +265,7 @@ def test_events_of_the_driver_arrive_and_a_lost_gpu_backs_off(tmp_path: Path) ->
         [collector],
         clock=CLOCK,
         settings=SETTINGS,
-        accounts=Accounts(),
+        counters=SamplerCounters(),
         on_events=events.extend,
         event_sources=[DriverEvents(driver, gpus, clock=CLOCK)],
     )
@@ -324,7 +324,7 @@ def test_what_cannot_be_watched_keeps_the_watchdog_from_none_of_the_others(
 
 
 def test_two_processes_that_sample_are_reported_apart() -> None:
-    sampler, slow = (SelfMetrics("node0", Accounts(), CLOCK, process=process).spec for process in ("", "slow"))
+    sampler, slow = (SelfMetrics("node0", SamplerCounters(), CLOCK, process=process).spec for process in ("", "slow"))
     assert sampler.signals == slow.signals
     assert (sampler.name, slow.name) == ("agent", "agent_slow")
     assert sampler.entities[0].id != slow.entities[0].id
@@ -332,9 +332,9 @@ def test_two_processes_that_sample_are_reported_apart() -> None:
 
 
 def test_the_agent_reports_of_its_own_cost(tmp_path: Path) -> None:
-    accounts = Accounts(driver_s=lambda: 1.25)
+    counters = SamplerCounters(driver_s=lambda: 1.25)
     collector = FakeCollector(_spec("good"), name="good")
-    own = SelfMetrics("node0", accounts, CLOCK)
+    own = SelfMetrics("node0", counters, CLOCK)
     ring = make_ring(
         tmp_path / "ring",
         [collector, own],
@@ -344,10 +344,10 @@ def test_the_agent_reports_of_its_own_cost(tmp_path: Path) -> None:
         simulated=True,
         seconds=5,
     )
-    sampler = Sampler(ring, [collector, own], clock=CLOCK, settings=SETTINGS, accounts=accounts)
+    sampler = Sampler(ring, [collector, own], clock=CLOCK, settings=SETTINGS, counters=counters)
     sampler.start()
     try:
-        wait_for(lambda: ring.tables["agent"].count > 5 and accounts.ticks > 5)
+        wait_for(lambda: ring.tables["agent"].count > 5 and counters.ticks > 5)
     finally:
         sampler.stop(60.0)
     frame = ring.tables["agent"].read(0).frame

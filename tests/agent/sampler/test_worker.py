@@ -9,7 +9,7 @@ import pytest
 
 from agent.collectors.gpu.driver_tables import GpuFast
 from agent.ring.ring import Ring
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.pacing.pacer import PaceMode, PacerSettings
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import SamplerSettings
@@ -75,13 +75,13 @@ class Gpu:
         self.ring: Ring = make_ring(
             folder / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=20
         )
-        self.accounts = Accounts()
+        self.counters = SamplerCounters()
         self.sampler = Sampler(
             self.ring,
             [collector],
             clock=self.clock,
             settings=settings,
-            accounts=self.accounts,
+            counters=self.counters,
             on_rows=self._on_rows,
             on_events=self.events.extend,
         )
@@ -167,7 +167,7 @@ def test_a_thread_that_ends_by_an_error_outside_of_a_read_is_reported_of_and_rep
     gpu.on_row = fail
     gpu.clock.allow(1002.0)
     gpu.wait(lambda: gpu.status() == (WorkerState.FAILING, "its thread ended: ZeroDivisionError: a defect"))
-    assert gpu.accounts.collector_errors == 1
+    assert gpu.counters.collector_errors == 1
     gpu.on_row = lambda: None
     gpu.clock.advance(1.0)  # the back-off is over
     gpu.clock.run_to(1005.0)
@@ -180,5 +180,5 @@ def test_a_collector_that_was_never_read_is_the_oldest(gpu: Gpu) -> None:
     gpu.error = TransientError("the driver is busy")
     gpu.sampler.start()
     gpu.clock.run_to(1030.0)
-    assert gpu.accounts.oldest_age_s is not None
-    assert 29.0 < gpu.accounts.oldest_age_s() < 31.0
+    assert gpu.counters.oldest_age_s is not None
+    assert 29.0 < gpu.counters.oldest_age_s() < 31.0

@@ -13,7 +13,7 @@ from agent.collectors.gpu.driver_tables import GpuFast
 from agent.collectors.host.self_metrics import SelfMetrics
 from agent.collectors.port import Collector
 from agent.driver.port import GpuReader
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import make_ring
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.worker import WorkerState, WorkerStatus
@@ -221,7 +221,7 @@ def library_folder(context: RunContext) -> Path:
 
 
 def collectors(reader: GpuReader) -> list[Collector]:
-    return [GpuFast(reader), SelfMetrics("node0", Accounts(), CLOCK)]
+    return [GpuFast(reader), SelfMetrics("node0", SamplerCounters(), CLOCK)]
 
 
 def test_the_rows_of_before_survive_in_the_ring_while_the_driver_is_away(plant: PlantFile, context: RunContext) -> None:
@@ -242,7 +242,7 @@ def test_the_rows_of_before_survive_in_the_ring_while_the_driver_is_away(plant: 
     after.mark_away("it hung")
     after.open()
     # Even the tables that no reader of known GPUs can stand for are kept, in their order.
-    kept = after.keep_tables([SelfMetrics("node0", Accounts(), CLOCK)])
+    kept = after.keep_tables([SelfMetrics("node0", SamplerCounters(), CLOCK)])
     assert [one.name for one in kept] == ["gpu_fast", "agent"]
     assert [one.rate for one in kept] == [one.rate for one in made]
     with pytest.raises(TransientError):
@@ -268,7 +268,7 @@ def test_a_table_that_came_while_the_driver_was_away_is_kept_by_the_process_afte
     for _ in range(2):
         away = watch(context)
         away.open()
-        kept = away.keep_tables([SelfMetrics("node0", Accounts(), CLOCK)])
+        kept = away.keep_tables([SelfMetrics("node0", SamplerCounters(), CLOCK)])
         assert [(one.name, one.rate) for one in kept] == [("gpu_fast", RateClass.FAST), ("agent", RateClass.SLOW)]
         make_ring(context.ring_path, kept, settings, node="node0", topology=nothing, simulated=True).close()
     again = watch(context)

@@ -17,7 +17,7 @@ from agent.collectors.bmc.ipmi_port import IpmiRequest
 from agent.collectors.bmc.ipmitool import IpmitoolPort
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
 from agent.collectors.port import Collector
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from simulator.served.board import ipmi
@@ -281,7 +281,7 @@ def test_a_hang_is_reported_once_over_all_sources_and_its_end_once(real: Real, t
         collectors,
         clock=CLOCK,
         settings=settings,
-        accounts=Accounts(),
+        counters=SamplerCounters(),
         on_events=reported.extend,
         event_sources=[BoardLog(real.board, node="n", clock=CLOCK)],
     )

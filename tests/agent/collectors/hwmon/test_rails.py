@@ -12,7 +12,7 @@ from agent.collectors.hwmon.tree import find_inlet, survey_rails
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS, AttributeFile
-from agent.sampler.accounts import Accounts
+from agent.sampler.counters import SamplerCounters
 from tests.agent.collectors.sysfs_tree import two_supplies, write
 from tests.agent.fakes import FakeClock
 
@@ -163,7 +163,9 @@ def test_a_labelled_rail_that_does_not_read_as_one_is_reported_and_ignored(tmp_p
     two_supplies(tmp_path)
     write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
     assert _keys(tmp_path) == ["psu1"]
-    settings = FastSettings(node="node0", clock=FakeClock(), accounts=Accounts(), reader=None, sysfs_root=tmp_path)
+    settings = FastSettings(
+        node="node0", clock=FakeClock(), counters=SamplerCounters(), reader=None, sysfs_root=tmp_path
+    )
     (status,) = (part.status for part in build_collectors(settings) if part.status.name == "supply")
     assert status.detail == f"psu1; implausible, ignored: psu0 reads {int(reading_mv) / 1000:g} V"
 

@@ -11,7 +11,7 @@ _MAX_LATE = 1000
 
 
 @dataclass(slots=True)
-class Accounts:
+class SamplerCounters:
     """Counters that the sampler's threads raise and the self-metrics collector reads.
 
     Each counter is raised under the lock of its worker or by one thread; a count that two threads raise in the same
