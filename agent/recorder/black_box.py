@@ -1,9 +1,9 @@
 """The black box: the newest entries on disk, in segments, so that a kill or a power cut leaves the last minutes.
 
-A segment is a file of entries; each one begins with what is needed to read it alone. Whatever is handed to `append` is
-on the device when it returns, as far as the device tells the truth about its cache (`fdatasync(2)`). The oldest
-segments go first, by age and by bytes. A disk that is full is said once; what could not be written is owed, and written
-when there is room again.
+A segment is a file of entries; each one begins with the entries needed to read it alone. Entries of `append` are
+on the device when it returns, as far as the device reports its cache correctly (`fdatasync(2)`). The oldest
+segments are removed first, by age and by bytes. A full disk is logged once; what could not be written is kept in memory
+and written when there is room again.
 """
 
 import logging
@@ -29,7 +29,7 @@ class _Segment:
     first_ns: int
     size_bytes: int = 0
     last_ns: int = 0
-    left_entries: int = 0  # how many a run before left in it; none in a segment of this run
+    leftover_entries: int = 0  # number of entries of an earlier run; 0 in a segment of this run
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class BoxCounts:
 
 @dataclass(slots=True)
 class BlackBox:
-    """The segments of one folder; `max_bytes` bounds them and, once more, what is owed in memory.
+    """The segments of one folder; `max_bytes` bounds them and, separately, the unwritten entries in memory.
 
-    What `left` gave stays, up to the bound, until another thread sets `left_is_safe`: it stands in recordings then.
+    Leftovers stay, up to the bound, until another thread sets `leftovers_saved`: they are in a recording then.
     """
 
     folder: Path
@@ -54,11 +54,11 @@ class BlackBox:
     counts: BoxCounts = field(default_factory=BoxCounts)
     _segments: deque[_Segment] = field(default_factory=deque)
     _fd: int | None = None
-    _owed: deque[bytes] = field(default_factory=deque)
-    _owed_bytes: int = 0
+    _unwritten: deque[bytes] = field(default_factory=deque)
+    _unwritten_bytes: int = 0
     _trouble: str = ""
     _cut_logged: bool = False
-    left_is_safe: bool = False
+    leftovers_saved: bool = False
 
     @property
     def trouble(self) -> str:
@@ -70,8 +70,8 @@ class BlackBox:
         """Bytes on disk."""
         return sum(segment.size_bytes for segment in self._segments)
 
-    def left(self) -> tuple[BoxEntry, ...]:
-        """Return the entries that a run before left behind, oldest first; new segments come behind theirs."""
+    def leftovers(self) -> tuple[BoxEntry, ...]:
+        """Return the entries of an earlier run, oldest first; new segments follow theirs."""
         found: list[BoxEntry] = []
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
             try:
@@ -83,17 +83,17 @@ class BlackBox:
             found += entries
             first_ns, last_ns = (entries[0].taken_ns, entries[-1].taken_ns) if entries else (0, 0)
             segment = _Segment(path=path, first_ns=first_ns, size_bytes=len(data), last_ns=last_ns)
-            segment.left_entries = len(entries)
+            segment.leftover_entries = len(entries)
             self._segments.append(segment)
         return tuple(found)
 
-    def go_on_from(self, n_entries: int) -> None:
-        """Take the newest entries of what was left as this run's own: their segments age as those do that follow."""
+    def resume_from(self, n_entries: int) -> None:
+        """Adopt the newest entries of an earlier run: their segments age as those of this run do."""
         for segment in reversed(self._segments):
             if n_entries <= 0:
                 return
-            n_entries -= segment.left_entries
-            segment.left_entries = 0
+            n_entries -= segment.leftover_entries
+            segment.leftover_entries = 0
 
     def append(
         self, entries: Sequence[BoxEntry], *, opening: Callable[[], Sequence[BoxEntry]], keep_from_ns: int
@@ -102,7 +102,7 @@ class BlackBox:
         if not entries:
             return
         taken_ns = entries[-1].taken_ns
-        self._owe(b"".join(entry.to_bytes() for entry in entries))
+        self._queue_unwritten(b"".join(entry.to_bytes() for entry in entries))
         try:
             if self._fd is None or taken_ns - self._segments[-1].first_ns >= SEGMENT_NS:
                 self._begin(taken_ns, opening())
@@ -111,18 +111,18 @@ class BlackBox:
             self._fail(err)
         else:
             if self._trouble:
-                logger.warning("the black box in %s is written again", self.folder)
+                logger.warning("black box in %s is writable again", self.folder)
             self._trouble = ""
-        self._let_go(keep_from_ns)
+        self._drop_old(keep_from_ns)
 
     def forget(self) -> None:
-        """Remove every segment: after a clean end nobody needs them."""
+        """Remove every segment, after a clean end."""
         self.close()
         while self._segments:
             self._remove(self._segments[0])
 
     def close(self) -> None:
-        """Close the file that is open; what stands in it stays."""
+        """Close the open segment and keep it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -134,16 +134,16 @@ class BlackBox:
         path = self.folder / f"{number:08d}{_SUFFIX}"
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
         self._segments.append(_Segment(path=path, first_ns=taken_ns))
-        self._owed.appendleft(b"".join(entry.to_bytes() for entry in opening))
-        self._owed_bytes += len(self._owed[0])
+        self._unwritten.appendleft(b"".join(entry.to_bytes() for entry in opening))
+        self._unwritten_bytes += len(self._unwritten[0])
         sync_folder(self.folder)
 
     def _write(self, taken_ns: int) -> None:
-        """Write what is owed as one; half of it is taken back."""
+        """Write the unwritten entries at once; a partial write is truncated."""
         if self._fd is None:
             return
         segment = self._segments[-1]
-        data = b"".join(self._owed)
+        data = b"".join(self._unwritten)
         view = memoryview(data)
         try:
             while view:
@@ -155,35 +155,35 @@ class BlackBox:
         segment.size_bytes += len(data)
         segment.last_ns = taken_ns
         self.counts.written_bytes += len(data)
-        self._owed.clear()
-        self._owed_bytes = 0
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
 
-    def _owe(self, data: bytes) -> None:
-        self._owed.append(data)
-        self._owed_bytes += len(data)
-        while self._owed_bytes > self.max_bytes and len(self._owed) > 1:
-            self._owed_bytes -= len(self._owed.popleft())
+    def _queue_unwritten(self, data: bytes) -> None:
+        self._unwritten.append(data)
+        self._unwritten_bytes += len(data)
+        while self._unwritten_bytes > self.max_bytes and len(self._unwritten) > 1:
+            self._unwritten_bytes -= len(self._unwritten.popleft())
             self.counts.flushes_never_written += 1
 
     def _fail(self, err: OSError) -> None:
         self.counts.failed_flushes += 1
         if not self._trouble:
-            logger.error("black box %s cannot be written: %s; it goes on in memory", self.folder, err.strerror)
+            logger.error("cannot write black box %s: %s; continuing in memory", self.folder, err.strerror)
         self._trouble = err.strerror or str(err)
         if self._fd is not None:
             self.close()  # its end may be torn: what follows begins a segment of its own
             if self._segments[-1].size_bytes == 0:
                 self._remove_newest()
 
-    def _let_go(self, keep_from_ns: int) -> None:
+    def _drop_old(self, keep_from_ns: int) -> None:
         for segment in tuple(self._segments)[:-1]:
             # Times of a run before may be of another boot.
-            if self.left_is_safe if segment.left_entries else segment.last_ns < keep_from_ns:
+            if self.leftovers_saved if segment.leftover_entries else segment.last_ns < keep_from_ns:
                 self._remove(segment)
         while len(self._segments) > 1 and self.size_bytes > self.max_bytes:
             self.counts.segments_cut += 1
             if not self._cut_logged:
-                logger.warning("the black box holds less than it should: %d bytes are full", self.max_bytes)
+                logger.warning("black box is shorter than configured: limit of %d bytes reached", self.max_bytes)
             self._cut_logged = True
             self._remove(self._segments[0])
 
@@ -192,7 +192,7 @@ class BlackBox:
         segment.path.unlink(missing_ok=True)
 
     def _remove_newest(self) -> None:
-        # The opening is owed to the next segment, which brings its own.
+        # The next segment has an opening of its own.
         self._segments.pop().path.unlink(missing_ok=True)
-        if self._owed:
-            self._owed_bytes -= len(self._owed.popleft())
+        if self._unwritten:
+            self._unwritten_bytes -= len(self._unwritten.popleft())

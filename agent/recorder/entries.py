@@ -1,4 +1,4 @@
-"""Entries of the black box: rows of a table, what happened, and what both are about, each with its own check sum.
+"""Entries of the black box: rows, records and their layout, each with its own check sum.
 
 On disk an entry is a head and a body: ``magic u16 | kind u8 | 0 u8 | bytes u32 | crc32 u32 | taken_ns i64``, little
 endian, the check sum over kind, time and body. A file that ends within an entry, as a power cut leaves it, is read up
@@ -32,7 +32,7 @@ class EntryKind(IntEnum):
     RUN = 1
     TABLES = 2
     ROWS = 3
-    MOMENTS = 4
+    RECORDS = 4
     STATE = 5
 
 
@@ -48,12 +48,12 @@ class BoxEntry:
     body: bytes
 
     def to_bytes(self) -> bytes:
-        """Return it as it stands in a file."""
+        """Return the entry in its file format."""
         crc = zlib.crc32(self.body, zlib.crc32(_CHECKED.pack(self.kind, self.taken_ns)))
         return _HEAD.pack(_MAGIC, self.kind, len(self.body), crc, self.taken_ns) + self.body
 
     def fields(self) -> dict[str, Any]:
-        """Read a body of JSON."""
+        """Parse a JSON body."""
         fields: dict[str, Any] = json.loads(self.body)
         return fields
 
@@ -79,7 +79,7 @@ def whole_entries(data: bytes) -> Iterator[BoxEntry]:
 
 
 def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> BoxEntry:
-    """Return the rows of a frame as an entry that gives back every bit.
+    """Return the rows of a frame as an entry, without loss.
 
     `layout` is the number of the set of tables, `first` the number of the first row within its table.
 
@@ -108,7 +108,7 @@ def place_of_rows(entry: BoxEntry) -> tuple[int, str, int]:
 
 
 def unpack_rows(entry: BoxEntry, spec: TableSpec) -> Frame:
-    """Return the frame that `pack_rows` was given."""
+    """Return the frame of a `pack_rows` entry."""
     text, _, body = zlib.decompress(entry.body).partition(b"\n")
     n_rows = json.loads(text)["rows"]
     n_cells = spec.shape[0] * spec.shape[1]

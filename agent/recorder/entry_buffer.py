@@ -1,4 +1,4 @@
-"""The newest entries in memory: what a recording is made of, whatever the disk does."""
+"""Buffer of the newest entries in memory, from which recordings are built whatever the disk does."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from agent.recorder.entries import BoxEntry
 class EntryBuffer:
     """Entries by the time at which they were taken, at most `max_bytes` of them.
 
-    Times are monotonic, so a wall clock that is stepped moves no window. `cut_bytes` counts what had to go although
-    it was still wanted, the newest of it taken at `cut_until_ns`.
+    Times are monotonic, so a wall clock that is stepped moves no window. `cut_bytes` counts entries that were dropped
+    although they were still wanted, the newest of them taken at `cut_until_ns`.
     """
 
     max_bytes: int
@@ -26,19 +26,19 @@ class EntryBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """The packed size of what is kept."""
+        """Packed size of the entries."""
         return self._size_bytes
 
     def add(self, entry: BoxEntry) -> None:
-        """Keep an entry; where the bytes are full the oldest go."""
+        """Add an entry; drop the oldest above `max_bytes`."""
         self._entries.append(entry)
         self._size_bytes += len(entry.body)
         while self._size_bytes > self.max_bytes and len(self._entries) > 1:
             self.cut_until_ns = self._entries[0].taken_ns
             self.cut_bytes += self._drop()
 
-    def let_go(self, keep_from_ns: int) -> None:
-        """Drop what was taken before that time."""
+    def drop_before(self, keep_from_ns: int) -> None:
+        """Drop the entries taken before that time."""
         while self._entries and self._entries[0].taken_ns < keep_from_ns:
             self._drop()
 

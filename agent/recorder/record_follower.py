@@ -14,9 +14,9 @@ from telemetry.records import Event, Record
 
 logger = logging.getLogger(__name__)
 
-# Lines between two looks; a storm beyond that is counted, not kept. A kernel log of 1 MiB holds about as many.
+# Lines between two reads; a storm beyond that is counted, not kept. A kernel log of 1 MiB holds about as many.
 _MAX_LINES = 10_000
-# Polls a look, so that a storm cannot hold it up; one poll gives a thousand records at most.
+# Polls per read, so that a storm cannot hold it up; one poll returns a thousand records at most.
 _MAX_POLLS = 10
 
 
@@ -34,15 +34,15 @@ class LineSource(Protocol):
         ...
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Look for new lines."""
+        """Read new lines."""
         ...
 
 
 @dataclass(slots=True)
 class RawLineParser:
-    """A parser of the kernel log that keeps the lines as they are.
+    """Parser of the kernel log that keeps the lines unchanged.
 
-    What the log had before `since_ns` is left aside, until it was read to its end once: what comes then is new,
+    Lines before `since_ns` are skipped until the log was read to its end once: later lines are new,
     wherever the wall clock is set to.
     """
 
@@ -52,7 +52,7 @@ class RawLineParser:
     _waiting: deque[KernelLogRow] = field(default_factory=deque)
 
     def parse(self, line: LogLine) -> tuple[Event, ...]:
-        """Keep a line; no event comes of it."""
+        """Keep a line; return no event."""
         if line.time_ns >= self.since_ns:
             self._waiting.append(KernelLogRow(time_ns=line.time_ns, text=line.text))
             if len(self._waiting) > _MAX_LINES:
@@ -61,19 +61,19 @@ class RawLineParser:
         return ()
 
     def take(self) -> tuple[KernelLogRow, ...]:
-        """Return what came since the last call."""
+        """Return the lines since the last call."""
         taken = tuple(self._waiting)
         self._waiting.clear()
         return taken
 
 
 class RecordFollower:
-    """Reads what is new in journals and in the kernel log.
+    """Reads new records of journals and new lines of the kernel log.
 
     Parameters
     ----------
     journals
-        By name, each read from where it stands.
+        By name, each read from its current position.
     source
         None where no kernel log can be read.
     """
@@ -135,5 +135,5 @@ class RecordFollower:
 
     def _log_trouble(self, trouble: str) -> None:
         if trouble != self._trouble:
-            logger.warning("recordings lack what cannot be read: %s", trouble)
+            logger.warning("cannot read, so recordings will lack: %s", trouble)
         self._trouble = trouble

@@ -1,4 +1,4 @@
-"""The flight recorder: follows everything, keeps the last minutes, and writes them when something happens."""
+"""The flight recorder: keeps the last minutes of rows and records, and writes them at a trigger."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +23,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """Run that entries belong to: times of the monotonic clock compare within one boot only."""
+    """Run of the recorder; times of the monotonic clock compare within one boot only."""
 
     started_ns: int
     boot: str
     meta: RecordingMeta
 
     def to_entry(self, taken_ns: int) -> BoxEntry:
-        """Return it as an entry."""
+        """Return the run as an entry."""
         fields = {
             "started_ns": self.started_ns,
             "boot": self.boot,
@@ -42,25 +42,25 @@ class RunFacts:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> "RunFacts":
-        """Read what `to_entry` gave."""
+        """Parse the fields of `to_entry`."""
         meta = RecordingMeta(node=fields["node"], simulated=fields["simulated"], config=fields["config"])
         return cls(started_ns=fields["started_ns"], boot=fields["boot"], meta=meta)
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Recorder of one run; `step` does everything, and is called when a record may be there, or `due_s` has passed.
+    """Recorder of one run; call `step` when there may be a new record, or `due_s` has passed.
 
     Parameters
     ----------
     facts
-        Asked for the run each time that a segment begins, since some of it is known only after a while.
+        Called whenever a segment begins, since some facts are known only after a while.
     submit
-        Takes the recordings that are to be written.
+        Called with each recording to write.
     """
 
     rows: RowFollower
-    moments: RecordFollower
+    record_follower: RecordFollower
     box: BlackBox
     clock: Clock
     settings: RecorderSettings
@@ -75,11 +75,11 @@ class Recorder:
     _flush_at_ns: int = 0
 
     def __post_init__(self) -> None:
-        """Make the memory."""
+        """Create the entry buffer."""
         self.history = EntryBuffer(self.settings.memory_bytes)
 
-    def go_on_from(self, entries: Sequence[BoxEntry]) -> None:
-        """Take over what an earlier recorder of the same run left behind; a recording that was open stays open."""
+    def resume_from(self, entries: Sequence[BoxEntry]) -> None:
+        """Resume from the entries of an earlier recorder of the same run; an open recording stays open."""
         for entry in entries:
             if entry.kind is EntryKind.TABLES:
                 layout = TableLayout.of_entry(entry)
@@ -88,11 +88,11 @@ class Recorder:
                 self.history.add(entry)
         state = state_of(entries, EntryKind.STATE)
         if state is not None:
-            self.rows.go_on_from(state["rows"])
+            self.rows.resume_from(state["rows"])
             self.window = _window_of(state["window"])
 
-    def ask(self, trigger: Trigger) -> None:
-        """Record what was before and after now, for whatever reason."""
+    def request_recording(self, trigger: Trigger) -> None:
+        """Open a recording around now, or widen the open one."""
         self.window = widen(
             self.window,
             trigger,
@@ -104,8 +104,8 @@ class Recorder:
         )
 
     def step(self) -> None:
-        """Look for triggers; flush where it is time; order the recording that is complete."""
-        self._listen()
+        """Look for triggers; flush when due; submit the recording that is complete."""
+        self._read_records()
         now_ns = self._now_ns()
         complete = self.window is not None and now_ns >= self.window.end_ns
         if complete or now_ns >= self._flush_at_ns:
@@ -121,21 +121,21 @@ class Recorder:
         return (due_ns - self._now_ns()) / NS_PER_S
 
     def end(self) -> None:
-        """Order the recording that is open with what there is: the run ends cleanly."""
-        self._listen()
+        """Submit the open recording as it is, at the clean end of a run."""
+        self._read_records()
         self.flush()
         if self.window is not None:
             self._order()
 
     def flush(self) -> None:
-        """Take in what is new and put it on disk."""
+        """Read new rows and records and write them to the black box."""
         now_ns = self._now_ns()
         entries = self.rows.read(now_ns)
         for entry in entries:
             if entry.kind is EntryKind.TABLES:
                 layout = TableLayout.of_entry(entry)
                 self._layouts[layout.number] = layout
-        lines = self.moments.lines()
+        lines = self.record_follower.lines()
         if self._records or lines:
             entries.append(records_entry(self._records, lines, taken_ns=now_ns))
             self._records = []
@@ -145,20 +145,20 @@ class Recorder:
         keep_from_ns = now_ns - round((self.settings.before_s + self.settings.flush_s) * NS_PER_S)
         if self.window is not None:
             keep_from_ns = min(keep_from_ns, self.window.start_ns)
-        self.history.let_go(keep_from_ns)
+        self.history.drop_before(keep_from_ns)
         entries.append(self._state(now_ns))
         self.box.append(entries, opening=lambda: self._opening(now_ns), keep_from_ns=keep_from_ns)
         self.flushes += 1
 
-    def _listen(self) -> None:
-        for record in self.moments.records():
+    def _read_records(self) -> None:
+        for record in self.record_follower.records():
             self._records.append(record)
             trigger = self._judge.judge(record)
             if trigger is not None:
-                self.ask(trigger)
+                self.request_recording(trigger)
 
     def _order(self) -> None:
-        """Hand the open recording over to be written."""
+        """Submit the open recording."""
         window, self.window = self.window, None
         if window is None:
             return
@@ -176,7 +176,7 @@ class Recorder:
         self.submit(RecordingJob(name=name_of(first.what, first.time_ns), contents=contents, meta=meta))
 
     def _opening(self, now_ns: int) -> list[BoxEntry]:
-        """Return what a segment needs to be read alone."""
+        """Return the entries that make a segment readable alone."""
         layout = self.rows.layout
         return [self.facts().to_entry(now_ns), *([] if layout is None else [layout.to_entry(now_ns)])]
 
@@ -184,8 +184,8 @@ class Recorder:
         fields = {
             "utc_ns": self.clock.utc_ns(),
             "rows": self.rows.positions,
-            "journals": self.moments.positions,
-            "kernel_log": self.moments.sequence,
+            "journals": self.record_follower.positions,
+            "kernel_log": self.record_follower.sequence,
             "window": None if self.window is None else asdict(self.window),
         }
         return json_entry(EntryKind.STATE, now_ns, fields)

@@ -23,7 +23,7 @@ _NAME_MAX = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingJob:
-    """A recording that is to be written: what it holds, what it says about itself, and its name without a suffix."""
+    """Recording to write: its contents, its metadata, and its name without a suffix."""
 
     name: str
     contents: RecordingContents
@@ -42,26 +42,26 @@ class WrittenRecording:
 
 @dataclass(slots=True)
 class RecordingFolder:
-    """The recordings of one folder, at most `max_bytes` together."""
+    """Recordings of one folder, at most `max_bytes` together."""
 
     folder: Path
     max_bytes: int
 
-    def write(self, order: RecordingJob) -> WrittenRecording:
+    def write(self, job: RecordingJob) -> WrittenRecording:
         """Write a recording and make room for it; EnvironmentLacksError where it cannot be written."""
         self.sweep_drafts()
         try:
             self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         except OSError as err:
             raise EnvironmentLacksError(f"{self.folder}: {err.strerror}; expected a folder for recordings") from err
-        path = self._free_path(order.name)
-        contents = order.contents
-        about = {**order.meta.about, "first_rows": contents.first_rows, "event_order": event_order(contents.records)}
+        path = self._free_path(job.name)
+        contents = job.contents
+        about = {**job.meta.about, "first_rows": contents.first_rows, "event_order": event_order(contents.records)}
         rows = write_recording(
             path,
             contents.frames(),
             topology=contents.topology,
-            meta=order.meta.with_about(about),
+            meta=job.meta.with_about(about),
             records=contents.records,
             kernel_lines=contents.kernel_lines,
         )

@@ -13,10 +13,10 @@ from telemetry.records import Record
 
 
 def runs_in(entries: Sequence[BoxEntry]) -> Iterator[tuple[RunFacts, tuple[BoxEntry, ...]]]:
-    """Yield the entries of each run, oldest first; what stands before the first word of a run belongs to none."""
+    """Yield the entries of each run, oldest first; entries before the first `RUN` entry belong to none."""
     starts = [place for place, entry in enumerate(entries) if entry.kind is EntryKind.RUN]
     facts = [RunFacts.of_fields(entries[place].fields()) for place in starts]
-    # Each segment says again which run it is of, and the last one knows most.
+    # Each segment repeats its run, and the last one has most facts.
     firsts = [0, *(n for n in range(1, len(facts)) if _key(facts[n]) != _key(facts[n - 1])), len(facts)]
     for first, after in pairwise(firsts if facts else [0]):
         stop = starts[after] if after < len(starts) else len(entries)
@@ -26,7 +26,7 @@ def runs_in(entries: Sequence[BoxEntry]) -> Iterator[tuple[RunFacts, tuple[BoxEn
 def remaining_entries(
     entries: Sequence[BoxEntry], ring: RowFollower, records: Sequence[Record]
 ) -> tuple[BoxEntry, ...]:
-    """Return entries with the rows that still stand in the rings of that run, and the records behind its last flush.
+    """Return entries with the rows that are still in the rings of that run, and the records after its last flush.
 
     After a kill the rings are still in memory, and no row is lost; after a power cut they are not.
     """
@@ -35,7 +35,7 @@ def remaining_entries(
     if state is None or not layouts:
         return tuple(entries)
     ring.layout = layouts[-1]
-    ring.go_on_from(state["rows"])
+    ring.resume_from(state["rows"])
     taken_ns = entries[-1].taken_ns
     more = ring.read(taken_ns)
     if records:
@@ -44,7 +44,7 @@ def remaining_entries(
 
 
 def recovered(facts: RunFacts, entries: Sequence[BoxEntry], *, before_s: float) -> RecordingJob | None:
-    """Return the order for the last window of a run that did not end cleanly, None where no row is left of it."""
+    """Return the recording job of the last window of a run that did not end cleanly, None without any row of it."""
     state = state_of(entries, EntryKind.STATE)
     rows = [entry for entry in entries if entry.kind is EntryKind.ROWS]
     if state is None or not rows:

@@ -33,7 +33,7 @@ class TableLayout:
     tables: Mapping[str, TableSpec]
 
     def to_entry(self, taken_ns: int) -> BoxEntry:
-        """Return it as an entry."""
+        """Return the layout as an entry."""
         fields = {
             "layout": self.number,
             "tables": [json.loads(spec_to_json(spec)) for spec in self.tables.values()],
@@ -44,7 +44,7 @@ class TableLayout:
 
     @classmethod
     def of_entry(cls, entry: BoxEntry) -> "TableLayout":
-        """Read what `to_entry` gave."""
+        """Parse the entry of `to_entry`."""
         fields = entry.fields()
         specs = [spec_from_json(json.dumps(spec)) for spec in fields["tables"]]
         return cls(
@@ -59,7 +59,7 @@ class TableLayout:
 
 @dataclass(slots=True)
 class RowFollower:
-    """Reads what is new in the rings; `rows_lost` counts rows that were overwritten before they were read.
+    """Reads new rows of the rings; `rows_lost` counts rows that were overwritten before they were read.
 
     `first_layout` numbers the first set of tables; a follower that goes on from a black box begins behind its last.
     """
@@ -79,13 +79,13 @@ class RowFollower:
         """Ring file of each table, and the row at which the next read begins."""
         return {name: (self._inodes.get(name, 0), number) for name, number in self._next.items()}
 
-    def go_on_from(self, positions: Mapping[str, tuple[int, int]]) -> None:
-        """Begin each table there, as another follower of the same rings left it; others at their oldest row."""
+    def resume_from(self, positions: Mapping[str, tuple[int, int]]) -> None:
+        """Resume each table at the position of another follower of the same rings; others at their oldest row."""
         self._inodes = {name: inode for name, (inode, _) in positions.items()}
         self._next = {name: number for name, (_, number) in positions.items()}
 
     def skip_to_end(self) -> None:
-        """Leave aside the rows that are there now; EnvironmentLacksError where there is no ring."""
+        """Skip the rows that are there now; EnvironmentLacksError where there is no ring."""
         self._rings = Rings.attach(self.main, self.others)
         self._inodes = self._rings.identities
         self._next = {name: table.count for name, table in _all_of(self._rings).items()}
@@ -112,7 +112,7 @@ class RowFollower:
         self._rings = rings
         tables = {name: table.spec for name, table in _all_of(rings).items()}
         for name, inode in rings.identities.items():
-            if self._inodes.get(name) != inode:  # another file counts anew
+            if self._inodes.get(name) != inode:  # another file counts from zero
                 self._next.pop(name, None)
         self._inodes |= rings.identities
         if self.layout is not None and (self.layout.tables, self.layout.topology) == (tables, rings.topology):
@@ -141,7 +141,7 @@ class RowFollower:
 
 
 def _all_of(rings: Rings) -> dict[str, RingTable]:
-    """Return every table, those too that fill the gaps of others: a recording is for looking closely."""
+    """Return every table, also those that fill the gaps of others."""
     return rings.tables | rings.late_tables
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class RecorderSettings:
     """Window, bounds and pace of the recorder.
 
-    `longest_s` ends a recording that triggers go on extending. `memory_bytes` bounds the packed rows in memory,
+    `longest_s` ends a recording that triggers keep extending. `memory_bytes` bounds the packed rows in memory,
     `box_bytes` the black box on disk, `max_bytes` all recordings together.
     """
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from telemetry.clock import NS_PER_S
 from telemetry.records import Event, EventKind, Finding, FindingStatus, Incident, IncidentState, Record, Severity
 
-# An incident that opened longer ago is an old one that was told anew, as after a restart.
+# An incident that opened longer ago is an old one that was reported again, as after a restart.
 _NEWS_NS = 60 * NS_PER_S
-# Incidents and events that were heard of, so that an update is no news; a node never has that many at once.
+# Ids of seen incidents and events, so that an update triggers nothing; a node never has that many at once.
 _MAX_SEEN = 1024
-# Triggers that a recording names; a storm has thousands, and its first ones tell.
+# Triggers that a recording names; a storm has thousands, and the first ones matter.
 _MAX_NAMED = 50
-# Heuristic: sources that tell late, such as a board controller, tell within this.
+# Heuristic: sources that report late, such as a board controller, report within this.
 _MAX_LATE_NS = 30 * NS_PER_S
-# What a person asks for; it is always named, since its answer goes to whoever asked.
+# Trigger of an operator; it is always named, so that the operator gets the result.
 BY_HAND = "by-hand"
 _CRASHES = frozenset({EventKind.XID, EventKind.SXID})
 
@@ -35,7 +35,7 @@ class TriggerJudge:
         self._seen: dict[str, None] = {}
 
     def judge(self, record: Record) -> Trigger | None:
-        """Return the trigger that a record is, None where it is none."""
+        """Return the trigger of a record, None where it triggers nothing."""
         match record:
             case Finding(status=FindingStatus.RAISED):
                 return _trigger(str(record.cause), record.summary, record)
@@ -68,7 +68,7 @@ class TriggerJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingWindow:
-    """A recording that is open: monotonic ns from where to where, and all that asked for it."""
+    """Open recording: begin and end in monotonic ns, and its triggers."""
 
     start_ns: int
     end_ns: int

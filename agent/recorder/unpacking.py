@@ -1,4 +1,4 @@
-"""From entries to what a recording holds: frames, records, lines of the kernel log, topology."""
+"""Unpacks entries to the contents of a recording: frames, records, lines of the kernel log, topology."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from telemetry.records import Record, from_json, to_json
 class RecordingContents:
     """Contents of entries; `frames` unpacks them one after the other, so that memory stays small.
 
-    `records` stand in the order in which they were told; `first_rows` number the first row of each table.
+    `records` are in the order in which they were reported; `first_rows` number the first row of each table.
     """
 
     entries: tuple[BoxEntry, ...]
@@ -42,11 +42,11 @@ def records_entry(records: Sequence[Record], lines: Sequence[KernelLogRow], *, t
         "records": [to_json(record) for record in records],
         "lines": [(line.time_ns, line.text) for line in lines],
     }
-    return json_entry(EntryKind.MOMENTS, taken_ns, fields)
+    return json_entry(EntryKind.RECORDS, taken_ns, fields)
 
 
 def contents_of(entries: Sequence[BoxEntry], layouts: Mapping[int, TableLayout]) -> RecordingContents:
-    """Sort entries into what a recording holds; `layouts` are those that stand in none of the entries.
+    """Return the contents of entries; `layouts` are those that the entries lack.
 
     Tables that changed meanwhile are joined: a column that came later is empty before.
     """
@@ -63,7 +63,7 @@ def contents_of(entries: Sequence[BoxEntry], layouts: Mapping[int, TableLayout])
             number, name, first = place_of_rows(entry)
             used[number] = known[number]
             first_rows.setdefault(name, first)
-        elif entry.kind is EntryKind.MOMENTS:
+        elif entry.kind is EntryKind.RECORDS:
             fields = entry.fields()
             records += [from_json(record) for record in fields["records"]]
             lines += [KernelLogRow(time_ns=time_ns, text=text) for time_ns, text in fields["lines"]]

@@ -1,4 +1,4 @@
-"""Writes recordings beside the recorder, in a thread of its own: packing them takes seconds, and the box goes on."""
+"""Writes recordings in a thread of its own, since packing them takes seconds and the black box must go on."""
 
 import logging
 import queue
@@ -13,9 +13,9 @@ from telemetry.errors import EnvironmentLacksError
 
 logger = logging.getLogger(__name__)
 
-# Orders that wait for a disk with room; each holds at most what the memory of the recorder holds.
+# Jobs that wait for a disk with room; each holds at most the memory of the recorder.
 _MAX_WAITING = 2
-# heuristic: orders that nobody has looked at yet, since a disk answers nothing at all.
+# heuristic: jobs that are not begun yet, while a disk does not answer at all.
 _MAX_UNSEEN = 4
 _AGAIN_S = 10.0
 
@@ -24,7 +24,7 @@ _AGAIN_S = 10.0
 class JobResult:
     """Result of a job: `written`, or why not; `abandoned` where it will not be tried again."""
 
-    order: RecordingJob
+    job: RecordingJob
     written: WrittenRecording | None = None
     why: str = ""
     abandoned: bool = False
@@ -33,15 +33,15 @@ class JobResult:
 class RecordingStore(Protocol):
     """Store of recordings."""
 
-    def write(self, order: RecordingJob) -> WrittenRecording:
+    def write(self, job: RecordingJob) -> WrittenRecording:
         """Write a recording; EnvironmentLacksError where it cannot be written."""
         ...
 
 
 class RecordingWriter:
-    """Writes orders one after the other; one that fails waits and is tried again, the newest ones first kept.
+    """Writes jobs one after the other; one that fails waits and is tried again, the newest are kept.
 
-    `on_result` is called from the writer's thread, and by `submit` for an order that finds no room; never twice at
+    `on_result` is called from the writer's thread, and by `submit` for a job that finds no room; never twice at
     once.
     """
 
@@ -51,7 +51,7 @@ class RecordingWriter:
         self._recordings = recordings
         self._on_result = on_result
         self._again_s = again_s
-        self._orders: queue.Queue[RecordingJob | None] = queue.Queue()
+        self._jobs: queue.Queue[RecordingJob | None] = queue.Queue()
         self._waiting: deque[RecordingJob] = deque()
         self._logged = False
         self._reporting = threading.Lock()
@@ -60,19 +60,19 @@ class RecordingWriter:
 
     @property
     def busy(self) -> int:
-        """Orders that are not written yet."""
-        return self._orders.qsize() + len(self._waiting)
+        """Number of jobs that are not written yet."""
+        return self._jobs.qsize() + len(self._waiting)
 
-    def submit(self, order: RecordingJob) -> None:
-        """Hand over an order."""
-        if self._orders.qsize() >= _MAX_UNSEEN:
-            self._report(JobResult(order=order, why="too many recordings wait", abandoned=True))
+    def submit(self, job: RecordingJob) -> None:
+        """Queue a job."""
+        if self._jobs.qsize() >= _MAX_UNSEEN:
+            self._report(JobResult(job=job, why="too many recordings wait", abandoned=True))
             return
-        self._orders.put(order)
+        self._jobs.put(job)
 
     def close(self, timeout_s: float) -> bool:
-        """Write what is there and end; False where that takes longer."""
-        self._orders.put(None)
+        """Write the queued jobs and stop; False if that takes longer."""
+        self._jobs.put(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -83,38 +83,38 @@ class RecordingWriter:
     def _run(self) -> None:
         while True:
             try:
-                order = self._orders.get(timeout=self._again_s if self._waiting else None)
+                job = self._jobs.get(timeout=self._again_s if self._waiting else None)
             except queue.Empty:
                 self._try_waiting()
                 continue
-            if order is None:
+            if job is None:
                 self._try_waiting()
                 for left in self._waiting:
-                    self._report(JobResult(order=left, why="the recorder ends", abandoned=True))
+                    self._report(JobResult(job=left, why="the recorder ends", abandoned=True))
                 return
-            self._waiting.append(order)
-            self._try_waiting(new=order)
+            self._waiting.append(job)
+            self._try_waiting(new=job)
 
     def _try_waiting(self, new: RecordingJob | None = None) -> None:
         for _ in range(len(self._waiting)):
-            order = self._waiting.popleft()
+            job = self._waiting.popleft()
             try:
-                written = self._recordings.write(order)
+                written = self._recordings.write(job)
             except EnvironmentLacksError as err:
-                self._waiting.append(order)
+                self._waiting.append(job)
                 self._complain(str(err))
-                if order is new:
-                    self._report(JobResult(order=order, why=str(err)))
+                if job is new:
+                    self._report(JobResult(job=job, why=str(err)))
             except Exception:  # supervisor of one recording: a defect in it must not end the recorder
-                logger.exception("recording %s cannot be made", order.name)
-                self._report(JobResult(order=order, why="a defect; the log has it", abandoned=True))
+                logger.exception("cannot write recording %s", job.name)
+                self._report(JobResult(job=job, why="unexpected error; see the log", abandoned=True))
             else:
                 self._logged = False
-                self._report(JobResult(order=order, written=written))
+                self._report(JobResult(job=job, written=written))
         while len(self._waiting) > _MAX_WAITING:
-            self._report(JobResult(order=self._waiting.popleft(), why="too many recordings wait", abandoned=True))
+            self._report(JobResult(job=self._waiting.popleft(), why="too many recordings wait", abandoned=True))
 
     def _complain(self, why: str) -> None:
         if not self._logged:
-            logger.error("a recording waits in memory: %s", why)
+            logger.error("cannot write a recording, keeping it in memory: %s", why)
         self._logged = True

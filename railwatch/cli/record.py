@@ -56,15 +56,15 @@ def record(
     """Record samples of a running node at full rate into one file, with records and kernel log."""
     folder, clock = data_dir_of(config_file, data_dir), SystemClock()
     if duration == 0.0:
-        raise typer.BadParameter("--duration 0s records nothing; expected a longer duration")
+        raise typer.BadParameter("got 0s; expected a duration above 0s", param_hint="--duration")
     if out is None:
         if duration is not None:
-            raise typer.BadParameter("--duration requires --out FILE")
+            raise typer.BadParameter("it requires --out FILE", param_hint="--duration")
         written = _requested(live_session(folder), clock)
     else:
         check_suffix(out)
         if out.exists() and not force:
-            raise typer.BadParameter(f"{out} exists; expected a new file name, or --force")
+            raise typer.BadParameter(f"{out} exists; expected a new file name, or --force", param_hint="--out")
         written = _record(out, live_session(folder), duration, clock, replaces=force)
     if as_json:
         print_json(written)
@@ -162,6 +162,6 @@ def _records(context: RunContext, start_ns: int, stop_ns: int) -> tuple[Record, 
 
 def _kernel_lines(folder: Path, start_ns: int, stop_ns: int) -> tuple[KernelLogRow, ...]:
     """Return the kernel lines of that time in the black box; those of the last seconds may be missing."""
-    entries = BlackBox(box_dir(folder), 0).left()
-    lines = contents_of([entry for entry in entries if entry.kind is EntryKind.MOMENTS], {}).kernel_lines
+    entries = BlackBox(box_dir(folder), 0).leftovers()
+    lines = contents_of([entry for entry in entries if entry.kind is EntryKind.RECORDS], {}).kernel_lines
     return tuple(line for line in lines if start_ns <= line.time_ns <= stop_ns)

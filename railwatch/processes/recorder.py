@@ -63,13 +63,13 @@ class RecordingReporter:
 
     def report(self, result: JobResult) -> None:
         """Report the result of one recording; `RecordingWriter` calls it."""
-        name = result.order.name
+        name = result.job.name
         if result.written is None:
             self.failed += 1
             self.abandoned += result.abandoned
             end = "lost" if result.abandoned else "held in memory, will retry"
             self._publish("failed", f"Recording {name} cannot be written: {result.why}; {end}", Severity.WARNING)
-            self._answer(result.order, {"failed": f"{result.why}; {end}"})
+            self._answer(result.job, {"failed": f"{result.why}; {end}"})
             return
         written = result.written
         self.written += 1
@@ -81,12 +81,12 @@ class RecordingReporter:
         if name in self._left_names:
             self._left_names.discard(name)
             if not self._left_names:
-                self._box.left_is_safe = True
-        self._answer(result.order, {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes})
+                self._box.leftovers_saved = True
+        self._answer(result.job, {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes})
 
-    def _answer(self, order: RecordingJob, answer: dict[str, Any]) -> None:
+    def _answer(self, job: RecordingJob, answer: dict[str, Any]) -> None:
         """Write the result for the command that requested the recording."""
-        for trigger in order.meta.about["triggers"]:
+        for trigger in job.meta.about["triggers"]:
             if trigger["what"] == BY_HAND:
                 _put(wishes_dir(self._context.run_dir) / f"{trigger['id']}.done", answer)
 
@@ -118,14 +118,14 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     facts = RunFacts(started_ns=context.started_ns, boot=_boot(), meta=run_meta(context))
     recorder = Recorder(
         rows=RowFollower(context.ring_path, (*context.other_ring_paths, context.steps_ring_path)),
-        moments=_moments(context, own, clock),
+        record_follower=_record_follower(context, own, clock),
         box=box,
         clock=clock,
         settings=settings,
         facts=lambda: RunFacts(started_ns=facts.started_ns, boot=facts.boot, meta=run_meta(context)),
         submit=writer.submit,
     )
-    recorder.go_on_from(own)
+    recorder.resume_from(own)
     wishes = wishes_dir(context.run_dir)
     wishes.mkdir(exist_ok=True)
     changes = context.watch_journals(stop, clock, wishes, gap_s=LOOK_S)
@@ -133,7 +133,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     published: dict[str, Any] = {}
     while not changes.wait(recorder.due_s):
         for trigger in _requests(wishes):
-            recorder.ask(trigger)
+            recorder.request_recording(trigger)
         recorder.step()
         status = _status(recorder, reporter, writer)
         if status != published:
@@ -154,18 +154,18 @@ def _take_over(
     own: tuple[BoxEntry, ...] = ()
     orders: list[RecordingJob] = []
     try:
-        runs = list(runs_in(box.left()))
+        runs = list(runs_in(box.leftovers()))
         if runs and (runs[-1][0].started_ns, runs[-1][0].boot) == (context.started_ns, _boot()):
             own = runs.pop()[1]
-            box.go_on_from(len(own))
+            box.resume_from(len(own))
         orders.extend(_recovered(context, runs, before_s=before_s))
     except Exception:  # another version may have written it, which must not prevent every later start
         logger.exception("cannot read the black box of the previous run")
         reporter.cannot_read_left()
-    box.left_is_safe = not orders
-    reporter.expect_left(order.name for order in orders)  # all of them, before the first is written
-    for order in orders:
-        writer.submit(order)
+    box.leftovers_saved = not orders
+    reporter.expect_left(job.name for job in orders)  # all of them, before the first is written
+    for job in orders:
+        writer.submit(job)
     shutil.rmtree(left_dir(context.run_dir), ignore_errors=True)
     return own
 
@@ -182,9 +182,9 @@ def _recovered(
                 RowFollower(left / context.ring_path.name, tuple(left / path.name for path in others)),
                 _records_left(context, entries),
             )
-        order = recovered(facts, entries, before_s=before_s)
-        if order is not None:
-            yield order
+        job = recovered(facts, entries, before_s=before_s)
+        if job is not None:
+            yield job
 
 
 def _records_left(context: RunContext, entries: tuple[BoxEntry, ...]) -> list[Record]:
@@ -204,7 +204,7 @@ def _records_left(context: RunContext, entries: tuple[BoxEntry, ...]) -> list[Re
     )
 
 
-def _moments(context: RunContext, own: tuple[BoxEntry, ...], clock: Clock) -> RecordFollower:
+def _record_follower(context: RunContext, own: tuple[BoxEntry, ...], clock: Clock) -> RecordFollower:
     state = state_of(own, EntryKind.STATE)
     positions = context.journal_starts()
     if state is not None:
@@ -249,7 +249,7 @@ def _status(recorder: Recorder, reporter: RecordingReporter, writer: RecordingWr
         "history_bytes": recorder.history.size_bytes,
         "history_cut_bytes": recorder.history.cut_bytes,
         "ring_rows_lost": recorder.rows.rows_lost,
-        "kernel_lines_lost": recorder.moments.lines_lost,
+        "kernel_lines_lost": recorder.record_follower.lines_lost,
         "box_bytes": recorder.box.size_bytes,
         "box_trouble": recorder.box.trouble,
         **{f"box_{name}": value for name, value in asdict(recorder.box.counts).items()},

@@ -123,7 +123,7 @@ def test_a_kill_of_everything_loses_no_row_and_a_power_cut_no_more_than_a_flush(
 
     # The disk alone, elsewhere: the ring of a run belongs to its folder of data.
     after_power_cut = shutil.copytree(node.data_dir, tmp_path / "power-cut")
-    ((facts, entries),) = runs_in(BlackBox(box_dir(after_power_cut), 0).left())
+    ((facts, entries),) = runs_in(BlackBox(box_dir(after_power_cut), 0).leftovers())
     cut = recovered(facts, entries, before_s=5.0)
     assert cut is not None
     in_box_ns = max(int(frame.time_ns[-1]) for frame in cut.contents.frames() if frame.spec.name == "gpu_fast")
@@ -144,7 +144,7 @@ def test_a_kill_of_everything_loses_no_row_and_a_power_cut_no_more_than_a_flush(
 def flushes(node: Node) -> int:
     """Return how many entries with rows the black box holds."""
     box = BlackBox(box_dir(node.data_dir), 0)
-    return sum(entry.kind is EntryKind.ROWS for _, entries in runs_in(box.left()) for entry in entries)
+    return sum(entry.kind is EntryKind.ROWS for _, entries in runs_in(box.leftovers()) for entry in entries)
 
 
 def recovered_by_the_next_run(data_dir: Path, options: tuple[str, ...]) -> Recording:

@@ -43,7 +43,7 @@ def test_a_requester_of_a_recording_receives_the_reason_when_it_cannot_be_writte
     reporter = RecordingReporter(context, journal, BlackBox(box_dir(context.config.data_dir), 1 << 20), FakeClock())
     about = {"triggers": [{"what": BY_HAND, "id": str(START_NS)}]}
     order = RecordingJob(name="a", contents=contents_of([], {}), meta=run_meta(context).with_about(about))
-    reporter.report(JobResult(order=order, why=FULL))
+    reporter.report(JobResult(job=order, why=FULL))
     with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; held in memory, will retry$"):
         _requested(context, FakeClock())
     (recorded,) = RecordJournalReader(context.journal_path("recorder")).read()
@@ -66,7 +66,7 @@ def test_a_recorder_that_states_nothing_is_reported_by_the_folder_of_recordings(
 def test_a_recording_of_no_length_and_one_over_a_file_are_refused(tmp_path: Path) -> None:
     there = tmp_path / "a.parquet"
     there.write_text("of yesterday")
-    with pytest.raises(typer.BadParameter, match="--duration 0s records nothing"):
+    with pytest.raises(typer.BadParameter, match="got 0s; expected a duration above 0s"):
         record(tmp_path / "b.parquet", 0.0, data_dir=tmp_path)
     with pytest.raises(typer.BadParameter, match="exists; expected a new file name, or --force"):
         record(there, None, data_dir=tmp_path)

@@ -54,7 +54,7 @@ class Rig:
     def a_recorder(self, positions: Mapping[str, Position] | None = None) -> Recorder:
         return Recorder(
             rows=RowFollower(self.folder / "ring"),
-            moments=RecordFollower(
+            record_follower=RecordFollower(
                 {"guard": RecordJournalReader(self.folder / "guard.jsonl", (positions or {}).get("guard"))},
                 lines=self.lines,
                 source=None,
@@ -81,11 +81,11 @@ class Rig:
             if self.number % 10 == 0:
                 self.recorder.step()
 
-    def numbers(self, order: RecordingJob) -> list[int]:
+    def numbers(self, job: RecordingJob) -> list[int]:
         """Return the numbers of the rows that a recording has."""
         return [
             int(number)
-            for frame in order.contents.frames()
+            for frame in job.contents.frames()
             for number in frame.signal("voltage_v")[:, 0].tolist()
             if number == number  # noqa: PLR0124 -- NaN: a column that came later
         ]
@@ -125,6 +125,6 @@ def an_xid(time_ns: int, *, severity: Severity = Severity.CRITICAL, kind: EventK
     )
 
 
-def span_s(order: RecordingJob) -> float:
-    times_ns = [int(stamp) for frame in order.contents.frames() for stamp in frame.time_ns]
+def span_s(job: RecordingJob) -> float:
+    times_ns = [int(stamp) for frame in job.contents.frames() for stamp in frame.time_ns]
     return (max(times_ns) - min(times_ns)) / NS_PER_S

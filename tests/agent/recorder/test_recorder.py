@@ -41,16 +41,16 @@ def test_a_finding_makes_one_recording_of_the_window_around_it_with_every_row(tm
     at = rig.number
     rig.journal.append(finding)
     rig.run(10)
-    (order,) = rig.orders
-    numbers = rig.numbers(order)
+    (job,) = rig.orders
+    numbers = rig.numbers(job)
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert at - 14 * 20 < numbers[0] <= at - 10 * 20
     assert at + 5 * 20 <= numbers[-1] < at + 7 * 20
-    assert order.contents.records == (finding,)
-    assert order.meta.about["reason"] == "psu0 sags"
-    assert order.meta.about["recovered"] is False
-    assert order.meta.about["cut_s"] == 0
-    assert order.contents.topology.edges == (("node:box", "supply:psu0"),)
+    assert job.contents.records == (finding,)
+    assert job.meta.about["reason"] == "psu0 sags"
+    assert job.meta.about["recovered"] is False
+    assert job.meta.about["cut_s"] == 0
+    assert job.contents.topology.edges == (("node:box", "supply:psu0"),)
 
 
 def test_findings_that_follow_each_other_extend_one_recording_and_later_ones_begin_another(tmp_path: Path) -> None:
@@ -75,18 +75,18 @@ def test_a_storm_of_findings_does_not_make_an_endless_recording(tmp_path: Path) 
         rig.journal.append(a_finding(rig.clock.utc_ns(), number=number))
         rig.run(1)
     assert len(rig.orders) >= 2
-    assert all(span_s(order) <= SETTINGS.longest_s + 5 for order in rig.orders)
+    assert all(span_s(job) <= SETTINGS.longest_s + 5 for job in rig.orders)
 
 
 def test_lines_of_the_kernel_log_stand_in_the_recording(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.run(5)
     rig.lines._waiting.append(KernelLogRow(time_ns=rig.clock.utc_ns(), text="NVRM: Xid 79"))
-    rig.recorder.ask(Trigger(what="by-hand", reason="asked", time_ns=rig.clock.utc_ns(), id="1"))
+    rig.recorder.request_recording(Trigger(what="by-hand", reason="asked", time_ns=rig.clock.utc_ns(), id="1"))
     rig.run(8)
-    (order,) = rig.orders
-    assert [line.text for line in order.contents.kernel_lines] == ["NVRM: Xid 79"]
-    assert order.name.endswith("-by-hand")
+    (job,) = rig.orders
+    assert [line.text for line in job.contents.kernel_lines] == ["NVRM: Xid 79"]
+    assert job.name.endswith("-by-hand")
 
 
 KMSG = "6,{number},{logged_us},-;{text}\n"
@@ -108,25 +108,25 @@ def test_lines_of_the_kernel_log_are_kept_after_the_wall_clock_was_set_back_and_
     tmp_path: Path,
 ) -> None:
     rig = Rig(tmp_path)
-    moments = with_a_kernel_log(rig)
+    record_follower = with_a_kernel_log(rig)
     log_a_line(rig, 1, "of before the run")
     rig.clock.advance(5)
     rig.lines.since_ns = rig.clock.utc_ns()
     log_a_line(rig, 2, "of the run")
-    assert [line.text for line in moments.lines()] == ["of the run"]
+    assert [line.text for line in record_follower.lines()] == ["of the run"]
     rig.clock.step_utc(-3600)
     log_a_line(rig, 3, "after the step")
-    assert [line.text for line in moments.lines()] == ["after the step"]
+    assert [line.text for line in record_follower.lines()] == ["after the step"]
 
 
 def test_a_recorder_that_starts_again_reads_no_line_of_the_kernel_log_twice(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
-    moments = with_a_kernel_log(rig)
+    record_follower = with_a_kernel_log(rig)
     log_a_line(rig, 1, "one")
-    assert len(moments.lines()) == 1
+    assert len(record_follower.lines()) == 1
     rig.clock.advance(300)  # a stamp of so long ago is not believed in a file
     log_a_line(rig, 2, "two")
-    again = with_a_kernel_log(rig, after=moments.sequence)
+    again = with_a_kernel_log(rig, after=record_follower.sequence)
     assert [line.text for line in again.lines()] == ["two"]
     log_a_line(rig, 9, "nine")
     assert [line.text for line in again.lines()] == ["nine"]
@@ -135,10 +135,10 @@ def test_a_recorder_that_starts_again_reads_no_line_of_the_kernel_log_twice(tmp_
 
 def test_a_backlog_of_the_kernel_log_is_read_in_one_look(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
-    moments = with_a_kernel_log(rig)
+    record_follower = with_a_kernel_log(rig)
     for number in range(6000):
         log_a_line(rig, number + 1, "a line like any other one of the many that a boot writes")
-    assert len(moments.lines()) == 6000
+    assert len(record_follower.lines()) == 6000
 
 
 def test_a_recording_reports_the_rows_that_it_lacks_and_not_those_that_another_one_lacked(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_a_wall_clock_that_steps_an_hour_moves_no_window(tmp_path: Path) -> None
     rig.run(5)
     rig.journal.append(a_finding(rig.clock.utc_ns()))
     rig.run(10)
-    (order,) = rig.orders
-    numbers = rig.numbers(order)
+    (job,) = rig.orders
+    numbers = rig.numbers(job)
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert 15 * 20 <= len(numbers) < 21 * 20
 
@@ -176,9 +176,9 @@ def test_memory_is_bounded_and_what_it_could_not_keep_is_counted(tmp_path: Path)
     assert rig.recorder.history.cut_bytes > 0
     rig.journal.append(a_finding(rig.clock.utc_ns()))
     rig.run(10)
-    (order,) = rig.orders
-    assert span_s(order) + order.meta.about["cut_s"] == pytest.approx(15.0, abs=2 * SETTINGS.flush_s)
-    assert order.meta.about["cut_s"] > 5
+    (job,) = rig.orders
+    assert span_s(job) + job.meta.about["cut_s"] == pytest.approx(15.0, abs=2 * SETTINGS.flush_s)
+    assert job.meta.about["cut_s"] > 5
 
 
 def test_a_clean_end_writes_the_recording_that_is_open(tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_a_clean_end_writes_the_recording_that_is_open(tmp_path: Path) -> None:
     rig.journal.append(a_finding(rig.clock.utc_ns()))
     rig.run(1)
     rig.recorder.end()
-    (order,) = rig.orders
-    assert rig.numbers(order)[-1] == rig.number - 1
+    (job,) = rig.orders
+    assert rig.numbers(job)[-1] == rig.number - 1
 
 
 def test_tables_that_change_within_a_recording_are_joined(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_tables_that_change_within_a_recording_are_joined(tmp_path: Path) -> Non
     rig.ring.close()
     rig.ring, rig.spec = a_ring(tmp_path / "ring", WIDER), WIDER
     rig.run(8)
-    (order,) = rig.orders
-    assert order.contents.tables["supply"].signals == ("voltage_v", "current_a", "power_w")
-    written = RecordingFolder(tmp_path / "out", 1 << 30).write(order)
+    (job,) = rig.orders
+    assert job.contents.tables["supply"].signals == ("voltage_v", "current_a", "power_w")
+    written = RecordingFolder(tmp_path / "out", 1 << 30).write(job)
     frames = list(read_recording(written.path).frames())
     numbers = sorted({number for frame in frames for number in frame.signal("voltage_v")[:, 0].tolist()})
     assert numbers == list(range(int(numbers[0]), rig.number - rig.number % 10))[: len(numbers)]
@@ -216,25 +216,25 @@ def test_a_recorder_that_is_killed_and_started_again_goes_on_where_it_was(tmp_pa
     rig.run(2.5)
     rig.box.close()  # what a kill does
     rig.box = BlackBox(tmp_path / "box", SETTINGS.box_bytes)
-    left = rig.box.left()
+    left = rig.box.leftovers()
     ((facts, own),) = runs_in(left)
     state = state_of(own, EntryKind.STATE)
     assert state is not None
     rig.recorder = rig.a_recorder({name: (inode, offset) for name, (inode, offset) in state["journals"].items()})
-    rig.recorder.go_on_from(own)
+    rig.recorder.resume_from(own)
     assert facts.started_ns == START_NS
     rig.run(8)
-    (order,) = rig.orders
-    numbers = rig.numbers(order)
+    (job,) = rig.orders
+    numbers = rig.numbers(job)
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert 15 * 20 <= len(numbers) <= 22 * 20
-    assert [trigger["id"] for trigger in order.meta.about["triggers"]] == ["f-1"]
+    assert [trigger["id"] for trigger in job.meta.about["triggers"]] == ["f-1"]
 
 
 def test_a_power_cut_costs_what_came_after_the_last_flush_and_a_kill_costs_nothing(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.run(31.3)
-    ((facts, entries),) = runs_in(BlackBox(tmp_path / "box", 1 << 30).left())
+    ((facts, entries),) = runs_in(BlackBox(tmp_path / "box", 1 << 30).leftovers())
     cut = recovered(facts, entries, before_s=10.0)
     whole = recovered(
         facts, remaining_entries(entries, RowFollower(tmp_path / "ring"), [a_finding(START_NS)]), before_s=10.0
@@ -256,9 +256,9 @@ def test_two_runs_that_both_ended_badly_are_two_recordings(tmp_path: Path) -> No
     first.box.close()
     first.ring.close()
     second = Rig(tmp_path, started_ns=START_NS + 3600 * NS_PER_S)
-    second.box.left()
+    second.box.leftovers()
     second.run(10)
-    runs = list(runs_in(BlackBox(tmp_path / "box", 1 << 30).left()))
+    runs = list(runs_in(BlackBox(tmp_path / "box", 1 << 30).leftovers()))
     assert [facts.started_ns for facts, _ in runs] == [START_NS, START_NS + 3600 * NS_PER_S]
     assert all(recovered(facts, entries, before_s=10.0) is not None for facts, entries in runs)
 
@@ -267,10 +267,10 @@ def test_two_runs_that_both_ended_badly_are_two_recordings(tmp_path: Path) -> No
 def test_what_is_recovered_is_the_last_window(tmp_path: Path, before_s: float) -> None:
     rig = Rig(tmp_path)
     rig.run(30)
-    ((facts, entries),) = runs_in(BlackBox(tmp_path / "box", 1 << 30).left())
-    order = recovered(facts, entries, before_s=before_s)
-    assert order is not None
-    assert before_s <= span_s(order) + 0.05 <= before_s + 2 * SETTINGS.flush_s
+    ((facts, entries),) = runs_in(BlackBox(tmp_path / "box", 1 << 30).leftovers())
+    job = recovered(facts, entries, before_s=before_s)
+    assert job is not None
+    assert before_s <= span_s(job) + 0.05 <= before_s + 2 * SETTINGS.flush_s
 
 
 def test_a_follower_that_skips_returns_what_comes_then_also_out_of_another_ring(tmp_path: Path) -> None:
@@ -298,8 +298,8 @@ def test_rows_that_come_late_stand_in_the_recording_too(tmp_path: Path) -> None:
     rig.run(20)
     rig.journal.append(a_finding(rig.clock.utc_ns()))
     rig.run(10)
-    (order,) = rig.orders
-    read = read_recording(RecordingFolder(tmp_path / "out", 1 << 30).write(order).path)
+    (job,) = rig.orders
+    read = read_recording(RecordingFolder(tmp_path / "out", 1 << 30).write(job).path)
     values = [
         watts for frame in read.frames() if frame.spec.is_late for watts in frame.signal("power_w")[:, 0].tolist()
     ]

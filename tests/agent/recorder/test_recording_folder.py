@@ -13,7 +13,7 @@ from tests.agent.recorder.rig import Rig, a_finding
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> RecordingJob:
+def job(tmp_path: Path) -> RecordingJob:
     rig = Rig(tmp_path)
     rig.run(12)
     rig.journal.append(a_finding(rig.clock.utc_ns()))
@@ -21,8 +21,8 @@ def order(tmp_path: Path) -> RecordingJob:
     return rig.orders[0]
 
 
-def test_a_recording_states_why_it_was_written_and_holds_the_rows(tmp_path: Path, order: RecordingJob) -> None:
-    written = RecordingFolder(tmp_path / "out", 1 << 30).write(order)
+def test_a_recording_states_why_it_was_written_and_holds_the_rows(tmp_path: Path, job: RecordingJob) -> None:
+    written = RecordingFolder(tmp_path / "out", 1 << 30).write(job)
     read = read_recording(written.path)
     assert read.meta.about["reason"] == "psu0 sags"
     assert read.meta.node == "box"
@@ -31,50 +31,50 @@ def test_a_recording_states_why_it_was_written_and_holds_the_rows(tmp_path: Path
     assert [path.name for path in written.path.parent.iterdir()] == [written.path.name]
 
 
-def test_two_recordings_of_one_second_get_two_names(tmp_path: Path, order: RecordingJob) -> None:
+def test_two_recordings_of_one_second_get_two_names(tmp_path: Path, job: RecordingJob) -> None:
     shelf = RecordingFolder(tmp_path / "out", 1 << 30)
-    names = [shelf.write(order).path.name for _ in range(3)]
-    assert names == [f"{order.name}.parquet", f"{order.name}-2.parquet", f"{order.name}-3.parquet"]
+    names = [shelf.write(job).path.name for _ in range(3)]
+    assert names == [f"{job.name}.parquet", f"{job.name}-2.parquet", f"{job.name}-3.parquet"]
 
 
-def test_the_oldest_recordings_go_first_and_are_named(tmp_path: Path, order: RecordingJob) -> None:
+def test_the_oldest_recordings_go_first_and_are_named(tmp_path: Path, job: RecordingJob) -> None:
     shelf = RecordingFolder(tmp_path / "out", 1 << 30)
-    first = shelf.write(order)
+    first = shelf.write(job)
     os.utime(first.path, ns=(1, 1))
-    second = shelf.write(replace(order, name="second"))
+    second = shelf.write(replace(job, name="second"))
     os.utime(second.path, ns=(2, 2))
     shelf.max_bytes = first.size_bytes + second.size_bytes + 10
-    third = shelf.write(replace(order, name="third"))
+    third = shelf.write(replace(job, name="third"))
     assert third.removed == (first.path.name,)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["second.parquet", "third.parquet"]
 
 
-def test_the_newest_recording_stays_even_if_it_alone_is_too_large(tmp_path: Path, order: RecordingJob) -> None:
-    written = RecordingFolder(tmp_path / "out", 1).write(order)
+def test_the_newest_recording_stays_even_if_it_alone_is_too_large(tmp_path: Path, job: RecordingJob) -> None:
+    written = RecordingFolder(tmp_path / "out", 1).write(job)
     assert written.removed == ()
     assert written.path.exists()
 
 
 def test_a_recording_that_cannot_be_removed_does_not_make_the_newest_one_a_failure(
-    tmp_path: Path, order: RecordingJob, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, job: RecordingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = RecordingFolder(tmp_path / "out", 1 << 30).write(order)
+    first = RecordingFolder(tmp_path / "out", 1 << 30).write(job)
 
     def refuse(path: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(1, f"Operation not permitted ({missing_ok})", str(path))
 
     monkeypatch.setattr(Path, "unlink", refuse)  # as of a file that a person has made immutable
-    second = RecordingFolder(tmp_path / "out", 1).write(replace(order, name="second"))
+    second = RecordingFolder(tmp_path / "out", 1).write(replace(job, name="second"))
     assert second.removed == ()
     assert first.path.exists()
     assert second.path.exists()
 
 
-def test_drafts_that_a_kill_left_are_swept(tmp_path: Path, order: RecordingJob) -> None:
+def test_drafts_that_a_kill_left_are_swept(tmp_path: Path, job: RecordingJob) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".old.parquet.part").write_bytes(b"half")
-    RecordingFolder(tmp_path / "out", 1 << 30).write(order)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{order.name}.parquet"]
+    RecordingFolder(tmp_path / "out", 1 << 30).write(job)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{job.name}.parquet"]
 
 
 def test_a_name_has_no_letters_that_a_shell_or_a_file_system_minds() -> None:
@@ -82,7 +82,7 @@ def test_a_name_has_no_letters_that_a_shell_or_a_file_system_minds() -> None:
 
 
 def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_written_later(
-    tmp_path: Path, order: RecordingJob
+    tmp_path: Path, job: RecordingJob
 ) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
@@ -94,7 +94,7 @@ def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_writte
         (failed if result.written is None else written).set()
 
     writer = RecordingWriter(RecordingFolder(place, 1 << 30), receive, again_s=0.02)
-    writer.submit(order)
+    writer.submit(job)
     assert failed.wait(60)
     assert writer.busy == 1
     place.unlink()
@@ -110,37 +110,35 @@ class HangingShelf:
     def __init__(self) -> None:
         self.begun, self.go_on = Event(), Event()
 
-    def write(self, order: RecordingJob) -> WrittenRecording:
+    def write(self, job: RecordingJob) -> WrittenRecording:
         self.begun.set()
         assert self.go_on.wait(60)
-        return WrittenRecording(path=Path(order.name), rows=1, size_bytes=1, removed=())
+        return WrittenRecording(path=Path(job.name), rows=1, size_bytes=1, removed=())
 
 
 def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_reported_at_once(
-    order: RecordingJob,
+    job: RecordingJob,
 ) -> None:
     shelf, results = HangingShelf(), list[JobResult]()
     writer = RecordingWriter(shelf, results.append)
-    writer.submit(replace(order, name="n0"))
+    writer.submit(replace(job, name="n0"))
     assert shelf.begun.wait(60)
     for number in range(1, 8):
-        writer.submit(replace(order, name=f"n{number}"))
-    assert [result.order.name for result in results if result.abandoned] == ["n5", "n6", "n7"]
+        writer.submit(replace(job, name=f"n{number}"))
+    assert [result.job.name for result in results if result.abandoned] == ["n5", "n6", "n7"]
     shelf.go_on.set()
     assert writer.close(10)
-    assert [result.order.name for result in results if result.written] == ["n0", "n1", "n2", "n3", "n4"]
+    assert [result.job.name for result in results if result.written] == ["n0", "n1", "n2", "n3", "n4"]
 
 
-def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_reported(
-    tmp_path: Path, order: RecordingJob
-) -> None:
+def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_reported(tmp_path: Path, job: RecordingJob) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
     results: list[JobResult] = []
     writer = RecordingWriter(RecordingFolder(place, 1 << 30), results.append, again_s=60.0)
     for number in range(4):
-        writer.submit(replace(order, name=f"n{number}"))
+        writer.submit(replace(job, name=f"n{number}"))
     assert writer.close(10)
-    lost = [(result.order.name, result.why) for result in results if result.abandoned]
+    lost = [(result.job.name, result.why) for result in results if result.abandoned]
     assert {name for name, _ in lost} == {"n0", "n1", "n2", "n3"}
     assert sum("too many" in why for _, why in lost) == 2
