@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from agent.driver.port import GpuIdentity
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
+from telemetry.gpu import GpuIdentity
 from telemetry.signals import RateClass, Source, signals_of
 
 

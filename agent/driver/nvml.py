@@ -15,10 +15,10 @@ from agent.driver.nvml_reader import Route, SignalReader
 from agent.driver.nvml_samples import NvmlSamples
 from agent.driver.nvml_signals import FAST, RARE, slow_wants
 from agent.driver.nvml_xids import NvmlXids
-from agent.driver.port import DriverEvent, GpuIdentity
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray
+from telemetry.gpu import DriverEvent, GpuIdentity
 from telemetry.signals import RateClass, Source, signals_of
 
 logger = logging.getLogger(__name__)

@@ -15,11 +15,10 @@ from typing import Any
 
 from agent.driver.nvml_library import CallResult, NvmlLibrary, result_of
 from agent.driver.nvml_reader import PLAN_EVERY_S, Route
-from agent.driver.port import GpuIdentity
 from telemetry.entities import EntityKind
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
-from telemetry.gpu import NVML_NOT_LOADED_CODES
+from telemetry.gpu import NVML_NOT_LOADED_CODES, GpuIdentity
 from telemetry.signals import Source, signals_of
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from typing import Any
 import pynvml
 
 from agent.driver.call_costs import CallCosts, CostCap
-from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
 from telemetry.errors import (
     DeviceLostError,
@@ -30,6 +29,7 @@ from telemetry.gpu import (
     NVML_NO_PERMISSION,
     NVML_NOT_LOADED_CODES,
     NVML_TIMEOUT,
+    GpuIdentity,
     nvml_error_class,
 )
 

@@ -16,8 +16,9 @@ from typing import Any
 
 from agent.driver.nvml_library import CallResult, NvmlLibrary, result_of
 from agent.driver.nvml_reader import PLAN_EVERY_S
-from agent.driver.port import GpuIdentity, SampleRun
+from agent.driver.port import SampleRun
 from telemetry.errors import RailwatchError
+from telemetry.gpu import GpuIdentity
 
 logger = logging.getLogger(__name__)
 

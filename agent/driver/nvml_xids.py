@@ -4,8 +4,8 @@ import logging
 from typing import Any
 
 from agent.driver.nvml_library import NvmlLibrary
-from agent.driver.port import DriverEvent
 from telemetry.errors import NotPermittedError, NotSupportedError, RailwatchError
+from telemetry.gpu import DriverEvent
 
 logger = logging.getLogger(__name__)
 

@@ -11,23 +11,6 @@ from typing import Protocol
 from telemetry.frames import FloatArray
 from telemetry.gpu import DriverEvent, GpuIdentity, KnobKind
 
-__all__ = [
-    "DriverEvent",
-    "GpuEvents",
-    "GpuIdentity",
-    "GpuProcess",
-    "GpuReader",
-    "Knob",
-    "KnobKind",
-    "LinkIdentity",
-    "LinkReader",
-    "PipeReader",
-    "ProcessReader",
-    "ProcessUse",
-    "SampleRings",
-    "SampleRun",
-]
-
 
 class GpuReader(Protocol):
     """Reads every GPU at once into arrays that the caller owns, so a tick allocates nothing.

@@ -131,12 +131,9 @@ def _kill_group(process: subprocess.Popen[bytes], clock: Clock) -> None:
     """
     os.killpg(process.pid, signal.SIGTERM)
     until_s = clock.monotonic_s() + _GRACE_S
-    while clock.monotonic_s() < until_s and not _has_exited(process.pid):
+    while clock.monotonic_s() < until_s and not os.waitid(
+        os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+    ):  # checks without reaping
         clock.sleep_until(clock.monotonic_s() + _POLL_S)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _has_exited(pid: int) -> bool:
-    """Return True if a child has exited, without reaping it."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

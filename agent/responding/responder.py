@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from agent.responding.intake import Taken, take, work_of_command
+from agent.responding.intake import take, work_of_command
 from agent.responding.work import Phase, Task, Work, action_of, claim_of, work_of
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
@@ -133,7 +133,7 @@ class Responder:
             journal=GUARD,
             position=position,
             now_ns=self._clock.utc_ns(),
-            actions=self._unroutable(taken),
+            actions=tuple(_no_actuator(decision, self._clock.utc_ns()) for decision in taken.unroutable),
         )
         del self._unread[GUARD]
         for incident in taken.incidents:
@@ -170,9 +170,6 @@ class Responder:
     def _wake(self, works: Sequence[Work]) -> None:
         for name in {work.actuator for work in works}:
             self._lanes[name].wake()
-
-    def _unroutable(self, taken: Taken) -> tuple[Action, ...]:
-        return tuple(_no_actuator(decision, self._clock.utc_ns()) for decision in taken.unroutable)
 
 
 def _no_actuator(decision: Decision, now_ns: int) -> Action:

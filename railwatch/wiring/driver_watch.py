@@ -14,7 +14,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from agent.collectors.port import Collector, EventSource
-from agent.driver.port import GpuIdentity
 from agent.ring.ring import Ring
 from agent.sampler.worker import WorkerState, WorkerStatus
 from railwatch.run_context import DriverKind, RunContext
@@ -25,6 +24,7 @@ from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import FloatArray, TableSpec
+from telemetry.gpu import GpuIdentity
 from telemetry.signals import RateClass, Source, signal
 
 logger = logging.getLogger(__name__)

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from agent.collectors.registry.settings import EventSettings
-from agent.driver.port import GpuIdentity
 from config.sources import SourceUse
 from railwatch.run_context import RunContext
 from telemetry.clock import Clock
+from telemetry.gpu import GpuIdentity
 
 
 def event_settings(context: RunContext, gpus: tuple[GpuIdentity, ...], clock: Clock) -> EventSettings:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from agent.driver.nvml import NvmlDriver
 from agent.driver.nvml_knobs import choose_knobs
-from agent.driver.port import GpuEvents, GpuIdentity, GpuReader, Knob, LinkReader, PipeReader
+from agent.driver.port import GpuEvents, GpuReader, Knob, LinkReader, PipeReader
 from railwatch.run_context import DriverKind, RunContext
 from simulator.inprocess import PlantDriver
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, RailwatchError
-from telemetry.gpu import KnobKind
+from telemetry.gpu import GpuIdentity, KnobKind
 
 logger = logging.getLogger(__name__)
 

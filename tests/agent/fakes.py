@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from agent.driver.port import DriverEvent, GpuIdentity, LinkIdentity
+from agent.driver.port import LinkIdentity
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, TableSpec
-from telemetry.gpu import KnobKind
+from telemetry.gpu import DriverEvent, GpuIdentity, KnobKind
 from telemetry.signals import RateClass, Source, signals_of
 
 # 2026-01-31T12:00:00Z: a stamp that reads well in a failing test.

@@ -78,38 +78,38 @@ def life(drain: SlurmDrain, tmp_path: Path) -> Iterator[Life]:
 
 
 def test_a_node_is_drained_with_a_reason_that_a_person_can_read_and_given_back(cluster: Slurm, life: Life) -> None:
-    life.ask(Task.ENGAGE)
+    life.run(Task.ENGAGE)
     assert cluster.node() == f"drained railwatch:{TOKEN} i-1 the rail sags"
     assert life.last()[0] is ActionState.APPLIED
-    life.ask(Task.RELEASE)
+    life.run(Task.RELEASE)
     assert life.last()[0] is ActionState.RELEASED
     assert cluster.node() == "idle none"
 
 
 def test_a_node_that_a_person_drained_is_neither_drained_over_nor_given_back(cluster: Slurm, life: Life) -> None:
     cluster.by_hand("state=drain", "reason=new fans [ordered]")
-    life.ask(Task.ENGAGE)
+    life.run(Task.ENGAGE)
     state, reason = life.last()
     assert state is ActionState.REFUSED
     assert "'new fans [ordered]' by root" in reason
-    life.ask(Task.RELEASE)
+    life.run(Task.RELEASE)
     assert cluster.node() == "drained new fans [ordered]"
 
 
 def test_a_reason_that_a_person_changed_makes_the_drain_his(cluster: Slurm, life: Life) -> None:
-    life.ask(Task.ENGAGE)
+    life.run(Task.ENGAGE)
     cluster.by_hand("state=drain", "reason=I look after it")
     life.later(LOOK_EVERY_S + 1)
     assert life.last() == (ActionState.RELEASED, "changed by someone else; left as is")
-    life.ask(Task.RELEASE)
+    life.run(Task.RELEASE)
     assert cluster.node() == "drained I look after it"
 
 
 def test_a_node_that_a_person_gave_back_is_not_drained_again_for_that_incident(cluster: Slurm, life: Life) -> None:
-    life.ask(Task.ENGAGE)
+    life.run(Task.ENGAGE)
     cluster.by_hand("state=resume")
     life.later(LOOK_EVERY_S + 1)
-    life.ask(Task.ENGAGE)
+    life.run(Task.ENGAGE)
     assert life.last()[0] is ActionState.REFUSED
     assert "drain" not in cluster.node()
 
@@ -126,7 +126,7 @@ def test_what_slurm_refuses_is_stated_by_what_it_means(cluster: Slurm) -> None:
     with pytest.raises(NotSupportedError, match="not found"):
         SlurmDrain(commands(cluster)).read("nowhere")
     with pytest.raises(NotSupportedError, match="no such program"):
-        SlurmCommands(SlurmSettings(node=NODE, folder="/nowhere"), CLOCK).ask("scontrol", "ping")
+        SlurmCommands(SlurmSettings(node=NODE, folder="/nowhere"), CLOCK).run("scontrol", "ping")
 
 
 def test_who_may_not_drain_is_reported_so(cluster: Slurm, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_controller_that_is_away_is_reported_and_asked_again(
     life = Life(SlurmDrain(commands(cluster, timeout_s=3.0)), tmp_path)
     cluster.end("slurmctld")
     try:
-        life.ask(Task.ENGAGE)
+        life.run(Task.ENGAGE)
         state, reason = life.last()
         assert state is ActionState.FAILED
         assert "; retrying" in reason

@@ -159,7 +159,8 @@ class IpmitoolPort:
         lines = []
         for request in requests:
             self._count += 1
-            lines.append(f"{_raw_line(request)}\necho {_MARK} {self._count}\n")
+            raw = " ".join(f"{number:#04x}" for number in (request.function, request.command, *request.data))
+            lines.append(f"raw {raw}\necho {_MARK} {self._count}\n")
         first = self._count - len(requests) + 1
         with contextlib.suppress(BrokenPipeError):  # it has exited; its last output is read below
             process.stdin.write("".join(lines).encode("ascii"))
@@ -191,7 +192,8 @@ class IpmitoolPort:
         if self._clock.monotonic_s() > self._call_end_s:
             raise TransientError(f"{self.name}: requests not finished within {_CALL_LIMIT_S:g} s")
         while b"\n" not in self._pending:
-            chunk = self._chunk()
+            ready, _, _ = select.select([self._terminal], [], [], _LOOK_S)
+            chunk = os.read(self._terminal, _READ_BYTES) if ready else b""
             self._pending += chunk
             if not chunk and (self._process is None or self._process.poll() is not None):
                 rest = " ".join((output + " " + self._pending.decode(errors="replace")).split())
@@ -200,11 +202,6 @@ class IpmitoolPort:
                 raise TransientError(f"{self.name}: no response within {_RESPONSE_LIMIT_S:g} s")
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode("ascii", errors="replace").rstrip("\r")
-
-    def _chunk(self) -> bytes:
-        """Return the output that arrives within a short wait; empty where there is none."""
-        ready, _, _ = select.select([self._terminal], [], [], _LOOK_S)
-        return os.read(self._terminal, _READ_BYTES) if ready else b""
 
 
 def device() -> Path | None:
@@ -218,11 +215,6 @@ def _check_device() -> None:
         raise EnvironmentLacksError(f"none of {', '.join(map(str, DEVICES))} exists")
     if not os.access(path, os.R_OK | os.W_OK):
         raise NotPermittedError(f"{path}: permission denied")
-
-
-def _raw_line(request: IpmiRequest) -> str:
-    numbers = (request.function, request.command, *request.data)
-    return "raw " + " ".join(f"{number:#04x}" for number in numbers)
 
 
 def _reason(output: str) -> str:

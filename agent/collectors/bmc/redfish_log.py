@@ -100,16 +100,12 @@ class RedfishLog:
 
     def _services(self, root: Resource) -> Iterator[tuple[str, str]]:
         """Yield the logs, each with the path of its entries, the most likely one first."""
-        found = [service for owner in _OWNERS for service in self._services_of(root, owner)]
-        found.sort(key=_rank)
+        holders = (holder for owner in _OWNERS for holder in self._followed(root, owner))
+        found = sorted((service for holder in holders for service in self._followed(holder, "LogServices")), key=_rank)
         for service in found:
             path, entries = link(service), link(service, "Entries")
             if path is not None and entries is not None and _rank(service) <= len(_NAMES):
                 yield path, entries
-
-    def _services_of(self, root: Resource, owner: str) -> Iterator[Resource]:
-        for holder in self._followed(root, owner):
-            yield from self._followed(holder, "LogServices")
 
     def _followed(self, resource: Resource, name: str) -> Iterator[Resource]:
         """Yield members of a collection, without those that this user may not read, such as OpenBMC's crash dumps."""

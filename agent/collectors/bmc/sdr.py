@@ -40,10 +40,6 @@ class Format(IntEnum):
     NONE = 3
 
 
-def _inverse(value: float) -> float:
-    return math.nan if value == 0.0 else 1.0 / value
-
-
 def _log(value: float, base: float) -> float:
     return math.log(value, base) if value > 0.0 else math.nan
 
@@ -57,7 +53,7 @@ _LINEARIZATION: Mapping[int, Callable[[float], float]] = {
     4: math.exp,
     5: lambda value: 10.0**value,
     6: lambda value: 2.0**value,
-    7: _inverse,
+    7: lambda value: 1.0 / value if value else math.nan,
     8: lambda value: value**2,
     9: lambda value: value**3,
     10: lambda value: math.sqrt(value) if value >= 0.0 else math.nan,

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from agent.collectors.events.kernel_log import KernelLine
-from agent.driver.port import GpuEvents, GpuIdentity
+from agent.driver.port import GpuEvents
 from analytics.kernel_log import KernelEvent, KernelLogParser, to_event
 from telemetry.clock import Clock
+from telemetry.gpu import GpuIdentity
 from telemetry.records import Event, EventKind, Severity
 
 # The driver reports 999 where it does not know the Xid (nvml.h, NVML_EVENT_XID_CRITICAL_ERROR data).

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from agent.collectors.events.driver_messages import event_at, uuids_by_slot
 from agent.collectors.events.polling import LineBuffer, poll_lines
-from agent.driver.port import GpuIdentity
 from analytics.kernel_log import KernelLogParser
 from analytics.kernel_log.sxid import fabric_line
 from telemetry.clock import Clock
 from telemetry.errors import NotPermittedError
+from telemetry.gpu import GpuIdentity
 from telemetry.records import Event, EventKind
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.collectors.host.pci import error_total, is_virtual, responds
-from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
+from telemetry.gpu import GpuIdentity
 from telemetry.records import Event, EventKind, Severity
 
 _POLL_EVERY_S = 1.0

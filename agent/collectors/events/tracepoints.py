@@ -14,10 +14,10 @@ from pathlib import Path
 
 from agent.collectors.events.driver_messages import event_at, opens_report, uuids_by_slot
 from agent.collectors.events.polling import LineBuffer, gap_event, poll_lines
-from agent.driver.port import GpuIdentity
 from analytics.kernel_log import KernelLogParser
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, NotSupportedError
+from telemetry.gpu import GpuIdentity
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
@@ -137,7 +137,9 @@ class Tracepoints:
         parsed = () if found is None else self._parser.feed(self._count, found["text"])
         if found is None or not parsed:
             if text.strip():
-                self._count_unparsed(text)
+                self.unparsed += 1
+                if self.unparsed == 1:
+                    logger.warning("tracepoint line in unknown format: %s", text[:200])
             return []
         stamp_s, now_s = float(found["stamp"]), self._clock.monotonic_s()
         if not self._is_monotonic:
@@ -151,11 +153,6 @@ class Tracepoints:
             for event in parsed
             if opens_report(event)
         ]
-
-    def _count_unparsed(self, text: str) -> None:
-        self.unparsed += 1
-        if self.unparsed == 1:
-            logger.warning("tracepoint line in unknown format: %s", text[:200])
 
     def _gap(self, count: int | None) -> Event:
         """Count and report lost hits, None for an unknown number."""

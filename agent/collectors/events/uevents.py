@@ -14,8 +14,8 @@ from typing import Protocol
 
 from agent.collectors.events.polling import gap_event
 from agent.collectors.host.pci import is_virtual
-from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
+from telemetry.gpu import GpuIdentity
 from telemetry.records import Event, EventKind, Severity
 
 logger = logging.getLogger(__name__)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from agent.collectors.gpu.process_owner import ProcessOwner, owner_of
 from agent.collectors.tables import gpu_table
-from agent.driver.port import GpuIdentity, GpuProcess, ProcessReader, ProcessUse
+from agent.driver.port import GpuProcess, ProcessReader, ProcessUse
 from telemetry.clock import Clock
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
 from telemetry.frames import FloatArray
+from telemetry.gpu import GpuIdentity
 from telemetry.records import Event, EventKind, Severity
 from telemetry.signals import RateClass, Source
 
@@ -120,7 +121,9 @@ class GpuProcesses:
                 processes = self._reader.processes(gpu.uuid)
             except (NotSupportedError, NotPermittedError, DeviceLostError, TransientError) as err:
                 failure = err
-                self._note_unreadable(gpu, err)
+                if self._unreadable.get(gpu.uuid) != type(err).__name__:  # the processes known before are kept
+                    self._unreadable[gpu.uuid] = type(err).__name__
+                    logger.info("cannot list processes of gpu%d: %s", gpu.index, err)
                 continue
             self._unreadable.pop(gpu.uuid, None)
             values[row] = _row(processes)
@@ -142,12 +145,6 @@ class GpuProcesses:
         while self._waiting:
             found.append(self._waiting.popleft())
         return tuple(found)
-
-    def _note_unreadable(self, gpu: GpuIdentity, error: Exception) -> None:
-        """Log once why a GPU lists no processes; the processes known before are kept."""
-        if self._unreadable.get(gpu.uuid) != type(error).__name__:
-            self._unreadable[gpu.uuid] = type(error).__name__
-            logger.info("cannot list processes of gpu%d: %s", gpu.index, error)
 
     def _compare(
         self, gpu: GpuIdentity, processes: tuple[GpuProcess, ...]

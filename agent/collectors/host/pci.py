@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.collectors.tables import gpu_table
-from agent.driver.port import GpuIdentity
 from telemetry.frames import FloatArray
+from telemetry.gpu import GpuIdentity
 from telemetry.signals import RateClass, Source
 
 # The root port returns all ones for a device that is gone (PCI Express Base Specification, completion of a read that

@@ -33,14 +33,13 @@ def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
             kind=EntityKind.SUPPLY,
             key=rail.key,
             name=rail.key,
-            tags=(("sensor", rail.device), *((("pair", "skewed"),) if _is_skewed(rail) else ())),
+            tags=(
+                ("sensor", rail.device),
+                *((("pair", "skewed"),) if rail.current is not None and not rail.one_conversion else ()),
+            ),
         )
         for rail in rails
     )
-
-
-def _is_skewed(rail: Rail) -> bool:
-    return rail.current is not None and not rail.one_conversion
 
 
 class RailTable:

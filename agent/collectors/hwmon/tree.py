@@ -147,6 +147,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
 
 def rail_of(key: str, chip: str, channel: HwmonChannel, current: HwmonChannel | None) -> Rail:
     """Return a rail from its channels, with the conversion properties of its chip."""
+    interval_ms = whole_number_of(channel.path.parent / "update_interval")  # 0 means less than one
     return Rail(
         key=key,
         device=chip,
@@ -154,14 +155,8 @@ def rail_of(key: str, chip: str, channel: HwmonChannel, current: HwmonChannel | 
         voltage=channel.path,
         current=None if current is None else current.path,
         one_conversion=current is not None and _ONE_CONVERSION.match(chip) is not None,
-        period_s=_update_period_s(channel.path.parent),
+        period_s=None if interval_ms is None else max(interval_ms, 1) * _MS,
     )
-
-
-def _update_period_s(device: Path) -> float | None:
-    """Read the chip's ``update_interval`` in milliseconds; 0 means less than one."""
-    interval_ms = whole_number_of(device / "update_interval")
-    return None if interval_ms is None else max(interval_ms, 1) * _MS
 
 
 def find_inlet(sysfs_root: Path) -> Path | None:

@@ -8,9 +8,10 @@ from agent.collectors.gpu.sources import GpuSources
 from agent.collectors.hwmon.rails import SweepOptions
 from agent.collectors.meters.settings import PduSettings, UpsdSettings
 from agent.collectors.readings.source import ReadingsSettings
-from agent.driver.port import GpuIdentity, GpuReader, LinkReader, PipeReader, SampleRings
+from agent.driver.port import GpuReader, LinkReader, PipeReader, SampleRings
 from agent.sampler.counters import SamplerCounters
 from telemetry.clock import Clock
+from telemetry.gpu import GpuIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

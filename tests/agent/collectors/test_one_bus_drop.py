@@ -8,9 +8,9 @@ from agent.collectors.events.driver_messages import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.collectors.events.link_state import LinkState
 from agent.collectors.gpu.driver_threads import DriverThreads
-from agent.driver.port import GpuIdentity
 from analytics.fusion import FusionState, fuse, is_bus_loss
 from simulator.files.node import load_node
+from telemetry.gpu import GpuIdentity
 from telemetry.records import Event
 from tests.simulator.hand_clock import HandClock
 from tests.simulator.served_plant import served_plant

@@ -16,10 +16,11 @@ from agent.collectors.meters.settings import PduSettings
 from agent.collectors.port import Collector
 from agent.collectors.registry.settings import FastSettings, SlowSettings
 from agent.collectors.registry.sources import FAST_COLLECTORS, SLOW_COLLECTORS, FastFactory, SlowFactory
-from agent.driver.port import GpuIdentity, GpuProcess, LinkIdentity, ProcessUse, SampleRun
+from agent.driver.port import GpuProcess, LinkIdentity, ProcessUse, SampleRun
 from agent.sampler.counters import SamplerCounters
 from telemetry.clock import SystemClock
 from telemetry.frames import FloatArray
+from telemetry.gpu import GpuIdentity
 from tests.agent.collectors.bmc.fakes import FakeLink
 from tests.agent.collectors.meters.devices import APC_PDU
 from tests.agent.collectors.proc import proc_tree

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from agent.driver.nvml import NvmlDriver
-from agent.driver.port import DriverEvent
 from simulator.driver.layout import LOST_AND_REPORTED
 from telemetry.errors import DeviceLostError, NotSupportedError, TransientError
+from telemetry.gpu import DriverEvent
 from tests.agent.driver.overridden import Overridden
 from tests.agent.driver.plant_file import PlantFile
 from tests.agent.fakes import FakeClock

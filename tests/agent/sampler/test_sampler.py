@@ -9,7 +9,6 @@ import pytest
 
 from agent.collectors.events.driver_messages import DriverEvents
 from agent.collectors.host.self_metrics import SelfMetrics
-from agent.driver.port import DriverEvent
 from agent.ring.ring import Ring
 from agent.sampler.counters import SamplerCounters
 from agent.sampler.event_pump import EventPump
@@ -20,6 +19,7 @@ from telemetry.clock import SystemClock
 from telemetry.entities import EntityKind
 from telemetry.errors import DeviceLostError
 from telemetry.frames import TableSpec
+from telemetry.gpu import DriverEvent
 from telemetry.records import Event, EventKind, Severity
 from tests.agent.fakes import FakeCollector, FakeGpuEvents, gpu_entities, gpu_identities, node_topology
 from tests.waiting import LeapingClock, wait_for

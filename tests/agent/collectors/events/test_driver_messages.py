@@ -4,8 +4,8 @@ import pytest
 
 from agent.collectors.events.driver_messages import DriverEvents, DriverLineParser
 from agent.collectors.events.kernel_log import KernelLine
-from agent.driver.port import DriverEvent
 from telemetry.errors import DeviceLostError
+from telemetry.gpu import DriverEvent
 from telemetry.records import EventKind, Severity
 from tests.agent.fakes import START_NS, FakeClock, FakeGpuEvents, gpu_identities
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from agent.collectors.gpu.driver_samples import SETTLE_NS, GpuSamples, MissedUpdates
 from agent.collectors.port import StampedRow
-from agent.driver.port import GpuIdentity, SampleRun
+from agent.driver.port import SampleRun
 from agent.ring.ring import Ring, RingTable
 from telemetry.frames import LATE_TABLES
+from telemetry.gpu import GpuIdentity
 from tests.agent.fakes import START_NS, gpu_fast_spec, gpu_identities, node_topology
 
 MS = 1_000_000
