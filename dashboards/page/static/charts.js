@@ -212,14 +212,9 @@ function gpuChart(group, gpus) {
   const near = (data) =>
     group.id === "heat" && Number.isFinite(slowdown()) && most(data.flat(), 0) > slowdown() - NEAR_SLOWDOWN_K;
   const bounds = {
-    power: (data) => [{ min: 0, max: rounded(most(data.flat(), 50) * 1.05, 50) }],
-    clock: (data) => [{ min: 0, max: rounded(most(data.flat(), 500) * 1.05, 250) }],
-    heat: (data) => [
-      {
-        min: rounded(least(data.flat(), 60) - 2, -10),
-        max: rounded(Math.max(most(data.flat(), 40), near(data) ? slowdown() : 0) + 2, 10),
-      },
-    ],
+    power: (data) => [scale(0, most(data.flat(), 50) * 1.05)],
+    clock: (data) => [scale(0, most(data.flat(), 500) * 1.05)],
+    heat: (data) => [scale(least(data.flat(), 60) - 2, Math.max(most(data.flat(), 40), near(data) ? slowdown() : 0) + 2)],
   };
   return {
     ...furnished(`chart-${group.id}`, group.title, lines, option),
@@ -232,6 +227,12 @@ function gpuChart(group, gpus) {
 const numbers = (points) => points.map(([, value]) => value).filter((value) => value !== null && value !== undefined);
 const least = (points, otherwise) => numbers(points).reduce((best, value) => Math.min(best, value), otherwise);
 const most = (points, otherwise) => numbers(points).reduce((best, value) => Math.max(best, value), otherwise);
+
+/** An axis whose ends are labelled like its other places. */
+function scale(low, high) {
+  const interval = niceStep((high - low) / 5);
+  return { min: rounded(low, -interval), max: rounded(high, interval), interval };
+}
 
 /** Round up to a step, or down to a negative one, without the dust of binary fractions. */
 function rounded(value, step) {

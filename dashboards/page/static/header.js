@@ -36,9 +36,11 @@ export function drawConnection() {
 /** The first class is the one that touches hardware: its mode is the node's. */
 function drawMode([first, ...others]) {
   if (!first) return chip("mode", "observe", "OBSERVE", state.labels.modes.observe);
-  const named = ({ action, mode }) => `${action.replaceAll("_", " ")}: ${mode}`;
-  const detail = `${first.action.replaceAll("_", " ")} ${state.labels.modes[first.mode]}`;
-  return chip("mode", first.mode, first.mode.toUpperCase(), detail, others.map(named).join(", "));
+  const named = ({ action }) => action.replaceAll("_", " ");
+  const modes = Object.keys(state.labels.modes).reverse().filter((mode) => others.some((other) => other.mode === mode));
+  const listed = modes.map((mode) => `${mode}: ${others.filter((other) => other.mode === mode).map(named).join(", ")}`);
+  const detail = `${named(first)} ${state.labels.modes[first.mode]}`;
+  return chip("mode", first.mode, first.mode.toUpperCase(), detail, listed.join("; "));
 }
 
 function drawStore(store) {

@@ -7,7 +7,7 @@ import { nowMs, state } from "./stream.js";
 const MOST_CLOSED = 8;
 const MOST_LINES = 40;
 const VERDICTS = { execute: "Decision", recommend: "Recommendation", observe: "Would act", refuse: "Refused", pending: "Waits for approval" };
-let announced = null; // ids told to screen readers; null until the first drawing
+let announced = null; // ids announced to screen readers; null until the first drawing
 
 const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
 const inForce = (action) => state.labels.in_force.includes(action.state);
@@ -16,7 +16,7 @@ const knobOf = (action) => state.labels.knobs[action.knob] ?? humanised(action.k
 
 const stateOf = (incident) => (incident.held ? state.labels.held : (state.labels.incident_states[incident.state] ?? incident.state));
 
-/** A stamp that shows local time and tells UTC in its tooltip. */
+/** A stamp in local time with UTC in its tooltip. */
 const stamp = (ns) =>
   element(
     "time",
@@ -136,7 +136,7 @@ function answer(incident) {
 const withVerdict = (summary, verdict) => (summary.endsWith(verdict) ? summary : `${summary} — ${verdict}`);
 
 function decisionText(decision) {
-  const where = decision.targets.map(nameOf).join(", ");
+  const where = span(decision.targets.map(nameOf).sort());
   const cap = decision.clock_mhz === null ? "" : ` at ${quantity(decision.clock_mhz, "MHz")}`;
   return `${(state.labels.knobs[decision.action] ?? humanised(decision.action)).toLowerCase()}${cap}${where && ` on ${where}`}. ${decision.reason}`;
 }
