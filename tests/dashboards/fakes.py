@@ -122,7 +122,7 @@ class FakeSource:
     extra_events: list[Event] = field(default_factory=list)
     extra_actions: list[Action] = field(default_factory=list)
     waiting: tuple[Decision, ...] = ()
-    asked: list[tuple[EntityKind, tuple[str, ...], int, int]] = field(default_factory=list)
+    series_reads: list[tuple[EntityKind, tuple[str, ...], int, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def status(self) -> NodeStatus:
@@ -159,7 +159,7 @@ class FakeSource:
         return TOPOLOGY
 
     def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
-        self.asked.append((kind, tuple(signals), stop_ns - start_ns, step_ns))
+        self.series_reads.append((kind, tuple(signals), stop_ns - start_ns, step_ns))
         frames = (between(frame, start_ns, stop_ns) for frame in self.history((stop_ns - start_ns) / NS_PER_S))
         return series_of(frames, kind, signals, step_ns=step_ns)
 

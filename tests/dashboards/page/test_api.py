@@ -119,7 +119,7 @@ def test_history_of_flags_and_counters_has_what_a_rollup_keeps_of_them(setting: 
 def test_long_ranges_are_read_in_long_steps_and_never_at_full_rate(setting: Setting) -> None:
     for seconds, step_s in ((600, 1), (3600, 5), (86_400, 120), (30 * 86_400, 3600), (365 * 86_400, 43_200)):
         assert history(setting, kind="supply", signal="voltage_v", seconds=seconds)["step_s"] == step_s
-        assert setting.source.asked.pop() == (
+        assert setting.source.series_reads.pop() == (
             EntityKind.SUPPLY, ("voltage_v",), seconds * NS_PER_S, step_s * NS_PER_S
         )  # fmt: skip
 

@@ -162,7 +162,7 @@ class OldNode(FakeSource):
 
     def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
         self._answer()
-        self.asked.append((kind, tuple(signals), stop_ns - start_ns, step_ns))
+        self.series_reads.append((kind, tuple(signals), stop_ns - start_ns, step_ns))
         entities = SUPPLIES if kind is EntityKind.SUPPLY else GPUS
         time_ns = np.arange(start_ns - start_ns % step_ns, stop_ns, step_ns)
         age_s = (stop_ns - time_ns) / NS_PER_S
@@ -190,16 +190,16 @@ def test_hours_and_days_are_drawn_from_the_store_and_the_choice_is_kept(browser:
     with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)
         wait(browser, lambda shown: painted_pixels(shown, "#chart-power") > 2000)
-        assert source.asked == []
+        assert source.series_reads == []
         for seconds, step_s, length in ((3600, 5, "5 s"), (86_400, 120, "2 min"), (30 * 86_400, 3600, "60 min")):
             choose(browser, seconds)
             see(browser, "#steps", f"mean of every {length}.")
             assert not browser.find_element(By.ID, "no-history").is_displayed()
             assert painted_pixels(browser, "#chart-power") > 2000
-            newest = source.asked[-2:]
+            newest = source.series_reads[-2:]
             assert {(span // NS_PER_S, step // NS_PER_S) for _, _, span, step in newest} == {(seconds, step_s)}
             assert {kind for kind, _, _, _ in newest} == {EntityKind.SUPPLY, EntityKind.GPU}
-        source.asked.clear()
+        source.series_reads.clear()
         open_page(browser, url)
         see(browser, "#steps", "mean of every 60 min.")
         choose(browser, 60)
