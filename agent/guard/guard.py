@@ -10,8 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Protocol
 
+from agent.guard.actuator_requests import ActuatorRequests, CapActuator
 from agent.guard.learnt_file import LearntFile
-from agent.guard.orders import ActuatorRequests, CapActuator
 from agent.guard.pipeline import Pipeline, StepRecords
 from agent.guard.reflex import Reflex
 from agent.ring.ring import RingTable
@@ -119,7 +119,7 @@ class Guard:
         self._tables = tuple(tables.values())
         self._next = {table.spec.name: table.count for table in self._tables}
         self._pipeline = pipeline
-        self._orders = ActuatorRequests(actuator, pipeline.engine, clock)
+        self._requests = ActuatorRequests(actuator, pipeline.engine, clock)
         self._sink = sink
         self._clock = clock
         self._snapshot_path = snapshot_path
@@ -150,7 +150,7 @@ class Guard:
     @property
     def failures(self) -> int:
         """Number of steps, blocks and orders with an unexpected error; the log has the tracebacks."""
-        return self._step_failures + self._pipeline.failures + self._orders.failures
+        return self._step_failures + self._pipeline.failures + self._requests.failures
 
     def wake(self) -> None:
         """Wake the guard for new rows; any thread may call it."""
@@ -186,8 +186,8 @@ class Guard:
         now_ns = self._clock.utc_ns()
         step = self._pipeline.step(self._new_rows(), self._new_reports(), now_ns)
         # Act first: writing records can wait the microseconds that a sagging rail cannot.
-        actions = [action for decision in step.to_execute for action in self._orders.carry_out(decision)]
-        actions += (*self._orders.catch_up(), *self._orders.renew())
+        actions = [action for decision in step.to_execute for action in self._requests.carry_out(decision)]
+        actions += (*self._requests.catch_up(), *self._requests.renew())
         if is_suspicious(step):
             self._on_suspicion()
         if any(action.state is ActionState.REFUSED for action in actions):
@@ -242,8 +242,8 @@ class Guard:
         for record in self._process_actions(self._read_journal(), now_ns):
             self._sink.append(record)
         # The cause outlives a restart, the setting may not have.
-        self._orders.owe_all(reason="still wanted after a restart")
-        for record in self._process_actions(self._orders.catch_up(), now_ns):
+        self._requests.schedule_all(reason="still wanted after a restart")
+        for record in self._process_actions(self._requests.catch_up(), now_ns):
             self._sink.append(record)
 
     def _following(self, path: Path | None, position: Position | None) -> RecordJournalReader | None:
@@ -326,15 +326,17 @@ class Guard:
         for action in actions:
             self._seen_actions[_key(action)] = None
             knob = action.knob_kind
-            claims = () if knob is None else self._orders.wanted(action.incident_id, action.entity_id, knob)
+            claims = () if knob is None else self._requests.wanted(action.incident_id, action.entity_id, knob)
             if not claims or action.mode is not Mode.ENFORCE:
                 noted.append(action)
             elif action.state is ActionState.EXPIRED:  # not renewed in time; renew it now
-                self._orders.renew_now(action.incident_id)
+                self._requests.renew_now(action.incident_id)
             elif action.state is not ActionState.RELEASED:
                 noted.append(action)
             elif action.released_by is ReleasedBy.ACTUATOR:  # the cause is unresolved, no operator released it
-                self._orders.owe([(action.incident_id, action.entity_id)], reason="released as the actuator ended")
+                self._requests.schedule(
+                    [(action.incident_id, action.entity_id)], reason="released as the actuator ended"
+                )
             else:
                 taken_back[action.incident_id] = None
                 noted += (replace(action, decision_id=claim.decision_id) for claim in claims)

@@ -32,7 +32,7 @@ class NodeWindow:
     """Newest rows of the tables with GPU power and with supply voltage.
 
     `supported_mhz` gives the clocks that can be set, by GPU UUID; a GPU with neither those nor a power limit that can
-    be set is left out of the state. `ranges` says what else can be set: the driver is asked for it once, for the rare
+    be set is left out of the state. `ranges` has what else can be set: the driver is queried once, for the rare
     signals are read by another process. The newest temperature and fan speed are kept of any table of GPUs.
     Nothing from before the last change of a clock counts.
     """

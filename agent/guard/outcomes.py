@@ -166,7 +166,7 @@ class OutcomeTracker:
             _take(watch.after, frame, since_ns=watch.settled_ns)
 
     def note_findings(self, findings: Iterable[Finding]) -> None:
-        """Take in findings: a symptom that is raised or gets worse after an action speaks against its help.
+        """Process findings: a symptom that is raised or gets worse after an action is evidence against it.
 
         A fault that lasts, such as an ageing joint, explains a symptom and is none: no cap can take it away.
         """

@@ -166,7 +166,7 @@ class Pipeline:
         kept = {key: ns for key, ns in self._frozen.items() if key not in ours and about(key) in away}
         fresh = {one.key: self._frozen.get(one.key, now_ns) for one in found if one.learnt_ratio >= 1.0}
         self._frozen = kept | fresh
-        # A stamp may come from a clock that stood ahead, or this one may stand behind: it is kept as it is.
+        # A stamp may be of a clock ahead of this one: it is kept unchanged.
         return tuple(replace(one, frozen_ns=min(fresh[one.key], now_ns) if one.key in fresh else None) for one in found)
 
     def learnt(self, now_ns: int) -> Callable[[], bytes]:

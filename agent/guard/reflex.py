@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from agent.actuation.claims import CapRequest
 from agent.actuation.client import NonBlockingClient, apply_line, list_line, release_line
+from agent.guard.actuator_requests import request_of
 from agent.guard.foresight import is_reflex, reflex_id
-from agent.guard.orders import request_of
 from analytics.detectors.supply_limits import RailSagLimits
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from rules.engine.claims import CapClaim
@@ -62,14 +62,14 @@ class PreparedCap:
 
 @dataclass(slots=True)
 class _Fired:
-    """Reflex in force, and the GPUs that the rules have capped since; `over` once it ended, `asked` once released."""
+    """Reflex in force, and the GPUs that the rules capped since; `over` once it ended, `release_sent` once released."""
 
     answer: PreparedCap
     at_s: float
     answered: frozenset[str] = frozenset()
     is_capped: bool = False
     over: bool = False
-    asked: bool = False
+    release_sent: bool = False
 
 
 class Reflex:
@@ -169,14 +169,14 @@ class Reflex:
             if not fired.over and (confirmed or now_s - fired.at_s >= CONFIRM_WITHIN_S):
                 fired.over = True
                 self._log_end(fired.answer, confirmed=confirmed, now_s=now_s)
-            if fired.over and not fired.asked:
-                fired.asked = self._line.send(_RELEASE + fired.answer.incident_id, fired.answer.release)
+            if fired.over and not fired.release_sent:
+                fired.release_sent = self._line.send(_RELEASE + fired.answer.incident_id, fired.answer.release)
 
     def _begin_connection(self) -> None:
         """Query the caps that an earlier guard, or a lost connection, left in force."""
         self._line.send(_LIST, list_line())
         for fired in self._out:
-            fired.asked = False
+            fired.release_sent = False
 
     def _process_reply(self, name: str, actions: tuple[Action, ...] | None) -> None:
         if name == _LIST:
@@ -187,8 +187,8 @@ class Reflex:
                 self._line.send(_RELEASE + incident_id, line)
         for fired in tuple(self._out):
             if name == _RELEASE + fired.answer.incident_id:
-                fired.asked = actions is not None  # it failed there: sent again
-                if fired.asked:
+                fired.release_sent = actions is not None  # it failed there: sent again
+                if fired.release_sent:
                     self._out.remove(fired)
 
     def _log_end(self, answer: PreparedCap, *, confirmed: bool, now_s: float) -> None:

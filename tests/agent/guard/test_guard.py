@@ -11,7 +11,7 @@ import pytest
 
 from agent.actuation.claims import CapRequest
 from agent.guard import guard as guard_module
-from agent.guard.orders import ORPHAN_S, ActuatorRequests
+from agent.guard.actuator_requests import ORPHAN_S, ActuatorRequests
 from telemetry.errors import TransientError
 from telemetry.gpu import KnobKind, ReleasedBy
 from telemetry.record_journal import RecordJournalWriter
@@ -78,7 +78,7 @@ class TakenBackAtOnce:
 
 
 def test_a_release_that_is_received_of_together_with_the_cap_comes_after_it(rig: Rig) -> None:
-    rig.guard._orders._actuator = TakenBackAtOnce(rig)
+    rig.guard._requests._actuator = TakenBackAtOnce(rig)
     rig.sag()
     assert rig.capped() == {1530.0}
     assert rig.pipeline.engine.claims == ()
@@ -323,7 +323,7 @@ def test_its_own_release_is_not_taken_for_a_persons(rig: Rig) -> None:
     rig.sag()
     (decision,) = [r for r in rig.sink.records if isinstance(r, Decision) and r.clock_mhz is not None]
     rig.pipeline.engine._memory.claims.clear()  # as after the last round of relaxing
-    actions = rig.guard._orders.carry_out(decision)
+    actions = rig.guard._requests.carry_out(decision)
     assert [action.state for action in actions] == [ActionState.RELEASED] * 4
     assert rig.capped() == {1530.0}
     rig.guard._look_at_s = 0.0

@@ -35,7 +35,7 @@ Pair = tuple[str, str]
 # On one knob of it.
 Held = tuple[str, str, KnobKind]
 # What one order has in common: the decision, the knob, the setting; no decision and no setting for a release.
-_Order = tuple[str | None, KnobKind, float | None]
+_Request = tuple[str | None, KnobKind, float | None]
 
 
 class CapActuator(Protocol):
@@ -73,7 +73,7 @@ class ActuatorRequests:
         self._actuator = actuator
         self._engine = engine
         self._clock = clock
-        self._owed: dict[Pair, str] = {}
+        self._scheduled: dict[Pair, str] = {}
         self._refused: set[Held] = set()
         self._requested: set[Held] = set()
         self._orphans: set[Held] | None = None
@@ -94,26 +94,28 @@ class ActuatorRequests:
         """Carry out a decision of the engine; return the actions."""
         return self._send(decision.incident_id, decision.targets, decision.reason)
 
-    def owe(self, pairs: Iterable[Pair], *, reason: str) -> None:
+    def schedule(self, pairs: Iterable[Pair], *, reason: str) -> None:
         """Schedule requests for these at the next step."""
-        self._owed.update(dict.fromkeys(pairs, reason))
+        self._scheduled.update(dict.fromkeys(pairs, reason))
 
-    def owe_all(self, *, reason: str) -> None:
+    def schedule_all(self, *, reason: str) -> None:
         """Schedule requests for everything that the rules want."""
-        self.owe(((claim.incident_id, gpu) for claim in self._engine.claims for gpu in claim.gpus), reason=reason)
+        self.schedule(((claim.incident_id, gpu) for claim in self._engine.claims for gpu in claim.gpus), reason=reason)
 
     def catch_up(self) -> tuple[Action, ...]:
         """Send the scheduled requests that are due, as the rules want it by now."""
-        if not self._owed or self._clock.monotonic_s() < self._try_at_s:
+        if not self._scheduled or self._clock.monotonic_s() < self._try_at_s:
             return ()
-        owed, self._owed = self._owed, {}
+        due, self._scheduled = self._scheduled, {}
         by_incident: dict[tuple[str, str], list[str]] = {}
-        for (incident_id, entity_id), reason in owed.items():
+        for (incident_id, entity_id), reason in due.items():
             by_incident.setdefault((incident_id, reason), []).append(entity_id)
         actions: list[Action] = []
         for (incident_id, reason), targets in by_incident.items():
-            if self._owed:  # the actuator did not answer the one before: each further attempt would cost a time-out
-                self.owe(((incident_id, target) for target in targets), reason=reason)
+            if (
+                self._scheduled
+            ):  # the actuator did not answer the one before: each further attempt would cost a time-out
+                self.schedule(((incident_id, target) for target in targets), reason=reason)
             else:
                 actions += self._send(incident_id, targets, reason)
         return tuple(actions)
@@ -147,7 +149,7 @@ class ActuatorRequests:
         known = {(action.incident_id, action.entity_id, action.knob_kind) for action in actions}
         missing = [held for held in self._all_wanted() if held[0] == incident_id and held not in known]
         lost = [(incident_id, gpu) for _, gpu, kind in missing if (incident_id, gpu, kind) not in self._refused]
-        self.owe(lost, reason="the actuator had lost the cap")
+        self.schedule(lost, reason="the actuator had lost the cap")
         return actions
 
     def _all_wanted(self) -> list[Held]:
@@ -185,9 +187,9 @@ class ActuatorRequests:
         self._orphans_at_s = now_s + ORPHAN_S
 
     def _send(self, incident_id: str, targets: Iterable[str], reason: str) -> tuple[Action, ...]:
-        orders: dict[_Order, tuple[CapClaim | None, list[str]]] = {}
+        orders: dict[_Request, tuple[CapClaim | None, list[str]]] = {}
         for target in targets:
-            self._owed.pop((incident_id, target), None)
+            self._scheduled.pop((incident_id, target), None)
             for kind in KnobKind:
                 claim = next(iter(self.wanted(incident_id, target, kind)), None)
                 if claim is not None:
@@ -206,9 +208,9 @@ class ActuatorRequests:
             except Exception:  # supervisor of actions: one that fails must not block the others
                 self.failures += 1
                 logger.exception("request to the actuator failed, will retry")
-                self.owe(((incident_id, gpu) for gpu in gpus), reason=reason)
+                self.schedule(((incident_id, gpu) for gpu in gpus), reason=reason)
                 self._pause()
-        if not self._owed:
+        if not self._scheduled:
             self._pause_s = 0.0
         return tuple(actions)
 
@@ -217,7 +219,7 @@ class ActuatorRequests:
         incident_id: str,
         gpus: list[str],
         claim: CapClaim | None,
-        key: _Order,
+        key: _Request,
         reason: str,
     ) -> tuple[Action, ...]:
         _, kind, setting = key
@@ -238,7 +240,7 @@ class ActuatorRequests:
     def _note_no_answer(self, incident_id: str, gpus: list[str], reason: str, error: TransientError) -> None:
         if self._pause_s == 0.0:
             logger.error("actuator did not answer, retrying: %s", error)
-        self.owe(((incident_id, gpu) for gpu in gpus), reason=reason)
+        self.schedule(((incident_id, gpu) for gpu in gpus), reason=reason)
         self._pause()
 
     def _pause(self) -> None:
