@@ -76,13 +76,7 @@ OWN_USER = Access()
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Return the peer of a connection.
-
-    Raises
-    ------
-    OSError
-        The kernel does not report it.
-    """
+    """Return the peer of a connection; OSError where the kernel does not report it."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     try:
@@ -96,10 +90,7 @@ def peer_of(connection: socket.socket) -> Peer:
 def listen(path: Path, access: Access) -> socket.socket:
     """Return a listening socket at a path that only those with access may open.
 
-    Raises
-    ------
-    EnvironmentLacksError
-        It cannot be created there.
+    EnvironmentLacksError where it cannot be created there.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

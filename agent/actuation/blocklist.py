@@ -33,18 +33,9 @@ def block_of(hold: HeldKnob, incident_id: str, reason: str) -> Block:
 class Blocklist:
     """Newest blocks, bounded.
 
-    Parameters
-    ----------
-    bars
-        Those known from before, the oldest first.
-    on_dropped
-        Receives the number dropped so far, each time it grows.
-
-    Attributes
-    ----------
-    dropped
-        Number that this process has dropped, the oldest first, because there were more than `BLOCKED_MAX`: their
-        incidents may set the knob again, if they are still open.
+    `bars` are those known from before, the oldest first; `on_dropped` receives the number dropped so far, each time it
+    grows. `dropped` counts those that this process has dropped, the oldest first, because there were more than
+    `BLOCKED_MAX`: their incidents may set the knob again, if they are still open.
     """
 
     def __init__(self, bars: Iterable[Block] = (), *, on_dropped: Callable[[int], None] = lambda _: None) -> None:

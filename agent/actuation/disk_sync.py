@@ -34,12 +34,8 @@ END_S = 1.0
 class SyncCounts:
     """Counts of syncs.
 
-    Attributes
-    ----------
-    slow
-        Those of `done` that took longer than a tenth of a second.
-    failed
-        Lines before them may be lost by a power cut.
+    `slow` are those of `done` that took longer than a tenth of a second. A power cut may lose lines before a failed
+    one.
     """
 
     done: int = 0

@@ -158,22 +158,9 @@ class KnobLog:
     Opening reads what an earlier run left (`leftovers`, by knob, with the id of that run) and takes the lock of the
     folder.
 
-    Parameters
-    ----------
-    forcer
-        Syncs the lines to disk, and is closed with the log; None syncs only a rewritten file.
-    note_bars
-        Receives the number of dropped blocks, each time it grows.
-
-    Attributes
-    ----------
-    barred
-        Blocked incidents, also from before this run.
-
-    Raises
-    ------
-    EnvironmentLacksError
-        The folder cannot be written, or another process has its lock.
+    `forcer` syncs the lines to disk and is closed with the log; None syncs only a rewritten file. `note_bars` receives
+    the number of dropped blocks, each time it grows. `barred` has the blocked incidents, also from before this run.
+    EnvironmentLacksError where the folder cannot be written, or another process has its lock.
     """
 
     def __init__(
@@ -213,10 +200,7 @@ class KnobLog:
     def append(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
         """Append the state of some knobs, and blocks, in one write.
 
-        Raises
-        ------
-        OSError
-            It could not be written; only the blocks count, as long as this process lives.
+        OSError where it could not be written; only the blocks count, as long as this process lives.
         """
         for bar in bars:
             self.barred.add(bar)

@@ -17,13 +17,7 @@ class Knobs:
         self._supported: dict[tuple[KnobKind, str], tuple[float, ...]] = {}
 
     def of(self, kind: KnobKind) -> Knob:
-        """Return the knob of a kind.
-
-        Raises
-        ------
-        NotSupportedError
-            There is none.
-        """
+        """Return the knob of a kind; NotSupportedError where there is none."""
         try:
             return self._knobs[kind]
         except KeyError:

@@ -87,10 +87,7 @@ class ActuatorSettings:
     def check(self, request: CapRequest, uuid: str, *, hold: HeldKnob | None, readable: bool) -> KnobLimits:
         """Check a request for one GPU and return the limits of its knob.
 
-        Raises
-        ------
-        ActionRefusedError
-            The request is not allowed; the message has the reason.
+        ActionRefusedError where the request is not allowed; the message has the reason.
         """
         limits = self.knobs.get(request.kind)
         if limits is None:
@@ -168,10 +165,7 @@ def bounded_claim(
 ) -> KnobClaim:
     """Return the claim of a request at supported and allowed settings, with its lease begun.
 
-    Raises
-    ------
-    ValueError
-        No supported setting is allowed.
+    ValueError where no supported setting is allowed.
     """
     kind = request.kind
     setting = allowed_setting(kind, supported, request.setting, limits)

@@ -136,13 +136,7 @@ _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discrimin
 
 
 def read_request(line: bytes) -> Request:
-    """Read one request.
-
-    Raises
-    ------
-    ValueError
-        It is not one of the requests; the message is one line that names the key.
-    """
+    """Read one request; ValueError where it is not one of the requests; the message is one line that names the key."""
     if len(line) > REQUEST_BYTES_MAX:
         raise ValueError(f"request: longer than {REQUEST_BYTES_MAX} bytes")
     try:
@@ -208,10 +202,7 @@ def failure_line(message: str) -> bytes:
 def read_answer(line: bytes) -> tuple[Action, ...] | str:
     """Parse a reply: the actions, or why the request was refused.
 
-    Raises
-    ------
-    TransientError
-        The actuator failed, or the line is no reply.
+    TransientError where the actuator failed, or the line is no reply.
     """
     fields = _answer_fields(line)
     return str(fields["refused"]) if "refused" in fields else _actions(fields)

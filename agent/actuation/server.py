@@ -84,17 +84,8 @@ class _Connection:
 class ActuatorServer:
     """Serves requests on a unix socket, and ends leases that run out.
 
-    Attributes
-    ----------
-    failures
-        Number of unexpected errors; the log has the tracebacks.
-    refusals
-        Counts of refused requests, by reason.
-
-    Raises
-    ------
-    EnvironmentLacksError
-        The socket cannot be created there.
+    `failures` counts unexpected errors, which are logged with their traceback; `refusals` counts refused requests, by
+    reason. EnvironmentLacksError where the socket cannot be created there.
     """
 
     def __init__(

@@ -18,11 +18,7 @@ class WriterLock:
     An abstract unix socket (unix(7)): a kill leaves no file behind, and no folder has to be writable. It covers one
     network namespace, so a file is locked as well if it can be created: that also excludes a service whose network
     systemd made private. Two containers with file systems of their own do not see each other.
-
-    Raises
-    ------
-    EnvironmentLacksError
-        Another process has it.
+    EnvironmentLacksError where another process has it.
     """
 
     def __init__(self, name: str = NAME, path: Path = LOCK_PATH) -> None:

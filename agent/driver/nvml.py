@@ -40,10 +40,7 @@ class NvmlDriver:
     What a process does not read it does not prepare either: links, pipes, processes and the rare group begin when
     they are first used.
 
-    Raises
-    ------
-    EnvironmentLacksError
-        On making: there is no NVML, or no driver behind it.
+    EnvironmentLacksError where there is no NVML, or no driver behind it.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

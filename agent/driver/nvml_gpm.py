@@ -82,12 +82,8 @@ class _Gpu:
 class PipeReader:
     """Pipe activity of the GPUs that have performance metrics.
 
-    Attributes
-    ----------
-    gpus
-        The GPUs that have them, in driver order: the rows.
-    routes
-        By UUID and signal, how each is read, for every GPU of the library.
+    `gpus` are the GPUs that have them, in driver order: the rows. `routes` has the route of each signal by UUID and
+    signal, for every GPU of the library.
     """
 
     def __init__(self, library: NvmlLibrary) -> None:

@@ -211,10 +211,7 @@ def choose_knobs(library: NvmlLibrary, uuid: str) -> tuple[Knob, ...]:
 def choose_clock(library: NvmlLibrary, uuid: str) -> Knob:
     """Return applications clocks where the GPU has them, locked clocks otherwise.
 
-    Raises
-    ------
-    NotSupportedError
-        It has neither.
+    NotSupportedError where it has neither.
     """
     readable = ApplicationClockKnob(library)
     if library.function("nvmlDeviceSetApplicationsClocks") is not None:

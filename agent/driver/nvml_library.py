@@ -131,10 +131,7 @@ class NvmlLibrary:
     def handle(self, uuid: str) -> Any:
         """Return the handle that was good last; a GPU that was not there at opening is looked up.
 
-        Raises
-        ------
-        DeviceLostError
-            There is no such GPU now.
+        DeviceLostError where there is no such GPU now.
         """
         known = self._handles.get(uuid)
         return self.find(uuid) if known is None else known
@@ -157,13 +154,7 @@ class NvmlLibrary:
         return True
 
     def find(self, uuid: str) -> Any:
-        """Look a GPU up again, after it was lost or the driver was reloaded.
-
-        Raises
-        ------
-        DeviceLostError
-            It is not back.
-        """
+        """Look a GPU up again, after it was lost or the driver was reloaded; DeviceLostError where it is not back."""
         try:
             handle = self._look_up(uuid)
         except NotSupportedError as err:  # "not found" of a look-up: it is gone
@@ -187,13 +178,7 @@ class NvmlLibrary:
             return pynvml.nvmlEventSetCreate()
 
     def subscribe_xids(self, events: Any, uuid: str) -> None:
-        """Subscribe an event set to the Xids of a GPU.
-
-        Raises
-        ------
-        NotSupportedError
-            It reports none.
-        """
+        """Subscribe an event set to the Xids of a GPU; NotSupportedError where it reports none."""
         if not self.call("nvmlDeviceGetSupportedEventTypes", uuid) & _XID_CRITICAL:
             raise NotSupportedError(f"{uuid} reports no Xids")
         self.call("nvmlDeviceRegisterEvents", uuid, _XID_CRITICAL, events)
@@ -206,10 +191,7 @@ class NvmlLibrary:
     def wait_events(self, events: Any, timeout_s: float) -> list[tuple[str | None, int]]:
         """Wait for Xids: ``(uuid, code)``, the UUID None where the driver cannot identify the GPU. Empty on time-out.
 
-        Raises
-        ------
-        DeviceLostError
-            A GPU of the set is lost; every further wait on this set answers so at once.
+        DeviceLostError where a GPU of the set is lost; every further wait on this set answers so at once.
         """
         found: list[tuple[str | None, int]] = []
         remaining_ms = max(0, round(timeout_s * 1000))

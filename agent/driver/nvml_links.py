@@ -108,10 +108,7 @@ class NvLinkReader:
 
     A link that leads nowhere counts as one where any link of the node leads somewhere: then it is a link that is down.
 
-    Attributes
-    ----------
-    links
-        The links, in the order of the rows; empty where GPUs have none or none is connected.
+    `links` are in the order of the rows; empty where GPUs have none or none is connected.
     """
 
     def __init__(self, library: NvmlLibrary, *, known_lost: dict[str, object] | None = None) -> None:
@@ -142,10 +139,7 @@ class NvLinkReader:
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_links, n_signals)``; the links of a lost GPU are rows of NaN.
 
-        Raises
-        ------
-        TransientError
-            The driver is not loaded any more.
+        TransientError where the driver is not loaded any more.
         """
         if not self.links:
             return

@@ -114,10 +114,7 @@ class SignalReader:
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_signals)``; NaN where a GPU or a signal is absent.
 
-        Raises
-        ------
-        TransientError
-            The driver is not loaded any more, so nothing could be read.
+        TransientError where the driver is not loaded any more, so nothing could be read.
         """
         thread_id = threading.get_ident()
         if self._thread_id not in (None, thread_id):

@@ -71,10 +71,7 @@ class _Buffer:
 class NvmlSamples:
     """Reads every buffer that every GPU has.
 
-    Attributes
-    ----------
-    overruns
-        Times that a buffer was full of new samples, so that older ones may be lost.
+    `overruns` counts the times that a buffer was full of new samples, so that older ones may be lost.
     """
 
     def __init__(self, library: NvmlLibrary) -> None:

@@ -163,10 +163,7 @@ class GpuEvents(Protocol):
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
         """Return the events within the time-out; empty where there are none.
 
-        Raises
-        ------
-        DeviceLostError
-            A GPU is lost and the driver answers every wait at once: back off.
+        DeviceLostError where a GPU is lost and the driver answers every wait at once: back off.
         """
         ...
 
@@ -189,10 +186,7 @@ class Knob(Protocol):
     def read(self, uuid: str) -> float | None:
         """Return the setting in force, None where it is unset or the driver has no getter.
 
-        Raises
-        ------
-        ActionRefusedError
-            What is in force is no one number, such as fans set to different speeds by hand.
+        ActionRefusedError where what is in force is no one number, such as fans set to different speeds by hand.
         """
         ...
 

@@ -143,12 +143,8 @@ class _Before:
 class Checkpoint:
     """Requests a checkpoint from the job that a decision names, or from the only one.
 
-    Parameters
-    ----------
-    wait
-        Waits that many seconds; returns True if railwatch is to stop.
-    step_of
-        Returns the step of the newest checkpoint of a job, by the key of its heartbeat; None if none is reported.
+    `wait` waits that many seconds and returns True if railwatch is to stop. `step_of` returns the step of the newest
+    checkpoint of a job, by the key of its heartbeat; None if none is reported.
     """
 
     name = "checkpoint"

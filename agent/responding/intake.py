@@ -47,14 +47,8 @@ def take(
 ) -> Taken:
     """Return the work of some records.
 
-    Parameters
-    ----------
-    routes
-        The actuators of each class; none if none is configured.
-    incident_of
-        Returns an incident that was reported earlier.
-    sent_for
-        Returns the earlier messages of one actuator for an incident.
+    `routes` has the actuators of each class, `incident_of` returns an incident that was reported earlier, `sent_for`
+    the earlier messages of one actuator for an incident.
     """
     works: list[Work] = []
     incidents: dict[str, Incident] = {}

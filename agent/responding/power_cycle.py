@@ -54,14 +54,8 @@ class PowerCycle:
     and if the controller does not list the reset as allowed. The time is on disk before the request: the node that
     sends it usually goes down.
 
-    Parameters
-    ----------
-    approver
-        Returns who approved a decision, None if it is not approved.
-    drains
-        Schedulers of the node; each must have it drained.
-    occupancies
-        Sources of work on the node; none may report any.
+    `approver` returns who approved a decision, None if it is not approved. Each scheduler of `drains` must have the
+    node drained, and no source of `occupancies` may report work on it.
     """
 
     name = ACTION

@@ -16,16 +16,9 @@ class Reset(StrEnum):
 class PowerCycleSettings:
     """Node, type of reset, and conditions of a power cycle.
 
-    Parameters
-    ----------
-    node
-        The node of this agent, the only one that is ever power-cycled.
-    system
-        Path of its ComputerSystem; may be empty if the controller has one.
-    back_within_s
-        Time limit until it is on again.
-    undrained
-        Whether it may be power-cycled if no scheduler is configured.
+    `node` is the node of this agent, the only one that is ever power-cycled; `system` the path of its ComputerSystem,
+    which may be empty if the controller has one. `back_within_s` is the time limit until it is on again. With
+    `undrained` it may be power-cycled if no scheduler is configured.
     """
 
     node: str

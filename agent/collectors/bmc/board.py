@@ -34,17 +34,8 @@ class Board:
 
     `sweep` and `new_entries` are called from two threads and take turns; `values` never waits.
 
-    Parameters
-    ----------
-    interval_s
-        Time from one round over all sensors to the next.
-
-    Attributes
-    ----------
-    layout
-        The tables, None until the controller was reached once.
-    refused
-        Implausible values so far; they are reported as absent.
+    `interval_s` is the time from one round over all sensors to the next. `layout` has the tables, None until the
+    controller was reached once; `refused` counts implausible values, which are reported as absent.
     """
 
     def __init__(

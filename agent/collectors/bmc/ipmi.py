@@ -31,10 +31,7 @@ _BATCH = 16
 class IpmiLink:
     """A `BoardLink` over IPMI.
 
-    Parameters
-    ----------
-    round_s
-        How long one round over all sensors may take.
+    `round_s` is the time limit of one round over all sensors.
     """
 
     def __init__(self, port: IpmiPort, *, clock: Clock, round_s: float) -> None:

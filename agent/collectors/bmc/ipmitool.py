@@ -58,10 +58,7 @@ _PASSWORD_VARIABLES = ("IPMITOOL_PASSWORD", "IPMI_PASSWORD")
 class IpmitoolPort:
     """An `IpmiPort` over one ipmitool process.
 
-    Raises
-    ------
-    EnvironmentLacksError
-        At the first request: ipmitool is not installed.
+    EnvironmentLacksError at the first request where ipmitool is not installed.
     """
 
     def __init__(self, settings: BmcSettings, *, clock: Clock) -> None:

@@ -77,10 +77,7 @@ class Layout:
 def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
     """Return the tables for these points.
 
-    Parameters
-    ----------
-    with_inlet
-        True to read the node's inlet from the controller; False where another source has it.
+    `with_inlet` is True to read the node's inlet from the controller, False where another source has it.
     """
     points = tuple(points)
     return Layout(

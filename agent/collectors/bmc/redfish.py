@@ -47,15 +47,8 @@ class Page:
 class RedfishLink:
     """A `BoardLink` over Redfish.
 
-    Parameters
-    ----------
-    round_s
-        Time limit for one round over all sensors.
-
-    Attributes
-    ----------
-    odd
-        Values so far that were neither a number nor absent.
+    `round_s` is the time limit of one round over all sensors; `odd` counts values that were neither a number nor
+    absent.
     """
 
     def __init__(self, client: RedfishClient, *, clock: Clock, round_s: float) -> None:
@@ -75,10 +68,7 @@ class RedfishLink:
     def open(self) -> tuple[Point, ...]:
         """Log in, find the chassis and return every point that can be measured.
 
-        Raises
-        ------
-        NotSupportedError
-            The service has no chassis.
+        NotSupportedError where the service has no chassis.
         """
         root = self._client.root()
         points: dict[str, Point] = {}

@@ -94,10 +94,7 @@ class RedfishClient:
     def post(self, path: str, body: Resource) -> None:
         """Send an action once, without retries.
 
-        Raises
-        ------
-        ActionRefusedError
-            The service refuses the action; nothing was changed.
+        ActionRefusedError where the service refuses the action; nothing was changed.
         """
         headers = self._proof()
         response = self._request("POST", path, headers, body=json.dumps(body).encode())

@@ -56,12 +56,7 @@ Extract = Callable[[Resource], Iterator[Reading]]
 class OddValues:
     """Counter of values that are neither a number nor absent.
 
-    Attributes
-    ----------
-    count
-        Such values so far.
-    example
-        The newest one, for the log line.
+    `count` is their number so far, `example` the newest one, for the log line.
     """
 
     def __init__(self) -> None:

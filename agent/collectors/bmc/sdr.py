@@ -173,10 +173,7 @@ class SensorRecord:
 def parse_record(record: bytes) -> SensorRecord | None:
     """Parse a record with its header; None where it describes no sensor.
 
-    Raises
-    ------
-    ValueError
-        It is shorter than its type requires.
+    ValueError where it is shorter than its type requires.
     """
     if len(record) < HEADER_BYTES:
         raise ValueError(f"record of {len(record)} bytes: expected at least {HEADER_BYTES}")

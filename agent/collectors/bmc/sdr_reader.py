@@ -36,10 +36,7 @@ _MAX_TRIES = 5
 class SdrReader:
     """The sensors of one controller.
 
-    Attributes
-    ----------
-    left_out
-        Sensors that cannot be read: behind another controller, or in a malformed record.
+    `left_out` counts sensors that cannot be read: behind another controller, or in a malformed record.
     """
 
     def __init__(self, port: IpmiPort) -> None:

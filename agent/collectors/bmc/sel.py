@@ -158,10 +158,7 @@ class SelClock:
 def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> LogEntry:
     """Parse a record of the log; `sensor` is the sensor it names, None where that is not known.
 
-    Raises
-    ------
-    ValueError
-        It does not have 16 bytes.
+    ValueError where it does not have 16 bytes.
     """
     if len(record) != RECORD_BYTES:
         raise ValueError(f"log record of {len(record)} bytes: expected {RECORD_BYTES}")
@@ -257,10 +254,7 @@ class SelReader:
     def new_entries(self, sensors: dict[int, SensorRecord]) -> tuple[LogEntry, ...]:
         """Return the entries since `begin`, oldest first; `sensors` are those of the controller, by number.
 
-        Raises
-        ------
-        TransientError
-            The controller does not respond; no entry is skipped.
+        TransientError where the controller does not respond; no entry is skipped.
         """
         if not self._started:
             self.begin()

@@ -78,10 +78,7 @@ class BmcSettings:
     def password(self) -> str:
         """Read the password; empty where none is set.
 
-        Raises
-        ------
-        NotPermittedError
-            The file cannot be read.
+        NotPermittedError where the file cannot be read.
         """
         if self.password_file is None:
             return os.environ.get(self.password_variable, "")

@@ -21,10 +21,7 @@ class BoardSource:
 
     Call from a thread that may wait: the first response takes seconds.
 
-    Attributes
-    ----------
-    board
-        None where there is no controller to query.
+    `board` is None where there is no controller to query.
     """
 
     def __init__(self, settings: BmcSettings, *, node: str, clock: Clock, with_inlet: bool = True) -> None:

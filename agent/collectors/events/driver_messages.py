@@ -17,10 +17,7 @@ _UNKNOWN_XID = 999
 class DriverLineParser:
     """A `LineParser` over the patterns of `analytics.kernel_log`.
 
-    Parameters
-    ----------
-    log
-        Name of this log in the ids of events: a boot id, or a path.
+    `log` names this log in the ids of events: a boot id, or a path.
     """
 
     def __init__(self, gpus: Iterable[GpuIdentity], *, log: str) -> None:

@@ -113,10 +113,7 @@ class FabricLog:
 
     The log's time stamps have whole seconds and no zone, so events carry the time of reading.
 
-    Attributes
-    ----------
-    malformed, repeated
-        Lines in another format; errors that were already reported within the minute.
+    `malformed` counts lines in another format, `repeated` errors that were already reported within the minute.
     """
 
     name = "fabric_manager"

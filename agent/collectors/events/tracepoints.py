@@ -80,10 +80,7 @@ class Tracepoints:
     def open(self) -> None:
         """Create the instance and enable the tracepoints.
 
-        Raises
-        ------
-        NotSupportedError, NotPermittedError
-            The driver has no such tracepoint; only root may use tracefs.
+        NotSupportedError where the driver has no such tracepoint, NotPermittedError where only root may use tracefs.
         """
         self.close()
         try:

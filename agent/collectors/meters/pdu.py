@@ -134,10 +134,7 @@ class Pdu:
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_parts, 5)``; takes as long as the slowest PDU.
 
-        Raises
-        ------
-        TransientError
-            None of the PDUs responded.
+        TransientError where none of the PDUs responded.
         """
         values.fill(np.nan)
         if self._runner is None:

@@ -42,10 +42,7 @@ class PduChannel:
     def value(self, reading: SnmpValue, status: SnmpValue) -> float:
         """Return the signal in its unit, NaN where it is absent or invalid.
 
-        Raises
-        ------
-        ValueError
-            The agent returned a text where a number is expected.
+        ValueError where the agent returned a text where a number is expected.
         """
         if isinstance(status, int) and status in self.bad_statuses:
             return float("nan")

@@ -159,10 +159,7 @@ class Ups:
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_upss, 7)``; a server that does not respond costs its time-out once.
 
-        Raises
-        ------
-        TransientError
-            No UPS has any data.
+        TransientError where no UPS has any data.
         """
         values.fill(np.nan)
         problems: list[str] = []
@@ -228,10 +225,7 @@ class UpsEvents:
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Poll every two seconds; return what changed. A UPS that is on battery at the first poll is reported too.
 
-        Raises
-        ------
-        TransientError
-            No server responds.
+        TransientError where no server responds.
         """
         now_s = self._clock.monotonic_s()
         if now_s < self._next_s:

@@ -45,10 +45,7 @@ class Reading:
 def parse_line(line: bytes, *, node: str) -> Reading:
     """Parse one line, without its end; `node` is the key of this node, which its own lines need not name.
 
-    Raises
-    ------
-    LineRefusedError
-        It is malformed; the message has the reason and what was expected.
+    LineRefusedError where it is malformed; the message has the reason and what was expected.
     """
     if len(line) > MAX_LINE_BYTES:
         raise LineRefusedError(f"{len(line)} bytes; expected at most {MAX_LINE_BYTES}")

@@ -98,10 +98,7 @@ class Listener:
     def open(self) -> None:
         """Create the sockets; a socket file of a dead process is removed.
 
-        Raises
-        ------
-        NotPermittedError, TransientError
-            A socket cannot be created; the message names it and the reason.
+        NotPermittedError or TransientError where a socket cannot be created; the message names it and the reason.
         """
         self.close()
         self._selector = selectors.DefaultSelector()

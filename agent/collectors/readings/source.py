@@ -27,10 +27,7 @@ _REPORT_EVERY_S = 600.0
 class ReadingsSettings:
     """Sockets and ring of sent readings.
 
-    Parameters
-    ----------
-    ring_path, ring_s
-        Path of their ring, and the seconds that it holds.
+    `ring_path` and `ring_s` are the path of their ring and the seconds that it holds.
     """
 
     listener: ListenerSettings
@@ -42,10 +39,7 @@ class ReadingsSettings:
 class Readings:
     """An event source that writes readings to a ring of its own; its events report refused lines.
 
-    Attributes
-    ----------
-    refused
-        Refused lines so far: malformed, or of an entity or signal that may not be sent.
+    `refused` counts refused lines: malformed, or of an entity or signal that may not be sent.
     """
 
     name = "readings"

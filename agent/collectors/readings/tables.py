@@ -47,10 +47,7 @@ class ReadingTables:
     A reading of a known entity and signal costs a row; a new one replaces the ring by a larger one, and readers drain
     the old ring. Not thread-safe.
 
-    Parameters
-    ----------
-    seconds
-        Time that rows are kept, within 4 MiB per kind.
+    `seconds` is the time that rows are kept, within 4 MiB per kind.
     """
 
     def __init__(self, path: Path, *, node: str, simulated: bool, seconds: float) -> None:
@@ -65,10 +62,7 @@ class ReadingTables:
     def open(self) -> None:
         """Create the ring; entities of an earlier ring of the same node are known again.
 
-        Raises
-        ------
-        EnvironmentLacksError
-            The folder has no room or no permission, or another process writes this ring.
+        EnvironmentLacksError where the folder has no room or no permission, or another process writes this ring.
         """
         if self._ring is not None:
             return
@@ -85,10 +79,7 @@ class ReadingTables:
     def admit(self, reading: Reading, now_ns: int) -> None:
         """Register a reading's entity.
 
-        Raises
-        ------
-        LineRefusedError
-            The number of entities of its kind is at its limit, and none of them is stale.
+        LineRefusedError where the number of entities of its kind is at its limit, and none of them is stale.
         """
         kind = self._kinds[reading.kind]
         if reading.key not in kind.last_ns and len(kind.last_ns) >= MAX_ENTITIES:

@@ -30,11 +30,8 @@ class AttributeFile:
 
     A file that vanishes, is empty or holds something else reads as NaN; it is opened again every few reads.
 
-    Attributes
-    ----------
-    refused, failed, vanished
-        Reads that returned something else than a number; reads that the kernel refused; times that the file vanished.
-        The first of each kind is logged, the rest only counted.
+    `refused` counts reads that returned something else than a number, `failed` those that the kernel refused, and
+    `vanished` the times that the file vanished. The first of each kind is logged.
     """
 
     def __init__(self, path: Path, *, factor: float = 1.0, reopen_after_reads: int = REOPEN_AFTER_READS) -> None:

@@ -75,17 +75,8 @@ class Ledger:
 
     Every lost message is counted.
 
-    Parameters
-    ----------
-    most
-        Most messages that wait on all routes; beyond it the least severe are dropped first, the oldest among them.
-    read_only
-        Opens the file for reading alone.
-
-    Raises
-    ------
-    EnvironmentLacksError
-        The file cannot be used.
+    `most` limits the messages that wait on all routes; beyond it the least severe are dropped first, the oldest among
+    them. EnvironmentLacksError where the file cannot be used.
     """
 
     def __init__(self, folder: Path, *, most: int = 1000, read_only: bool = False) -> None:

@@ -13,12 +13,7 @@ from telemetry.records import Cause, Severity
 class Secret:
     """Location of a secret; it is read at each use, so that it can be changed while the agent runs.
 
-    Parameters
-    ----------
-    variable
-        Environment variable with the secret; empty: none.
-    file
-        File with the secret; used before the variable.
+    `variable` is an environment variable with the secret, empty for none; `file` is used before it.
     """
 
     variable: str = ""
@@ -36,10 +31,7 @@ class Secret:
     def read(self) -> str:
         """Return the secret; empty if no location is set.
 
-        Raises
-        ------
-        NotPermittedError
-            It cannot be read.
+        NotPermittedError where it cannot be read.
         """
         if not self:
             return ""
@@ -101,13 +93,7 @@ class Route:
         return severity.rank >= self.least.rank and (not self.causes or cause in self.causes)
 
     def addresses(self) -> tuple[str, ...]:
-        """Return the addresses, including secrets.
-
-        Raises
-        ------
-        NotPermittedError
-            No address is set, or it cannot be read.
-        """
+        """Return the addresses, including secrets; NotPermittedError where no address is set, or it cannot be read."""
         if self.url:
             return (self.url,)
         lines = (line.strip() for line in self.address.read().splitlines())
@@ -121,14 +107,8 @@ class Route:
 class NotificationSettings:
     """Routes, and limits of the queue.
 
-    Parameters
-    ----------
-    group_s
-        Shortest interval of messages on a route that people read.
-    keep_s
-        Time limit of retries.
-    queue_max
-        Most messages that wait.
+    `group_s` is the shortest interval of messages on a route that people read, `keep_s` the time limit of retries,
+    `queue_max` the most messages that wait.
     """
 
     routes: tuple[Route, ...] = ()

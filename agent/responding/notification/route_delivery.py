@@ -50,10 +50,7 @@ class RouteDelivery:
     The first message is sent after `GATHER_S`; after a delivery the next one waits for `group_s` and covers everything
     since: at most one message per `group_s`.
 
-    Parameters
-    ----------
-    keep_s
-        Time limit of retries; after it a message is dropped and counted as lost.
+    `keep_s` is the time limit of retries; after it a message is dropped and counted as lost.
     """
 
     def __init__(

@@ -53,12 +53,7 @@ class Cluster(Protocol):
 class EvictionSettings:
     """Settings of an eviction.
 
-    Parameters
-    ----------
-    within_s
-        Time limit; pods that remain are reported and stay.
-    grace_s
-        Grace period of a pod; None uses its own.
+    Pods that remain after `within_s` are reported and stay; `grace_s` is the grace period of a pod, None for its own.
     """
 
     within_s: float = 120.0
@@ -71,12 +66,7 @@ class KubernetesDrain:
     A node that someone else cordoned is left alone. A change is refused by the server if the node changed since it was
     read, so that no other change is lost.
 
-    Parameters
-    ----------
-    eviction
-        How the pods of a cordoned node are evicted; None leaves them.
-    pace
-        Rate limit of evictions.
+    `eviction` has the eviction of the pods of a cordoned node, None leaves them; `pace` limits the rate of evictions.
     """
 
     name = "kubernetes_drain"

@@ -148,10 +148,7 @@ class KubernetesApi:
     def evict(self, pod: Pod, *, grace_s: int | None) -> None:
         """Request the eviction of one pod; a pod that is gone is no error.
 
-        Raises
-        ------
-        BlockedError
-            A budget forbids it now.
+        BlockedError where a budget forbids it now.
         """
         client = self._connected()
         from lightkube.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions  # noqa: PLC0415
