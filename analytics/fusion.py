@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from telemetry.clock import NS_PER_S
+from telemetry.gpu import XID_FALLEN_OFF_THE_BUS
 from telemetry.records import Event, EventKind
 
 # An Xid reaches the kernel log and the driver's event queue within the same interrupt; a busy machine and sources that
@@ -18,7 +19,6 @@ WINDOW_NS = 5 * NS_PER_S
 # the hot-plug controller removes it; a report after more than a minute is an event of its own.
 LOSS_WINDOW_NS = 60 * NS_PER_S
 MAX_PENDING = 512
-XID_FALLEN_OFF_THE_BUS = 79
 _FUSED_KINDS = frozenset(
     {
         EventKind.XID,
@@ -32,7 +32,7 @@ _FUSED_KINDS = frozenset(
     }
 )
 # After these a GPU can be lost again. That its driver is bound again comes later than that it is on the bus again.
-_BACK = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
+DEVICE_BACK = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def fuse(state: FusionState, reports: Sequence[Event]) -> tuple[FusionState, tup
         pending = [known for known in pending if _within_window(known.event, report)]
         place = _place(pending, report)
         if place is None:
-            if report.kind in _BACK:
+            if report.kind in DEVICE_BACK:
                 pending = [known for known in pending if not _ends(known.event, report)]
             pending.append(FusedEvent(event=report, ids=frozenset({report.id})))
             out.append(report)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from physics.constants import MAD_TO_SD
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame, TimeArray
@@ -26,7 +27,6 @@ _HOT_C = 83.0
 _WINDOW = 60
 _Z = 6.0
 _HOLD = 5
-_MAD_TO_SD = 1.4826
 # heuristic: alarms less than a minute apart are one, as incidents are.
 _JOIN_S = 60.0
 _WATCHED = {
@@ -90,7 +90,7 @@ def _outliers(means: FloatArray, floor: float) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a minute without any value says nothing
         middle = np.nanmedian(past, axis=1)
-        deviation = _MAD_TO_SD * np.nanmedian(np.abs(past - middle[:, None]), axis=1)
+        deviation = MAD_TO_SD * np.nanmedian(np.abs(past - middle[:, None]), axis=1)
     off = np.abs(means[_WINDOW:] - middle) > _Z * np.maximum(deviation, floor)
     held = np.convolve(off, np.ones(_HOLD))[: len(off)] >= _HOLD
     flags[_WINDOW:] = held

@@ -1,12 +1,16 @@
 """Constants of estimates: points of the normal distribution, and the gates of an estimate of a supply path."""
 
+import math
+
 # Standard deviations of the lower end of one-sided, and of either end of two-sided, 95 % bounds.
 Z_LOWER = 1.645
 Z_BOTH = 1.96
 # Standard deviation over median absolute deviation.
 MAD_TO_SD = 1.4826
 # Standard error of a median over that of a mean.
-MEDIAN_TO_MEAN = 1.2533
+MEDIAN_TO_MEAN = math.sqrt(math.pi / 2.0)
+# Variance of a uniform error over one step of a scale, in steps squared (JCGM 100:2008, F.2.2.1).
+STEP_VARIANCE = 1.0 / 12.0
 
 
 # Least change of current for an estimate: 1 A, or 3 % of the largest current. A smaller change moves V by less than the
@@ -20,3 +24,5 @@ NOMINAL_V = 12.0
 MIN_CORRELATION = 0.9
 # Half of 12 V: no load that still computes pulls a rail down there, so a lone reading below is a failed conversion.
 IMPLAUSIBLE_BELOW_V = 6.0
+# Lowest voltage of a 12 V rail at the load: 12 V less 5 % (ATX12V Power Supply Design Guide 2.2, table 2, static).
+LEAST_RAIL_V = 11.40

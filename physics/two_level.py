@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from physics.constants import MAD_TO_SD, MEDIAN_TO_MEAN, MIN_SPREAD_A, MIN_SPREAD_RATIO, Z_LOWER
+from physics.constants import MAD_TO_SD, MEDIAN_TO_MEAN, MIN_SPREAD_A, MIN_SPREAD_RATIO, STEP_VARIANCE, Z_LOWER
 from physics.node_state import MeasuredSupply
 from physics.source_band import of_two_levels
 
 # heuristic: fewer samples than in a second at the default rate do not resolve a step of about a second.
 SAMPLES_MIN = 20
-# Values within one step of a scale read the same: a uniform error, of this share of the step (JCGM 100:2008,
-# F.2.2.1).
-_STEP_TO_SD = 1.0 / math.sqrt(12.0)
 
 
 def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> MeasuredSupply:
@@ -68,6 +65,6 @@ def _level_sd_v(pairs: Sequence[tuple[float, float]], high_v: float, high_a: flo
     scatter_v = MAD_TO_SD * median(abs(one) for one in off_v)
     levels_v = sorted({voltage_v for _, voltage_v in pairs})
     step_v = min((above_v - below_v for below_v, above_v in pairwise(levels_v)), default=0.0)
-    scatter_v = max(scatter_v, _STEP_TO_SD * step_v)
+    scatter_v = max(scatter_v, math.sqrt(STEP_VARIANCE) * step_v)
     each = max(len(set(pairs)) / 2.0, 1.0)
     return MEDIAN_TO_MEAN * scatter_v / math.sqrt(each)

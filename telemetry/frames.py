@@ -135,7 +135,7 @@ def filled(kind: Callable[..., _State], shape: int | tuple[int, ...], blank: flo
         elif field.name in starts:
             made[field.name] = start
         elif is_dataclass(form):
-            made[field.name] = form.start(shape) if hasattr(form, "start") else filled(form, shape)
+            made[field.name] = form.start(shape) if hasattr(form, "start") else filled(cast("Any", form), shape)
         elif type(None) in get_args(form):
             made[field.name] = None
     return kind(**made)

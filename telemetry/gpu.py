@@ -13,6 +13,10 @@ from telemetry.errors import (
     TransientError,
 )
 
+# Xid codes of a GPU that fell off its bus, and of an NVLink error (NVIDIA Xid catalogue,
+# docs.nvidia.com/deploy/xid-errors).
+XID_FALLEN_OFF_THE_BUS = 79
+XID_NVLINK = 74
 # Bits of the clock event reasons (nvmlClocksEventReasons, nvml.h), the signal `throttle_reasons`.
 REASON_IDLE = 0x1
 REASON_APPLICATION_CLOCKS = 0x2

@@ -24,6 +24,7 @@ from analytics.change.control_charts import (
     ewma_step,
     page_hinkley_step,
 )
+from analytics.novelty.calibration import N_BLOCKS
 from telemetry.frames import FloatArray, TimeArray
 
 MAX_CORRELATION = 0.99  # a series nearer to a random walk has no mean to be off from; heuristic
@@ -68,7 +69,6 @@ def whitened(model: Autoregression, before: FloatArray, values: FloatArray) -> F
     return np.asarray(errors, dtype=np.float64)
 
 
-N_BLOCKS = 4  # as `analytics.novelty.calibration`: each block is scored by what was learnt of the others
 SMALLEST_SPREAD = 1e-9  # of a column that never moved in the healthy rows
 
 

@@ -8,6 +8,7 @@ from analytics.classification.sign import Observation, Sign
 from analytics.connectivity import Kinship
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
+from telemetry.gpu import XID_FALLEN_OFF_THE_BUS
 from telemetry.records import Cause, Event, EventKind, Finding, Severity
 
 # Siblings that begin within this time deviate together: group windows of 60 to 120 s are usual in alarm management
@@ -25,7 +26,6 @@ _SPINNING_RATIO = 0.8
 # NVIDIA Xid catalogue: graphics engine exception, MMU fault, GPU stopped processing, preemptive clean-up, and the codes
 # of the GPU's system processor (119, 120): driver, firmware or application.
 _APPLICATION_XIDS = frozenset({13, 31, 32, 43, 45, 69, 109, 119, 120})
-_XID_OFF_THE_BUS = 79
 # IPMI 2.0 table 42-3, sensor type << 8 | offset: power supply input lost or out of range, power unit input lost.
 _INPUT_CODES = frozenset({0x0803, 0x0804, 0x0805, 0x0904})
 _FOLLOWS_BRAKE = frozenset({Cause.POWER_BRAKE, Cause.HW_SLOWDOWN})
@@ -175,7 +175,7 @@ def _of_loss(scene: IncidentScene) -> Iterator[Observation]:
     if len({one.entity_id for one in group}) > 1:
         yield _seen(Sign.SEVERAL_LOST, first_ns, f"{_named(group, scene.kinship)} went together")
     for one in lost:
-        off_bus = one.number("pci_present") == 0 or one.number("code") == _XID_OFF_THE_BUS
+        off_bus = one.number("pci_present") == 0 or one.number("code") == XID_FALLEN_OFF_THE_BUS
         if off_bus or one.number("pci_present") == 1:
             name = scene.kinship.label(one.entity_id)
             text = f"{name} is off its bus" if off_bus else f"the PCI device of {name} is still there"

@@ -27,7 +27,7 @@ class ByIdentity(Generic[Thing]):
 
 
 _GPU_ID = f"{EntityKind.GPU}:"
-_NODE_ID = f"{EntityKind.NODE}:"
+NODE_ID = f"{EntityKind.NODE}:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Kinship:
 
         A node is its own, whatever feeds or cools it.
         """
-        if entity_id.startswith(_NODE_ID) and entity_id in self._order:
+        if entity_id.startswith(NODE_ID) and entity_id in self._order:
             return entity_id
         above = sorted(self.ancestors(entity_id), key=self._place)
         for candidate in above:

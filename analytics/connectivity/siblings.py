@@ -13,6 +13,9 @@ from telemetry.frames import FloatArray, MaskArray
 
 GroupArray = npt.NDArray[np.intp]
 
+# Fewer siblings leave no majority: of two that differ, either may be the odd one.
+MIN_SIBLINGS = 2
+
 
 def sibling_groups(entities: Sequence[Entity], topology: Topology) -> GroupArray:
     """Return a number for each entity, the same for those of one node; an entity without kin has its own."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.connectivity import GroupArray, any_sibling
-from analytics.fusion import LOSS_WINDOW_NS, is_bus_loss
+from analytics.fusion import DEVICE_BACK, LOSS_WINDOW_NS, is_bus_loss
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray, filled
 from telemetry.records import Event, EventKind, Severity
@@ -48,7 +48,6 @@ def structural_loss(presence: Presence, groups: GroupArray, pci_present: FloatAr
 
 # Sources that report every removal of a device by the kernel, orderly or not.
 _REMOVAL_SOURCES = frozenset({"uevents", "link_state"})
-_BACK = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
 _MAX_REMEMBERED = 4096
 
 DeviceTimes = tuple[tuple[str, int], ...]
@@ -69,7 +68,7 @@ class OrderlyRemovals:
                 continue
             if event.kind is EventKind.DRIVER_UNBOUND:
                 released[event.entity_id] = event.time_ns
-            elif event.kind in _BACK:
+            elif event.kind in DEVICE_BACK:
                 released.pop(event.entity_id, None)
                 troubled.pop(event.entity_id, None)
             elif is_trouble(event):

@@ -15,11 +15,11 @@ from analytics.detectors.statements import evidence, finding_id
 from analytics.fusion import is_bus_loss
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
+from telemetry.gpu import XID_NVLINK
 from telemetry.quantities import duration, shortened
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Severity
 
 _JUDGED = frozenset({EventKind.XID, EventKind.SXID, EventKind.BUS_DROP})
-_XID_NVLINK = 74  # NVLink error: the fabric between GPUs (NVIDIA Xid catalogue)
 _MAX_STREAKS = 4096
 _MAX_IDS = 16
 
@@ -139,7 +139,7 @@ def _loss(event: Event) -> str:
 def _key(event: Event, entity_id: str) -> tuple[str, Cause, int | None]:
     if is_bus_loss(event) or _is_missing(event):
         return entity_id, Cause.GPU_LOST, None
-    fabric = event.kind in (EventKind.SXID, EventKind.FABRIC) or event.code == _XID_NVLINK
+    fabric = event.kind in (EventKind.SXID, EventKind.FABRIC) or event.code == XID_NVLINK
     return entity_id, Cause.FABRIC_ERROR if fabric else Cause.GPU_ERROR, event.code
 
 

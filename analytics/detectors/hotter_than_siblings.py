@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings, sibling_median
+from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import HotterThanSiblingsLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
-from analytics.heat.comparison import LAG_ERROR, SLOT_AIR_C, beyond, unlikeness
+from analytics.heat.comparison import LAG_ERROR, MIN_RISE_C, SLOT_AIR_C, beyond, unlikeness
 from physics.cooling import SINK_S, felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -136,11 +137,8 @@ def add_rows(
     )
 
 
-_MIN_SIBLINGS = 2
 # Temperatures come once a second in whole kelvin; judging more often adds nothing.
 _JUDGE_EVERY_NS = NS_PER_S
-# Siblings that hardly warm above the inlet show no thermal resistance.
-_MIN_RISE_C = 5.0
 # heuristic: five readings at 1 Hz that fail to come in a row.
 _SEEN_WITHIN_S = 5.0
 # heuristic: where the power of late over that of the last minute differs by more from the siblings', the heat sinks
@@ -256,13 +254,13 @@ class HotterThanSiblings:
         gate_w = np.where(np.isnan(power_limit_w), limits.min_power_w, limits.min_power_ratio * power_limit_w)
         seen = (means.observed_s >= limits.settle_s) & means.seen_within(now_ns, _SEEN_WITHIN_S)
         change = np.where(seen, means.power_w / means.sink_w, np.nan)
-        usual = sibling_median(change, state.siblings.groups, min_siblings=_MIN_SIBLINGS)
+        usual = sibling_median(change, state.siblings.groups, min_siblings=MIN_SIBLINGS)
         loaded = (means.power_w > gate_w) & (np.abs(change - usual) <= _UNLIKE_RATIO * usual)
         theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.felt_w, np.nan)
         free = ~means.cooled_within(now_ns, limits.smoothing_s)
-        others = sibling_median(np.where(free, theta, np.nan), state.siblings.groups, min_siblings=_MIN_SIBLINGS)
+        others = sibling_median(np.where(free, theta, np.nan), state.siblings.groups, min_siblings=MIN_SIBLINGS)
         rise_c = others * means.felt_w
-        usable = rise_c >= _MIN_RISE_C
+        usable = rise_c >= MIN_RISE_C
         unlike_c = _UNLIKE_C * unlikeness(np.where(loaded, means.felt_w, np.nan), state.siblings.groups)
         lag_c = LAG_ERROR * others * np.abs(means.power_w - means.felt_w)
         ratio = np.where(usable, theta / np.where(usable, others, 1.0), np.nan)

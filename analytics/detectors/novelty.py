@@ -13,6 +13,7 @@ import numpy as np
 
 from analytics.calibration.achieved import MONTH_S
 from analytics.connectivity import Siblings
+from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, clear_where, judge, report_worse
 from analytics.detectors.limits import NoveltyLimits
@@ -20,7 +21,7 @@ from analytics.detectors.novelty_summary import LastWindow, SignalDeviation, des
 from analytics.detectors.seconds import running_sum, stretches
 from analytics.detectors.statements import Statement, findings_from
 from analytics.novelty.explained import Explained
-from analytics.novelty.features import FEATURE_SIGNALS, MIN_SIBLINGS, features_of, present
+from analytics.novelty.features import FEATURE_SIGNALS, features_of, present
 from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology

@@ -26,7 +26,7 @@ from analytics.supply.input_fall import InputFall, fall_row, usual_after
 from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
-from analytics.supply.stream_estimate import BlockMeans, Blocks, add_row, close, is_full, restart
+from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
@@ -43,8 +43,6 @@ _AT_ONCE = Holds(set_ns=0, clear_ns=0)
 # heuristic: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing could be
 # reported.
 _SURELY_DEAD_NS = NS_PER_S // 10
-# heuristic: of a longer silence it is unknown whether the branch was back all the time.
-_LONGEST_STEP_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -176,7 +174,7 @@ class SourceResistance:
         lost, changes = judge(
             state.lost,
             now_ns=now_ns,
-            elapsed_ns=min(max(passed_ns, 0), _LONGEST_STEP_NS),
+            elapsed_ns=min(max(passed_ns, 0), LONGEST_STEP_NS),
             over=over,
             under=~dead & ~state.stepped & (current_a > 0.0),
             # Sensors that take turns: time counts for one also in the rows of the others, in which its value is held.
@@ -204,7 +202,7 @@ class SourceResistance:
         sag, changes = judge(
             state.sag,
             now_ns=now_ns,
-            elapsed_ns=min(max(passed_ns, 0), _LONGEST_STEP_NS),
+            elapsed_ns=min(max(passed_ns, 0), LONGEST_STEP_NS),
             over=used & fall.fallen,
             under=fall.back & (state.sagging.count == 0),
             seen=np.isfinite(voltage_v),

@@ -13,6 +13,7 @@ import numpy as np
 
 from analytics.clock_accounting import WITH_OWN_FINDING
 from analytics.connectivity import GroupArray, Siblings, sibling_median
+from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.bus_limits import StragglerLimits
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
@@ -138,8 +139,6 @@ class PhaseCounts:
         return np.where(usable, count / np.where(usable, self.seen, 1.0), np.nan)
 
 
-# Fewer siblings have no majority.
-_MIN_SIBLINGS = 2
 # heuristic: standard errors by which the late share must exceed the early one, so that 1 Hz rows need longer.
 _ERRORS_OFF = 3.0
 # heuristic: three tenths of a step late is the far end of the score.
@@ -232,7 +231,7 @@ class Straggler:
     def _lateness(self, state: StragglerState) -> FloatArray:
         """Return the share of time by which each is late, NaN where its siblings run no synchronous job with it."""
         phases, limits = state.phases, self.limits
-        alike = sibling_median(phases.alike_ratio, state.siblings.groups, min_siblings=_MIN_SIBLINGS)
+        alike = sibling_median(phases.alike_ratio, state.siblings.groups, min_siblings=MIN_SIBLINGS)
         ripe = (phases.lasted_s >= limits.settle_s) & (alike >= limits.alike_ratio)
         return np.where(ripe, phases.late_ratio - phases.early_ratio, np.nan)
 
@@ -246,7 +245,7 @@ class Straggler:
     def _findings(
         self, state: StragglerState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
-        others_mhz = sibling_median(state.clock_mhz, state.siblings.groups, min_siblings=_MIN_SIBLINGS)
+        others_mhz = sibling_median(state.clock_mhz, state.siblings.groups, min_siblings=MIN_SIBLINGS)
 
         def describe(index: int, status: FindingStatus) -> Statement:
             late, early = float(state.phases.late_ratio[index]), float(state.phases.early_ratio[index])

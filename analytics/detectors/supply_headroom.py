@@ -20,10 +20,9 @@ from analytics.detectors.supply_limits import SupplyHeadroomLimits
 from analytics.supply.branches import known_count
 from analytics.supply.dip_impedance import DipImpedance
 from analytics.supply.reference import Reference, look
-from analytics.supply.stream_estimate import BlockMeans, Blocks, add_row, close, is_full, restart
+from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
-from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import multiple, volts
@@ -35,7 +34,6 @@ _TRIP_ROWS = 2
 _FAR_OVER = 1.15
 # heuristic: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
 _MORE_THAN_EVER = 1.1
-_LONGEST_STEP_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -189,7 +187,7 @@ class SupplyHeadroom:
     ) -> tuple[SupplyHeadroomState, Changes, Changes]:
         limits, load = self.limits, state.load
         passed_ns = 0 if state.judged_ns is None or not full else now_ns - state.judged_ns
-        passed_ns = min(max(passed_ns, 0), _LONGEST_STEP_NS)
+        passed_ns = min(max(passed_ns, 0), LONGEST_STEP_NS)
         tripping = load.trips >= _TRIP_ROWS
         over = tripping | (load.plateaus >= limits.windows)
         under = (load.plateaus == 0) & ~tripping if full else np.zeros_like(over)

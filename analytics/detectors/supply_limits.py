@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import ConfigDict
 
+from physics.constants import LEAST_RAIL_V
 from telemetry.durations import DurationS
 
 _STRICT = ConfigDict(extra="forbid")
@@ -32,7 +33,7 @@ class RailSagLimits:
         Memory of the source estimate: some training steps, because a sag is answered from the path as it is now.
     """
 
-    minimum_v: float = 11.40
+    minimum_v: float = LEAST_RAIL_V
     clear_above_v: float = 11.45
     at_once_below_v: float = 11.35
     hold_s: DurationS = 0.1
@@ -140,7 +141,7 @@ class SupplyHeadroomLimits:
         Quiet time before it counts as over: some training steps.
     """
 
-    minimum_v: float = 11.40
+    minimum_v: float = LEAST_RAIL_V
     clear_above_v: float = 11.45
     sized_ratio: float = 1.7
     rated_w: float | None = None

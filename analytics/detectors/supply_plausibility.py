@@ -19,14 +19,22 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge, rep
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
-from analytics.supply.stream_estimate import BlockMeans, Blocks, ResistanceWindows, add_row, close, is_full, restart
+from analytics.supply.stream_estimate import (
+    LONGEST_STEP_NS,
+    BlockMeans,
+    Blocks,
+    ResistanceWindows,
+    add_row,
+    close,
+    is_full,
+    restart,
+)
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-_LONGEST_STEP_NS = 60 * NS_PER_S
 # heuristic: memory of the mismatch of power, some steps of a job.
 _MISMATCH_S = 10.0
 # heuristic: meters that agreed within 2 % over so many blocks are believed at small powers too.
@@ -133,7 +141,7 @@ class SupplyPlausibility:
         limits = self.limits
         blocks, means, windows = close(state.blocks, now_ns)
         passed_ns = 0 if state.judged_ns is None else now_ns - state.judged_ns
-        passed_ns = min(max(passed_ns, 0), _LONGEST_STEP_NS)
+        passed_ns = min(max(passed_ns, 0), LONGEST_STEP_NS)
         # Over the same rows as voltage and current: on a load that steps, one row of power does not show a mean.
         power_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
         off = power_mismatch(power_w, means.mean_v, means.mean_a, least_w=MIN_AGREED_W)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings
+from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.heat_limits import ThermalResistanceLimits
@@ -19,7 +20,6 @@ from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.thermal_resistance_summary import ThermalStatus, WindowReadings, describe
 from analytics.heat.comparison import (
-    MIN_SIBLINGS,
     SCATTER_C,
     HeatComparison,
     balanced,

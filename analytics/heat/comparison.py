@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
+from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.heat.windows import HeatWindow
 from physics.cooling import felt_w
 from telemetry.frames import FloatArray, MaskArray
 
-# Fewer siblings leave no majority: of two that differ, either may be the odd one.
-MIN_SIBLINGS = 2
 # heuristic: siblings that hardly warm above the inlet do not show how well heat leaves them.
 MIN_RISE_C = 5.0
 # What a mean over a window scatters; temperatures are whole kelvin. Assumption.

@@ -13,10 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from physics.cooling import SINK_S, carried_w
-from telemetry.clock import NS_PER_S
+from telemetry.clock import NS_PER_MS, NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
 
-_NS_PER_MS = 1_000_000
 # Steps of the sums: 1/1024 K and W, finer than any sensor, and 1/256 of a weight, so that whole numbers of them add up
 # exactly below 2**53.
 _STEPS = 1024.0
@@ -209,7 +208,7 @@ def _added(
     temp, power = _in_steps(columns.temp_c[rows]), _in_steps(columns.power_w[rows])
     known = ~np.isnan(temp + power)
     temp, power = np.where(known, temp, 0.0), np.where(known, power, 0.0)
-    at_ms = ((time_ns - sums.number * window_ns) // _NS_PER_MS).astype(np.float64)
+    at_ms = ((time_ns - sums.number * window_ns) // NS_PER_MS).astype(np.float64)
     weight = _weights(time_ns, end_ns=(sums.newest + 1) * window_ns)[:, np.newaxis]
     begun_ms, ended_ms = _span(sums, at_ms, known)
     air, has_air = _where_known(columns.air_c[rows], known)

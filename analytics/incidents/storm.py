@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from analytics.connectivity import Kinship
+from analytics.connectivity.kinship import NODE_ID
 from analytics.incidents.case import IncidentCase, open_case, with_finding
 from analytics.incidents.families import FOLDS
-from telemetry.entities import EntityKind
 from telemetry.records import Cause, Finding, FindingStatus
 
 # More nodes than a rack has height units belong to something larger, where ten incidents are an ordinary hour.
 _RACK_NODES = 48
-_NODE_ID = f"{EntityKind.NODE}:"
 
 Opening = tuple[int, str, Cause]
 
@@ -58,7 +57,7 @@ def places_of(entity_id: str, kinship: Kinship) -> tuple[str, ...]:
     above = sorted(
         one
         for one in kinship.ancestors(node)
-        if sum(below.startswith(_NODE_ID) for below in kinship.descendants(one)) <= _RACK_NODES
+        if sum(below.startswith(NODE_ID) for below in kinship.descendants(one)) <= _RACK_NODES
     )
     return (node, *above)
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
+from analytics.connectivity.siblings import MIN_SIBLINGS
 from telemetry.frames import FloatArray, MaskArray
 
-# Fewer siblings under a similar load allow no comparison.
-MIN_SIBLINGS = 2
 # heuristic: siblings whose power lies within this factor of the group's median are under a like load: the others idle,
 # or do something else.
 LIKE_LOAD_RATIO = 1.3

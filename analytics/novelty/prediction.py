@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from physics.constants import MAD_TO_SD
 from telemetry.frames import FloatArray
 
 # heuristic: one value of a hundred spreads must not decide over all columns together; 20 and 40 score alike on SMD, ASD
@@ -43,7 +44,7 @@ def fit_scaling(healthy: FloatArray) -> Scaling:
 def fit_level(healthy: FloatArray) -> Scaling:
     """Learn median and spread about it of each column of rows without gaps; outliers hardly move either."""
     centre = np.median(healthy, axis=0)
-    middle = 1.4826 * np.median(np.abs(healthy - centre), axis=0)  # the standard deviation of a normal
+    middle = MAD_TO_SD * np.median(np.abs(healthy - centre), axis=0)
     spread = np.maximum(middle, MIN_DEVIATION_RATIO * healthy.std(axis=0))
     return Scaling(centre=centre, spread=np.maximum(spread, _finest(healthy, centre)))
 
@@ -97,7 +98,7 @@ def fit_prediction(healthy: FloatArray) -> Prediction:
     moments = np.einsum("tci,tcj->cij", past, past) + RIDGE * len(now) * np.eye(N_LAGS)
     coefficients = np.linalg.solve(moments, np.einsum("tci,tc->ci", past, now)[:, :, None])[:, :, 0]
     off = _residuals(values, coefficients)
-    middle = 1.4826 * np.median(np.abs(off), axis=0)  # the standard deviation of a normal with that median
+    middle = MAD_TO_SD * np.median(np.abs(off), axis=0)
     usual = np.maximum(middle, np.maximum(MIN_DEVIATION_RATIO * off.std(axis=0), SMALLEST_ERROR))
     return Prediction(level=level, coefficients=coefficients, usual_error=usual)
 

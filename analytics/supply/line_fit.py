@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from physics.constants import MAD_TO_SD, Z_BOTH
+from physics.constants import MAD_TO_SD, STEP_VARIANCE, Z_BOTH
 from physics.thevenin import INDEPENDENT_AFTER_S
 from telemetry.frames import FloatArray, MaskArray
 
@@ -22,7 +22,6 @@ _ABSURD_SD = 8.0
 # Noise, 2008, chapter 19); for the difference of two levels that is one standard deviation. The steps themselves add
 # q^2/12 to the variance about the line.
 _STEP_BIAS = 1.0 / math.pi
-_STEP_VARIANCE = 1.0 / 12.0
 # heuristic: of what remains, half is taken for noise; the biases of the levels themselves lie about the line as well.
 _DITHER_PART = 0.5
 
@@ -123,7 +122,7 @@ def _line(
 def _step_bias_v(quantum_v: float, noise_vv: float) -> float:
     if quantum_v <= 0.0:
         return 0.0
-    dither = _DITHER_PART * max(noise_vv / quantum_v**2 - _STEP_VARIANCE, 0.0)
+    dither = _DITHER_PART * max(noise_vv / quantum_v**2 - STEP_VARIANCE, 0.0)
     return quantum_v * _STEP_BIAS * math.exp(-2.0 * math.pi**2 * dither)
 
 

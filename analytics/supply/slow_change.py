@@ -14,15 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.change.control_charts import CusumState, cusum_step
-from physics.constants import MAD_TO_SD, Z_BOTH
+from physics.constants import MAD_TO_SD, MEDIAN_TO_MEAN, Z_BOTH
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray, filled, reset_where
 
 HOUR_NS = 3600 * NS_PER_S
 _MINUTE_NS = 60 * NS_PER_S
 _MINUTES = 60
-# Variance of a median over that of a mean, for normal noise: pi / 2 (Kendall and Stuart, volume 1, section 14.12).
-_MEDIAN_VARIANCE = np.pi / 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +98,7 @@ def turn(hour: OpenHour, now_ns: int) -> tuple[OpenHour, HourlyResistance | None
         medians[rows] = np.nanmedian(hour.kept_ohm[rows], axis=1)
     # Mean variance of a window over their number; one window is its own median.
     known = np.maximum(count, 1.0)
-    variance = hour.variance / known**2 * np.where(count > 1, _MEDIAN_VARIANCE, 1.0)
+    variance = hour.variance / known**2 * np.where(count > 1, MEDIAN_TO_MEAN**2, 1.0)
     after = replace(
         hour, number=number, kept_ohm=np.full_like(hour.kept_ohm, np.nan), variance=np.zeros_like(hour.variance)
     )
@@ -130,8 +128,6 @@ COARSE_EFFECT_RATIO = 1.20
 _SURE_PART = 0.5
 # heuristic: after years without an answer nothing is known any more, and it shall not overflow.
 _MOST_VARIANCE = 1.0
-# Standard error of a median over that of a mean, for normal noise: root of pi / 2.
-_MEDIAN_ERROR = float(np.sqrt(np.pi / 2.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -242,5 +238,5 @@ def _completed(state: SlowChange, learning: MaskArray) -> SlowChange:
     centre[due] = np.nanmedian(state.learnt[due], axis=1)
     off = np.abs(state.learnt[due] - centre[due, np.newaxis])
     scatter[due] = MAD_TO_SD * np.nanmedian(off, axis=1)
-    centre_sd[due] = _MEDIAN_ERROR * np.maximum(scatter[due], EFFECT_SCATTER_FLOOR) / np.sqrt(counts)
+    centre_sd[due] = MEDIAN_TO_MEAN * np.maximum(scatter[due], EFFECT_SCATTER_FLOOR) / np.sqrt(counts)
     return replace(state, centre=centre, centre_sd=centre_sd, scatter=scatter)

@@ -26,6 +26,9 @@ MAX_SD_RATIO = 0.10
 # heuristic: blocks pooled for longer than two days belong to another time.
 LONGEST_WINDOW_S = 2 * 86_400.0
 
+# heuristic: of a longer silence it is unknown what happened meanwhile: no more than this counts as time passed.
+LONGEST_STEP_NS = 60 * NS_PER_S
+
 # A double keeps 16 digits; a few are lost over the sums of a block.
 _ROUNDING = 1e-11
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from analytics.novelty.score import begin, fit, score_rows
+from physics.constants import MAD_TO_SD
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray
 
@@ -59,7 +60,7 @@ def rolling_mad(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  #
     for column, smallest in enumerate(np.maximum(MIN_SPREAD_RATIO * np.ptp(healthy, axis=0), 1e-6)):
         windows = np.lib.stride_tricks.sliding_window_view(course[:, column], length)[:-1]
         middle = np.median(windows, axis=1)
-        spread = 1.4826 * np.median(np.abs(windows - middle[:, None]), axis=1)
+        spread = MAD_TO_SD * np.median(np.abs(windows - middle[:, None]), axis=1)
         np.maximum(worst, np.abs(rows[:, column] - middle) / np.maximum(spread, smallest), out=worst)
     return worst, worst
 

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from analytics.classification.reading import AFTER_NS, BEFORE_NS
 from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from evaluation.replay import recommending, recorded_topology, replayed
@@ -23,15 +24,7 @@ from railwatch.cli.run_folder import ConfigFile, DataDir, data_dir_of, names_of_
 from railwatch.operator.action_groups import capped_gpus
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_context import SampleEvidence, sample_evidence
-from railwatch.operator.incident_story import (
-    AFTER_NS,
-    BEFORE_NS,
-    IncidentStory,
-    TimelineEntry,
-    meaning_of,
-    story_fields,
-    story_of_incident,
-)
+from railwatch.operator.incident_story import IncidentStory, TimelineEntry, meaning_of, story_fields, story_of_incident
 from railwatch.wiring.sample_store import open_sample_reader
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analytics.classification.answers import FAULT_CLASS_GUIDES
+from analytics.classification.reading import AFTER_NS, BEFORE_NS
 from analytics.incidents.case import LOST_WORK_H, RESTART_H, at_stake_gpu_hours, urgency
 from railwatch.operator.action_groups import change_text, group_actions, knob_label
 from railwatch.operator.entity_names import EntityNames
@@ -25,9 +26,6 @@ from telemetry.records import (
     to_json,
 )
 
-# Events this long before and after an incident belong to it: Meta RSC clusters, HPCA'25, arXiv 2410.21680.
-BEFORE_NS = 600 * NS_PER_S
-AFTER_NS = 300 * NS_PER_S
 # heuristic: less likely causes are not worth a check.
 _WORTH_A_CHECK = 0.05
 _MOST_CHECKS = 3
@@ -35,6 +33,7 @@ _MOST_CHECKS = 3
 _MOST_UPDATES, _FOLDED_FROM = 4, 3
 _LEAST_AGO_S = 0.1
 _NO_NAMES = EntityNames()
+_PRIORITIES = {"page": "page an operator", "ticket": "open a ticket", "record": "record only, no page"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +192,8 @@ def _done(incident: Incident, records: Sequence[Record], names: EntityNames) -> 
     for group in group_actions(one for one in own if isinstance(one, Action)):
         for step in group.steps:
             first = step.first
-            text = f"{knob_label(first)} on {names.names(step.entity_ids)}: {names.in_text(change_text(first))}"
+            change = names.in_text(change_text(first, before=step is group.steps[0]))
+            text = f"{knob_label(first)} on {names.names(step.entity_ids)}: {change}"
             yield TimelineEntry(time_ns=first.time_ns, kind=f"action {first.state.value}", text=text)
 
 
@@ -216,7 +216,7 @@ def _stake(incident: Incident) -> str:
     stake = incident.impact_gpu_hours / incident.loss_probability
     return (
         f"{expected}: {stake:.2g} at stake{_made_of(incident, stake)} x {incident.loss_probability:.3g} probability; "
-        f"priority: {urgency(incident.impact_gpu_hours)}"
+        f"priority: {_PRIORITIES[urgency(incident.impact_gpu_hours)]}"
     )
 
 

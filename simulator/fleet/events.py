@@ -5,9 +5,10 @@ import numpy as np
 from simulator.fleet.losses import Drop, DropCause
 from simulator.fleet.schedule import TIMEOUT_S
 from simulator.fleet.stretch import FleetStretch
-from simulator.plant.bus import XID_BUS_DROP, XID_DELAY_S
+from simulator.plant.bus import XID_DELAY_S
 from simulator.plant.events import PlantEvent, PlantEventKind
 from telemetry.frames import MaskArray
+from telemetry.gpu import XID_FALLEN_OFF_THE_BUS
 
 _XID_AFTER_S = 0.5 * sum(XID_DELAY_S)  # the closed form tells the mean of what the millisecond draws
 
@@ -79,7 +80,7 @@ def _loss(drop: Drop) -> list[PlantEvent]:
     return [
         *hot,
         _event(drop.time_s, PlantEventKind.GPU_LOST, gpu=drop.gpu),
-        _event(drop.time_s + _XID_AFTER_S, PlantEventKind.XID, gpu=drop.gpu, code=XID_BUS_DROP),
+        _event(drop.time_s + _XID_AFTER_S, PlantEventKind.XID, gpu=drop.gpu, code=XID_FALLEN_OFF_THE_BUS),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from physics.constants import LEAST_RAIL_V
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath, highest_clock
 from simulator.files.node import load_node
 from simulator.golden.table import GoldenRow
@@ -12,7 +13,6 @@ from telemetry.frames import FloatArray
 METER_MS = 100  # assumption: what a hand-held meter's recording of minimum and maximum responds to
 SENSOR_MS = 10  # window of the V100's power sensor, arXiv 2312.02741
 SAMPLE_MS = 100  # ten samples a second, as `watch -n0.1` takes them
-LIMIT_V = 11.40  # 12 V less 5 %, ATX12V design guide
 NEVER_S = 1e12  # instead of infinity, which JSON lacks
 
 
@@ -101,7 +101,7 @@ def safe_clock_mhz(traces: Traces, row: GoldenRow) -> float:
         share_ratio=1.0,
         gpus=gpus,
     )
-    return float(highest_clock(path, load, limit_v=LIMIT_V, clocks_mhz=clocks.supported_mhz).setting)
+    return float(highest_clock(path, load, limit_v=LEAST_RAIL_V, clocks_mhz=clocks.supported_mhz).setting)
 
 
 def window_means(values: FloatArray, n_ms: int) -> FloatArray:

@@ -8,9 +8,8 @@ from simulator.files.gpu import BusHazard
 from simulator.plant.chance import stream
 from simulator.plant.events import PlantEvent, PlantEventKind
 from telemetry.frames import FloatArray, MaskArray
+from telemetry.gpu import XID_FALLEN_OFF_THE_BUS, XID_NVLINK
 
-XID_BUS_DROP = 79  # "GPU has fallen off the bus", docs.nvidia.com/deploy/xid-errors
-XID_NVLINK = 74  # "NVLink error", docs.nvidia.com/deploy/xid-errors
 XID_DELAY_S = (0.1, 2.0)  # assumption: from the loss to the line in the kernel log
 AER_SHARE = 0.5  # assumption: PCIe errors often come with Xid 79, arXiv 2410.21680
 AER_DELAY_S = (0.0, 0.1)  # assumption: the root port sees it before the driver does
@@ -174,7 +173,7 @@ class BusFailures:
 
         xid_ms, aer_ms, bmc_ms = later_ms(XID_DELAY_S), later_ms(AER_DELAY_S), later_ms(BMC_DELAY_S)
         peer_ms, second_ms = later_ms(PEER_DELAY_S), later_ms(SECOND_DELAY_S)
-        self._plan(PlantEventKind.XID, xid_ms, gpu=gpu, code=XID_BUS_DROP)
+        self._plan(PlantEventKind.XID, xid_ms, gpu=gpu, code=XID_FALLEN_OFF_THE_BUS)
         if shares[0] < AER_SHARE:
             self._plan(PlantEventKind.AER_FATAL, aer_ms, gpu=gpu)
         if shares[1] < BMC_SHARE:

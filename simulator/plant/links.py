@@ -6,11 +6,11 @@ source stands beside a rate, it is an assumption.
 
 import numpy as np
 
-from simulator.plant.bus import XID_NVLINK
 from simulator.plant.chance import stream
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.state import CountArray, GpuState
 from telemetry.frames import FloatArray
+from telemetry.gpu import XID_NVLINK
 
 REPLAYING_SHARE = 0.3  # assumption: most nodes show nothing on PCIe before a drop
 REPLAYS_PER_S = 1e-4  # assumption: at the reference voltage

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.files.gpu import BusHazard
-from simulator.plant.bus import XID_BUS_DROP, XID_NVLINK, BusFailures, drop_rate_per_s
+from simulator.plant.bus import BusFailures, drop_rate_per_s
 from simulator.plant.events import PlantEvent, PlantEventKind
+from telemetry.gpu import XID_FALLEN_OFF_THE_BUS, XID_NVLINK
 
 HAZARD = BusHazard(
     rate_per_s=0.0006,
@@ -90,7 +91,7 @@ def test_a_drop_brings_its_xid_within_two_seconds() -> None:
     bus = BusFailures(HAZARD, 4, fabric=True, seed=3)
     bus.lose(100, np.array([False, False, True, False]))
     events = run(bus, 10_000)
-    [lost], [xid] = of(events, PlantEventKind.GPU_LOST), of(events, PlantEventKind.XID, XID_BUS_DROP)
+    [lost], [xid] = of(events, PlantEventKind.GPU_LOST), of(events, PlantEventKind.XID, XID_FALLEN_OFF_THE_BUS)
     assert (lost.gpu, lost.time_ms) == (2, 100)
     assert xid.gpu == 2
     assert 200 <= xid.time_ms <= 2100

@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.driver.layout import PIPES
-from simulator.plant.bus import XID_NVLINK
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.links import Arrivals, Links
 from simulator.plant.state import GpuState
+from telemetry.gpu import XID_NVLINK
 
 N_GPUS, N_LINKS = 4, 6
 TIGHT = np.zeros(N_GPUS)
