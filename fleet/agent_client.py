@@ -12,7 +12,7 @@ import urllib3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
-from fleet.control.admission import DONE, RefusalKind
+from fleet.control.admission import DONE, EARLIER_LIMITS, RefusalKind
 from fleet.control.request import ControlReply, NodeRequest, RequestVerb, sealed
 from fleet.control.server import ASK_PATH, STATUS_PATH
 from rules.fleet.memory import FleetClaim
@@ -170,10 +170,11 @@ class AgentClient:
         except RailwatchError as err:
             refused = OrderResult.REFUSED if order_kind is OrderKind.BEGIN else OrderResult.SILENT
             return OrderReply(result=refused, reason=str(err))
-        return _reply(answer, order_kind)
+        return order_reply(answer, order_kind)
 
 
-def _reply(answer: ControlReply, order_kind: OrderKind) -> OrderReply:
+def order_reply(answer: ControlReply, order_kind: OrderKind) -> OrderReply:
+    """Return the reply of an agent as the result of an order."""
     if answer.kind == DONE:
         actions = tuple(one for one in map(from_json, answer.actions) if isinstance(one, Action))
         return OrderReply(result=OrderResult.DONE, actions=actions)
@@ -181,5 +182,5 @@ def _reply(answer: ControlReply, order_kind: OrderKind) -> OrderReply:
     if order_kind is OrderKind.BEGIN and answer.kind != RefusalKind.FAILED:
         return OrderReply(result=OrderResult.REFUSED, reason=reason)
     # An action in force is not abandoned for lack of a reply: the request is sent again.
-    lost = order_kind is OrderKind.RENEW and answer.kind == RefusalKind.RAILS
+    lost = order_kind is OrderKind.RENEW and answer.kind in (RefusalKind.LIMITS, EARLIER_LIMITS)
     return OrderReply(result=OrderResult.LOST if lost else OrderResult.SILENT, reason=reason)

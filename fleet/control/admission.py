@@ -42,6 +42,10 @@ EVENTS_PER_MINUTE = 30
 _MINUTE_S = 60.0
 
 
+# The name of `RefusalKind.LIMITS` in replies of agents of earlier releases.
+EARLIER_LIMITS = "rails"
+
+
 class RefusalKind(StrEnum):
     """Why a request was not carried out."""
 
@@ -51,7 +55,7 @@ class RefusalKind(StrEnum):
     STALE = "stale"
     FENCED = "fenced"
     REPLAYED = "replayed"
-    RAILS = "rails"
+    LIMITS = "limits"
     FAILED = "failed"
 
 
@@ -232,7 +236,7 @@ class Admission:
             else:
                 actions = self._capped(request)
         except ActionRefusedError as err:
-            raise RefusedError(RefusalKind.RAILS, str(err)) from err
+            raise RefusedError(RefusalKind.LIMITS, str(err)) from err
         except TransientError as err:
             raise RefusedError(RefusalKind.FAILED, str(err)) from err
         if request.do is not RequestVerb.RENEW:
@@ -242,11 +246,11 @@ class Admission:
     def _renewed(self, request: NodeRequest) -> tuple[Action, ...]:
         if request.lease_s > self.settings.lease_max_s:
             raise RefusedError(
-                RefusalKind.RAILS, f"a lease of {request.lease_s:g} s, at most {self.settings.lease_max_s:g} s"
+                RefusalKind.LIMITS, f"a lease of {request.lease_s:g} s, at most {self.settings.lease_max_s:g} s"
             )
         actions = self.actuator.renew(request.claim_id, lease_s=request.lease_s)
         if not actions:
-            raise RefusedError(RefusalKind.RAILS, f"{request.claim_id} has no claim here")
+            raise RefusedError(RefusalKind.LIMITS, f"{request.claim_id} has no claim here")
         return actions
 
     def _capped(self, request: NodeRequest) -> tuple[Action, ...]:
@@ -255,7 +259,7 @@ class Admission:
         if reason := refusal(
             request, state, self.settings.limits, lease_max_s=self.settings.lease_max_s, now_ns=now_ns
         ):
-            raise RefusedError(RefusalKind.RAILS, reason)
+            raise RefusedError(RefusalKind.LIMITS, reason)
         if request.claim_id not in state.claims:
             self.seen.note_action(request.action, now_ns)
         # A request that expired while it waited for the disk is not begun: the service no longer counts it.
@@ -268,7 +272,7 @@ class Admission:
         for setting, targets in by_setting.items():
             actions += self.actuator.apply(_request(request, targets, setting))
         if actions and all(action.state is ActionState.REFUSED for action in actions):
-            raise RefusedError(RefusalKind.RAILS, actions[0].reason)
+            raise RefusedError(RefusalKind.LIMITS, actions[0].reason)
         return tuple(actions)
 
     def _state(self, now_ns: int) -> NodeState:

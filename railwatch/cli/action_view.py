@@ -69,7 +69,7 @@ def _picked(records: RecordFile, wanted: str) -> tuple[Action, ...]:
     of_incident = [item for item in known.values() if item.incident_id.startswith(wanted)]
     if not matches and len({item.incident_id for item in of_incident}) == 1:
         return tuple(sorted(of_incident, key=lambda item: item.time_ns))
-    found = f"{len(matches)} actions match" if matches else "no such action"
+    found = f"{len(matches)} actions match" if matches else "no action with this id or of this incident"
     ids = ", ".join(item.id for item in (matches or [*known.values()])[:_MOST_IDS])
     typer.echo(f"railwatch: {wanted}: {found}; {f'expected one of {ids}' if ids else 'there are no actions'}", err=True)
     raise typer.Exit(1)

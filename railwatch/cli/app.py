@@ -15,7 +15,6 @@ from typer.core import TyperOption
 from typer.exceptions import Abort, TyperException
 
 from railwatch import __version__
-from telemetry.documents import problems_of
 from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
 
 
@@ -241,6 +240,8 @@ def _usage_message(err: TyperException) -> str:
     if isinstance(err.__cause__, ValidationError):
         (detail, *_) = err.__cause__.errors(include_url=False)
         if detail["type"] != "value_error":
+            from telemetry.documents import problems_of  # noqa: PLC0415 -- loads YAML, for an error only
+
             (problem, *_) = problems_of(err.__cause__, where="", lines={})
             message = f"{problem.found}; expected {problem.expected}"
         else:

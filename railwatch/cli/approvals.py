@@ -89,7 +89,7 @@ def reset_breaker(
 ) -> None:
     """Reset a tripped breaker and relax latched caps again; only an operator can."""
     if not why.strip():
-        raise typer.BadParameter("expected what was found and done", param_hint="--reason")
+        raise typer.BadParameter("got no text; expected what was found and done", param_hint="--reason")
     _send(_command(CommandVerb.RESET_BREAKER, "", who, why), _live(data_dir, config_file), as_json=as_json)
 
 

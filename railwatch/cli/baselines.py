@@ -76,7 +76,7 @@ def accept(
     matches = [one.id for one in known if entity in (one.id, one.name, one.key)]
     if len(matches) != 1:
         typer.echo(
-            f"{entity}: {'no baseline of that name' if not matches else 'name of several entities'}; "
+            f"railwatch: {entity}: {'no baseline of that name' if not matches else 'name of several entities'}; "
             f"expected one of {', '.join(one.name for one in known)}",
             err=True,
         )
@@ -108,7 +108,7 @@ def accept_entities(
 ) -> None:
     """Send one acceptance for each entity and print them; TransientError where the guard does not take them."""
     if not why.strip():
-        raise typer.BadParameter("expected what was changed or checked", param_hint="--why")
+        raise typer.BadParameter("got no text; expected what was changed or checked", param_hint="--why")
     who, now_ns = (who or "").strip() or current_user(), SystemClock().utc_ns()
     try:
         commands = [

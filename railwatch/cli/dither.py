@@ -1,6 +1,7 @@
 """``railwatch dither``: plan and judge an experiment that shows which GPU moves a voltage; it changes nothing."""
 
 import json
+import math
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -38,9 +39,12 @@ def plan(
     """
     made = plan_dither(gpu, clock_mhz=clock_mhz, supported_mhz=(low_mhz, clock_mhz), seed=seed)
     if made is None:
-        found = f"{clock_mhz - low_mhz:g} MHz below {clock_mhz:g}"
-        expected = f"{MIN_STEP_MHZ:g} to {MAX_STEP_MHZ:g} MHz below"
-        raise ConfigError.at("--low", found, expected)
+        if not 0.0 < clock_mhz < math.inf:
+            raise ConfigError.at("--clock", f"got {clock_mhz:g}", "a clock in MHz, above 0")
+        expected = (
+            f"{clock_mhz - MAX_STEP_MHZ:g} to {clock_mhz - MIN_STEP_MHZ:g} MHz for a --clock of {clock_mhz:g} MHz"
+        )
+        raise ConfigError.at("--low", f"got {low_mhz:g}", expected)
     if not out.parent.is_dir():
         expected = "a file in a folder that exists"
         raise ConfigError.at("--out", f"got {str(out)!r}", expected)
@@ -84,7 +88,8 @@ def _read_plan(path: Path) -> DitherPlan:
         levels = tuple(DitherLevel(**level) for level in held["levels"])
         return DitherPlan(gpu_id=str(held["gpu_id"]), levels=levels, restore_mhz=float(held["restore_mhz"]))
     except (OSError, ValueError, KeyError, TypeError) as err:
-        raise ConfigError.at(path, f"{err}", "a file written by railwatch dither plan") from err
+        found = getattr(err, "strerror", None) or f"not a plan ({err})"
+        raise ConfigError.at(path, found, "a file written by railwatch dither plan") from err
 
 
 def _start_ns(text: str) -> int:

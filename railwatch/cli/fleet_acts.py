@@ -106,7 +106,7 @@ def rehearse(
     )
 
     if scenario != "pdu-sag":
-        raise typer.BadParameter(f"got {scenario!r}; expected pdu-sag")
+        raise typer.BadParameter(f"got {scenario!r}; expected pdu-sag", param_hint="SCENARIO")
     console = Console(stderr=True)  # standard output is the result's
     columns = (TextColumn("rehearsing"), BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} seconds"))
     with (
@@ -144,20 +144,23 @@ def _text(value: object) -> str:
 def _memory(folder: Path) -> FleetMemory:
     memory = read_memory(folder)
     if memory is None:
-        raise EnvironmentLacksError(f"{folder / LEDGER}: none there; expected the data folder of a service that acts")
+        raise EnvironmentLacksError(
+            f"{folder / LEDGER}: no such file; expected the data folder of a fleet service that acts"
+        )
     return memory
 
 
 def _check_reason(reason: str) -> None:
     if not reason.strip():
-        raise typer.BadParameter("got no reason; expected a text for the record")
+        raise typer.BadParameter("got no text; expected the reason, kept in the record", param_hint="--reason")
 
 
 def _answer(verb: CommandVerb, decision: str, reason: str, folder: Path) -> None:
     _check_reason(reason)
     waiting = [one.decision_id for one in _memory(folder).pending.values()]
     if decision not in waiting:
-        typer.echo(f"{decision}: does not wait; these do: {', '.join(waiting) or 'none'}", err=True)
+        expected = f"expected one of {', '.join(waiting)}" if waiting else "no decision is pending"
+        typer.echo(f"railwatch: {decision}: no such pending decision; {expected}", err=True)
         raise typer.Exit(1)
     _send(folder, verb, decision, reason)
 

@@ -79,13 +79,15 @@ def token(
     """Issue the token of a service with its scopes; agents revoke it by its id in `control.revoked`."""
     unknown = sorted(set(scope) - set(SCOPES))
     if unknown:
-        raise typer.BadParameter(f"got {', '.join(unknown)}; expected some of {', '.join(SCOPES)}")
+        raise typer.BadParameter(
+            f"got {', '.join(unknown)}; expected some of {', '.join(SCOPES)}", param_hint="--scope"
+        )
     named = _named(name)
     authority = Authority.of(folder)
     if named not in authority.fleets:
         services = ", ".join(authority.fleets) or "none"
         known = f"{folder} has {services}; add it with railwatch fleet ca issue fleet {named}"
-        raise typer.BadParameter(f"got {named!r}; expected a service with a certificate: {known}")
+        raise typer.BadParameter(f"got {named!r}; expected a service with a certificate: {known}", param_hint="SERVICE")
     made = authority.issue_token(named, tuple(dict.fromkeys(scope)), SystemClock(), days=days)
     typer.echo(f"{folder}/fleet-{name}.token  id {made.id}, until {iso_utc(made.expires_ns)[:10]}")
 
@@ -94,7 +96,7 @@ def _authority(folder: Path, stem: str, *, renew: bool) -> Authority:
     """Open an authority to issue a key; an existing key is replaced only with `renew`."""
     authority = Authority.of(folder)
     if authority.has(stem) and not renew:
-        raise typer.BadParameter(f"{folder / stem}.key is there already; --renew replaces it and its certificate")
+        raise typer.BadParameter(f"{folder / stem}.key exists; --renew replaces it and its certificate")
     return authority
 
 

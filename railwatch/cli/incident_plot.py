@@ -52,7 +52,8 @@ def plot(incident: Incident, samples: SampleReader | None, path: Path) -> None:
         _draw(axis, frame, incident)
         axis.set_ylabel(f"{signal.rpartition('_')[0]} [{unit}]")
     axes[-1, 0].set_xlabel("seconds since the incident began")
-    axes[0, 0].set_title(f"{incident.cause.value} on {label_of_id(incident.entity_id)}, {incident.id}", fontsize="medium")
+    title = f"{incident.cause.value} on {label_of_id(incident.entity_id)}, {incident.id}"
+    axes[0, 0].set_title(title, fontsize="medium")
     figure.tight_layout()
     try:
         figure.savefig(path)

@@ -61,7 +61,7 @@ def evidence_lines(
         numbers = [f"{evidence_label(column[0].name)} {_span(column)}" for column in columns if not _is_empty(column)]
         where = names.names(finding.entity_id for finding in members)
         text = ", ".join(numbers[:most]) or "no numbers"
-        title = detector.replace("_", " ")
+        title = detector.replace("_", " ").replace(".", ", ")
         yield f"{where}  {text}" if text.startswith(title) else f"{where}  {title}: {text}"
 
 
@@ -133,10 +133,10 @@ def _print_head(console: Console, incident: Incident, names: EntityNames) -> Non
     for note in incident.notes:
         console.print(f"  {escape(names.in_text(note))}", soft_wrap=True)
     lasted = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S
-    held = ", held down by an action" if incident.held else ""
+    held = ", held down by an action" if incident.held and incident.closed_ns is None else ""
     console.print(
         f"{incident.state.value}{held}, opened {iso_utc(incident.opened_ns)[:19]}Z, lasted {lasted:.0f} s, "
-        f"{incident.impact_gpu_hours:.1f} GPU-hours at stake",
+        f"expected loss {incident.impact_gpu_hours:.1f} GPU-hours",
         soft_wrap=True,
     )
     if incident.silence is not None:

@@ -64,7 +64,7 @@ def list_command(
         console.print(
             f"{incident.id}  {iso_utc(incident.opened_ns)[:19]}Z  [bold]{incident.state.value}[/]  "
             f"[{style}]{incident.severity.value} {incident.cause.value}[/]  "
-            f"{incident.impact_gpu_hours:.1f} GPU-hours at stake",
+            f"expected loss {incident.impact_gpu_hours:.1f} GPU-hours",
             soft_wrap=True,
         )
         console.print(f"    {escape(names.in_text(shortened(incident.summary)))}", soft_wrap=True)

@@ -47,7 +47,7 @@ def scan_command(
     if not as_json:
         for number, text in parser.unparsed[-SHOWN:]:
             typer.echo(f"{number:>7}  not understood: {text}", err=True)
-        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "no errors"
         typer.echo(f"{file}: {found}; {parser.unparsed_count} driver lines not understood", err=True)
 
 

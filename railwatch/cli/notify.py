@@ -35,15 +35,13 @@ def try_out(
 ) -> None:
     """Send a test message on each route, without the queue; exit status 1 if one is not accepted."""
     config = load_config(config_file, os.environ)
-    where = "(environment)" if config_file is None else str(config_file)
+    where = "(defaults)" if config_file is None else str(config_file)
     settings = config.actuators.notification.settings()
     routes = [one for one in settings.routes if route in (None, one.name)]
     if not routes:
         names = ", ".join(one.name for one in settings.routes)
-        found = "no routes" if route is None else f"no route {route!r}"
-        raise ConfigError.at(
-            where, found, f"one of {names}" if names else "at least one route", key="actuators.notification.routes"
-        )
+        found, expected = (f"no route {route!r}", f"one of {names}") if names else ("no route", "at least one route")
+        raise ConfigError.at(where, found, expected, key="actuators.notification.routes")
     failed = [one for one in routes if not _delivers(one, config, as_json=as_json)]
     if failed:
         raise typer.Exit(1)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -184,7 +185,9 @@ def _named(policy_id: str, layers: Sequence[Layered]) -> Layered:
     for item in layers:
         if item.policy.id == policy_id:
             return item
-    known = f"one of {', '.join(sorted(item.policy.id for item in layers))}; of your own with --config FILE"
+    names = sorted(item.policy.id for item in layers)
+    nearest = "".join(f", perhaps {name}" for name in get_close_matches(policy_id, names, n=1))
+    known = f"one of {', '.join(names)}{nearest}; own policies need --config FILE or PATHS"
     raise ConfigError.at("ID", f"got {policy_id!r}", known)
 
 

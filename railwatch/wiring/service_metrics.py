@@ -25,7 +25,7 @@ ACTUATOR_COUNTS = {
 # Signals by the counts of the control process.
 CONTROL_COUNTS = {
     "control_done": "done",
-    "control_refused": "rails",
+    "control_refused": "limits",
     "control_forged": "forged",
     "control_replayed": "replayed",
     "control_stale": "stale",

@@ -170,7 +170,8 @@ def _tighten(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision
         if not _symptom_is_active(subject):
             return None  # what the cap was for has ended; another symptom keeps the incident open
         decision = _loosen(subject, claim, claim.gpus, setting=None, reason=step.reason)
-        memory.watches[subject.key] = replace(subject.watch, barred=step.reason)
+        barred = "an earlier cap did not remove the symptom; no new one until the incident closes"
+        memory.watches[subject.key] = replace(subject.watch, barred=barred)
         return decision
     if step.setting is None:
         if step.exhausted:

@@ -58,8 +58,8 @@ def test_a_breaker_that_is_whole_is_not_reset(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("reset-breaker", "--reason", " "), (2, "expected a text")),
-        (("approve", "d-1", "--reason", "go"), (1, "does not wait")),
+        (("reset-breaker", "--reason", " "), (2, "expected the reason")),
+        (("approve", "d-1", "--reason", "go"), (1, "no such pending decision")),
         (("rehearse", "flood"), (2, "expected pdu-sag")),
         (("ca", "issue", "node", "a/b", "--dir", "x"), (2, "expected letters")),
         (("rehearse", "pdu-sag", "--nodes", "1"), (2, "expected at least 2")),

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agent_client import ANSWER_BYTES_MAX, TlsTransport
+from fleet.agent_client import ANSWER_BYTES_MAX, TlsTransport, order_reply
 from fleet.certificates.authority import Authority
 from fleet.certificates.identity import client_context, server_context
+from fleet.control.request import ControlReply
+from rules.fleet.orders import OrderKind, OrderResult
 from telemetry.clock import SystemClock
 from telemetry.errors import TransientError
 from telemetry.identity_names import Identity
@@ -64,3 +66,13 @@ def test_an_answer_that_is_none_or_too_long_is_reported_as_no_answer(
         wire.status("node1")
     with pytest.raises(TransientError, match="node1: "):
         wire.send("node1", b"{}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [("limits", OrderResult.LOST), ("rails", OrderResult.LOST), ("failed", OrderResult.SILENT)],
+)
+def test_a_claim_that_an_agent_refuses_to_renew_is_lost_also_by_the_earlier_name_of_its_limits(
+    kind: str, result: OrderResult
+) -> None:
+    assert order_reply(ControlReply(kind=kind, reason="below 40%"), OrderKind.RENEW).result is result

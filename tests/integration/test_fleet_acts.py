@@ -220,13 +220,13 @@ def test_a_sag_in_the_store_becomes_a_cap_on_the_node_that_allows_it_and_a_recor
         assert "pdu-a" in began["text"]
         assert (outcome["before"], outcome["measure"]) == (2.0, "nodes")
         assert (refused["text"], refused["decision_id"]) == (
-            "begin: rails: actions.clock_cap is observe here",
+            "begin: limits: actions.clock_cap is observe here",
             decision["id"],
         )
         # Each node tells of the same by itself, and counts it.
         reported("action", f"\"by\" = '' AND node = '{LETS}' AND owner = 'fleet:{FLEET}' AND state = 'applied'")
         own = reported("decision", f"\"by\" = '' AND node = '{FORBIDS}' AND verdict = 'refuse'", "text")
-        assert own["text"] == "rails: actions.clock_cap is observe here"
+        assert own["text"] == "limits: actions.clock_cap is observe here"
         reported("agent", f"node = '{LETS}' AND control_done >= 1 AND control_refused = 0", policy="raw")
         reported("agent", f"node = '{FORBIDS}' AND control_refused >= 1", policy="raw")
         reported("agent", f"node = '{FLEET}' AND fleet_asked >= 1 AND fleet_refused >= 1", policy="raw")

@@ -154,11 +154,11 @@ def test_a_power_limit_is_turned_as_a_clock_is_and_given_back(reached: Reached) 
 
 
 def test_what_the_node_itself_forbids_is_refused_with_the_reason_and_counted(reached: Reached) -> None:
-    before = reached.wire().status(NODE)["counts"].get("rails", 0)
+    before = reached.wire().status(NODE)["counts"].get("limits", 0)
     reply = reached.asker().send(OrderKind.BEGIN, claim("i-2", ratio=0.2))
     assert reply.result is OrderResult.REFUSED
     assert "below 40%" in reply.reason
-    reached.node.until(lambda: reached.counts().get("rails", 0) == before + 1, what="the counter")
+    reached.node.until(lambda: reached.counts().get("limits", 0) == before + 1, what="the counter")
     assert reached.clocks_mhz() == {}
     reported = reached.node.line(
         type="decision", incident_id="fleet:fleet-a:i-2:feed-sag-clock-cap:clock_cap", verdict="refuse"

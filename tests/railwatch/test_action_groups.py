@@ -44,7 +44,7 @@ def test_uuids_in_a_text_become_names() -> None:
 
 def test_steps_of_a_cap_on_several_gpus_are_one_entry_with_its_range() -> None:
     (group,) = group_actions([*steps(1400.0, 1300.0, 1200.0), *steps(1200.0, second=9, state=ActionState.RELEASED)])
-    assert group.summary() == "1400 → 1200 MHz in 3 steps, released 00:00:09"
+    assert group.summary() == "not set → 1200 MHz in 3 steps, released 00:00:09"
     assert (group.label, NAMES.names(group.entity_ids), len(group.steps)) == ("clock cap", "GPUs 0-3", 4)
 
 

@@ -186,11 +186,11 @@ def test_the_stake_is_taken_apart_into_hours_and_probability() -> None:
     story = story_of_incident(INCIDENT, ())
     assert (
         story.stake == "0.23 GPU-hours expected to be lost if nothing is done: 2.3 at stake = 4 GPUs x (20 min restart "
-        "+ 15 min lost work, assumed) x 0.1 probability; priority: record"
+        "+ 15 min lost work, assumed) x 0.1 probability; priority: record only, no page"
     )
     assert story.done == ()
     lost: Incident = replace(INCIDENT, impact_gpu_hours=9.0, loss_probability=1.0)
-    assert story_of_incident(lost, ()).stake.endswith("priority: page")
+    assert story_of_incident(lost, ()).stake.endswith("priority: page an operator")
 
 
 def test_every_reporting_stands_at_its_own_time_and_an_action_over_several_gpus_once() -> None:

@@ -59,7 +59,7 @@ def test_a_route_that_is_not_there_is_reported_with_those_that_are(run: Run, tmp
     assert err == f"railwatch: {config}: actuators.notification.routes: no route 'pager'; expected one of hook\n"
     status, _, err = run("notify", "test")
     assert status == 2
-    assert err.endswith("no routes; expected at least one route\n")
+    assert err.endswith("no route; expected at least one route\n")
 
 
 def test_the_status_shows_what_was_sent_waits_and_was_lost(run: Run, tmp_path: Path) -> None:

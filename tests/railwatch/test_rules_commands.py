@@ -144,7 +144,7 @@ def test_a_policy_that_is_not_there_is_reported_with_those_that_are(run: Run) ->
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     assert "got 'nonsense'; expected one of" in err
-    assert err.endswith("; of your own with --config FILE\n")
+    assert err.endswith("; own policies need --config FILE or PATHS\n")
 
 
 def test_a_folder_after_the_id_lays_its_policies_over_those_in_force(run: Run, tmp_path: Path) -> None:

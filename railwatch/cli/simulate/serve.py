@@ -205,7 +205,7 @@ def serve(
     workload = None if workload_name is None else load_workload(workload_name)
     if bmc and node.sensors.bmc is None:
         found, expected = f"{node.name} has none", "a node with sensors.bmc, or no --bmc"
-        raise ConfigError.at("--bmc", found, expected, key="bmc")
+        raise ConfigError.at("--bmc", found, expected)
     login_needed = redfish_login is Login.REQUIRED
     ipmi_needed = bool(bmc) or ipmi_port > 0
     wish = BoardOptions(
@@ -291,7 +291,7 @@ def _claimed(run_dir: Path | None) -> Path:
         run_dir.mkdir(parents=True, exist_ok=True)
         if any(run_dir.iterdir()):
             found, expected = f"{run_dir} holds files", "a new or empty folder, since it is removed at the end"
-            raise ConfigError.at("--run-dir", found, expected, key="run_dir")
+            raise ConfigError.at("--run-dir", found, expected)
     except OSError as err:
         raise EnvironmentLacksError(f"{run_dir}: {err.strerror}") from err
     return run_dir.absolute()

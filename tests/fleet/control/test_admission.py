@@ -62,8 +62,8 @@ def test_a_power_limit_and_a_fan_have_the_same_life_as_a_clock(
     assert set(knob.settings.values()) == {safe}  # nobody renewed it
     assert send(RequestVerb.RELEASE) == DONE
     assert knob.settings == found
-    assert send(ratio=0.39) == RefusalKind.RAILS
-    assert send(ratio=None, setting=301.0) == RefusalKind.RAILS
+    assert send(ratio=0.39) == RefusalKind.LIMITS
+    assert send(ratio=None, setting=301.0) == RefusalKind.LIMITS
     assert rig.knob.writes == []
     executed = [one for one in rig.published if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
     assert [one.action for one in executed] == [action, f"{action.removesuffix('_cap')}_release"]
@@ -101,7 +101,7 @@ def test_what_turns_no_knob_and_a_knob_that_no_gpu_has_are_refused(rig: Rig) -> 
     for action, reason in (("drain", "cannot be requested by a fleet"), ("power_cap", "no GPU here has a power limit")):
         token = rig.token_for("fleet-a", act(ActionClass(action)))
         answer = rig.admission.handle(rig.body(rig.ask(action=action), token=token), rig.peer())
-        assert (answer.kind, reason in answer.reason) == (RefusalKind.RAILS, True)
+        assert (answer.kind, reason in answer.reason) == (RefusalKind.LIMITS, True)
 
 
 def test_a_cap_that_is_not_renewed_falls_to_a_safe_clock_and_not_to_the_highest(rig: Rig) -> None:
@@ -149,10 +149,10 @@ def test_an_agent_that_has_lost_its_memory_takes_nothing_that_was_issued_before(
         (RefusalKind.STALE, {"life_s": 61.0}),
         (RefusalKind.STALE, {"ahead_s": 6.0}),
         (RefusalKind.SCOPE, {"action": "power_cap"}),
-        (RefusalKind.RAILS, {"ratio": 0.3}),
-        (RefusalKind.RAILS, {"ratio": None, "setting": 1600.0}),
-        (RefusalKind.RAILS, {"targets": ("gpu:GPU-elsewhere",)}),
-        (RefusalKind.RAILS, {"lease_s": 601.0}),
+        (RefusalKind.LIMITS, {"ratio": 0.3}),
+        (RefusalKind.LIMITS, {"ratio": None, "setting": 1600.0}),
+        (RefusalKind.LIMITS, {"targets": ("gpu:GPU-elsewhere",)}),
+        (RefusalKind.LIMITS, {"lease_s": 601.0}),
     ],
 )
 def test_what_is_not_right_is_refused_counted_reported_and_changes_nothing(
