@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dashboards.page.columns import NS_PER_MS, PAGE_SIGNALS, Table, table_json, table_of, whole_buckets
-from dashboards.page.freshness import STALE_AFTER_S, with_freshness
 from dashboards.page.labels import labels
 from dashboards.page.record_texts import RecordState, RecordTexts, dumps
 from dashboards.page.source import NodeStatus, PageSource
@@ -14,6 +13,7 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Topology
 from telemetry.errors import RailwatchError
 from telemetry.frames import Frame
+from telemetry.records import Health
 from telemetry.signals import signals_of
 
 # A person sees a record within one turn and a smooth line at two turns a frame.
@@ -28,6 +28,21 @@ NEWCOMER_S = 2.0
 LIVE_BUCKET_S = 0.1
 OLD_BUCKET_S = 1.0
 RECENT_S = 120.0
+
+# Three times the slowest sampling group's period of 1 s: one missed read is a hiccup, three are a silence.
+STALE_AFTER_S = 3.0
+
+
+def with_freshness(status: NodeStatus, now_ns: int) -> NodeStatus:
+    """Return the status with the sampler's age filled in; health is unknown where no sample is fresh enough."""
+    last_ns = status.sampler.last_sample_ns
+    if last_ns is None:
+        return replace(status, health=Health.UNKNOWN, health_reason="no samples yet")
+    age_s = max(0.0, (now_ns - last_ns) / NS_PER_S)
+    aged = replace(status, sampler=replace(status.sampler, age_s=round(age_s, 3)))
+    if age_s <= STALE_AFTER_S:
+        return aged
+    return replace(aged, health=Health.UNKNOWN, health_reason=f"no new samples for {age_s:.0f} s")
 
 
 @dataclass(slots=True)

@@ -17,8 +17,7 @@ from agent.collectors.port import Collector, EventSource
 from agent.ring.ring import Ring
 from agent.sampler.worker import WorkerState, WorkerStatus
 from railwatch.run_context import DriverKind, RunContext
-from railwatch.wiring.driver_probe import ABSENT, HANGS, probe_until_it_reads
-from railwatch.wiring.driver_status import Away, DriverChangeSource
+from railwatch.wiring.driver_status import ABSENT, HANGS, Away, DriverChangeSource, probe_until_it_reads
 from railwatch.wiring.gpu_driver import OpenDriver, open_driver
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock

@@ -7,27 +7,80 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent.collectors.bmc.redfish_client import RedfishClient
 from agent.responding.checkpoint import Checkpoint
 from agent.responding.heartbeat import checkpoint_step
 from agent.responding.hook import Hook
-from agent.responding.notification.notifier import NoRoutes
-from agent.responding.port import Message, Switch
+from agent.responding.notification.activity import IncidentActivity
+from agent.responding.notification.build import build_notifier
+from agent.responding.notification.notifier import NoRoutes, Notifier, Sender
 from agent.responding.pacing import RateLimit
+from agent.responding.port import Message, Switch
+from agent.responding.power_cycle import Drained, Occupancy, PowerCycle, approver_of
 from agent.responding.responder import Lane
-from agent.responding.schedulers.kubernetes import KubernetesDrain
+from agent.responding.schedulers.kubernetes import KubernetesDrain, KubernetesWork
 from agent.responding.schedulers.kubernetes_api import KubernetesApi
-from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
+from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmWork
 from agent.responding.sending import DELIVERY_POLICIES, Sending
 from agent.responding.switching import Switching
 from agent.responding.work import OWNER, ActuatorCounts, token_of
 from agent.responding.work_queue import WorkQueue
-from config.actuators import Scheduler
+from config.actuators import Actuators, Scheduler
 from railwatch.run_context import RunContext
-from railwatch.wiring.notifications import notifier_for
-from railwatch.wiring.power_cycle import power_cycle_for
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock
 from telemetry.records import Incident
+
+# Journals of the actions that notifications mention.
+_DOERS = ("guard", "actuator", "responder")
+
+
+def power_cycle_for(actuators: Actuators, *, node: str, folder: Path, clock: Clock) -> PowerCycle | None:
+    """Return the power cycle with every scheduler that drains this node; None if no BMC is configured for it."""
+    section = actuators.power_cycle
+    if not section.address:
+        return None
+    settings = section.bmc()
+    drains, work = _schedulers(actuators, node=node, clock=clock)
+    return PowerCycle(
+        section.settings(node),
+        lambda: RedfishClient(settings, clock=clock),
+        folder=folder,
+        clock=clock,
+        approver=approver_of,
+        drains=drains,
+        occupancies=work,
+    )
+
+
+def _schedulers(actuators: Actuators, *, node: str, clock: Clock) -> tuple[Sequence[Drained], Sequence[Occupancy]]:
+    drains: list[Drained] = []
+    work: list[Occupancy] = []
+    if Scheduler.SLURM in actuators.drain:
+        slurm = actuators.slurm.settings(node)
+        commands = SlurmCommands(slurm, clock)
+        drains.append(Drained(switch=SlurmDrain(commands), target=slurm.node))
+        work.append(SlurmWork(commands, node=slurm.node))
+    if Scheduler.KUBERNETES in actuators.drain:
+        name, api = actuators.kubernetes.node_of(node), KubernetesApi(actuators.kubernetes.settings())
+        drains.append(Drained(switch=KubernetesDrain(api, clock=clock), target=name))
+        work.append(KubernetesWork(api, node=name))
+    return drains, work
+
+
+def notifier_for(context: RunContext, *, folder: Path, clock: Clock) -> Notifier | None:
+    """Return a notifier, not started, that keeps its queue in a folder; None if no route is configured."""
+    settings = context.config.actuators.notification.settings()
+    if not settings.routes:
+        return None
+    starts = context.journal_starts()
+    return build_notifier(
+        settings,
+        folder=folder,
+        sender=Sender(node=context.node.key, page_url=settings.page_url, simulated=context.simulated),
+        clock=clock,
+        activity=IncidentActivity([context.journal_reader(name, starts.get(name)) for name in _DOERS]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,7 @@ import urllib3
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.store.influxql import InfluxQl, quoted
 from telemetry.store.resolution import Resolution
-from telemetry.uplink.http_replies import reply_of, unreachable
-from telemetry.uplink.port import WriteReply, WriteStatus
+from telemetry.uplink.port import WriteReply, WriteStatus, reply_of, unreachable
 
 _DAY_S = 86_400
 

@@ -8,8 +8,7 @@ from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
 from telemetry.store.resolution import Resolution
-from telemetry.uplink.http_replies import reply_of, unreachable
-from telemetry.uplink.port import WriteReply, WriteStatus
+from telemetry.uplink.port import WriteReply, WriteStatus, reply_of, unreachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from telemetry.clock import NS_PER_S, Clock
-from telemetry.spool.entries import SpoolEntry
-from telemetry.spool.spool import Spool
+from telemetry.spool.spool import Spool, SpoolEntry
 from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Destination, WriteReply, WriteStatus
 

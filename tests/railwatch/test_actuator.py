@@ -17,8 +17,7 @@ from agent.actuation.claims import GpuTarget
 from agent.actuation.client import ActuatorClient
 from agent.actuation.limits import ActuatorSettings, UnreadableClocks
 from agent.actuation.server import serve_actuator
-from railwatch.processes.actuator import settings_of
-from railwatch.processes.following import Counts, Follower
+from railwatch.processes.actuator import Counts, Follower, settings_of
 from railwatch.run_context import DriverKind, RunContext, read_status
 from railwatch.wiring.service_metrics import ACTUATOR_COUNTS
 from simulator.driver.layout import ALL_GPUS
@@ -37,7 +36,7 @@ _PROGRAM = """
 import sys
 from functools import partial
 from railwatch.wiring import driver_watch
-from railwatch.wiring.driver_probe import Pauses
+from railwatch.wiring.driver_status import Pauses
 from railwatch.processes import actuator
 driver_watch.HANGS = Pauses(first_s=0.1, next_s=0.2, longest_s=0.2)
 actuator.run_child(partial(actuator.main, open_limit_s=0.3))

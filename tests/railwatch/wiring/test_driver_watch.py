@@ -18,9 +18,9 @@ from agent.sampler.sampler import make_ring
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.worker import WorkerState, WorkerStatus
 from railwatch.run_context import DriverKind, RunContext
-from railwatch.wiring import driver_probe as driver_asking
+from railwatch.wiring import driver_status as driver_asking
 from railwatch.wiring import driver_watch
-from railwatch.wiring.driver_probe import Pauses
+from railwatch.wiring.driver_status import Pauses
 from railwatch.wiring.driver_watch import AbsentReader, DriverWatch
 from simulator.driver.layout import ALL_GPUS
 from telemetry.clock import SystemClock

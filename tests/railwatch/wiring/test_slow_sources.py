@@ -11,7 +11,7 @@ from agent.collectors.gpu.sources import GpuSources
 from agent.collectors.registry.settings import SlowSettings
 from agent.driver.nvml import NvmlDriver
 from railwatch.run_context import DriverKind, RunContext
-from railwatch.wiring.slow_gpus import slow_gpus
+from railwatch.wiring.slow_sources import slow_gpus
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
