@@ -29,7 +29,8 @@ class Fleet(Section):
         default="fleet", min_length=1, max_length=200, description="Node name of the fleet service in its own records."
     )
     reads: FleetStore = Field(
-        default=FleetStore.INFLUXQL, description="Query language of the server in section `store`."
+        default=FleetStore.INFLUXQL,
+        description="Query language of the server in section `store`, for the fleet, the page and `explain`.",
     )
     every: Annotated[DurationS, at_least(1, "1s")] = Field(
         default=5.0, description="Length of a window in whole seconds; also the interval of the loop."

@@ -12,10 +12,10 @@ from telemetry.catalogue.signal import RateClass, Signal, SignalKind, Source
 from telemetry.catalogue.supply import SUPPLY_SIGNALS
 from telemetry.entities import EntityKind
 
-__all__ = ["CATALOGUE", "SIMULATED_SOURCES", "RateClass", "Signal", "SignalKind", "Source", "signal", "signals_of"]
+__all__ = ["CATALOGUE", "SENT_SOURCES", "RateClass", "Signal", "SignalKind", "Source", "signal", "signals_of"]
 
-# Sources that no collector reads yet; recordings of simulated nodes have them.
-SIMULATED_SOURCES = (Source.PMBUS, Source.PROBE, Source.PROC, Source.JOB)
+# Sources that no collector reads: other programs send their readings.
+SENT_SOURCES = (Source.PROBE, Source.JOB)
 
 CATALOGUE: tuple[Signal, ...] = (
     *GPU_SIGNALS,

@@ -14,7 +14,7 @@ from railwatch.reference.cli import cli_markdown
 from railwatch.reference.policy import policy_markdown
 from railwatch.reference.records import records_markdown
 from rules.policy.document import policy_schema_text
-from telemetry.signals import CATALOGUE, SIMULATED_SOURCES
+from telemetry.signals import CATALOGUE, SENT_SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 # Written by hand, except for its generated blocks.
@@ -23,19 +23,20 @@ POLICY_PAGE = Path("docs/reference/policy.md")
 
 def signals_markdown() -> str:
     """Return the reference of every signal, by entity."""
-    simulated = ", ".join(f"`{source.value}`" for source in SIMULATED_SOURCES)
+    sent = " and ".join(f"`{source.value}`" for source in SENT_SOURCES)
     lines = [
         "# Signal reference",
         "",
         "Generated from the signal catalogue by `make generate`; do not edit.",
         "",
-        "A measurement in the store has the name of its entity kind, a field the name of its signal. Rollups carry the",
-        "suffixes `_mean`, `_min`, `_max` and `_last`.",
+        "A measurement in the store has the name of its entity kind, a field the name of its signal. In rollups",
+        "a gauge has the suffixes `_mean`, `_min`, `_max` and `_last`, a counter `_last`, flags `_last` and `_any`.",
         "",
         "*Believed* is the range of plausible values of controllers, meters and other programs; values outside are",
         "refused and counted.",
         "",
-        f"Only recordings of simulated nodes have these sources so far: {simulated}.",
+        f"No collector reads the sources {sent}: other programs",
+        "[send their readings](../how-to/send-your-own-readings.md).",
     ]
     for kind, signals in groupby(CATALOGUE, key=lambda signal: signal.entity):
         lines += ["", f"## `{kind.value}`", "", "| signal | unit | kind | group | source | believed | meaning |"]
