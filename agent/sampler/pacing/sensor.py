@@ -9,8 +9,8 @@ from agent.sampler.pacing.updates import LEAST_CHANGES, Change, UpdateTimes, fit
 # them all takes a millisecond.
 _RECENT, _OLDER, _ONE_IN = 48, 24, 8
 # An estimate is renewed once the changes that it rests on span this share more time, within these bounds. heuristic:
-# a fit takes a millisecond, and two seconds more add little where twenty are known.
-_LEARN_SHARE, _LEARN_SOONEST_S, _LEARN_LATEST_S = 0.1, 0.25, 2.0
+# a fit takes a millisecond, and two seconds more add little where twenty are known, or fifty periods of a slow sensor.
+_LEARN_SHARE, _LEARN_SOONEST_S, _LEARN_LATEST_S, _LEARN_LATEST_PERIODS = 0.1, 0.25, 2.0, 50.0
 # New changes after which the first estimate is tried, and tried again. heuristic: 0.3 s of a sensor of 20 ms.
 _FIRST_CHANGES = 2 * LEAST_CHANGES
 # Polls without a change to one with, below which a sensor is as fast as the polls. heuristic: polls at up to three
@@ -132,7 +132,8 @@ class Sensor:
         """Return how long the next estimate can wait."""
         oldest = self._older or self._recent
         known_s = now_s - oldest[0].after_s if oldest else 0.0
-        return min(_LEARN_LATEST_S, max(_LEARN_SOONEST_S, _LEARN_SHARE * known_s))
+        periods_s = 0.0 if self.times is None else _LEARN_LATEST_PERIODS * self.times.period_s
+        return min(max(_LEARN_LATEST_S, periods_s), max(_LEARN_SOONEST_S, _LEARN_SHARE * known_s))
 
     def _judge(self, times: UpdateTimes, after_s: float, by_s: float, *, changed: bool) -> None:
         span = times.count_between(after_s, by_s)

@@ -192,10 +192,11 @@ def _placed(changes: Sequence[Change], counts: list[int], near_s: float) -> Upda
     after_s = np.array([change.after_s for change in changes])
     by_s = np.array([change.by_s for change in changes])
     numbers = np.array(counts, np.float64)
+    # Ends are negated so that one call finds the latest begin and the earliest end: this runs fifty times a fit.
+    edges_s, edge_numbers = np.array([after_s, -by_s]), np.array([numbers, -numbers])
 
     def common_s(period_s: float, odd: int) -> tuple[float, float]:
-        offsets_s = numbers * period_s
-        return _common(after_s - offsets_s, by_s - offsets_s, odd)
+        return _common(edges_s - edge_numbers * period_s, odd)
 
     def room_s(odd: int, period_s: float) -> float:
         low_s, high_s = common_s(period_s, odd)
@@ -230,12 +231,17 @@ def _placed(changes: Sequence[Change], counts: list[int], near_s: float) -> Upda
     )
 
 
-def _common(after_s: FloatArray, by_s: FloatArray, odd: int) -> tuple[float, float]:
-    """Return the start and end of what all stretches have in common, but for `odd` of them at either end."""
+def _common(edges_s: FloatArray, odd: int) -> tuple[float, float]:
+    """Return the start and end of what all stretches have in common, but for `odd` of them at either end.
+
+    `edges_s` holds the starts of the stretches and their ends times -1, shape ``(2, n_changes)``.
+    """
     if odd == 0:
-        return float(after_s.max()), float(by_s.min())
-    at = len(after_s) - 1 - odd
-    return float(np.partition(after_s, at)[at]), float(np.partition(by_s, odd)[odd])
+        start_s, negated_end_s = np.maximum.reduce(edges_s, axis=1).tolist()
+    else:
+        at = edges_s.shape[1] - 1 - odd
+        start_s, negated_end_s = np.partition(edges_s, at, axis=1)[:, at].tolist()
+    return start_s, -negated_end_s
 
 
 def _edge(function: Callable[[float], float], inside: float, outside: float) -> float:
