@@ -91,19 +91,13 @@ class NvmlSamples:
     @property
     def depths(self) -> dict[str, int]:
         """Number of samples that the driver keeps of each signal, the least of all GPUs."""
-        found: dict[str, int] = {}
-        for buffer in self._buffers:
-            found[buffer.kind.signal] = min(buffer.depth, found.get(buffer.kind.signal, buffer.depth))
-        return found
+        return {signal: min(one.depth for one in self._buffers if one.kind.signal == signal) for signal in self.signals}
 
     @property
     def periods_s(self) -> dict[str, float]:
         """Seconds between samples of each signal at the start, the least of all GPUs; none where there were none."""
-        found: dict[str, float] = {}
-        for buffer in self._buffers:
-            if buffer.period_s is not None:
-                found[buffer.kind.signal] = min(buffer.period_s, found.get(buffer.kind.signal, buffer.period_s))
-        return found
+        periods = [(one.kind.signal, one.period_s) for one in self._buffers if one.period_s is not None]
+        return {signal: min(period_s for of, period_s in periods if of == signal) for signal, _ in periods}
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
         """Return the GPUs in driver order."""

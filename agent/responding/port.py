@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from telemetry.errors import ActionRefusedError
 from telemetry.records import Decision, Incident
 
 
@@ -30,6 +31,12 @@ class SwitchState:
     held: Held
     summary: str
     token: str | None = None
+
+
+def require_ours(standing: SwitchState, token: str, name: str) -> None:
+    """Check before a release that a switch carries our mark with the token; ActionRefusedError where it does not."""
+    if standing.held is not Held.OURS or standing.token != token:
+        raise ActionRefusedError(f"{name} is {standing.summary}; left as is")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

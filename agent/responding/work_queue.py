@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -97,9 +98,8 @@ class WorkQueue:
 
     def position(self, journal: str) -> Position | None:
         """Return the read position in a journal, None if nothing of it was read."""
-        with self._lock:
-            row = self._file.execute("SELECT position FROM place WHERE journal = ?", (journal,)).fetchone()
-        return None if row is None else tuple(json.loads(row[0]))
+        rows = self._rows("SELECT position FROM place WHERE journal = ?", journal)
+        return tuple(json.loads(rows[0][0])) if rows else None
 
     def take_in(
         self,
@@ -152,19 +152,14 @@ class WorkQueue:
 
     def incident(self, incident_id: str) -> Incident | None:
         """Return the newest record of an incident; None if it is unknown or closed."""
-        with self._lock:
-            row = self._file.execute("SELECT record FROM incidents WHERE id = ?", (incident_id,)).fetchone()
-        record = None if row is None else from_json(json.loads(row[0]))
+        rows = self._rows("SELECT record FROM incidents WHERE id = ?", incident_id)
+        record = from_json(json.loads(rows[0][0])) if rows else None
         return record if isinstance(record, Incident) else None
 
     def sent_for(self, incident_id: str, actuator: str) -> tuple[Work, ...]:
         """Return the messages of one actuator for an incident, without recoveries."""
-        with self._lock:
-            rows = self._file.execute(
-                f"{_SELECT} WHERE incident_id = ? AND actuator = ? AND task = ? ORDER BY seq",
-                (incident_id, actuator, Task.SEND.value),
-            ).fetchall()
-        return tuple(_work(row) for row in rows)
+        query = f"{_SELECT} WHERE incident_id = ? AND actuator = ? AND task = ? ORDER BY seq"
+        return tuple(_work(row) for row in self._rows(query, incident_id, actuator, Task.SEND.value))
 
     # Progress.
 
@@ -198,14 +193,12 @@ class WorkQueue:
 
     def holds(self, actuator: str) -> tuple[HeldSwitch, ...]:
         """Return the held switches of one actuator."""
-        with self._lock:
-            rows = self._file.execute("SELECT hold FROM holds WHERE actuator = ?", (actuator,)).fetchall()
+        rows = self._rows("SELECT hold FROM holds WHERE actuator = ?", actuator)
         return tuple(_HOLD.validate_json(row[0]) for row in rows)
 
     def held(self) -> tuple[tuple[str, str], ...]:
         """Return actuator and target of every held switch."""
-        with self._lock:
-            rows = self._file.execute("SELECT actuator, target FROM holds ORDER BY 1, 2").fetchall()
+        rows = self._rows("SELECT actuator, target FROM holds ORDER BY 1, 2")
         return tuple((actuator, target) for actuator, target in rows)
 
     def keep_hold(
@@ -238,18 +231,13 @@ class WorkQueue:
 
     def is_barred(self, actuator: str, incident_id: str) -> bool:
         """Return True if someone else switched off what this incident had switched on."""
-        with self._lock:
-            found = self._file.execute(
-                "SELECT 1 FROM barred WHERE actuator = ? AND incident_id = ?", (actuator, incident_id)
-            ).fetchone()
-        return found is not None
+        return bool(self._rows("SELECT 1 FROM barred WHERE actuator = ? AND incident_id = ?", actuator, incident_id))
 
     # Reports.
 
     def outbox(self) -> tuple[tuple[int, Action], ...]:
         """Return the reports that are not yet published, in order."""
-        with self._lock:
-            rows = self._file.execute("SELECT seq, record FROM outbox ORDER BY seq").fetchall()
+        rows = self._rows("SELECT seq, record FROM outbox ORDER BY seq")
         records = ((seq, from_json(json.loads(text))) for seq, text in rows)
         return tuple((seq, record) for seq, record in records if isinstance(record, Action))
 
@@ -260,16 +248,15 @@ class WorkQueue:
 
     def count(self, phase: Phase) -> int:
         """Return the number of entries in that phase."""
-        with self._lock:
-            row = self._file.execute("SELECT count(*) FROM work WHERE phase = ?", (phase.value,)).fetchone()
-        return int(row[0])
+        return int(self._rows("SELECT count(*) FROM work WHERE phase = ?", phase.value)[0][0])
 
     def _in_phase(self, actuator: str, phase: Phase) -> tuple[tuple[Work, int], ...]:
+        query = f"{_SELECT} WHERE phase = ? AND actuator = ? ORDER BY seq"
+        return tuple((_work(row), row[6]) for row in self._rows(query, phase.value, actuator))
+
+    def _rows(self, query: str, *arguments: str) -> list[Any]:
         with self._lock:
-            rows = self._file.execute(
-                f"{_SELECT} WHERE phase = ? AND actuator = ? ORDER BY seq", (phase.value, actuator)
-            ).fetchall()
-        return tuple((_work(row), row[6]) for row in rows)
+            return self._file.execute(query, arguments).fetchall()
 
     def _keep_incident(self, incident: Incident) -> None:
         if incident.state is IncidentState.CLOSED:

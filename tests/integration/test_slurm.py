@@ -78,38 +78,38 @@ def life(drain: SlurmDrain, tmp_path: Path) -> Iterator[Life]:
 
 
 def test_a_node_is_drained_with_a_reason_that_a_person_can_read_and_given_back(cluster: Slurm, life: Life) -> None:
-    life.run(Task.ENGAGE)
+    life.ask(Task.ENGAGE)
     assert cluster.node() == f"drained railwatch:{TOKEN} i-1 the rail sags"
     assert life.last()[0] is ActionState.APPLIED
-    life.run(Task.RELEASE)
+    life.ask(Task.RELEASE)
     assert life.last()[0] is ActionState.RELEASED
     assert cluster.node() == "idle none"
 
 
 def test_a_node_that_a_person_drained_is_neither_drained_over_nor_given_back(cluster: Slurm, life: Life) -> None:
     cluster.by_hand("state=drain", "reason=new fans [ordered]")
-    life.run(Task.ENGAGE)
+    life.ask(Task.ENGAGE)
     state, reason = life.last()
     assert state is ActionState.REFUSED
     assert "'new fans [ordered]' by root" in reason
-    life.run(Task.RELEASE)
+    life.ask(Task.RELEASE)
     assert cluster.node() == "drained new fans [ordered]"
 
 
 def test_a_reason_that_a_person_changed_makes_the_drain_his(cluster: Slurm, life: Life) -> None:
-    life.run(Task.ENGAGE)
+    life.ask(Task.ENGAGE)
     cluster.by_hand("state=drain", "reason=I look after it")
     life.later(LOOK_EVERY_S + 1)
     assert life.last() == (ActionState.RELEASED, "changed by someone else; left as is")
-    life.run(Task.RELEASE)
+    life.ask(Task.RELEASE)
     assert cluster.node() == "drained I look after it"
 
 
 def test_a_node_that_a_person_gave_back_is_not_drained_again_for_that_incident(cluster: Slurm, life: Life) -> None:
-    life.run(Task.ENGAGE)
+    life.ask(Task.ENGAGE)
     cluster.by_hand("state=resume")
     life.later(LOOK_EVERY_S + 1)
-    life.run(Task.ENGAGE)
+    life.ask(Task.ENGAGE)
     assert life.last()[0] is ActionState.REFUSED
     assert "drain" not in cluster.node()
 
@@ -186,7 +186,7 @@ def test_a_controller_that_is_away_is_reported_and_asked_again(
     life = Life(SlurmDrain(commands(cluster, timeout_s=3.0)), tmp_path)
     cluster.end("slurmctld")
     try:
-        life.run(Task.ENGAGE)
+        life.ask(Task.ENGAGE)
         state, reason = life.last()
         assert state is ActionState.FAILED
         assert "; retrying" in reason

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent.responding.notification.notice import Notice, notice_from_json, notice_to_json
 from telemetry.clock import NS_PER_S
@@ -93,18 +94,14 @@ class Ledger:
 
     def notified(self, incident_id: str) -> Notified | None:
         """Return the newest message about an incident, None if there was none."""
-        with self._lock:
-            row = self._connection.execute(
-                f"SELECT notice, routes, quiet, closed FROM {_NOTIFIED} WHERE incident = ?", (incident_id,)
-            ).fetchone()
-        return None if row is None else _notified(row)
+        rows = self._rows(f"SELECT notice, routes, quiet, closed FROM {_NOTIFIED} WHERE incident = ?", incident_id)
+        return _notified(rows[0]) if rows else None
 
     def open_notified(self, route: str) -> tuple[Notice, ...]:
         """Return the newest message on a route about each incident that is still open."""
-        with self._lock:
-            rows = self._connection.execute(
-                f"SELECT notice, routes, quiet, closed FROM {_NOTIFIED} WHERE closed = 0 AND quiet = 0 ORDER BY time_ns"
-            ).fetchall()
+        rows = self._rows(
+            f"SELECT notice, routes, quiet, closed FROM {_NOTIFIED} WHERE closed = 0 AND quiet = 0 ORDER BY time_ns"
+        )
         return tuple(found.notice for found in map(_notified, rows) if route in found.routes)
 
     def enqueue(
@@ -141,10 +138,8 @@ class Ledger:
 
     def waiting(self, route: str, *, most: int) -> tuple[QueuedNotice, ...]:
         """Return the waiting messages of a route, the oldest first."""
-        with self._lock:
-            rows = self._connection.execute(
-                "SELECT position, notice FROM waiting WHERE route = ? ORDER BY position LIMIT ?", (route, most)
-            ).fetchall()
+        query = "SELECT position, notice FROM waiting WHERE route = ? ORDER BY position LIMIT ?"
+        rows = self._rows(query, route, most)
         return tuple(QueuedNotice(position=position, notice=notice_from_json(body)) for position, body in rows)
 
     def delivered(self, route: str, positions: Sequence[int]) -> None:
@@ -187,6 +182,10 @@ class Ledger:
         """Close the file."""
         with self._lock:
             self._connection.close()
+
+    def _rows(self, query: str, *arguments: str | int) -> list[Any]:
+        with self._lock:
+            return self._connection.execute(query, arguments).fetchall()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

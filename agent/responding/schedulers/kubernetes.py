@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.responding.pacing import RateLimit
-from agent.responding.port import EvictionProgress, Held, SwitchState
+from agent.responding.port import EvictionProgress, Held, SwitchState, require_ours
 from agent.responding.schedulers.kubernetes_api import BlockedError, ConflictError, NodeView, Pod, Taint
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError
@@ -139,9 +139,7 @@ class KubernetesDrain:
         )
 
     def _give_back(self, node: NodeView, token: str) -> None:
-        standing = switch_state_of(node)
-        if standing.held is not Held.OURS or standing.token != token:
-            raise ActionRefusedError(f"{node.name} is {standing.summary}; left as is")
+        require_ours(switch_state_of(node), token, node.name)
         self._cluster.change_node(
             node,
             unschedulable=False,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.responding.port import Held, MessageRequest, Receipt, SwitchState
+from agent.responding.port import Held, MessageRequest, Receipt, SwitchState, require_ours
 from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
@@ -98,9 +98,7 @@ class SlurmDrain:
         Slurm has no compare-and-set: a change of the reason between this check and the update a few milliseconds later
         is not noticed.
         """
-        standing = self.read(target)
-        if standing.held is not Held.OURS or standing.token != token:
-            raise ActionRefusedError(f"{target} is {standing.summary}; left as is")
+        require_ours(self.read(target), token, target)
         self._update(target, "state=undrain")
 
     def _update(self, target: str, *changes: str) -> None:
