@@ -115,7 +115,7 @@ def rate(per_month: float) -> str:
 
 
 def quantity(value: float, unit: str, name: str = "") -> str:
-    """Return a value with its unit; `name` tells a multiple of a baseline from a share."""
+    """Return a value with its unit; `name` distinguishes a multiple of a baseline from a share."""
     if unit == "ratio":
         return multiple(value) if name in _MULTIPLES else percent(value)
     if unit == "s":

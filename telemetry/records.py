@@ -74,7 +74,10 @@ class EventKind(StrEnum):
 
 
 class Cause(StrEnum):
-    """Cause of a finding: a fault with a fingerprint of its own, else the symptom."""
+    """Cause of a finding as a detector reports it: a fault with a fingerprint of its own, else the symptom.
+
+    Hypotheses of an incident rank a `FaultClass` instead, which is never a symptom.
+    """
 
     JOINT_AGEING = "joint_ageing"
     SUPPLY_LOST = "supply_lost"

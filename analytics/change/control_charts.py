@@ -23,7 +23,6 @@ from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
 # every 931 values, 0.5 and 8 every 19,000 (Siegmund's approximation and the Markov chain of Brook and Evans,
 # Biometrika 59, 1972, agree); the tests compute both. Two-sided halves it.
 ALLOWANCE_SIGMAS = 0.5
-LIMIT_SIGMAS = 8.0
 # heuristic: one wild value must not do what ten unusual ones do.
 MAX_SIGMAS = 4.0
 
@@ -39,10 +38,6 @@ class CusumState:
     def start(n_series: int) -> "CusumState":
         """Return the sums of no value."""
         return filled(CusumState, n_series, 0.0)
-
-    def exceeds(self, limit_sigmas: float = LIMIT_SIGMAS) -> MaskArray:
-        """Return which series' sums have passed the limit."""
-        return (self.above > limit_sigmas) | (self.below > limit_sigmas)
 
     def cleared(self, series: MaskArray) -> "CusumState":
         """Return the state with the sums of `series` at zero again, as after an alarm."""
@@ -69,8 +64,6 @@ def cusum_step(
 
 
 GAIN = 0.1  # Lucas and Saccucci, table 3: 0.05 to 0.25 for shifts of half to one sigma
-# Same paper, gain 0.1: a false alarm every 500 values of white noise; a little sooner, as the limits start narrow.
-EWMA_LIMIT_SIGMAS = 2.814
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,10 +82,6 @@ class EwmaState:
         """Return how far each mean lies off, in the standard deviations that white noise would give it; 0 at first."""
         spread = np.sqrt(gain / (2 - gain) * -np.expm1(2 * self.n_values * np.log1p(-gain)))
         return np.where(self.n_values > 0, np.abs(self.off_sigmas) / np.maximum(spread, 1e-300), 0.0)
-
-    def exceeds(self, limit_sigmas: float = EWMA_LIMIT_SIGMAS, *, gain: float = GAIN) -> MaskArray:
-        """Return which means lie further off than white noise would take them."""
-        return np.asarray(self.distance(gain=gain) > limit_sigmas, dtype=np.bool_)
 
 
 def ewma_step(
@@ -115,7 +104,6 @@ def ewma_step(
 
 # The defaults of River and CapyMOA for values of unit scale.
 PAGE_HINKLEY_ALLOWANCE = 0.005
-PAGE_HINKLEY_LIMIT = 50.0
 MIN_VALUES = 30
 PAGE_HINKLEY_KEEP = 0.9999
 
@@ -134,10 +122,6 @@ class PageHinkleyState:
         """Return the state of no value."""
         zero = np.zeros(n_series)
         return PageHinkleyState(n_values=np.zeros(n_series, dtype=np.int64), mean=zero, above=zero, below=zero)
-
-    def exceeds(self, limit: float = PAGE_HINKLEY_LIMIT) -> MaskArray:
-        """Return which series' sums have passed the limit, after enough values."""
-        return np.asarray((self.n_values >= MIN_VALUES) & (np.maximum(self.above, self.below) > limit), dtype=np.bool_)
 
 
 def page_hinkley_step(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from analytics.classification.answers import FAULT_CLASS_GUIDES
 from analytics.classification.classes import CONTRADICTIONS, PRIORS
-from analytics.classification.sign import Observation, Sign, SignRow
+from analytics.classification.sign import Observation, SignRow
 from analytics.classification.table import ROWS
 from telemetry.records import FaultClass, Hypothesis
 
@@ -68,7 +68,8 @@ def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS
     total = sum(reported.values())
     ranked = []
     for cause in sorted(reported, key=lambda one: -reported[one]):  # equals keep the order of the table
-        parts = [*_plain(cause, observed), *extras.get(cause, ())]
+        plain = [Contribution(gain=GAINS[one.present][one.sign][cause], text=one.text) for one in observed]
+        parts = [*plain, *extras.get(cause, ())]
         ranked.append(
             Hypothesis(
                 cause=cause,
@@ -81,18 +82,9 @@ def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS
     return tuple(ranked)
 
 
-def probabilities(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[FaultClass, float]:
-    """Return the probability of every class; `classify` leaves out the smallest."""
-    return _softmax(scores_of(observed, weights), weights.temperature)
-
-
-def scores_of(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[FaultClass, float]:
-    """Return the score of every class: the logarithm of its weight before all are made to add up to 1."""
-    return _scores(observed, _extras(observed, weights))
-
-
 def _scores(observed: Sequence[Observation], extras: Extras) -> dict[FaultClass, float]:
-    tables = [_GAINS[one.present][one.sign] for one in observed]
+    """Return the score of every class: the logarithm of its weight before all are made to add up to 1."""
+    tables = [GAINS[one.present][one.sign] for one in observed]
     return {
         cause: log_prior + sum([table[cause] for table in tables]) + sum([part.gain for part in extras.get(cause, ())])
         for cause, log_prior in _LOG_PRIORS.items()
@@ -104,10 +96,6 @@ def _softmax(scores: dict[FaultClass, float], temperature: float) -> dict[FaultC
     raised = {cause: math.exp((score - most) / temperature) for cause, score in scores.items()}
     total = sum(raised.values())
     return {cause: value / total for cause, value in raised.items()}
-
-
-def _plain(cause: FaultClass, observed: Sequence[Observation]) -> list[Contribution]:
-    return [Contribution(gain=gain_of(one.sign, cause, present=one.present), text=one.text) for one in observed]
 
 
 def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
@@ -126,11 +114,6 @@ def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
                 text = f"contradiction: {clash.why}"
                 found.setdefault(cause, []).append(Contribution(gain=-weights.contradiction, text=text))
     return found
-
-
-def gain_of(sign: Sign, cause: FaultClass, *, present: bool) -> float:
-    """Return what a sign adds to the score of a class where it is there, or where it is denied."""
-    return _GAINS[present][sign][cause]
 
 
 def _likelihoods(row: SignRow) -> dict[FaultClass, float]:
@@ -154,7 +137,8 @@ def _gains(row: SignRow, *, present: bool) -> dict[FaultClass, float]:
 
 # The class that each sign is evidence for, more than for any other.
 OWNERS = {row.sign: _owner(row) for row in ROWS}
-_GAINS = {present: {row.sign: _gains(row, present=present) for row in ROWS} for present in (False, True)}
+# What a sign adds to the score of a class, by whether it is present.
+GAINS = {present: {row.sign: _gains(row, present=present) for row in ROWS} for present in (False, True)}
 
 
 def _lines(parts: Iterable[Contribution]) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ _AGENT = declare(
     ),
 )
 
-# What the fleet loop tells of itself.
+# Self-metrics of the fleet loop.
 _FLEET = declare(
     EntityKind.AGENT,
     Source.FLEET,

@@ -64,7 +64,7 @@ class Signal:
     meaning
         One sentence for the references.
     range
-        Least and greatest value that is believed where something outside the node's own kernel and driver tells it;
+        Least and greatest value that is believed of a source outside the node's own kernel and driver;
         None where nothing else does.
     """
 

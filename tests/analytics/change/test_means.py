@@ -5,6 +5,15 @@ import pytest
 
 from analytics.change.control_charts import MIN_VALUES, EwmaState, PageHinkleyState, ewma_step, page_hinkley_step
 from analytics.change.table import fit_autoregression, whitened
+from telemetry.frames import MaskArray
+
+EWMA_LIMIT = 2.814  # Lucas and Saccucci (1990), table 3, gain 0.1: a false alarm every 500 values of white noise
+PAGE_HINKLEY_LIMIT = 50.0  # the default of River and CapyMOA for values of unit scale
+
+
+def alarms(state: PageHinkleyState) -> MaskArray:
+    changed = np.maximum(state.above, state.below) > PAGE_HINKLEY_LIMIT
+    return np.asarray((state.n_values >= MIN_VALUES) & changed, dtype=np.bool_)
 
 
 def test_the_weighted_mean_of_white_noise_leaves_its_limits_once_in_five_hundred_values() -> None:
@@ -13,7 +22,7 @@ def test_the_weighted_mean_of_white_noise_leaves_its_limits_once_in_five_hundred
     state, length = EwmaState.start(2000), np.full(2000, np.nan)
     for row in range(1, 5000):
         state = ewma_step(state, rng.normal(0, 1, 2000), mean=0.0, sigma=1.0)
-        length[state.exceeds() & np.isnan(length)] = row
+        length[(state.distance() > EWMA_LIMIT) & np.isnan(length)] = row
     assert np.nanmean(length) == pytest.approx(500, rel=0.1)
 
 
@@ -27,7 +36,7 @@ def test_the_weighted_mean_knows_the_size_of_a_shift() -> None:
 def test_gaps_leave_the_weighted_mean_alone() -> None:
     state = ewma_step(EwmaState.start(2), np.array([3.0, np.nan]), mean=0.0, sigma=1.0)
     assert state.n_values.tolist() == [1, 0]
-    assert state.exceeds().tolist() == [True, False]
+    assert (state.distance() > EWMA_LIMIT).tolist() == [True, False]
 
 
 def test_page_hinkley_finds_a_step_up_and_a_step_down_of_an_unknown_mean() -> None:
@@ -36,7 +45,7 @@ def test_page_hinkley_finds_a_step_up_and_a_step_down_of_an_unknown_mean() -> No
     for row in range(1000):
         step = 3.0 if row >= 500 else 0.0
         state = page_hinkley_step(state, 7.0 + np.array([step, -step, 0.0]) + rng.normal(0, 1, 3))
-        for series in np.flatnonzero(state.exceeds()):
+        for series in np.flatnonzero(alarms(state)):
             found[series] = found[series] or row
     assert 500 < found[0] < 540
     assert 500 < found[1] < 540
@@ -47,7 +56,7 @@ def test_page_hinkley_states_nothing_of_few_values_and_ignores_gaps() -> None:
     state = PageHinkleyState.start(1)
     for row in range(MIN_VALUES - 1):
         state = page_hinkley_step(state, np.array([0.0 if row < 5 else 1e4]))
-    assert not state.exceeds().any()
+    assert not alarms(state).any()
     after = page_hinkley_step(state, np.array([np.nan]))
     assert (after.n_values[0], after.mean[0], after.above[0]) == (state.n_values[0], state.mean[0], state.above[0])
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analytics.classification.answers import FAULT_CLASS_GUIDES
 from analytics.classification.classes import CONTRADICTIONS, PRIORS
-from analytics.classification.score import OWNERS, Weights, classify, gain_of, probabilities, scores_of
+from analytics.classification.score import DEFAULT_WEIGHTS, GAINS, OWNERS, Weights, _extras, _scores, _softmax, classify
 from analytics.classification.sign import Observation, Sign
 from analytics.classification.table import ROWS
 from telemetry.records import FaultClass
@@ -27,9 +27,17 @@ SEEN = st.lists(
 )
 
 
+def scores_of(observed: list[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[FaultClass, float]:
+    return _scores(observed, _extras(observed, weights))
+
+
+def probabilities(observed: list[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[FaultClass, float]:
+    return _softmax(scores_of(observed, weights), weights.temperature)
+
+
 def supports(sign: Sign, cause: FaultClass) -> bool:
     """Return True if the sign raises this class, and no other more."""
-    gains = {other: gain_of(sign, other, present=True) for other in PRIORS}
+    gains = {other: GAINS[True][sign][other] for other in PRIORS}
     return gains[cause] > 0 and all(gains[cause] >= gain for gain in gains.values())
 
 
@@ -53,7 +61,7 @@ def test_every_class_but_unknown_has_a_sign_of_its_own() -> None:
 def test_no_sign_speaks_for_a_class_and_contradicts_it() -> None:
     for clash in CONTRADICTIONS:
         for cause in clash.against:
-            assert gain_of(clash.sign, cause, present=clash.present) <= 0.0, (clash.sign, cause)
+            assert GAINS[clash.present][clash.sign][cause] <= 0.0, (clash.sign, cause)
 
 
 @given(seen=SEEN, temperature=st.floats(0.2, 5.0))
@@ -113,7 +121,7 @@ def test_a_gain_is_the_logarithm_of_the_odds_that_the_table_states() -> None:
     given_by = dict.fromkeys(PRIORS, row.otherwise[0]) | {cause: value for cause, value, _ in row.given}
     others = sum(PRIORS[one] * given_by[one] for one in PRIORS if one is not FaultClass.LOOSE_MODULE)
     others /= 1.0 - PRIORS[FaultClass.LOOSE_MODULE]
-    gain = gain_of(Sign.LINKS_OF_ONE, FaultClass.LOOSE_MODULE, present=True)
+    gain = GAINS[True][Sign.LINKS_OF_ONE][FaultClass.LOOSE_MODULE]
     assert gain == pytest.approx(row.weight * math.log(given_by[FaultClass.LOOSE_MODULE] / others))
 
 
