@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 # A collector's own thread adds its rows as long as the newest is younger than this many of its periods.
 _OWN_ROWS_WITHIN = 2.0
-# heuristic: time after which rows of a collector's own thread that ended are noticed; a tenth of what a hang is.
-_LOOK_FOR_ROWS_S = 0.2
+# heuristic: the watchdog notices within a fifth of a second that they ended; this is for one that hangs itself.
+_LOOK_FOR_ROWS_S = 1.0
 # Recovery from a cost above the budget is reported after this long: a cost close to the budget is above and below by
 # turns.
 # heuristic: twice the time that one turn takes.
@@ -106,6 +106,8 @@ class Worker:
         self._why_ended = ""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        # Cleared while the collector's own thread adds the rows.
+        self._rows_wanted = threading.Event()
         # Which thread may write: the one that was started last. Raised, it retires the thread that runs now.
         self._generation = 0
         self._thread: threading.Thread | None = None
@@ -153,10 +155,11 @@ class Worker:
     def request_stop(self) -> None:
         """Request the thread to end without waiting, so that many can end at the same time."""
         self._stopping.set()
+        self._rows_wanted.set()
 
     def stop(self, timeout_s: float) -> None:
         """End the thread and close the collector; a thread that is stuck in a read is left behind."""
-        self._stopping.set()
+        self.request_stop()
         if self._thread is not None:
             self._thread.join(timeout_s)
             if self._thread.is_alive():
@@ -204,6 +207,10 @@ class Worker:
     def watch(self) -> None:
         """Abandon a read that hangs and replace its thread. Called by the watchdog at intervals."""
         now_s = self._clock.monotonic_s()
+        if not self._rows_wanted.is_set() and not self._has_own_rows(now_s):
+            self._rows_wanted.set()
+        if self._is_well(now_s):
+            return
         with self._lock:
             busy_since_s = self._busy_since_s
             if busy_since_s is not None and now_s - busy_since_s > self._pace.hung_after_s:
@@ -222,6 +229,16 @@ class Worker:
             self._notices.on_rows(self.collector.spec.name)
         if replace and not self._stopping.is_set():
             self.start(now_s)
+
+    def _is_well(self, now_s: float) -> bool:
+        """Return True if the thread runs and no read is late; without the lock, which a tick may want just now."""
+        busy_since_s, thread = self._busy_since_s, self._thread
+        is_late = busy_since_s is not None and now_s - busy_since_s > self._pace.hung_after_s
+        return not is_late and thread is not None and thread.is_alive() and self._state is not WorkerState.HUNG
+
+    def _has_own_rows(self, now_s: float) -> bool:
+        """Return True while the collector's own thread adds the rows."""
+        return now_s - self._own_row_s < _OWN_ROWS_WITHIN * self._timetable.period_s
 
     def _retire(self, now_s: float) -> None:
         """Abandon the running thread; under the lock."""
@@ -258,8 +275,11 @@ class Worker:
         values = np.full(self.collector.spec.shape, np.nan)
         while wait_until(schedule.deadline_s, self._clock, self._stopping) and generation == self._generation:
             now_s = self._clock.monotonic_s()
-            if now_s - self._own_row_s < _OWN_ROWS_WITHIN * schedule.period_s:
-                schedule.advance(now_s + _LOOK_FOR_ROWS_S)
+            if self._has_own_rows(now_s):
+                self._rows_wanted.clear()
+                if not self._stopping.is_set():  # a request to stop that came before the line above
+                    self._rows_wanted.wait(_LOOK_FOR_ROWS_S)
+                schedule.advance(self._clock.monotonic_s())
                 continue
             if self._is_fast:
                 self._accounts.tick(now_s - schedule.deadline_s)
