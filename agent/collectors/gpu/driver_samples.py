@@ -83,6 +83,8 @@ class MissedUpdates:
         """Match each polled update up to a time with its sample: the newest of its value, else the next."""
         count = sum(polled_ns <= until_ns for polled_ns, _ in self._polled)
         ready, self._polled = self._polled[:count], self._polled[count:]
+        if not ready:
+            return
         by_value: dict[int, list[int]] = {}
         for time_ns, value in self._samples:
             if time_ns not in self._paired:
@@ -218,12 +220,13 @@ class GpuSamples:
                 continue
             column = frame.spec.signals.index(signal)
             values = frame.values[:, :, column]
-            known = frame.fresh[:, :, column] & np.isfinite(values)
-            for row in range(known.shape[1]):
-                at = np.flatnonzero(known[:, row])
-                if len(at):
-                    counts = np.rint(values[at, row] / factor).astype(np.int64)
-                    self._track(row, signal).add_polled(zip(frame.time_ns[at].tolist(), counts.tolist(), strict=True))
+            rows, at = np.nonzero((frame.fresh[:, :, column] & np.isfinite(values)).T)
+            counts = np.rint(values[at, rows] / factor).astype(np.int64).tolist()
+            polled: dict[int, list[tuple[int, int]]] = {}
+            for row, time_ns, count in zip(rows.tolist(), frame.time_ns[at].tolist(), counts, strict=True):
+                polled.setdefault(row, []).append((time_ns, count))
+            for row, updates in polled.items():
+                self._track(row, signal).add_polled(updates)
 
     def _settle(self, horizon_ns: int, began_ns: int) -> None:
         found: dict[int, FloatArray] = {}
