@@ -22,9 +22,9 @@ from telemetry.errors import TransientError
 from telemetry.frames import Frame
 from telemetry.line_protocol import encode_frame, encode_records, simulated_tag
 from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome
+from telemetry.rollup import Resolution
 from telemetry.spool.spool import Spool
 from telemetry.store.records import RecordFile
-from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkStatus
 

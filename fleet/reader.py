@@ -25,7 +25,7 @@ from telemetry.records import (
     IncidentState,
     Severity,
 )
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 from telemetry.store.servers import ServerStore, TaggedColumns, entity_of_tags
 
 _TagKey = tuple[tuple[str, str], ...]

@@ -13,6 +13,7 @@ second in which a signal was never known gives NaN. The row's time is the start 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
@@ -32,6 +33,14 @@ DEFAULT_DECIMALS = 6
 MEAN_EXTRA_DECIMALS = 2
 # float64 holds flags exactly up to here; NVML's clock event reasons use the lowest 11 bits.
 _LARGEST_FLAGS = float(1 << 53)
+
+
+class Resolution(StrEnum):
+    """Resolution of stored samples; also the name of the retention policy or bucket."""
+
+    RAW = "raw"
+    ROLLUP = "rollup"
+
 
 _STATISTICS: dict[SignalKind, tuple[str, ...]] = {
     SignalKind.GAUGE: ("mean", "min", "max", "last"),

@@ -13,8 +13,8 @@ from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec
 from telemetry.line_protocol import encode_frame
+from telemetry.rollup import Resolution
 from telemetry.signals import signals_of
-from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.port import WriteStatus
 

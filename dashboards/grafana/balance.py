@@ -1,5 +1,7 @@
 """The power-cooling balance of one node: computing, the power that feeds it, the heat it makes, and what was done."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard as dashboard_builders
@@ -24,6 +26,8 @@ from telemetry.entities import EntityKind
 
 UID = "railwatch-balance"
 NAME = "power-cooling-balance"
+# Folder of the generated files, as seen from the root of the repository.
+GENERATED_DIR = Path("dashboards/grafana/generated")
 
 # 12 V less 5 %, the tolerance of ATX12V and EPS12V at the load's end (Intel Desktop Platform Form Factors Power Supply
 # design guide, "DC output voltage regulation").
@@ -32,6 +36,19 @@ _RAIL = Limit(value=11.40, bad_below=True)
 _MARGIN = Limit(value=5.0, bad_below=True)
 _GPU, _SUPPLY, _NODE = EntityKind.GPU, EntityKind.SUPPLY, EntityKind.NODE
 _EACH = "$tag_name"
+
+
+def build_dashboards() -> dict[str, dict[str, Any]]:
+    """Return every dashboard's JSON by its name."""
+    return {NAME: balance_dashboard()}
+
+
+def generated_files() -> dict[Path, str]:
+    """Return the text of every generated file by its path."""
+    return {
+        GENERATED_DIR / f"{name}.json": json.dumps(built, indent=2, ensure_ascii=False) + "\n"
+        for name, built in build_dashboards().items()
+    }
 
 
 def balance_dashboard() -> dict[str, Any]:

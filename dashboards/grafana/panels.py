@@ -13,7 +13,6 @@ from dashboards.grafana.influxql import DATASOURCE, Target
 
 # The finest step of the rollups; Grafana asks for no finer one.
 FINEST_INTERVAL = "1s"
-GRID_COLUMNS = 24
 
 # Clock event reasons (nvml.h, nvmlClocksEventReason*), by the highest bit that is set, which is also the gravest.
 THROTTLE_RANGES: tuple[tuple[int, int, str, str], ...] = (

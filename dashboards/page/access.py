@@ -5,15 +5,12 @@ Anyone on loopback reads, from elsewhere only who holds the token; nobody acts w
 
 import hashlib
 import hmac
-import ipaddress
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from telemetry.errors import ConfigError, Problem
 
 COOKIE = "railwatch_page"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
@@ -28,32 +25,6 @@ _SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a bind address can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def check_bind(host: str, token: str | None) -> None:
-    """Raise ConfigError where the page would serve the network without a token."""
-    if token is None and not is_loopback(host):
-        raise ConfigError(
-            [
-                Problem(
-                    where="page",
-                    line=None,
-                    key="page.token",
-                    found=f"no token while the page listens on {host}",
-                    expected="a token, or a loopback address such as 127.0.0.1",
-                )
-            ]
-        )
 
 
 class Gate:

@@ -28,7 +28,7 @@ from rules.limits.fleet import FleetLedger, FleetLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Incident, Mode
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 from telemetry.uplink.port import WriteReply, WriteStatus
 
 # Any time in the past.

@@ -13,9 +13,9 @@ from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.line_protocol import encode_frame, encode_records, encode_rollups, simulated_tag
 from telemetry.records import Record
+from telemetry.rollup import Resolution
 from telemetry.spool.spool import Spool
 from telemetry.store.embedded import EmbeddedReader, EmbeddedRetention, EmbeddedStore
-from telemetry.store.resolution import Resolution
 from telemetry.store.servers import ServerSamples
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkState, UplinkStatus

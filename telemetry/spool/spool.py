@@ -23,7 +23,7 @@ from pathlib import Path
 from telemetry.atomic_files import replace_file
 from telemetry.errors import EnvironmentLacksError
 from telemetry.line_protocol import count_lines
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 
 _log = logging.getLogger(__name__)
 

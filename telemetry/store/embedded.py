@@ -20,10 +20,9 @@ from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
-from telemetry.rollup import coarsen
+from telemetry.rollup import Resolution, coarsen
 from telemetry.series import FULL_RATE, between, merge_frames, rollup_columns
 from telemetry.store.chunks import decode_chunk, encode_chunk, spec_from_json, spec_to_json
-from telemetry.store.resolution import Resolution
 from telemetry.store.sqlite import open_database, open_read_only, size_bytes, transaction
 
 logger = logging.getLogger(__name__)

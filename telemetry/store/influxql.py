@@ -1,7 +1,7 @@
 """InfluxQL over HTTP, the one query language that InfluxDB 1.x, 2.x, 3.x and Grafana share."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,9 @@ import urllib3
 
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.errors import TransientError
+from telemetry.errors import NotPermittedError, TransientError
 from telemetry.frames import FloatArray
-from telemetry.store.http_text import text_of
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 from telemetry.store.servers import StoredRecord, TaggedColumns, flags_by_step
 
 # Function of InfluxQL for each statistic of a rollup; of flags every distinct value is read.
@@ -85,6 +84,28 @@ class InfluxQl:
     def close(self) -> None:
         """Close the connections."""
         self._pool.clear()
+
+
+def text_of(url: str, send: Callable[[], urllib3.BaseHTTPResponse]) -> str:
+    """Send a request and return the body of a response with status 200.
+
+    Raises
+    ------
+    NotPermittedError
+        The account is unknown or may not do this.
+    TransientError
+        The server cannot be reached, fails, or refuses the request.
+    """
+    try:
+        response = send()
+    except urllib3.exceptions.HTTPError as err:
+        raise TransientError(f"{url}: not reached: {err}") from err
+    text = response.data.decode(errors="replace")
+    if response.status in (401, 403):
+        raise NotPermittedError(f"{url}: HTTP {response.status}: {text.strip()[:300]}")
+    if response.status != 200:
+        raise TransientError(f"{url}: HTTP {response.status}: {text.strip()[:300]}")
+    return text
 
 
 def quoted(name: str) -> str:

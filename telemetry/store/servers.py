@@ -9,9 +9,9 @@ import numpy as np
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
+from telemetry.rollup import Resolution
 from telemetry.series import FULL_RATE, merge_frames, rollup_columns
 from telemetry.signals import signals_of
-from telemetry.store.resolution import Resolution
 
 # Tags of the origin of a line, not of the entity.
 LINE_TAGS = frozenset({"entity", "name", "node", "simulated", "by", "db"})

@@ -13,8 +13,8 @@ import urllib3
 from telemetry.clock import NS_PER_MS, NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
-from telemetry.store.http_text import text_of
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
+from telemetry.store.influxql import text_of
 from telemetry.store.servers import StoredRecord, TaggedColumns, flags_by_step
 
 # A numeric field that every record of a measurement has.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import urllib3
 
 from telemetry.errors import NotPermittedError, TransientError
+from telemetry.rollup import Resolution
 from telemetry.store.influxql import InfluxQl, quoted
-from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import WriteReply, WriteStatus, reply_of, unreachable
 
 _DAY_S = 86_400

@@ -7,7 +7,7 @@ from influxdb_client import InfluxDBClient, WritePrecision
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 from telemetry.uplink.port import WriteReply, WriteStatus, reply_of, unreachable
 
 

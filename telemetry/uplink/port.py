@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 
 
 class WriteStatus(StrEnum):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from telemetry.clock import NS_PER_S, Clock
+from telemetry.rollup import Resolution
 from telemetry.spool.spool import Spool, SpoolEntry
-from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Destination, WriteReply, WriteStatus
 
 _log = logging.getLogger(__name__)

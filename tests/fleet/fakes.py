@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from analytics.fleet.window import FleetWindow
 from telemetry.errors import TransientError
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 from telemetry.uplink.port import WriteReply, WriteStatus
 
 

@@ -26,8 +26,8 @@ from fleet.reader import ServerFleetReader
 from simulator.runs.node_run import record_run
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.recording import Recording, read_recording
+from telemetry.rollup import Resolution
 from telemetry.store.records import RecordFile
-from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.port import WriteStatus
 from tests.fleet.stored import StoredNode, second_of

@@ -1,9 +1,10 @@
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
+from pydantic import ValidationError
 
-from dashboards.page.access import COOKIE, Gate, check_bind, is_loopback
-from telemetry.errors import ConfigError
+from config.models import Page
+from dashboards.page.access import COOKIE, Gate
 from tests.dashboards.page.asgi import Client
 
 TOKEN = "correct-horse"
@@ -80,10 +81,9 @@ def test_every_answer_carries_the_security_headers(token: str | None) -> None:
 
 
 def test_the_network_is_served_only_with_a_token() -> None:
-    check_bind("127.0.0.1", None)
-    check_bind("::1", None)
-    check_bind("0.0.0.0", TOKEN)  # noqa: S104 -- with a token
+    for host in ("127.0.0.1", "::1"):
+        assert Page(host=host).token is None
+    assert Page(host="0.0.0.0", token=TOKEN.ljust(16, "x")).token  # noqa: S104 -- with a token
     for host in ("0.0.0.0", "::", "10.0.0.5", "box-17"):  # noqa: S104 -- refused
-        assert not is_loopback(host)
-        with pytest.raises(ConfigError, match=r"page\.token"):
-            check_bind(host, None)
+        with pytest.raises(ValidationError, match="token"):
+            Page(host=host)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telemetry.errors import EnvironmentLacksError
+from telemetry.rollup import Resolution
 from telemetry.spool.spool import Spool
-from telemetry.store.resolution import Resolution
 
 
 def body(number: int, points: int = 1) -> bytes:
@@ -198,7 +198,7 @@ _KILLED = """
 import sys
 from pathlib import Path
 from telemetry.spool.spool import Spool
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 from tests.telemetry.spool.test_spool import body
 spool = Spool(Path(sys.argv[1]))
 for number in range(10_000_000):
@@ -228,7 +228,7 @@ _FULL = """
 import json, resource, signal, sys
 from pathlib import Path
 from telemetry.spool.spool import Spool
-from telemetry.store.resolution import Resolution
+from telemetry.rollup import Resolution
 from tests.telemetry.spool.test_spool import body, drain
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 spool = Spool(Path(sys.argv[1]), max_bytes=1_000_000)

@@ -18,10 +18,9 @@ from telemetry.entities import EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.line_protocol import encode_frame, encode_rollups
 from telemetry.recording import RecordingMeta, read_recording, write_recording
-from telemetry.rollup import Rollup, coarsen, decimals_of
+from telemetry.rollup import Resolution, Rollup, coarsen, decimals_of
 from telemetry.series import FULL_RATE, MOST_STEPS, STEPS_S, SampleReader, series_of, step_for
 from telemetry.store.embedded import EmbeddedReader, EmbeddedStore
-from telemetry.store.resolution import Resolution
 from telemetry.store.servers import ServerSamples
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.port import WriteStatus

@@ -10,10 +10,9 @@ from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.line_protocol import encode_frame, encode_records, encode_rollups
 from telemetry.records import Cause, Incident, IncidentState, Severity
-from telemetry.rollup import Rollup
+from telemetry.rollup import Resolution, Rollup
 from telemetry.spool.spool import Spool
 from telemetry.store.influxql import InfluxQl
-from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
 from telemetry.uplink.port import WriteStatus

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from telemetry.clock import SystemClock
+from telemetry.rollup import Resolution
 from telemetry.spool.spool import Spool
-from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
 from telemetry.uplink.port import Destination, WriteReply, WriteStatus
