@@ -29,7 +29,7 @@ LOG_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class SocketPeer:
     """Process at the other end of a socket, at the time of the connection."""
 
     pid: int
@@ -66,7 +66,7 @@ class Access:
         """Permissions of the folder of the socket, if it has to be created."""
         return {0o600: 0o700, 0o660: 0o750, 0o666: 0o755}[self.socket_mode]
 
-    def allows(self, peer: Peer) -> bool:
+    def allows(self, peer: SocketPeer) -> bool:
         """Return True if a peer may send requests."""
         groups = self.gids if self.gid is None else self.gids | {self.gid}
         return peer.uid in (0, os.geteuid()) or peer.uid in self.uids or bool(peer.gids & groups)
@@ -75,7 +75,7 @@ class Access:
 OWN_USER = Access()
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_of(connection: socket.socket) -> SocketPeer:
     """Return the peer of a connection; OSError where the kernel does not report it."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
@@ -84,7 +84,7 @@ def peer_of(connection: socket.socket) -> Peer:
     except OSError:  # an older kernel, or too many: then the first group counts
         packed = b""
     groups = struct.unpack(f"{len(packed) // 4}I", packed)
-    return Peer(pid=pid, uid=uid, gids=frozenset((gid, *groups)))
+    return SocketPeer(pid=pid, uid=uid, gids=frozenset((gid, *groups)))
 
 
 def listen(path: Path, access: Access) -> socket.socket:

@@ -80,7 +80,7 @@ class Renew(_Request):
     lease_s: Lease
 
 
-class Release(_Request):
+class ReleaseRequest(_Request):
     """Request to release an incident's claims on one GPU, or on one of its knobs if a kind is given."""
 
     do: Literal["release"] = "release"
@@ -131,7 +131,7 @@ class Verify(_Request):
     do: Literal["verify"] = "verify"
 
 
-Request = Apply | Renew | Release | ReleaseIncident | ReleaseAll | ListInForce | Follow | Status | Verify
+Request = Apply | Renew | ReleaseRequest | ReleaseIncident | ReleaseAll | ListInForce | Follow | Status | Verify
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="do")])
 
 

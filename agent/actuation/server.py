@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.actuation.access import OWN_USER, Access, Peer, Refusal, Refusals, listen, peer_of
+from agent.actuation.access import OWN_USER, Access, Refusal, Refusals, SocketPeer, listen, peer_of
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.disk_sync import DiskSync
 from agent.actuation.knob_log import KnobLog
@@ -24,9 +24,9 @@ from agent.actuation.protocol import (
     Apply,
     Follow,
     ListInForce,
-    Release,
     ReleaseAll,
     ReleaseIncident,
+    ReleaseRequest,
     Renew,
     Request,
     Status,
@@ -74,7 +74,7 @@ REQUESTS_PER_TURN = 16
 @dataclass(slots=True)
 class _Connection:
     socket: socket.socket
-    peer: Peer
+    peer: SocketPeer
     asked: bool = False
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
@@ -174,7 +174,7 @@ class ActuatorServer:
             accepted.send(failure_line(text))
         accepted.close()
 
-    def _has_room(self, peer: Peer) -> bool:
+    def _has_room(self, peer: SocketPeer) -> bool:
         """Return True if there is room; close a connection of this user without any request to make room."""
         same = [one for one in self._connections.values() if one.peer.uid == peer.uid]
         full = len(self._connections) >= CONNECTIONS_MAX
@@ -217,7 +217,7 @@ class ActuatorServer:
             connection.received.clear()
             connection.ends = True
 
-    def _answer(self, line: bytes, peer: Peer) -> bytes:
+    def _answer(self, line: bytes, peer: SocketPeer) -> bytes:
         try:
             request = read_request(line)
             reply = self._reply_to_query(request)
@@ -242,7 +242,7 @@ class ActuatorServer:
             case _:
                 return None
 
-    def _act(self, request: Request, peer: Peer) -> bytes:
+    def _act(self, request: Request, peer: SocketPeer) -> bytes:
         actions = self._carry_out(request)
         for action in actions:
             if action.state is ActionState.REFUSED:
@@ -271,7 +271,7 @@ class ActuatorServer:
                 return actuator.apply(request.request())
             case Renew(incident_id=incident_id, lease_s=lease_s):
                 return actuator.renew(incident_id, lease_s=lease_s)
-            case Release(incident_id=incident_id, entity_id=entity_id, reason=reason, kind=kind):
+            case ReleaseRequest(incident_id=incident_id, entity_id=entity_id, reason=reason, kind=kind):
                 return actuator.release(incident_id, entity_id=entity_id, reason=reason, kind=kind)
             case ReleaseIncident(incident_id=incident_id, reason=reason, bar=bar):
                 return actuator.release_incident(incident_id, reason=reason, bar=bar)

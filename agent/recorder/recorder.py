@@ -10,7 +10,7 @@ from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import BoxEntry, EntryKind, json_entry
 from agent.recorder.record_follower import RecordFollower
 from agent.recorder.recording_folder import RecordingJob, name_of
-from agent.recorder.row_follower import RowFollower, TableLayout, state_of
+from agent.recorder.row_follower import RingLayout, RowFollower, state_of
 from agent.recorder.settings import RecorderSettings
 from agent.recorder.triggers import RecordingWindow, Trigger, TriggerJudge, widen
 from agent.recorder.unpacking import contents_of, records_entry
@@ -116,7 +116,7 @@ class Recorder:
     flushes: int = 0
     history: EntryBuffer = field(init=False)
     _judge: TriggerJudge = field(default_factory=TriggerJudge)
-    _layouts: dict[int, TableLayout] = field(default_factory=dict)
+    _layouts: dict[int, RingLayout] = field(default_factory=dict)
     _records: list[Record] = field(default_factory=list)
     _flush_at_ns: int = 0
 
@@ -128,7 +128,7 @@ class Recorder:
         """Resume from the entries of an earlier recorder of the same run; an open recording stays open."""
         for entry in entries:
             if entry.kind is EntryKind.TABLES:
-                layout = TableLayout.of_entry(entry)
+                layout = RingLayout.of_entry(entry)
                 self._layouts[layout.number] = self.rows.layout = layout
             elif entry.kind is not EntryKind.RUN:
                 self.history.add(entry)
@@ -179,7 +179,7 @@ class Recorder:
         entries = self.rows.read(now_ns)
         for entry in entries:
             if entry.kind is EntryKind.TABLES:
-                layout = TableLayout.of_entry(entry)
+                layout = RingLayout.of_entry(entry)
                 self._layouts[layout.number] = layout
         lines = self.record_follower.lines()
         if self._records or lines:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from agent.recorder.entries import BoxEntry, EntryKind
 from agent.recorder.recorder import RunFacts
 from agent.recorder.recording_folder import RecordingJob, name_of
-from agent.recorder.row_follower import RowFollower, TableLayout, state_of
+from agent.recorder.row_follower import RingLayout, RowFollower, state_of
 from agent.recorder.unpacking import contents_of, records_entry
 from telemetry.clock import NS_PER_S
 from telemetry.records import Record
@@ -30,7 +30,7 @@ def remaining_entries(
 
     After a kill the rings are still in memory, and no row is lost; after a power cut they are not.
     """
-    layouts = [TableLayout.of_entry(entry) for entry in entries if entry.kind is EntryKind.TABLES]
+    layouts = [RingLayout.of_entry(entry) for entry in entries if entry.kind is EntryKind.TABLES]
     state = state_of(entries, EntryKind.STATE)
     if state is None or not layouts:
         return tuple(entries)

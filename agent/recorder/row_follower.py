@@ -25,7 +25,7 @@ _MAX_LOSSES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableLayout:
+class RingLayout:
     """Tables and the topology of their entities; entries of rows refer to it by number."""
 
     number: int
@@ -43,7 +43,7 @@ class TableLayout:
         return json_entry(EntryKind.TABLES, taken_ns, fields)
 
     @classmethod
-    def of_entry(cls, entry: BoxEntry) -> "TableLayout":
+    def of_entry(cls, entry: BoxEntry) -> "RingLayout":
         """Parse the entry of `to_entry`."""
         fields = entry.fields()
         specs = [spec_from_json(json.dumps(spec)) for spec in fields["tables"]]
@@ -68,7 +68,7 @@ class RowFollower:
     others: Sequence[Path] = ()
     first_layout: int = 1
     rows_lost: int = 0
-    layout: TableLayout | None = None
+    layout: RingLayout | None = None
     _rings: Rings | None = None
     _next: dict[str, int] = field(default_factory=dict)
     _inodes: dict[str, int] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class RowFollower:
         if self.layout is not None and (self.layout.tables, self.layout.topology) == (tables, rings.topology):
             return []
         number = self.first_layout if self.layout is None else self.layout.number + 1
-        self.layout = TableLayout(number=number, topology=rings.topology, tables=tables)
+        self.layout = RingLayout(number=number, topology=rings.topology, tables=tables)
         return [self.layout.to_entry(taken_ns)]
 
     def _rows(self, taken_ns: int) -> list[BoxEntry]:

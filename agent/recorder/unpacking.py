@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agent.recorder.entries import BoxEntry, EntryKind, json_entry, place_of_rows, unpack_rows
-from agent.recorder.row_follower import TableLayout
+from agent.recorder.row_follower import RingLayout
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording_rows import KernelLogRow
@@ -21,7 +21,7 @@ class RecordingContents:
     """
 
     entries: tuple[BoxEntry, ...]
-    layouts: Mapping[int, TableLayout]
+    layouts: Mapping[int, RingLayout]
     tables: Mapping[str, TableSpec]
     topology: Topology
     records: tuple[Record, ...]
@@ -45,7 +45,7 @@ def records_entry(records: Sequence[Record], lines: Sequence[KernelLogRow], *, t
     return json_entry(EntryKind.RECORDS, taken_ns, fields)
 
 
-def contents_of(entries: Sequence[BoxEntry], layouts: Mapping[int, TableLayout]) -> RecordingContents:
+def contents_of(entries: Sequence[BoxEntry], layouts: Mapping[int, RingLayout]) -> RecordingContents:
     """Return the contents of entries; `layouts` are those that the entries lack.
 
     Tables that changed meanwhile are joined: a column that came later is empty before.
@@ -53,11 +53,11 @@ def contents_of(entries: Sequence[BoxEntry], layouts: Mapping[int, TableLayout])
     known = dict(layouts)
     records: list[Record] = []
     lines: list[KernelLogRow] = []
-    used: dict[int, TableLayout] = {}
+    used: dict[int, RingLayout] = {}
     first_rows: dict[str, int] = {}
     for entry in entries:
         if entry.kind is EntryKind.TABLES:
-            layout = TableLayout.of_entry(entry)
+            layout = RingLayout.of_entry(entry)
             known[layout.number] = layout
         elif entry.kind is EntryKind.ROWS:
             number, name, first = place_of_rows(entry)
@@ -91,7 +91,7 @@ def _joined(specs: Iterable[TableSpec]) -> dict[str, TableSpec]:
     return tables
 
 
-def _joined_topology(layouts: Iterable[TableLayout]) -> Topology:
+def _joined_topology(layouts: Iterable[RingLayout]) -> Topology:
     entities = {entity.id: entity for layout in layouts for entity in layout.topology.entities}
     edges = dict.fromkeys(edge for layout in layouts for edge in layout.topology.edges)
     return Topology(entities=tuple(entities.values()), edges=tuple(edges))

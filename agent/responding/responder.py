@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from agent.responding.intake import take, work_of_command
-from agent.responding.work import Phase, Task, Work, action_of, claim_of, work_of
+from agent.responding.work import Task, Work, WorkPhase, action_of, claim_of, work_of
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock
@@ -120,7 +120,7 @@ class Responder:
 
     def waiting(self) -> int:
         """Return the number of entries that wait or are under way."""
-        return self._journal.count(Phase.WAITING) + self._journal.count(Phase.BEGUN)
+        return self._journal.count(WorkPhase.WAITING) + self._journal.count(WorkPhase.BEGUN)
 
     def _take_in(self) -> int:
         records, position = self._read(self._guard, GUARD)

@@ -23,7 +23,7 @@ class Task(StrEnum):
     TAKE_BACK = "take_back"
 
 
-class Phase(StrEnum):
+class WorkPhase(StrEnum):
     """Progress of a piece of work.
 
     `begun` is written before anything is done: if it is found at a start, the result is unknown.

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agent.responding.pacing import is_due, pause_s
-from agent.responding.work import ActuatorCounts, HeldSwitch, Phase, Task, Work, action_of, claim_of
+from agent.responding.work import ActuatorCounts, HeldSwitch, Task, Work, WorkPhase, action_of, claim_of
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.record_journal import Position
@@ -59,7 +59,7 @@ def is_owed(folder: Path) -> bool:
         return False
     try:
         with closing(open_read_only(path, version=_VERSION)) as file:
-            return bool(file.execute(_OWED, (Phase.OVER.value,)).fetchone()[0])
+            return bool(file.execute(_OWED, (WorkPhase.OVER.value,)).fetchone()[0])
     except (EnvironmentLacksError, sqlite3.Error):
         return True  # the responder that is started then reports why
 
@@ -125,7 +125,7 @@ class WorkQueue:
                         work.token,
                         work.actuator,
                         work.task.value,
-                        Phase.WAITING.value,
+                        WorkPhase.WAITING.value,
                         json.dumps(to_json(work.decision)),
                         None if work.incident is None else json.dumps(to_json(work.incident)),
                         work.decision.incident_id,
@@ -136,7 +136,7 @@ class WorkQueue:
             self._report(actions)
             self._file.execute("INSERT OR REPLACE INTO place VALUES (?, ?)", (journal, json.dumps(list(position))))
             self._file.execute(
-                "DELETE FROM work WHERE phase = ? AND changed_ns < ?", (Phase.OVER.value, now_ns - REMEMBER_NS)
+                "DELETE FROM work WHERE phase = ? AND changed_ns < ?", (WorkPhase.OVER.value, now_ns - REMEMBER_NS)
             )
         return fresh
 
@@ -145,7 +145,7 @@ class WorkQueue:
         with self._lock, transaction(self._file, _WHAT):
             self._file.execute(
                 "UPDATE work SET phase = ?, changed_ns = ? WHERE phase = ?",
-                (Phase.OVER.value, now_ns, Phase.WAITING.value),
+                (WorkPhase.OVER.value, now_ns, WorkPhase.WAITING.value),
             )
             self._file.execute("DELETE FROM incidents")
             self._file.execute("DELETE FROM barred")
@@ -165,25 +165,25 @@ class WorkQueue:
 
     def waiting(self, actuator: str) -> tuple[tuple[Work, int], ...]:
         """Return the waiting work of an actuator in order of arrival, each with the time at which it is due."""
-        return self._in_phase(actuator, Phase.WAITING)
+        return self._in_phase(actuator, WorkPhase.WAITING)
 
     def begun(self, actuator: str) -> tuple[Work, ...]:
         """Return work that was begun and never ended: an earlier process was killed."""
-        return tuple(work for work, _ in self._in_phase(actuator, Phase.BEGUN))
+        return tuple(work for work, _ in self._in_phase(actuator, WorkPhase.BEGUN))
 
     def begin(self, work: Work, *, now_ns: int) -> None:
         """Mark work as begun."""
-        self._move(work, Phase.BEGUN, due_ns=0, now_ns=now_ns)
+        self._move(work, WorkPhase.BEGUN, due_ns=0, now_ns=now_ns)
 
     def put_back(self, work: Work, *, due_ns: int, now_ns: int, actions: Sequence[Action] = ()) -> None:
         """Mark work to be retried at `due_ns`."""
-        self._move(work, Phase.WAITING, due_ns=due_ns, now_ns=now_ns, actions=actions)
+        self._move(work, WorkPhase.WAITING, due_ns=due_ns, now_ns=now_ns, actions=actions)
 
     def end(self, work: Work, *, now_ns: int, actions: Sequence[Action]) -> None:
         """Mark work as finished, and keep its reports."""
-        self._move(work, Phase.OVER, due_ns=0, now_ns=now_ns, actions=actions)
+        self._move(work, WorkPhase.OVER, due_ns=0, now_ns=now_ns, actions=actions)
 
-    def _move(self, work: Work, phase: Phase, *, due_ns: int, now_ns: int, actions: Sequence[Action] = ()) -> None:
+    def _move(self, work: Work, phase: WorkPhase, *, due_ns: int, now_ns: int, actions: Sequence[Action] = ()) -> None:
         with self._lock, transaction(self._file, _WHAT):
             self._file.execute(
                 "UPDATE work SET phase = ?, tries = ?, due_ns = ?, changed_ns = ? WHERE token = ?",
@@ -225,7 +225,7 @@ class WorkQueue:
             if over is not None:
                 self._file.execute(
                     "UPDATE work SET phase = ?, changed_ns = ? WHERE token = ?",
-                    (Phase.OVER.value, now_ns, over.token),
+                    (WorkPhase.OVER.value, now_ns, over.token),
                 )
             self._report(actions)
 
@@ -246,11 +246,11 @@ class WorkQueue:
         with self._lock, transaction(self._file, _WHAT):
             self._file.execute("DELETE FROM outbox WHERE seq <= ?", (seq,))
 
-    def count(self, phase: Phase) -> int:
+    def count(self, phase: WorkPhase) -> int:
         """Return the number of entries in that phase."""
         return int(self._rows("SELECT count(*) FROM work WHERE phase = ?", phase.value)[0][0])
 
-    def _in_phase(self, actuator: str, phase: Phase) -> tuple[tuple[Work, int], ...]:
+    def _in_phase(self, actuator: str, phase: WorkPhase) -> tuple[tuple[Work, int], ...]:
         query = f"{_SELECT} WHERE phase = ? AND actuator = ? ORDER BY seq"
         return tuple((_work(row), row[6]) for row in self._rows(query, phase.value, actuator))
 

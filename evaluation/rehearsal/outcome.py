@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.state import NodeState, Stretch
+from simulator.plant.state import PlantNodeState, Stretch
 from telemetry.frames import FloatArray
 
 _MS_PER_S = 1000.0
@@ -56,7 +56,7 @@ class TruthRecorder:
         self._below_ms: list[int] = []
         self._clocks_mhz: list[FloatArray] = []
 
-    def take(self, stretch: Stretch, state: NodeState, events: tuple[PlantEvent, ...]) -> None:
+    def take(self, stretch: Stretch, state: PlantNodeState, events: tuple[PlantEvent, ...]) -> None:
         """Process the block that the plant just simulated; a node that is off has no rail."""
         self._lost_ms += [event.time_ms for event in events if event.kind is PlantEventKind.GPU_LOST]
         self._steps = state.steps

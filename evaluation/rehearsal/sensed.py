@@ -10,7 +10,7 @@ from agent.sampler.keeper import RowKeeper
 from simulator.files.node import NodeFile
 from simulator.plant.clocks import Settings
 from simulator.plant.plant import BLOCK_MS
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.runs.description import START_NS
 from simulator.runs.fast_tables import fast_values
 from simulator.runs.recorder import SLOW_MS
@@ -69,7 +69,7 @@ class SensedTables:
         """The tables by name, for who reads them."""
         return self._ring.tables
 
-    def take(self, start_ms: int, state: NodeState, settings: Settings) -> None:
+    def take(self, start_ms: int, state: PlantNodeState, settings: Settings) -> None:
         """Add what the block that began at `start_ms` brought; nobody samples on a node that is off."""
         if not state.powered:
             return

@@ -30,7 +30,7 @@ LEAST_SHARE = 0.5
 JOIN_ROWS = 10  # heuristic: alarms this close are one, as in the evaluation
 
 
-class Method(StrEnum):
+class BacktestMethod(StrEnum):
     """Method that scores the rows."""
 
     NOVELTY = "novelty"
@@ -64,8 +64,8 @@ def backtest(
         float, typer.Option("--budget", help="Allowed false alarms per 1000 rows; sets the threshold.")
     ] = 1.0,
     method: Annotated[
-        Method, typer.Option("--method", help="novelty: all columns together; others: change of one column.")
-    ] = Method.NOVELTY,
+        BacktestMethod, typer.Option("--method", help="novelty: all columns together; others: change of one column.")
+    ] = BacktestMethod.NOVELTY,
     as_json: JsonFlag = False,
 ) -> None:
     """Score every row of a CSV table against its healthy first part, and flag anomalies."""
@@ -76,7 +76,7 @@ def backtest(
     table = read_table(file, time=time, columns=names)
     used, values = _with_values(file, table, train_share)
     n_healthy = int(train_share * len(values))
-    if method is Method.NOVELTY:
+    if method is BacktestMethod.NOVELTY:
         scored = _scored(values, n_healthy, budget)
     else:
         scored = _changed(ChangeMethod(method.value), values, n_healthy, budget)

@@ -33,7 +33,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class CliCommand:
     """Command; `path` are the names after ``railwatch``."""
 
     path: tuple[str, ...]
@@ -42,7 +42,7 @@ class Command:
     parameters: tuple[Parameter, ...]
 
 
-def commands() -> tuple[Command, ...]:
+def commands() -> tuple[CliCommand, ...]:
     """Return every command, in the order of the help."""
     root: Any = typer.main.get_command(whole_app())
     return tuple(_leaves(root, ()))
@@ -75,7 +75,7 @@ def cli_markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _leaves(group: Any, path: tuple[str, ...]) -> Iterator[Command]:
+def _leaves(group: Any, path: tuple[str, ...]) -> Iterator[CliCommand]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             if command.invoke_without_command:
@@ -85,8 +85,8 @@ def _leaves(group: Any, path: tuple[str, ...]) -> Iterator[Command]:
             yield _command(command, (*path, name))
 
 
-def _command(command: Any, path: tuple[str, ...]) -> Command:
-    return Command(
+def _command(command: Any, path: tuple[str, ...]) -> CliCommand:
+    return CliCommand(
         path=path,
         help=" ".join((command.help or "").split()),
         example=(command.epilog or "").removeprefix("Example: "),

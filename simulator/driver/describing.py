@@ -21,14 +21,14 @@ ARCHITECTURES = {"volta": 5, "ampere": 7, "hopper": 9, "blackwell": 10}  # NVML_
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class PeerGpu:
     """The other end of a link between two GPUs; both ends have the same number."""
 
     gpu: int
     link: int
 
 
-def peer_of(gpu: int, link: int, n_gpus: int) -> Peer | None:
+def peer_of(gpu: int, link: int, n_gpus: int) -> PeerGpu | None:
     """Return the GPU that a link of a mesh leads to; None where it leads nowhere.
 
     Links are laid as rounds of a tournament: in each round everybody has one partner, and after ``n_gpus - 1`` rounds
@@ -40,11 +40,11 @@ def peer_of(gpu: int, link: int, n_gpus: int) -> Peer | None:
     turn = link % rounds
     last = n_gpus - 1 if n_gpus % 2 == 0 else None
     if gpu == last:
-        return Peer(turn, link)
+        return PeerGpu(turn, link)
     partner = (2 * turn - gpu) % rounds
     if partner != gpu:
-        return Peer(partner, link)
-    return None if last is None else Peer(last, link)
+        return PeerGpu(partner, link)
+    return None if last is None else PeerGpu(last, link)
 
 
 def describe_links(ends: StateArray, node: NodeFile, gpu: int) -> None:

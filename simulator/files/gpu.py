@@ -115,7 +115,7 @@ class Clocks(FilePart):
         return self
 
 
-class PowerCurve(FilePart):
+class PartPowerCurve(FilePart):
     """Power curve over clock, load and temperature; see `simulator.plant.power`."""
 
     idle_w: Positive
@@ -197,7 +197,7 @@ class GpuPart(FilePart):
     temperature_c: Temperatures
     tlimit_c: Temperatures | None = None  # the same as margins, signed, on parts whose driver gives T.Limit
     clocks: Clocks
-    power: PowerCurve
+    power: PartPowerCurve
     heat: HeatPath
     sensor: BoardPowerSensor
     hazard: BusHazard

@@ -18,7 +18,7 @@ from simulator.fleet.supplies import Supplies
 from simulator.fleet.table import OperatingPointTable
 from simulator.plant.chance import stream
 from simulator.plant.cooling import fan_power_w
-from simulator.plant.timeline import Timetable
+from simulator.plant.timeline import PlantTimetable
 from telemetry.frames import FloatArray, MaskArray
 
 
@@ -75,7 +75,7 @@ class Group:
         n_gpus = nodes[0].gpu_count
         self._conditions = conditions
         self._table = OperatingPointTable(part, n_gpus)
-        self._timetable = Timetable(nodes, scenarios)
+        self._timetable = PlantTimetable(nodes, scenarios)
         self._schedule = Schedule(
             nodes, scenarios, workload=conditions.workload, mix=conditions.mix, chance=chance("jobs")
         )

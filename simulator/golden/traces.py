@@ -9,7 +9,7 @@ from simulator.files.scenario import Change, Quantity, ScenarioFile, load_scenar
 from simulator.files.workload import Workload, load_workload
 from simulator.golden.table import GoldenRun, GoldenTable
 from simulator.plant.plant import Plant
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from telemetry.frames import FloatArray
 
 STATIC_MS = 500  # longer than any transient of the supplies
@@ -24,7 +24,7 @@ class GoldenTrace:
     level: FloatArray  # (n, n_gpus)
     voltage_v: FloatArray  # (n,)
     current_a: FloatArray  # (n, n_supplies)
-    state: NodeState
+    state: PlantNodeState
 
     @property
     def node_w(self) -> FloatArray:

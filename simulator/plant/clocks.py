@@ -149,7 +149,7 @@ class ClockGovernor:
         return quantised
 
 
-class PowerBrake:
+class BrakeSignal:
     """The brakes of all modules over time, shape ``(n_gpus,)``."""
 
     def __init__(self, hazard: BusHazard, n_gpus: int) -> None:

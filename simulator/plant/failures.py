@@ -9,7 +9,7 @@ from simulator.plant.bus import BusFailures
 from simulator.plant.chance import stream
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.links import Links
-from simulator.plant.state import GpuState, NodeState
+from simulator.plant.state import GpuState, PlantNodeState
 from simulator.plant.timeline import Values
 from telemetry.frames import FloatArray, MaskArray
 
@@ -80,7 +80,14 @@ class NodeFailures:
         gpus.present = wanted.copy()
 
     def advance(
-        self, start_ms: int, state: NodeState, values: Values, *, power_w: FloatArray, voltage_v: FloatArray, job: Job
+        self,
+        start_ms: int,
+        state: PlantNodeState,
+        values: Values,
+        *,
+        power_w: FloatArray,
+        voltage_v: FloatArray,
+        job: Job,
     ) -> list[PlantEvent]:
         """Move on by a block that was carried, and give what happened in it."""
         gpus = state.gpus
@@ -110,7 +117,7 @@ class NodeFailures:
         """Remove all GPUs: the rail was below what any of them survives."""
         self._bus.lose(now_ms, gpus.present)
 
-    def _too_hot(self, state: NodeState) -> list[PlantEvent]:
+    def _too_hot(self, state: PlantNodeState) -> list[PlantEvent]:
         gpus = state.gpus
         if float(gpus.die_c.max()) < self._shutdown_c:
             return []
@@ -123,7 +130,7 @@ class NodeFailures:
             for gpu in np.flatnonzero(hot)
         ]
 
-    def _job_events(self, start_ms: int, state: NodeState, job: Job) -> list[PlantEvent]:
+    def _job_events(self, start_ms: int, state: PlantNodeState, job: Job) -> list[PlantEvent]:
         events = []
         if job.hung and not self._hung:
             events.append(PlantEvent(time_ms=start_ms, kind=PlantEventKind.JOB_HUNG))
@@ -136,7 +143,7 @@ class NodeFailures:
         return events
 
 
-def _is_reported(event: PlantEvent, state: NodeState) -> bool:
+def _is_reported(event: PlantEvent, state: PlantNodeState) -> bool:
     """Return whether what should tell of an event still runs: the driver, the host, or the board by itself."""
     if event.kind is PlantEventKind.XID:
         return state.driver_loaded

@@ -7,7 +7,7 @@ from simulator.files.scenario import Quantity
 from simulator.plant.ageing import Joints
 from simulator.plant.chance import stream
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.plant.supply import SupplyBlock, SupplyRail, supply_model
 from simulator.plant.timeline import Values
 from simulator.plant.units import SupplyUnits
@@ -97,7 +97,7 @@ class Feed:
         """Reset the state from before the node was off: lowest rail, trips."""
         self._low_ms, self.collapsed = 0, False
 
-    def show(self, state: NodeState) -> None:
+    def show(self, state: PlantNodeState) -> None:
         """Write what holds at the end of the last block into the state."""
         block, supplies = self._shown, state.supplies
         current_a = block.current_a[-1]

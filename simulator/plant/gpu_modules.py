@@ -6,13 +6,13 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity
 from simulator.files.workload import Workload
 from simulator.plant.chance import stream
-from simulator.plant.clocks import ClockGovernor, PowerBrake, Settings, part_clocks
+from simulator.plant.clocks import BrakeSignal, ClockGovernor, Settings, part_clocks
 from simulator.plant.cooling import Fans
 from simulator.plant.decay import DecayBlock
 from simulator.plant.heat import Heat, heat_model
 from simulator.plant.power import part_power
 from simulator.plant.starting import starting_power_w
-from simulator.plant.state import GpuState, NodeState
+from simulator.plant.state import GpuState, PlantNodeState
 from simulator.plant.timeline import Values
 from telemetry.frames import FloatArray
 
@@ -46,7 +46,7 @@ class GpuModules:
         )
         self._fans = Fans(node.cooling)
         self._turning = float(values[Quantity.FANS][0])
-        self._brake = PowerBrake(node.gpu.hazard, node.gpu_count)
+        self._brake = BrakeSignal(node.gpu.hazard, node.gpu_count)
         self._governor = ClockGovernor(part_clocks(node.gpu), node.gpu_count, power_w=self.power_w)
         self._quiet_blocks = np.zeros(node.gpu_count)
         self._limit_w = np.full(node.gpu_count, node.gpu.power_limit_w.default)
@@ -78,7 +78,7 @@ class GpuModules:
         return power_w
 
     def finish(
-        self, state: NodeState, values: Values, *, power_w: FloatArray, level: FloatArray, voltage_v: FloatArray
+        self, state: PlantNodeState, values: Values, *, power_w: FloatArray, level: FloatArray, voltage_v: FloatArray
     ) -> FloatArray:
         """Process a block of true values ending at `state.now_ms`; return the mean power of each GPU, ``(n_gpus,)``."""
         mean_w: FloatArray = power_w.sum(axis=0) / len(power_w)
@@ -100,7 +100,7 @@ class GpuModules:
         self._quiet_blocks = np.where(level.max(axis=0) > 0.0, 0.0, self._quiet_blocks + 1.0)
         return mean_w
 
-    def show(self, state: NodeState) -> None:
+    def show(self, state: PlantNodeState) -> None:
         """Write what holds at the end of the last block into the state."""
         gpus, fans, turning = state.gpus, self._fans, self._turning
         gpus.power_w = self.power_w
@@ -120,7 +120,7 @@ class GpuModules:
     def power_on(self) -> None:
         """Start the fans; nothing brakes any more."""
         self._fans.start()
-        self._brake = PowerBrake(self._node.gpu.hazard, self._node.gpu_count)
+        self._brake = BrakeSignal(self._node.gpu.hazard, self._node.gpu_count)
 
     def power_off(self) -> None:
         """Stop the fans."""

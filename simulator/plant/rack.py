@@ -11,7 +11,7 @@ from simulator.files.workload import Workload
 from simulator.jobs.plan import SpanningJob, SpanningPlan
 from simulator.plant.chance import stream
 from simulator.plant.plant import BLOCK_MS, Plant
-from simulator.plant.rack_site import Breaker, inlet_c, input_ratio, next_noise_k
+from simulator.plant.rack_site import RackBreaker, inlet_c, input_ratio, next_noise_k
 from simulator.plant.state import Stretch, joined
 from simulator.plant.timeline import RackTimeline
 
@@ -62,7 +62,7 @@ class Rack:
         self._timeline = RackTimeline(rack, scenario.file.changes)
         self._plan = SpanningPlan(scenario.file.jobs, nodes, seed)
         self.jobs = self._plan.jobs
-        self._breaker = Breaker(rack.feed)
+        self._breaker = RackBreaker(rack.feed)
         self._chance = stream(seed, "rack air")
         self._noise_k = rack.air.noise_k * float(self._chance.standard_normal())
         self._owed_ms = 0

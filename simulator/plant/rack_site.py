@@ -56,7 +56,7 @@ def input_ratio(feed: RackFeed, *, power_w: Number, time_s: float, mains_ratio: 
     return mains_ratio * (1.0 - feed.swing * day_swing(time_s)) - feed.drop_at_rating * power_w / feed.breaker_w
 
 
-class Breaker:
+class RackBreaker:
     """The breaker of the feed: it opens once the load was above its rating for too long, and stays open.
 
     Attributes

@@ -8,7 +8,7 @@ from simulator.files.scenario import Quantity
 from simulator.files.workload import Hpc, Inference, Training, Workload
 from simulator.plant.driver_counters import COUNTED
 from simulator.plant.power import REFERENCE_C, PowerModel
-from simulator.plant.state import GpuState, NodeState, SupplyState
+from simulator.plant.state import GpuState, PlantNodeState, SupplyState
 from simulator.plant.timeline import Values
 from telemetry.frames import FloatArray
 
@@ -41,11 +41,11 @@ def _shares(workload: Workload) -> list[tuple[float, float]]:
     return [(0.0, 1.0)]  # idle, or a recording that nobody has looked into yet
 
 
-def starting_state(node: NodeFile, values: Values, *, power_w: FloatArray) -> NodeState:
+def starting_state(node: NodeFile, values: Values, *, power_w: FloatArray) -> PlantNodeState:
     """Return the state at time zero; temperatures, voltages and currents still stand at those of an unloaded node."""
     n_units = len(node.supply.units)
     inlet_c = float(values[Quantity.INLET_C][0])
-    return NodeState(
+    return PlantNodeState(
         now_ms=0,
         powered=True,
         driver_loaded=True,

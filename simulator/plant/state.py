@@ -53,7 +53,7 @@ class SupplyState:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class NodeState:
+class PlantNodeState:
     """Node at `now_ms` of simulated time."""
 
     now_ms: int

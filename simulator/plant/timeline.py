@@ -141,7 +141,7 @@ class RackTimeline:
         return self._values
 
 
-class Timetable:
+class PlantTimetable:
     """State of the nodes over time, as their scenarios define it.
 
     All nodes have as many GPUs and supplies. A step sees the values at its beginning, so a change that comes and goes

@@ -10,7 +10,7 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import Truth
 from simulator.files.workload import load_workload
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.state import NodeState, Stretch
+from simulator.plant.state import PlantNodeState, Stretch
 from simulator.runs.order import RunOrder
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
@@ -110,7 +110,7 @@ class TruthSeries:
         self._out = out
         self._places = out.places(places_of(truth_tables(entities)))
 
-    def take(self, stretch: Stretch, state: NodeState) -> None:
+    def take(self, stretch: Stretch, state: PlantNodeState) -> None:
         """Add one block, at the time of its end."""
         values = np.concatenate(
             [

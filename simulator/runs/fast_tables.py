@@ -4,7 +4,7 @@ import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.plant.plant import BLOCK_MS
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.runs.description import START_NS
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
@@ -49,7 +49,7 @@ class FastTables:
             self._rail_ticks = _Ticks(out, "supply", every_ms=BLOCK_MS)
         self.specs = tuple(specs)
 
-    def take(self, start_ms: int, state: NodeState) -> None:
+    def take(self, start_ms: int, state: PlantNodeState) -> None:
         """Add what the block that began at `start_ms` brought; nobody records on a node that is off."""
         if not state.powered:
             self._held[:] = np.nan
@@ -60,7 +60,7 @@ class FastTables:
         if self._rail is not None:
             self._rail_ticks.look(start_ms, now_ns, rows=self._take_rails(self._rail))
 
-    def _take_gpus(self, now_ns: int, state: NodeState) -> int:
+    def _take_gpus(self, now_ns: int, state: PlantNodeState) -> int:
         power, answers = self._bank.driver.power, self._bank.gpu_answers
         rows = self._write_silent(now_ns)
         if not len(power.renewed):
@@ -117,7 +117,9 @@ class _Ticks:
             self._last_ms = start_ms
 
 
-def fast_values(signals: tuple[str, ...], bank: SensorBank, state: NodeState, *, mem_clock_mhz: float) -> FloatArray:
+def fast_values(
+    signals: tuple[str, ...], bank: SensorBank, state: PlantNodeState, *, mem_clock_mhz: float
+) -> FloatArray:
     """Return the fast signals of all GPUs, ``(n_signals, n_gpus)``; the age of the power is for whoever knows when."""
     gpus = state.gpus
     columns: dict[str, FloatArray | float] = {

@@ -7,7 +7,7 @@ from analytics.kernel_log import KernelLogParser, to_event
 from simulator.files.node import NodeFile
 from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.runs.description import START_NS
 from simulator.runs.fast_tables import FastTables
 from simulator.runs.slow_tables import SlowTables
@@ -88,7 +88,7 @@ class RunRecorder:
         self._next_slow_ms = 0
         self.specs: tuple[TableSpec, ...] = (*self._fast.specs, *self._slow.specs)
 
-    def take(self, start_ms: int, state: NodeState, settings: Settings, events: Iterable[PlantEvent]) -> None:
+    def take(self, start_ms: int, state: PlantNodeState, settings: Settings, events: Iterable[PlantEvent]) -> None:
         """Process the block that began at `start_ms`, after the sensors did."""
         self._fast.take(start_ms, state)
         if start_ms >= self._next_slow_ms:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from simulator.files.node import NodeFile
 from simulator.plant.clocks import Settings
 from simulator.plant.plant import default_settings
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
 from telemetry.entities import Entity, EntityKind
@@ -43,7 +43,7 @@ class SlowTables:
             node_signals += ["rail_voltage_v", "outlet_temp_c"]
         bus_signals = [signal.name for signal in signals_of(EntityKind.GPU, source=Source.PCI)]
         link_signals = ["nvlink_crc_errors", "nvlink_replays"]
-        tables: list[tuple[str, tuple[Entity, ...], list[str], Callable[[NodeState], Columns]]] = [
+        tables: list[tuple[str, tuple[Entity, ...], list[str], Callable[[PlantNodeState], Columns]]] = [
             ("gpu_slow", entities.gpus, gpu_signals, self._gpus),
             ("gpu_bus", entities.gpus, bus_signals, _bus),
             ("supply_slow", entities.supplies, supply_signals, self._supplies),
@@ -59,7 +59,7 @@ class SlowTables:
         )
         self._reads = [read for *_, read in tables]
 
-    def frames(self, time_ns: int, state: NodeState, settings: Settings) -> Iterator[Frame]:
+    def frames(self, time_ns: int, state: PlantNodeState, settings: Settings) -> Iterator[Frame]:
         """Yield one row of each table; nothing is fresh but what changed, which the writer finds out."""
         self._settings = settings
         for spec, read in zip(self.specs, self._reads, strict=True):
@@ -74,7 +74,7 @@ class SlowTables:
                 fresh=np.zeros(values.shape, dtype=np.bool_),
             )
 
-    def _gpus(self, state: NodeState) -> Columns:
+    def _gpus(self, state: PlantNodeState) -> Columns:
         gpus, part, bank = state.gpus, self._node.gpu, self._bank
         counted = {name: counts / _MS_PER_S for name, counts in gpus.counters_ms.items()}
         app_mhz = self._settings.app_clock_mhz
@@ -101,7 +101,7 @@ class SlowTables:
         }
         return {signal: np.where(bank.gpu_answers, column, np.nan) for signal, column in columns.items()}
 
-    def _supplies(self, _: NodeState) -> Columns:
+    def _supplies(self, _: PlantNodeState) -> Columns:
         columns: Columns = dict(self._bank.rail.shown)
         bmc = self._bank.bmc
         if bmc is not None:
@@ -109,7 +109,7 @@ class SlowTables:
             columns.setdefault("power_w", np.round(bmc.psu_output_v * bmc.psu_output_a, 3))
         return columns
 
-    def _own(self, state: NodeState) -> Columns:
+    def _own(self, state: PlantNodeState) -> Columns:
         columns: Columns = {
             "inlet_temp_c": self._bank.inlet_c,
             "nv_queue_ratio": round(state.nv_queue_ratio, 4),
@@ -119,23 +119,23 @@ class SlowTables:
             columns |= {"rail_voltage_v": self._bank.bmc.rail_v, "outlet_temp_c": self._bank.bmc.outlet_c}
         return columns
 
-    def _fans(self, state: NodeState) -> Columns:
+    def _fans(self, state: PlantNodeState) -> Columns:
         if self._bank.bmc is None:
             return {}
         return {"fan_rpm": self._bank.bmc.fan_rpm, "fan_ratio": round(state.fan_ratio, 3)}
 
-    def _links(self, state: NodeState) -> Columns:
+    def _links(self, state: PlantNodeState) -> Columns:
         answers = self._bank.gpu_answers[:, None]
         return {
             "nvlink_crc_errors": np.where(answers, state.gpus.nvlink_crc, np.nan).ravel(),
             "nvlink_replays": np.where(answers, state.gpus.nvlink_replays, np.nan).ravel(),
         }
 
-    def _steps(self, state: NodeState) -> Columns:
+    def _steps(self, state: PlantNodeState) -> Columns:
         return {"steps": np.array([float(state.steps) if name == state.job else np.nan for name in self._jobs])}
 
 
-def _bus(state: NodeState) -> Columns:
+def _bus(state: PlantNodeState) -> Columns:
     """Return presence and errors of each device; a device that is gone has no counters."""
     gpus = state.gpus
     return {

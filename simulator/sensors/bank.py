@@ -8,7 +8,7 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.sensing import EXPORTER
 from simulator.plant.plant import BLOCK_MS
-from simulator.plant.state import NodeState, Stretch
+from simulator.plant.state import PlantNodeState, Stretch
 from simulator.sensors.bmc import Bmc, BmcReadings
 from simulator.sensors.instrument_builder import InstrumentBuilder, Role, kind_for
 from simulator.sensors.probes import DriverSensors, InletProbe, RailMonitors
@@ -46,7 +46,7 @@ class SensorBank:
         self.exporter_alive = True
         self.gpu_answers: MaskArray = np.zeros(node.gpu_count, dtype=np.bool_)
 
-    def advance(self, stretch: Stretch, state: NodeState) -> None:
+    def advance(self, stretch: Stretch, state: PlantNodeState) -> None:
         """Process the true values of the last block, and the state at its end; several blocks share that state."""
         for first in range(0, len(stretch.time_ms), BLOCK_MS):
             block = stretch if len(stretch.time_ms) == BLOCK_MS else _cut(stretch, first)
@@ -64,7 +64,7 @@ class SensorBank:
         """The newest round of the board's controller; None where there is none."""
         return None if self._bmc is None else self._bmc.readings
 
-    def _advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
+    def _advance(self, start_ms: int, block: Stretch, state: PlantNodeState) -> None:
         if not self._begun:
             self._begin(start_ms, block, state)
         self.exporter_alive = not any(at_s <= start_ms / 1000.0 < end_s for at_s, end_s in self._exporter_dead_s)
@@ -77,7 +77,7 @@ class SensorBank:
         if self._bmc is not None:
             self._bmc.advance(start_ms, block, state)
 
-    def _begin(self, start_ms: int, block: Stretch, state: NodeState) -> None:
+    def _begin(self, start_ms: int, block: Stretch, state: PlantNodeState) -> None:
         self._begun = True
         self.driver.begin(block, state)
         self.rail.begin(block, state)

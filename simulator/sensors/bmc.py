@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.files.sensing import BMC_LABELS, bmc_labels
 from simulator.files.sensor import SensorKind
-from simulator.plant.state import NodeState, Stretch
+from simulator.plant.state import PlantNodeState, Stretch
 from simulator.sensors.instrument_builder import InstrumentBuilder
 from telemetry.frames import FloatArray, MaskArray
 
@@ -45,12 +45,12 @@ class Bmc:
         self._edges = np.cumsum([len(labels) for _, labels in channels])[:-1]
         self.readings: BmcReadings | None = None
 
-    def begin(self, start_ms: int, stretch: Stretch, state: NodeState) -> None:
+    def begin(self, start_ms: int, stretch: Stretch, state: PlantNodeState) -> None:
         """Show everything at once."""
         self._instrument.begin(_true(stretch, state))
         self.readings = self._read(start_ms, state)
 
-    def advance(self, start_ms: int, stretch: Stretch, state: NodeState) -> None:
+    def advance(self, start_ms: int, stretch: Stretch, state: PlantNodeState) -> None:
         """Process the block that begins at `start_ms`."""
         if not self._instrument.awaits(start_ms):
             return
@@ -58,7 +58,7 @@ class Bmc:
         if len(self._instrument.renewed):
             self.readings = self._read(int(self._instrument.at_ms.max()), state)
 
-    def _read(self, at_ms: int, state: NodeState) -> BmcReadings:
+    def _read(self, at_ms: int, state: PlantNodeState) -> BmcReadings:
         rail, inlet, outlet, power, fans, *supplies = np.split(self._instrument.shown.copy(), self._edges)
         return BmcReadings(
             at_ms=at_ms,
@@ -74,7 +74,7 @@ class Bmc:
         )
 
 
-def _true(stretch: Stretch, state: NodeState) -> FloatArray:
+def _true(stretch: Stretch, state: PlantNodeState) -> FloatArray:
     """Return what is true, in the order of `BMC_LABELS`; rail and currents as means over the block."""
     alone = [stretch.voltage_v.mean(), state.inlet_c, state.outlet_c, state.node_power_w]
     supplies = state.supplies

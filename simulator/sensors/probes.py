@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.files.sensor import SensorKind
 from simulator.plant.plant import BLOCK_MS
-from simulator.plant.state import GpuState, NodeState, Stretch
+from simulator.plant.state import GpuState, PlantNodeState, Stretch
 from simulator.sensors.instrument import Instrument, signals_of, view_of
 from simulator.sensors.instrument_builder import REQUIRED, InstrumentBuilder, Role
 from telemetry.frames import FloatArray
@@ -46,14 +46,14 @@ class RailMonitors:
         self.voltage_v = self.shown.get("voltage_v", nothing)
         self.current_a = self.shown.get("current_a", nothing)
 
-    def begin(self, block: Stretch, state: NodeState) -> None:
+    def begin(self, block: Stretch, state: PlantNodeState) -> None:
         """Show everything at once."""
         if self.fast is not None:
             self.fast.begin(self._block(block, state)[0])
         for instrument in self._slow:
             instrument.begin(_slow_truth(instrument, state))
 
-    def advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
+    def advance(self, start_ms: int, block: Stretch, state: PlantNodeState) -> None:
         """Process a block; nobody reads the monitors of a node that is off."""
         if self.fast is None:
             return
@@ -65,7 +65,7 @@ class RailMonitors:
             else:
                 instrument.rest()
 
-    def _block(self, block: Stretch, state: NodeState) -> FloatArray:
+    def _block(self, block: Stretch, state: PlantNodeState) -> FloatArray:
         """Return voltages and then currents, ``(10, 2 n_supplies)``."""
         true = np.empty((BLOCK_MS, 2 * self._count))
         true[:, : self._count] = state.supplies.output_v if self._at_supply else block.voltage_v[:, None]
@@ -79,11 +79,11 @@ class InletProbe:
     def __init__(self, building: InstrumentBuilder, kind: SensorKind) -> None:
         (self.instrument,) = building.instruments(kind, [("inlet_temp_c", ["node.inlet_temp_c"])])
 
-    def begin(self, state: NodeState) -> None:
+    def begin(self, state: PlantNodeState) -> None:
         """Show it at once."""
         self.instrument.begin(np.array([state.inlet_c]))
 
-    def advance(self, start_ms: int, state: NodeState) -> None:
+    def advance(self, start_ms: int, state: PlantNodeState) -> None:
         """Process a block; nobody reads the probe of a node that is off."""
         if state.powered and self.instrument.awaits(start_ms):
             self.instrument.advance(start_ms, np.array([state.inlet_c]))
@@ -91,7 +91,7 @@ class InletProbe:
             self.instrument.rest()
 
 
-def _slow_truth(instrument: Instrument, state: NodeState) -> FloatArray:
+def _slow_truth(instrument: Instrument, state: PlantNodeState) -> FloatArray:
     supplies = state.supplies
     (signal,) = signals_of(instrument)
     if signal == "joint_temp_c":
@@ -125,14 +125,14 @@ class DriverSensors:
         self.gpu_util_ratio = view_of(instruments, labels["gpu_util_ratio"])
         self.mem_util_ratio = view_of(instruments, labels["mem_util_ratio"])
 
-    def begin(self, block: Stretch, state: NodeState) -> None:
+    def begin(self, block: Stretch, state: PlantNodeState) -> None:
         """Show everything at once."""
         for instrument in {self.power, self.average}:
             instrument.begin(block.power_w[0])
         for instrument, signals in self._slow:
             instrument.begin(_true(signals, state.gpus))
 
-    def advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
+    def advance(self, start_ms: int, block: Stretch, state: PlantNodeState) -> None:
         """Process a block; an absent GPU keeps its last values."""
         present = state.gpus.present
         answering = None if present.all() else present

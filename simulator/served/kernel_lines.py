@@ -133,7 +133,7 @@ def _device_id(node: NodeFile) -> str:
     return f"{part & 0xFFFF:04x}:{part >> 16:04x}"
 
 
-class KernelLog:
+class SimulatedKernelLog:
     """Appends records to a file, each with one write."""
 
     def __init__(self, path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.files.node import NodeFile
-from simulator.plant.state import GpuState, NodeState
+from simulator.plant.state import GpuState, PlantNodeState
 from telemetry.frames import MaskArray
 
 # Of the rank on GPU 0. Beyond PID_MAX_LIMIT (2^22 on 64 bit, include/linux/threads.h of the Linux kernel): no process
@@ -106,7 +106,7 @@ class ProcTree:
             self._add(task)
         self._show_node()
 
-    def show(self, state: NodeState) -> None:
+    def show(self, state: PlantNodeState) -> None:
         """Advance to the time of the state, and rewrite the files five times a second."""
         self._work(state, (state.now_ms - self._now_ms) / 1000.0)
         self._now_ms = state.now_ms
@@ -118,7 +118,7 @@ class ProcTree:
             _write_task(self.root / str(task.pid), task)
         self._show_node()
 
-    def _work(self, state: NodeState, elapsed_s: float) -> None:
+    def _work(self, state: PlantNodeState, elapsed_s: float) -> None:
         shares = [(self._queue, 0.0, state.nv_queue_ratio), (self._irq, 0.0, state.nv_irq_ratio)]
         shares += [
             (task, 0.8, 0.2) for task in self._ranks.values()
@@ -129,7 +129,7 @@ class ProcTree:
             self._user_s += user_s
             self._system_s += system_s
 
-    def _start_and_end(self, state: NodeState) -> None:
+    def _start_and_end(self, state: PlantNodeState) -> None:
         running = ranks_running(self._node, state.gpus) & state.powered
         busy = {gpu for gpu, runs in enumerate(running) if runs}
         # A rank whose GPU is lost waits in the driver until the job dies.

@@ -16,11 +16,11 @@ from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload
 from simulator.plant.events import PlantEvent
 from simulator.plant.plant import BLOCK_MS, Plant
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.publish import PlantPublisher
 from simulator.sensors.bank import SensorBank
 from simulator.served.description import describe
-from simulator.served.kernel_lines import KernelLog, KernelMessages
+from simulator.served.kernel_lines import KernelMessages, SimulatedKernelLog
 from simulator.served.pci_tree import PciTree
 from simulator.served.proc_tree import ProcTree
 from simulator.served.sysfs_tree import HwmonTree
@@ -39,7 +39,7 @@ class NodeInterface(Protocol):
     def receive_event(self, event: PlantEvent, *, time_ns: int) -> None:
         """Process an event; `time_ns` is now, in UTC."""
 
-    def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
+    def show(self, state: PlantNodeState, bank: SensorBank, *, time_ns: int) -> None:
         """Show the node as it is now."""
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class PlantServer:
             opened.callback(self._hwmon.close)
             self._pci = PciTree(served.sysfs_root, node)
             self._proc = ProcTree(served.proc_root, node, start_s=self._clock.utc_ns() // NS_PER_S)
-            self._log = KernelLog(served.kernel_log)
+            self._log = SimulatedKernelLog(served.kernel_log)
             opened.callback(self._log.close)
             self._state = StateFile(served.state, mode="create")
             opened.callback(self._state.close)

@@ -9,7 +9,7 @@ import pytest
 
 from config.loading import load_config
 from config.thresholds import ThresholdFile, write_thresholds
-from railwatch.reference.cli import Command, cli_markdown, commands
+from railwatch.reference.cli import CliCommand, cli_markdown, commands
 from railwatch.reference.records import records_markdown
 from rules.policy.cases import run_cases
 from rules.policy.loading import load_policies
@@ -52,7 +52,7 @@ def railwatch_lines(page: Path) -> list[list[str]]:
     return found
 
 
-def command_of(tokens: list[str]) -> tuple[Command, list[str]]:
+def command_of(tokens: list[str]) -> tuple[CliCommand, list[str]]:
     for length in (4, 3, 2, 1):
         command = COMMANDS.get(tuple(tokens[:length]))
         if command is not None:

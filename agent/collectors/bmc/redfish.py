@@ -18,7 +18,7 @@ from agent.collectors.bmc.redfish_client import (
     text_field,
 )
 from agent.collectors.bmc.redfish_log import RedfishLog
-from agent.collectors.bmc.redfish_points import Extract, Extractor, OddValues, Reading, supply_unit
+from agent.collectors.bmc.redfish_points import Extract, Extractor, OddValues, RedfishReading, supply_unit
 from telemetry.clock import Clock
 from telemetry.errors import NotSupportedError, RailwatchError, TransientError
 
@@ -37,7 +37,7 @@ _THERMAL = frozenset({Quantity.TEMPERATURE, Quantity.FAN_SPEED, Quantity.FAN_DUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RedfishPage:
     """A resource that is read each round, and the function that extracts its readings."""
 
     path: str
@@ -57,7 +57,7 @@ class RedfishLink:
         self._clock = clock
         self.odd = OddValues()
         self._extractor = Extractor(self.odd)
-        self._pages: deque[Page] = deque()
+        self._pages: deque[RedfishPage] = deque()
         self._values: dict[str, float] = {}
         self._measured_s: dict[str, float] = {}
         self._keys_of: dict[str, tuple[str, ...]] = {}
@@ -134,7 +134,7 @@ class RedfishLink:
         """Close session and connection."""
         self._client.close()
 
-    def _read(self, page: Page) -> list[Reading]:
+    def _read(self, page: RedfishPage) -> list[RedfishReading]:
         readings = list(page.extract(self._client.get(page.path)))
         self._forget(page)  # a part that it no longer shows is gone: a supply that was pulled
         self._keys_of[page.path] = tuple(reading.point.key for reading in readings)
@@ -144,7 +144,7 @@ class RedfishLink:
                 self._measured_s[reading.point.key] = reading.measured_s
         return readings
 
-    def _forget(self, page: Page) -> None:
+    def _forget(self, page: RedfishPage) -> None:
         for key in self._keys_of.get(page.path, ()):
             self._values[key] = math.nan
             self._measured_s.pop(key, None)
@@ -199,7 +199,9 @@ class RedfishLink:
                 logger.debug("ignoring resource: %s", err)
         return found
 
-    def _pages_of(self, chassis: Resource, found: Mapping[str, Point], *, expand: str, is_node: bool) -> Iterator[Page]:
+    def _pages_of(
+        self, chassis: Resource, found: Mapping[str, Point], *, expand: str, is_node: bool
+    ) -> Iterator[RedfishPage]:
         """Yield the resources of a chassis to read, the newer schema first: it takes precedence over the older one.
 
         `found` are the points of the pages yielded so far.
@@ -208,7 +210,7 @@ class RedfishLink:
         yield from self._sensor_pages(chassis, expand=expand)
         supplies = list(self._supply_pages(chassis))
         yield from supplies
-        wanted: list[tuple[str, Callable[[Resource], Iterator[Reading]]]] = []
+        wanted: list[tuple[str, Callable[[Resource], Iterator[RedfishReading]]]] = []
         if is_node:
             wanted.append(("EnvironmentMetrics", extract.environment))
         if not supplies:
@@ -218,14 +220,14 @@ class RedfishLink:
         for name, how in wanted:
             path = link(chassis, name)
             if path is not None:
-                yield Page(path=path, extract=how)
+                yield RedfishPage(path=path, extract=how)
 
-    def _sensor_pages(self, chassis: Resource, *, expand: str) -> Iterator[Page]:
+    def _sensor_pages(self, chassis: Resource, *, expand: str) -> Iterator[RedfishPage]:
         path = link(chassis, "Sensors")
         if path is None:
             return
         if expand:
-            yield Page(path=f"{path}{expand}", extract=self._extractor.sensors)
+            yield RedfishPage(path=f"{path}{expand}", extract=self._extractor.sensors)
             return
         try:
             members = children(self._client.get(path), "Members")
@@ -234,9 +236,9 @@ class RedfishLink:
         for member in members:
             at = link(member)
             if at is not None:
-                yield Page(path=at, extract=self._extractor.sensor)
+                yield RedfishPage(path=at, extract=self._extractor.sensor)
 
-    def _supply_pages(self, chassis: Resource) -> Iterator[Page]:
+    def _supply_pages(self, chassis: Resource) -> Iterator[RedfishPage]:
         path = link(chassis, "PowerSubsystem")
         if path is None:
             return
@@ -247,11 +249,11 @@ class RedfishLink:
         for index, supply in enumerate(supplies):
             at = link(supply)
             if at is not None:
-                yield Page(path=at, extract=partial(self._extractor.supply, index=index))
+                yield RedfishPage(path=at, extract=partial(self._extractor.supply, index=index))
             metrics = link(supply, "Metrics")
             if metrics is not None:
                 unit = supply_unit(supply, index)
-                yield Page(path=metrics, extract=partial(self._extractor.supply_metrics, unit=unit))
+                yield RedfishPage(path=metrics, extract=partial(self._extractor.supply_metrics, unit=unit))
 
 
 def _expand(root: Resource) -> str:

@@ -42,7 +42,7 @@ _HEALTH = {"Warning": SupplyBit.FAILURE_PREDICTED, "Critical": SupplyBit.FAILED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class RedfishReading:
     """A point with its value and, where the service reports it, its time (seconds of the service's clock)."""
 
     point: Point
@@ -50,7 +50,7 @@ class Reading:
     measured_s: float | None = None
 
 
-Extract = Callable[[Resource], Iterator[Reading]]
+Extract = Callable[[Resource], Iterator[RedfishReading]]
 
 
 class OddValues:
@@ -80,7 +80,7 @@ class Extractor:
     def __init__(self, odd: OddValues) -> None:
         self._odd = odd
 
-    def sensor(self, sensor: Resource) -> Iterator[Reading]:
+    def sensor(self, sensor: Resource) -> Iterator[RedfishReading]:
         """Yield the reading of a Sensor."""
         name, path = text_field(sensor, "Name"), link(sensor)
         unit = _UNITS.get(text_field(sensor, "ReadingUnits"))
@@ -93,7 +93,7 @@ class Extractor:
         if quantity is Quantity.FAN_DUTY and place is not Place.FAN:
             return
         side = text_field(sensor, "PhysicalSubContext")
-        yield Reading(
+        yield RedfishReading(
             point=Point(
                 key=path,
                 name=name,
@@ -106,12 +106,12 @@ class Extractor:
             measured_s=seconds_of(text_field(sensor, "ReadingTime")),
         )
 
-    def sensors(self, collection: Resource) -> Iterator[Reading]:
+    def sensors(self, collection: Resource) -> Iterator[RedfishReading]:
         """Yield the readings of a collection of Sensors whose members are expanded."""
         for member in children(collection, "Members"):
             yield from self.sensor(member)
 
-    def power(self, power: Resource, *, is_node: bool = True) -> Iterator[Reading]:
+    def power(self, power: Resource, *, is_node: bool = True) -> Iterator[RedfishReading]:
         """Yield the readings of a Power resource, deprecated and still the most common one.
 
         `is_node` is True where the chassis is a whole node, and its power the node's.
@@ -119,13 +119,13 @@ class Extractor:
         path = link(power) or "power"
         for control in children(power, "PowerControl")[: int(is_node)]:
             point = Point(key=f"{path}#node", name="Node power", quantity=Quantity.POWER, place=Place.BOARD)
-            yield Reading(point=point, value=self._odd.number(control, "PowerConsumedWatts"))
+            yield RedfishReading(point=point, value=self._odd.number(control, "PowerConsumedWatts"))
         for key, name, rail in _named(power, "Voltages"):
             yield self._member(rail, f"{path}#{key}", name, Quantity.VOLTAGE, "ReadingVolts")
         for index, supply in enumerate(children(power, "PowerSupplies")):
             yield from self.supply(supply, index=index)
 
-    def thermal(self, thermal: Resource) -> Iterator[Reading]:
+    def thermal(self, thermal: Resource) -> Iterator[RedfishReading]:
         """Yield the readings of a Thermal resource."""
         path = link(thermal) or "thermal"
         for key, name, sensor in _named(thermal, "Temperatures"):
@@ -135,9 +135,9 @@ class Extractor:
             point = Point(
                 key=f"{path}#{key}", name=name, quantity=quantity, place=Place.FAN, unit=naming.fan_unit(name)
             )
-            yield Reading(point=point, value=factor * self._odd.number(fan, "Reading"))
+            yield RedfishReading(point=point, value=factor * self._odd.number(fan, "Reading"))
 
-    def supply(self, supply: Resource, *, index: int = 0) -> Iterator[Reading]:
+    def supply(self, supply: Resource, *, index: int = 0) -> Iterator[RedfishReading]:
         """Yield the state of a PowerSupply, and the readings that older services have in the same resource."""
         unit = supply_unit(supply, index)
         # Keyed by name, since a supply's index in the list changes when another one is pulled.
@@ -149,13 +149,13 @@ class Extractor:
         )
         for name, quantity, is_input in numbers:
             if name in supply:
-                yield Reading(
+                yield RedfishReading(
                     point=_of_supply(f"{key}.{name}", unit, quantity, is_input=is_input),
                     value=self._odd.number(supply, name),
                 )
-        yield Reading(point=_of_supply(f"{key}.State", unit, Quantity.SUPPLY_STATE), value=_state(supply))
+        yield RedfishReading(point=_of_supply(f"{key}.State", unit, Quantity.SUPPLY_STATE), value=_state(supply))
 
-    def supply_metrics(self, metrics: Resource, *, unit: str) -> Iterator[Reading]:
+    def supply_metrics(self, metrics: Resource, *, unit: str) -> Iterator[RedfishReading]:
         """Yield the readings of a PowerSupplyMetrics resource, whose members are excerpts of sensors."""
         path = link(metrics) or unit
         excerpts = (
@@ -167,24 +167,24 @@ class Extractor:
         )
         for name, quantity, is_input in excerpts:
             if name in metrics:
-                yield Reading(
+                yield RedfishReading(
                     point=_of_supply(f"{path}#{name}", unit, quantity, is_input=is_input),
                     value=self._odd.number(child(metrics, name), "Reading"),
                 )
 
-    def environment(self, metrics: Resource) -> Iterator[Reading]:
+    def environment(self, metrics: Resource) -> Iterator[RedfishReading]:
         """Yield the power of a chassis from its EnvironmentMetrics."""
         if "PowerWatts" in metrics:
             point = Point(
                 key=f"{link(metrics)}#PowerWatts", name="Node power", quantity=Quantity.POWER, place=Place.BOARD
             )
-            yield Reading(point=point, value=self._odd.number(child(metrics, "PowerWatts"), "Reading"))
+            yield RedfishReading(point=point, value=self._odd.number(child(metrics, "PowerWatts"), "Reading"))
 
-    def _member(self, sensor: Resource, key: str, name: str, quantity: Quantity, member: str) -> Reading:
+    def _member(self, sensor: Resource, key: str, name: str, quantity: Quantity, member: str) -> RedfishReading:
         place = _PLACES.get(text_field(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
         is_input = place is Place.SUPPLY and naming.is_input(name)
         point = Point(key=key, name=name, quantity=quantity, place=place, unit=_unit(name, place), is_input=is_input)
-        return Reading(point=point, value=self._odd.number(sensor, member))
+        return RedfishReading(point=point, value=self._odd.number(sensor, member))
 
 
 def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource]]:

@@ -42,7 +42,7 @@ _RAIL_SIGNALS = ("rail_voltage_v", "rail_current_a", "rail_voltage_min_v", "rail
 RAILS, SUPPLIES, FANS, TEMPERATURES = "rails", "board_supplies", "board_fans", "board"
 
 
-class Cell(Protocol):
+class HwmonCell(Protocol):
     """A value of the table."""
 
     def read(self) -> float:
@@ -111,7 +111,7 @@ class AttributeTable:
 
     rate = RateClass.SLOW
 
-    def __init__(self, spec: TableSpec, cells: Sequence[Sequence[Cell | None]]) -> None:
+    def __init__(self, spec: TableSpec, cells: Sequence[Sequence[HwmonCell | None]]) -> None:
         self.name = spec.name
         self.spec = spec
         self._cells = tuple(tuple(row) for row in cells)
@@ -157,8 +157,8 @@ def supply_table(sysfs_root: Path) -> AttributeTable | None:
     return AttributeTable(spec, [_supply_cells(supply) for supply in found]) if found else None
 
 
-def _supply_cells(supply: SupplyDevice) -> list[Cell | None]:
-    cells: list[Cell | None] = []
+def _supply_cells(supply: SupplyDevice) -> list[HwmonCell | None]:
+    cells: list[HwmonCell | None] = []
     for label, factor in _LABELS.values():
         path = supply.labelled.get(label)
         cells.append(None if path is None else attribute(path, factor))

@@ -72,7 +72,7 @@ _WH_J = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class MibColumn:
     """A column of a table whose rows are parts of a PDU; `factor` converts its values to the signal's unit."""
 
     part: str
@@ -82,8 +82,8 @@ class Column:
     names: Oid | None = None
 
 
-def _column(part: str, signal: str, oid: str, factor: float, names: str = "") -> Column:
-    return Column(
+def _column(part: str, signal: str, oid: str, factor: float, names: str = "") -> MibColumn:
+    return MibColumn(
         part=part, signal=signal, oid=parse_oid(oid), factor=factor, names=parse_oid(names) if names else None
     )
 

@@ -18,7 +18,7 @@ from agent.collectors.meters.pdu_mibs import (
     RARITAN_BAD,
     RARITAN_PDU2,
     RARITAN_TYPES,
-    Column,
+    MibColumn,
     Oid,
     PduChannel,
     SnmpValue,
@@ -58,7 +58,7 @@ def channels_of(readings: tuple[OidReading, ...]) -> tuple[PduChannel, ...]:
     )
 
 
-async def _from_columns(walk: Walk, columns: tuple[Column, ...]) -> tuple[PduChannel, ...]:
+async def _from_columns(walk: Walk, columns: tuple[MibColumn, ...]) -> tuple[PduChannel, ...]:
     found: list[PduChannel] = []
     names: dict[Oid, Mapping[Oid, SnmpValue]] = {}
     for column in columns:

@@ -32,7 +32,7 @@ class LineRefusedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class SentReading:
     """Values of one line; `time_ns` is None where it has no time of its own."""
 
     kind: EntityKind
@@ -42,7 +42,7 @@ class Reading:
     time_ns: int | None
 
 
-def parse_line(line: bytes, *, node: str) -> Reading:
+def parse_line(line: bytes, *, node: str) -> SentReading:
     """Parse one line, without its end; `node` is the key of this node, which its own lines need not name.
 
     LineRefusedError where it is malformed; the message has the reason and what was expected.
@@ -62,7 +62,7 @@ def parse_line(line: bytes, *, node: str) -> Reading:
         raise LineRefusedError(f"{_shown(parts[0])}: the key is missing; expected {kind},key=KEY")
     if kind is EntityKind.NODE and key != node:
         raise LineRefusedError(f"node {_shown(key)}: this node is {node}")
-    return Reading(
+    return SentReading(
         kind=kind,
         key=key,
         name=tags.get("name", key),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.collectors.port import SourceState, SourceStatus
-from agent.collectors.readings.line import LineRefusedError, Reading, parse_line
+from agent.collectors.readings.line import LineRefusedError, SentReading, parse_line
 from agent.collectors.readings.listener import Listener, ListenerSettings, Received
 from agent.collectors.readings.tables import ReadingTables
 from telemetry.clock import NS_PER_S, Clock
@@ -84,7 +84,7 @@ class Readings:
 
     def _store(self, received: list[Received]) -> None:
         now_ns = self._clock.utc_ns()
-        readings: list[tuple[int, Reading]] = []
+        readings: list[tuple[int, SentReading]] = []
         for one in received:
             try:
                 reading = parse_line(one.line, node=self._node)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.collectors.readings.line import KINDS, LineRefusedError, Reading
+from agent.collectors.readings.line import KINDS, LineRefusedError, SentReading
 from agent.ring.header import rows_for
 from agent.ring.ring import Ring
 from telemetry.clock import NS_PER_S
@@ -76,7 +76,7 @@ class ReadingTables:
             self._ring.close()
             self._ring = None
 
-    def admit(self, reading: Reading, now_ns: int) -> None:
+    def admit(self, reading: SentReading, now_ns: int) -> None:
         """Register a reading's entity.
 
         LineRefusedError where the number of entities of its kind is at its limit, and none of them is stale.
@@ -90,7 +90,7 @@ class ReadingTables:
         kind.last_ns.setdefault(reading.key, now_ns)
         kind.names.setdefault(reading.key, reading.name)
 
-    def write(self, readings: Sequence[tuple[int, Reading]]) -> None:
+    def write(self, readings: Sequence[tuple[int, SentReading]]) -> None:
         """Append rows of admitted readings with their times, earliest first; equal times of a kind share a row.
 
         Two lines of one entity at one time are set 1 ns apart, in the order of arrival: both are kept.
@@ -102,7 +102,7 @@ class ReadingTables:
             known += [name for name, _ in reading.values if name not in known]
         if self._ring is None or [spec for spec in self._specs() if self._spec_in_ring(spec.name) != spec]:
             self._replace_ring()
-        rows: dict[tuple[int, EntityKind], list[Reading]] = {}
+        rows: dict[tuple[int, EntityKind], list[SentReading]] = {}
         free_ns: dict[tuple[int, EntityKind, str], int] = {}
         for time_ns, reading in readings:
             place_ns = free_ns.get((time_ns, reading.kind, reading.key), time_ns)
@@ -132,7 +132,7 @@ class ReadingTables:
             values = np.array([[self.kept, refused]], dtype=np.float64)
             self._ring.tables[COUNTS].append(now_ns, values, np.ones(values.shape, dtype=np.bool_))
 
-    def _append(self, kind: EntityKind, time_ns: int, readings: Iterable[Reading]) -> None:
+    def _append(self, kind: EntityKind, time_ns: int, readings: Iterable[SentReading]) -> None:
         known = self._kinds[kind]
         fresh: dict[tuple[str, str], float] = {}
         for reading in readings:

@@ -26,7 +26,7 @@ from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
 from simulator.files.workload import load_workload
 from simulator.plant.events import PlantEvent, sentence
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.sensors.bank import SensorBank
 from simulator.served.board.ipmi import CIPHER_SUITE, PASSWORD, USER
 from simulator.served.description import PlantAddress, library_for
@@ -87,7 +87,7 @@ class EventPrinter:
             return
         self._console.print(f"{iso_utc(time_ns)[11:19]}  {event.time_ms / 1000.0:8.2f} s  {text}")
 
-    def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
+    def show(self, state: PlantNodeState, bank: SensorBank, *, time_ns: int) -> None:
         """Ignore readings: programs read them."""
 
     def close(self) -> None:

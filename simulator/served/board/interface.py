@@ -5,12 +5,12 @@ from pathlib import Path
 from simulator.files.node import NodeFile
 from simulator.files.sensor import load_sensor
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.sensors.bank import SensorBank
 from simulator.sensors.bmc import BmcReadings
 from simulator.served.board.ipmi import IpmiController
 from simulator.served.board.sensors import SensorQuantity
-from simulator.served.board.status import ControllerState, Health
+from simulator.served.board.status import BoardHealth, ControllerState
 
 INTERRUPT_MS = 500  # long enough for the controller's own scan to see it
 
@@ -59,14 +59,14 @@ class BoardInterface:
         if event.kind is PlantEventKind.BMC_CRITICAL:
             place = "" if event.gpu is None else f" at {self._node.slots[event.gpu].pci}"
             message = f"Critical interrupt: bus fatal error{place}"
-            self.board.log(Health.CRITICAL, message, time_ns=time_ns, sensor=self._interrupt)
+            self.board.log(BoardHealth.CRITICAL, message, time_ns=time_ns, sensor=self._interrupt)
             self._interrupt_wanted = True
         elif event.kind in (PlantEventKind.POWER_OFF, PlantEventKind.POWER_ON):
             off = event.kind is PlantEventKind.POWER_OFF
-            health = Health.CRITICAL if off else Health.OK
+            health = BoardHealth.CRITICAL if off else BoardHealth.OK
             self.board.log(health, f"System power turned {'off' if off else 'on'}", time_ns=time_ns)
 
-    def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
+    def show(self, state: PlantNodeState, bank: SensorBank, *, time_ns: int) -> None:
         """Pass on what was measured since the last time."""
         self._hold_interrupt(state.now_ms)
         readings = bank.bmc

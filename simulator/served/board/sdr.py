@@ -8,10 +8,10 @@ from simulator.served.board.sensors import (
     INPUT_LOST,
     PRESENT,
     BoardSensor,
-    Scale,
     SensorLimits,
     SensorLocation,
     SensorQuantity,
+    SensorScale,
 )
 
 OWNER = 0x20  # the controller's own address
@@ -68,7 +68,7 @@ def threshold_bytes(sensor: BoardSensor) -> tuple[int, Sequence[int]]:
     The numbers are those of table 43-1: 0 lower caution, 1 lower critical, 3 upper caution, 4 upper critical.
     """
     values = _by_number(sensor.limits)
-    scale = sensor.scale or Scale(m=1, exponent=0)
+    scale = sensor.scale or SensorScale(m=1, exponent=0)
     present = sum(1 << number for number, value in values.items() if value is not None)
     raw = [0 if (value := values.get(number)) is None else scale.raw(value) or 0 for number in range(6)]
     return present, raw

@@ -23,7 +23,7 @@ Channels = Mapping[str, Channel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class SensorScale:
     """Scale from a byte to a value; `m` fits ten signed bits, `exponent` four."""
 
     m: int
@@ -48,17 +48,17 @@ class Scale:
         return round(raw * self.step, self.digits)
 
 
-def scale_of(step: float, highest: float) -> Scale:
+def scale_of(step: float, highest: float) -> SensorScale:
     """Return the scale whose count is worth `step`; where 255 of those do not reach `highest`, the finest that does."""
     if step > 0.0 and RAW_MAX * step >= highest:
         number = Decimal(repr(step)).normalize().as_tuple()
         m = int("".join(map(str, number.digits)))
         if m <= _M_MAX and isinstance(number.exponent, int) and number.exponent >= _EXPONENT_MIN:
-            return Scale(m=m, exponent=number.exponent)
+            return SensorScale(m=m, exponent=number.exponent)
     return scale_up_to(highest)
 
 
-def scale_up_to(highest: float) -> Scale:
+def scale_up_to(highest: float) -> SensorScale:
     """Return the finest scale with two digits that reaches `highest`.
 
     Raises
@@ -69,7 +69,7 @@ def scale_up_to(highest: float) -> Scale:
     if not highest > 0.0:
         raise ValueError(f"a highest value above 0, not {highest}")
     exponent = math.floor(math.log10(highest / RAW_MAX)) - 1
-    return Scale(m=math.ceil(highest / RAW_MAX / 10.0**exponent - 1e-9), exponent=exponent)
+    return SensorScale(m=math.ceil(highest / RAW_MAX / 10.0**exponent - 1e-9), exponent=exponent)
 
 
 class SensorQuantity(StrEnum):
@@ -116,7 +116,7 @@ class BoardSensor:
     kind: SensorQuantity
     place: SensorLocation
     read: Callable[[BmcReadings], float]
-    scale: Scale | None = None
+    scale: SensorScale | None = None
     limits: SensorLimits = SensorLimits()
     instance: int = 1
     number: int = 0
@@ -147,7 +147,7 @@ def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
     return tuple(replace(sensor, number=number) for number, sensor in enumerate(made, start=1))
 
 
-def _scale(channels: Channels, name: str, highest: float) -> Scale:
+def _scale(channels: Channels, name: str, highest: float) -> SensorScale:
     """Return what a byte is worth: what the channel says, as long as it reaches the channel's end, or `highest`."""
     channel = channels.get(name)
     if channel is None:
@@ -170,7 +170,7 @@ def _rail(node: NodeFile, channels: Channels) -> BoardSensor:
 
 
 def _temperatures() -> list[BoardSensor]:
-    degree = Scale(m=1, exponent=0)
+    degree = SensorScale(m=1, exponent=0)
     return [
         BoardSensor(
             name="Inlet Temp",

@@ -13,7 +13,7 @@ from simulator.served.board.sensors import PRESENT, BoardSensor, board_sensors
 LOG_MAX = 1000
 
 
-class Health(StrEnum):
+class BoardHealth(StrEnum):
     """Health of a part, in Redfish's terms."""
 
     OK = "OK"
@@ -22,12 +22,12 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
+class BoardLogEntry:
     """Line of the controller's log; `sensor` is None where it is about the whole board."""
 
     number: int
     time_ns: int
-    health: Health
+    health: BoardHealth
     message: str
     sensor: BoardSensor | None = None
 
@@ -39,14 +39,14 @@ class BoardStatus:
     time_ns: int
     powered: bool
     raw: Mapping[int, int | None]
-    log: tuple[LogEntry, ...]
+    log: tuple[BoardLogEntry, ...]
 
     def value(self, sensor: BoardSensor) -> float | None:
         """Return an analog sensor's value; None where it has no reading."""
         raw = self.raw[sensor.number]
         return None if raw is None or sensor.scale is None else sensor.scale.value(raw)
 
-    def health(self, sensor: BoardSensor) -> Health:
+    def health(self, sensor: BoardSensor) -> BoardHealth:
         """Return how a sensor's reading is; one without a reading is a warning."""
         return health_of(sensor, self.raw[sensor.number])
 
@@ -64,8 +64,8 @@ class ControllerState:
 
     def __init__(self, node: NodeFile, kind: SensorKind) -> None:
         self.sensors = board_sensors(node, kind)
-        self._health = dict.fromkeys((sensor.number for sensor in self.sensors), Health.OK)
-        self._log: deque[LogEntry] = deque(maxlen=LOG_MAX)
+        self._health = dict.fromkeys((sensor.number for sensor in self.sensors), BoardHealth.OK)
+        self._log: deque[BoardLogEntry] = deque(maxlen=LOG_MAX)
         self._count = 0
         raw: dict[int, int | None] = dict.fromkeys(self._health)
         self.status = BoardStatus(time_ns=0, powered=True, raw=raw, log=())
@@ -80,25 +80,27 @@ class ControllerState:
                 self._add(health, _sentence(sensor, raw[sensor.number], health), time_ns=time_ns, sensor=sensor)
         self.status = BoardStatus(time_ns=time_ns, powered=powered, raw=raw, log=tuple(self._log))
 
-    def log(self, health: Health, message: str, *, time_ns: int, sensor: BoardSensor | None = None) -> None:
+    def log(self, health: BoardHealth, message: str, *, time_ns: int, sensor: BoardSensor | None = None) -> None:
         """Write a line into the log, about the board where no sensor is given."""
         self._add(health, message, time_ns=time_ns, sensor=sensor)
         self.status = replace(self.status, log=tuple(self._log))
 
-    def _add(self, health: Health, message: str, *, time_ns: int, sensor: BoardSensor | None = None) -> None:
+    def _add(self, health: BoardHealth, message: str, *, time_ns: int, sensor: BoardSensor | None = None) -> None:
         self._count += 1
-        self._log.append(LogEntry(number=self._count, time_ns=time_ns, health=health, message=message, sensor=sensor))
+        self._log.append(
+            BoardLogEntry(number=self._count, time_ns=time_ns, health=health, message=message, sensor=sensor)
+        )
 
 
-def health_of(sensor: BoardSensor, raw: int | None) -> Health:
+def health_of(sensor: BoardSensor, raw: int | None) -> BoardHealth:
     """Return the health of a reading: critical at or beyond a critical limit, a warning beyond the other.
 
     Limits are compared as bytes, as IPMI compares them.
     """
     if raw is None:
-        return Health.WARNING
+        return BoardHealth.WARNING
     if sensor.scale is None:
-        return Health.OK if raw in (0, PRESENT) else Health.CRITICAL
+        return BoardHealth.OK if raw in (0, PRESENT) else BoardHealth.CRITICAL
     limits, scale = sensor.limits, sensor.scale
 
     def beyond(lower: float | None, upper: float | None) -> bool:
@@ -106,12 +108,12 @@ def health_of(sensor: BoardSensor, raw: int | None) -> Health:
         return below or (upper is not None and raw >= (scale.raw(upper) or 0))
 
     if beyond(limits.lower_critical, limits.upper_critical):
-        return Health.CRITICAL
-    return Health.WARNING if beyond(limits.lower_caution, limits.upper_caution) else Health.OK
+        return BoardHealth.CRITICAL
+    return BoardHealth.WARNING if beyond(limits.lower_caution, limits.upper_caution) else BoardHealth.OK
 
 
-def _sentence(sensor: BoardSensor, raw: int | None, health: Health) -> str:
+def _sentence(sensor: BoardSensor, raw: int | None, health: BoardHealth) -> str:
     if sensor.scale is None or raw is None:
-        return f"{sensor.name}: {'the supply works again' if health is Health.OK else 'the supply gives nothing'}"
-    states = {Health.OK: "within its limits again", Health.WARNING: "beyond its caution limit"}
+        return f"{sensor.name}: {'the supply works again' if health is BoardHealth.OK else 'the supply gives nothing'}"
+    states = {BoardHealth.OK: "within its limits again", BoardHealth.WARNING: "beyond its caution limit"}
     return f"{sensor.name} reads {sensor.scale.value(raw):g}: {states.get(health, 'beyond its critical limit')}"

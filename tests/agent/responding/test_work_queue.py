@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.responding.port import Held
-from agent.responding.work import HeldSwitch, Phase, Stage, SwitchClaim, Task, work_of
+from agent.responding.work import HeldSwitch, Stage, SwitchClaim, Task, WorkPhase, work_of
 from agent.responding.work_queue import FILE_NAME, REMEMBER_NS, WorkQueue, is_owed
 from telemetry.errors import EnvironmentLacksError
 from telemetry.records import ActionState, IncidentState
@@ -48,9 +48,9 @@ def test_the_same_decision_is_work_once_as_long_as_it_is_remembered(tmp_path: Pa
     assert journal.take_in([work], (), journal="guard", position=(1, 1), now_ns=1) == 1
     journal.end(work, now_ns=1, actions=())
     assert journal.take_in([work], (), journal="guard", position=(1, 2), now_ns=REMEMBER_NS) == 0
-    assert journal.count(Phase.OVER) == 1
+    assert journal.count(WorkPhase.OVER) == 1
     journal.take_in((), (), journal="guard", position=(1, 3), now_ns=REMEMBER_NS + 2)
-    assert journal.count(Phase.OVER) == 0
+    assert journal.count(WorkPhase.OVER) == 0
     journal.close()
 
 

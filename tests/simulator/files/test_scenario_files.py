@@ -10,7 +10,7 @@ from simulator.files.remarks import numbers_of
 from simulator.files.scenario import SCENARIOS, TrueCause, load_scenario, scenario_names
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from telemetry.errors import ConfigError, Problem
 
 NODE = load_node("v100x4")
@@ -26,7 +26,7 @@ QUIET = {
 }
 
 
-def run(name: str, seconds: int, *, node: str = "v100x4") -> tuple[NodeState, tuple[PlantEvent, ...], float]:
+def run(name: str, seconds: int, *, node: str = "v100x4") -> tuple[PlantNodeState, tuple[PlantEvent, ...], float]:
     """Return the state, the events and the lowest voltage of the last two seconds."""
     plant = begun(name, node)
     lowest_v = gone_on(plant, seconds)

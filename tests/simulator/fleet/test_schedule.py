@@ -8,7 +8,7 @@ from simulator.files.scenario import Change, JobStart, Quantity, ScenarioFile
 from simulator.files.workload import load_workload
 from simulator.fleet.climate import Climate, Surroundings
 from simulator.fleet.schedule import JobMix, Schedule
-from simulator.plant.timeline import Timetable
+from simulator.plant.timeline import PlantTimetable
 
 NODE = load_node("v100x4")
 QUIET = ScenarioFile(name="quiet", description="Nothing changes.")
@@ -28,7 +28,7 @@ def schedule(scenarios: Sequence[ScenarioFile], *, mix: JobMix | None = None, se
 def test_nodes_with_one_scenario_share_its_changes_and_others_do_not() -> None:
     ramp = changing(Change.model_validate({"at": "1h", "what": "node.inlet_c", "to": 32.2, "over": "2h"}))
     step = changing(Change.model_validate({"at": "1h", "what": "psu1.joint_mohm", "to": 9.0}))
-    table = Timetable([NODE] * 4, [ramp, step, ramp, QUIET])
+    table = PlantTimetable([NODE] * 4, [ramp, step, ramp, QUIET])
     assert (table.at(0.0)[Quantity.INLET_C] == 22.2).all()
     values = table.at(2.0 * HOUR_S)
     np.testing.assert_allclose(values[Quantity.INLET_C][:, 0], [27.2, 22.2, 27.2, 22.2])

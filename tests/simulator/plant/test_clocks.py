@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.files.node import load_node
-from simulator.plant.clocks import HOLD_MS, ClockGovernor, PowerBrake, Settings, part_clocks
+from simulator.plant.clocks import HOLD_MS, BrakeSignal, ClockGovernor, Settings, part_clocks
 from simulator.plant.plant import default_settings
 
 NODE = load_node("v100x4")
@@ -140,7 +140,7 @@ def test_power_at_the_limit_takes_no_clock() -> None:
 
 def braked(voltage_v: float, *, contact_mohm: float = 0.0, then_ms: int = 0) -> list[bool]:
     """Return who is braked after a block at a voltage, and then a while on a good rail."""
-    brake = PowerBrake(HAZARD, 4)
+    brake = BrakeSignal(HAZARD, 4)
     contact = np.array([0.0, contact_mohm, 0.0, 0.0])
     brake.watch(voltage_v=np.full(10, voltage_v), power_w=POWER_W, contact_mohm=contact)
     for _ in range(then_ms // 10):
@@ -165,11 +165,11 @@ def test_the_brake_is_held_for_a_while_and_then_let_go() -> None:
 
 def test_a_scenario_brakes_whom_it_likes_but_nobody_who_is_gone() -> None:
     here = np.array([True, False, True, True])
-    assert PowerBrake(HAZARD, 4).engaged(np.ones(4), here).tolist() == here.tolist()
+    assert BrakeSignal(HAZARD, 4).engaged(np.ones(4), here).tolist() == here.tolist()
 
 
 def test_a_platform_without_a_power_brake_never_brakes() -> None:
-    brake = PowerBrake(HAZARD.model_copy(update={"brake_below_v": 0.0}), 4)
+    brake = BrakeSignal(HAZARD.model_copy(update={"brake_below_v": 0.0}), 4)
     brake.watch(voltage_v=np.full(10, 6.0), power_w=POWER_W, contact_mohm=UNBRAKED)
     assert not brake.engaged(UNBRAKED, HERE).any()
 
@@ -177,7 +177,7 @@ def test_a_platform_without_a_power_brake_never_brakes() -> None:
 def test_only_milliseconds_in_a_row_count_and_a_row_may_begin_in_the_block_before() -> None:
     hazard = HAZARD.model_copy(update={"brake_after_ms": 4.0})
     flickering, low = np.where(np.arange(10) % 2 == 0, 10.5, 12.0), np.full(2, 10.5)
-    brake = PowerBrake(hazard, 4)
+    brake = BrakeSignal(hazard, 4)
     brake.watch(voltage_v=flickering, power_w=POWER_W, contact_mohm=UNBRAKED)
     brake.watch(voltage_v=low, power_w=POWER_W[:2], contact_mohm=UNBRAKED)
     assert not brake.engaged(UNBRAKED, HERE).any()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.files.rack import RackAir, RackFeed
-from simulator.plant.rack_site import Breaker, inlet_c, input_ratio, next_noise_k
+from simulator.plant.rack_site import RackBreaker, inlet_c, input_ratio, next_noise_k
 
 AIR = RackAir.model_validate(
     {"crac_c": 20.0, "recirculation_k_per_w": 0.0002, "noise_k": 0.5, "noise_memory": "60s", "diurnal_k": 2.0}
@@ -64,7 +64,7 @@ def test_the_airs_noise_keeps_its_spread_and_forgets_as_fast_as_the_file_states(
 
 
 def test_a_breaker_opens_only_once_the_load_was_too_high_for_too_long_and_stays_open() -> None:
-    breaker = Breaker(FEED)
+    breaker = RackBreaker(FEED)
     for power_w in [9000.0] * 9 + [7000.0] + [9000.0] * 10:
         breaker.advance(1.0, power_w)
         assert breaker.closed

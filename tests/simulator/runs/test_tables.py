@@ -6,7 +6,7 @@ import pytest
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import ScenarioFile
 from simulator.plant.plant import default_settings
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.runs.description import START_NS
 from simulator.runs.fast_tables import FastTables
 from simulator.runs.slow_tables import SlowTables
@@ -89,7 +89,7 @@ def test_ticks_state_that_a_table_was_read_where_nothing_of_it_changed() -> None
     assert ticks == [230.0 + 20.0 * index for index in range(9)]
 
 
-def slow_values(node: NodeFile, state: NodeState, *, jobs: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+def slow_values(node: NodeFile, state: PlantNodeState, *, jobs: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     """Return what the slow tables tell of a node after its first block, by table and signal."""
     bank = SensorBank(node, QUIET, 1)
     bank.advance(stretch_of(node, 0), state)

@@ -4,11 +4,11 @@ import numpy as np
 
 from simulator.driver.layout import PIPES
 from simulator.files.node import NodeFile
-from simulator.plant.state import GpuState, NodeState, Stretch, SupplyState
+from simulator.plant.state import GpuState, PlantNodeState, Stretch, SupplyState
 from telemetry.frames import FloatArray
 
 
-def state_of(node: NodeFile, *, die_c: float = 50.0) -> NodeState:
+def state_of(node: NodeFile, *, die_c: float = 50.0) -> PlantNodeState:
     """Return a node at work, everything in order."""
     n, links, supplies = node.gpu_count, node.gpu.nvlink_count, len(node.supply.units)
     counts = np.zeros(n, dtype=np.int64)
@@ -47,7 +47,7 @@ def state_of(node: NodeFile, *, die_c: float = 50.0) -> NodeState:
         input_v=np.full(supplies, 120.0),
         output_v=np.full(supplies, 12.2),
     )
-    return NodeState(
+    return PlantNodeState(
         now_ms=0,
         powered=True,
         driver_loaded=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.collectors.gpu.process_owner import owner_of
-from simulator.plant.state import NodeState
+from simulator.plant.state import PlantNodeState
 from simulator.served.proc_tree import IRQ_PID, QUEUE_PID, RANK_PID, TICKS_PER_S
 from tests.simulator.served_plant import served_plant
 
@@ -37,7 +37,7 @@ def read(proc_root: Path) -> dict[str, Any]:
     return reported
 
 
-def hang(state: NodeState) -> None:
+def hang(state: PlantNodeState) -> None:
     state.nv_queue_ratio, state.nv_irq_ratio = 0.97, 0.9
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simulator.served.board.sensors import BoardSensor, SensorLocation
-from simulator.served.board.status import BoardStatus, Health
+from simulator.served.board.status import BoardHealth, BoardStatus
 
 ROOT = "/redfish/v1"
 CHASSIS = f"{ROOT}/Chassis/1"
@@ -77,7 +77,7 @@ def sensor_path(sensor: BoardSensor) -> str:
     return f"{SENSORS}/{sensor_id(sensor)}"
 
 
-def enabled(health: Health) -> Resource:
+def enabled(health: BoardHealth) -> Resource:
     """Return the status of something that is there."""
     return {"State": "Enabled", "Health": health.value}
 
@@ -96,5 +96,5 @@ def power_state(status: BoardStatus) -> str:
 def whole_status(sensors: Sequence[BoardSensor], status: BoardStatus) -> Resource:
     """Return the status of the node: as bad as its worst sensor."""
     every = {status.health(sensor) for sensor in sensors}
-    worst = next((health for health in (Health.CRITICAL, Health.WARNING) if health in every), Health.OK)
+    worst = next((health for health in (BoardHealth.CRITICAL, BoardHealth.WARNING) if health in every), BoardHealth.OK)
     return {**enabled(worst), "HealthRollup": worst.value}

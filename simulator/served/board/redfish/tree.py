@@ -26,7 +26,7 @@ from simulator.served.board.redfish.resource import (
     whole_status,
 )
 from simulator.served.board.sensors import SensorQuantity
-from simulator.served.board.status import LOG_MAX, BoardStatus, ControllerState, Health, LogEntry
+from simulator.served.board.status import LOG_MAX, BoardHealth, BoardLogEntry, BoardStatus, ControllerState
 from telemetry.clock import Clock, iso_utc
 
 # SensorType, schema LogEntry: the words of IPMI 2.0, table 42-3.
@@ -65,7 +65,7 @@ def entry(identity: str, status: BoardStatus) -> Resource | None:
     return next((_entry(entry) for entry in status.log if str(entry.number) == identity), None)
 
 
-def _entry(entry: LogEntry) -> Resource:
+def _entry(entry: BoardLogEntry) -> Resource:
     number = str(entry.number)
     made = {
         **head(f"{ENTRIES}/{number}", "LogEntry", identity=number, name=f"Log entry {number}"),
@@ -149,7 +149,7 @@ class RedfishTree:
             "ManagerType": "BMC",
             "DateTime": self._now(),
             "DateTimeLocalOffset": "+00:00",
-            "Status": enabled(Health.OK),
+            "Status": enabled(BoardHealth.OK),
             "LogServices": link(f"{MANAGER}/LogServices"),
             "Links": {"ManagerForServers": [link(SYSTEM)], "ManagerForChassis": [link(CHASSIS)]},
         }

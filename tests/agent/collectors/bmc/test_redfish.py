@@ -13,8 +13,8 @@ from agent.collectors.bmc.settings import Login
 from simulator.served.board.redfish.service import RedfishService
 from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
+from simulator.served.board.status import BoardHealth
 from simulator.served.board.status import ControllerState as SimulatedBoard
-from simulator.served.board.status import Health
 from telemetry.errors import NotPermittedError, NotSupportedError, TransientError
 from telemetry.records import EventKind, Severity
 from tests.agent.collectors.bmc.redfish_trees import CHASSIS, SENSORS, a_tree, at, link_of, opened, sensor
@@ -36,7 +36,7 @@ class TestOfTheSimulatedBoard:
     @pytest.fixture
     def board(self) -> SimulatedBoard:
         made = SimulatedBoard(NODE, KIND)
-        made.log(Health.WARNING, "an old entry", time_ns=NS)
+        made.log(BoardHealth.WARNING, "an old entry", time_ns=NS)
         made.show(READINGS, time_ns=NS, powered=True)
         return made
 

@@ -1,6 +1,6 @@
 """Readings and log of the controller."""
 
-from simulator.served.board.status import LOG_MAX, ControllerState, Health
+from simulator.served.board.status import LOG_MAX, BoardHealth, ControllerState
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
 NS = 1_700_000_000_000_000_000
@@ -16,7 +16,7 @@ def test_a_healthy_node_logs_nothing() -> None:
     made = board()
     made.show(READINGS, time_ns=NS + 1, powered=True)
     assert made.status.log == ()
-    assert {made.status.health(sensor) for sensor in made.sensors} == {Health.OK}
+    assert {made.status.health(sensor) for sensor in made.sensors} == {BoardHealth.OK}
 
 
 def test_a_rail_that_sags_is_logged_once_when_it_gets_worse_and_once_when_it_is_well_again() -> None:
@@ -24,7 +24,7 @@ def test_a_rail_that_sags_is_logged_once_when_it_gets_worse_and_once_when_it_is_
     for volts in (11.3, 11.3, 10.7, 12.0):
         made.show(readings(rail_v=volts), time_ns=NS, powered=True)
     reported = [(entry.health, entry.sensor and entry.sensor.name) for entry in made.status.log]
-    assert reported == [(Health.WARNING, "P12V"), (Health.CRITICAL, "P12V"), (Health.OK, "P12V")]
+    assert reported == [(BoardHealth.WARNING, "P12V"), (BoardHealth.CRITICAL, "P12V"), (BoardHealth.OK, "P12V")]
     assert [entry.number for entry in made.status.log] == [1, 2, 3]
 
 
@@ -35,7 +35,7 @@ def test_a_lost_supply_is_critical() -> None:
     made.show(readings(psu_ok=ok), time_ns=NS, powered=True)
     (entry,) = made.status.log
     assert entry.sensor is not None
-    assert (entry.health, entry.sensor.name) == (Health.CRITICAL, "PSU0 Status")
+    assert (entry.health, entry.sensor.name) == (BoardHealth.CRITICAL, "PSU0 Status")
 
 
 def test_a_sensor_without_a_reading_is_a_warning_and_no_log_entry() -> None:
@@ -43,14 +43,14 @@ def test_a_sensor_without_a_reading_is_a_warning_and_no_log_entry() -> None:
     made.show(readings(rail_v=float("nan")), time_ns=NS, powered=True)
     rail = made.sensors[0]
     assert made.status.value(rail) is None
-    assert made.status.health(rail) is Health.WARNING
+    assert made.status.health(rail) is BoardHealth.WARNING
     assert made.status.log == ()
 
 
 def test_the_log_forgets_the_oldest_and_goes_on_counting() -> None:
     made = board()
     for number in range(LOG_MAX + 5):
-        made.log(Health.OK, f"{number}", time_ns=NS)
+        made.log(BoardHealth.OK, f"{number}", time_ns=NS)
     assert len(made.status.log) == LOG_MAX
     assert (made.status.log[0].number, made.status.log[-1].number) == (6, LOG_MAX + 5)
 

@@ -4,7 +4,7 @@ import pytest
 
 from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
-from simulator.served.board.status import ControllerState, Health
+from simulator.served.board.status import BoardHealth, ControllerState
 from tests.simulator.hand_clock import START_NS, HandClock
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
@@ -20,7 +20,7 @@ def clock() -> HandClock:
 def board() -> ControllerState:
     made = ControllerState(NODE, KIND)
     made.show(READINGS, time_ns=START_NS, powered=True)
-    made.log(Health.CRITICAL, "Critical interrupt", time_ns=START_NS)
+    made.log(BoardHealth.CRITICAL, "Critical interrupt", time_ns=START_NS)
     made.show(readings(rail_v=10.71), time_ns=START_NS, powered=True)
     made.show(READINGS, time_ns=START_NS, powered=True)
     return made
