@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
 from agent.scheduling import freeze_loaded_objects
-from railwatch.command_line import set_command_line
 from railwatch.processes.child import run_child
 
 logger = logging.getLogger(__name__)
@@ -50,6 +49,29 @@ _REPLY_BYTES = 64
 # heuristic: a fork takes milliseconds, and loading all shared modules on a slow node a few seconds. A launcher that is
 # later than this is stopped or stuck.
 ANSWER_S = 10.0
+
+
+# Fields of /proc/PID/stat behind the name's closing bracket, see proc(5): field 48 is arg_start, 51 is env_end.
+_ARG_START, _ENV_END = 48 - 3, 51 - 3
+
+
+def set_command_line(arguments: Sequence[str]) -> None:
+    """Overwrite the arguments that this process was started with.
+
+    The kernel keeps arguments and environment in one piece of memory. Where the last byte of the arguments is not NUL,
+    it shows the text up to the first NUL (fs/proc/base.c, `get_mm_proctitle`), hence the blanks between arguments.
+    """
+    fields = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    start, arg_end, env_start, end = (int(field) for field in fields[_ARG_START : _ENV_END + 1])
+    text = " ".join(arguments).encode() + b"\0"
+    if not start or arg_end != env_start or end - start < len(text):
+        logger.debug("this process keeps the command line of its parent")
+        return
+    for name, value in os.environ.items():
+        os.putenv(name, value)  # out of the memory that is overwritten
+    ctypes.memset(start, 0, end - start)
+    ctypes.memset(arg_end - 1, ord(" "), 1)
+    ctypes.memmove(start, text, len(text))
 
 
 class ChildProcess(Protocol):
