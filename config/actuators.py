@@ -1,6 +1,5 @@
 """Actuators outside the GPUs: schedulers, programs, jobs, notification, power cycle."""
 
-import re
 import signal
 from enum import StrEnum
 from pathlib import Path
@@ -17,25 +16,26 @@ from agent.responding.schedulers.kubernetes import EvictionSettings
 from agent.responding.schedulers.kubernetes_api import KubernetesSettings
 from agent.responding.schedulers.slurm import TIMEOUT_S, SlurmSettings
 from config.notification import Notification
-from config.section import Host, Section, UserPath, VariableName, at_least, web_url
+from config.section import Host, Section, UserPath, VariableName, at_least, matching, web_url
 from telemetry.durations import DurationS
 
 # A DNS subdomain, what Kubernetes allows: kubernetes.io/docs/concepts/overview/working-with-objects/names.
-_KUBERNETES_NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_SYSTEM = re.compile(r"/redfish/v1/Systems/[^/\s]+")
+_KubernetesNode = Annotated[
+    str,
+    matching(
+        r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", "the name of one node as kubectl get nodes prints it, such as gpu017"
+    ),
+]
+_RedfishSystem = Annotated[str, matching(r"/redfish/v1/Systems/[^/\s]+", "a path such as /redfish/v1/Systems/1")]
 # heuristic: programs run one after the other, so a longer one would hold up the next.
 HOOK_TIMEOUT_MAX_S = 600.0
 # Slurm's own limit for the name of a node, MAX_SLURM_NAME (slurm/slurm.h), and the characters of a host name.
-_SLURM_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SlurmNode = Annotated[
+    str, matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "the name of one node as Slurm knows it, such as gpu017")
+]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 # heuristic: signals that jobs commonly handle; none that a job cannot catch.
 _SIGNALS = frozenset({"SIGUSR1", "SIGUSR2", "SIGHUP", "SIGTERM", "SIGCONT", "SIGRTMIN"})
-
-
-def _kubernetes_node(text: str) -> str:
-    if text and not _KUBERNETES_NODE.fullmatch(text):
-        raise ValueError("the name of one node as kubectl get nodes prints it, such as gpu017")
-    return text
 
 
 class Evict(StrEnum):
@@ -48,9 +48,7 @@ class Evict(StrEnum):
 class Kubernetes(Section):
     """Cordon, taint and eviction through the API server; inside a pod with its service account."""
 
-    node: Annotated[str, AfterValidator(_kubernetes_node)] = Field(
-        default="", description="Name of this node in Kubernetes; empty: the host name."
-    )
+    node: _KubernetesNode = Field(default="", description="Name of this node in Kubernetes; empty: the host name.")
     kubeconfig: UserPath | None = Field(
         default=None, description="Path of a kubeconfig; unset: the service account of the pod."
     )
@@ -83,12 +81,6 @@ class Kubernetes(Section):
         return EvictionSettings(within_s=self.evict_within, grace_s=grace_s)
 
 
-def _system(path: str) -> str:
-    if path and not _SYSTEM.fullmatch(path):
-        raise ValueError("a path such as /redfish/v1/Systems/1")
-    return path
-
-
 class Undrained(StrEnum):
     """Rule for a node without a scheduler that could confirm that it is drained."""
 
@@ -118,7 +110,7 @@ class PowerCycleSection(Section):
     login: Login = Field(
         default=Login.SESSION, description="Authentication: a session, or user and password with each request."
     )
-    system: Annotated[str, AfterValidator(_system)] = Field(
+    system: _RedfishSystem = Field(
         default="",
         description="Path of this node, such as /redfish/v1/Systems/1; may be empty if the controller has one system.",
     )
@@ -159,12 +151,6 @@ class PowerCycleSection(Section):
         )
 
 
-def _program(text: str) -> str:
-    if not text.startswith("/"):
-        raise ValueError("the full path of a program, from /")
-    return text
-
-
 def _signal(text: str) -> str:
     name = text if text.startswith("SIG") else f"SIG{text}"
     if name not in _SIGNALS or name not in signal.Signals.__members__:
@@ -179,12 +165,6 @@ def _job_url(text: str) -> str:
     return url
 
 
-def _slurm_node(text: str) -> str:
-    if text and not _SLURM_NODE.fullmatch(text):
-        raise ValueError("the name of one node as Slurm knows it, such as gpu017")
-    return text
-
-
 class Scheduler(StrEnum):
     """Scheduler through which a node is drained."""
 
@@ -195,7 +175,7 @@ class Scheduler(StrEnum):
 class Slurm(Section):
     """Slurm's own commands, run as a user who may drain nodes (operator or SlurmUser)."""
 
-    node: Annotated[str, AfterValidator(_slurm_node)] = Field(
+    node: _SlurmNode = Field(
         default="", description="Name of this node in Slurm; empty: the first part of the host name."
     )
     folder: UserPath | None = Field(default=None, description="Folder of scontrol and squeue; unset: search PATH.")
@@ -229,7 +209,8 @@ class HookSection(Section):
 
     @model_validator(mode="after")
     def _by_full_path(self) -> Self:
-        _program(self.command[0])
+        if not self.command[0].startswith("/"):
+            raise ValueError("the full path of a program, from /")
         if any("\0" in argument for argument in (*self.command, *self.environment.values())):
             raise ValueError("arguments and variables without a NUL character")
         return self

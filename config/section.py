@@ -33,22 +33,22 @@ def web_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _host(text: str) -> str:
-    if _NO_HOST.search(text):
-        raise ValueError("a host name or an address, without scheme, port and path")
-    return text
+def matching(pattern: str, expected: str) -> AfterValidator:
+    """Return a check of a text against a pattern; an empty text passes."""
+
+    def check(text: str) -> str:
+        if text and not re.fullmatch(pattern, text):
+            raise ValueError(expected)
+        return text
+
+    return AfterValidator(check)
 
 
-def _variable(text: str) -> str:
-    if text and not _VARIABLE.fullmatch(text):
-        raise ValueError("the name of an environment variable: letters, digits and _")
-    return text
-
-
-# What neither a host name nor an IPv4 or IPv6 address has.
-_NO_HOST = re.compile(r"[\s/@\[\]]|^[^:]*:\d*$")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-Host = Annotated[str, AfterValidator(_host)]
-VariableName = Annotated[str, AfterValidator(_variable)]
+# Neither a host name nor an IPv4 or IPv6 address has a space, /, @ or bracket; one colon separates a port.
+Host = Annotated[
+    str, matching(r"(?![^:]*:\d*$)[^\s/@\[\]]+", "a host name or an address, without scheme, port and path")
+]
+VariableName = Annotated[
+    str, matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable: letters, digits and _")
+]
 UserPath = Annotated[Path, AfterValidator(Path.expanduser)]

@@ -8,7 +8,7 @@ from itertools import combinations
 from rules.caps.knobs import KNOB_OF
 from rules.conditions.condition import Condition, Requirements, combine, describe, judge_alternative
 from rules.policy.cases import facts_at
-from rules.policy.model import ActionClass, CaseNode, Policy, PolicyStatus
+from rules.policy.model import ActionClass, Policy, PolicyStatus
 from rules.policy.sourced_numbers import setting_key, thresholds_of
 from telemetry.gpu import KnobKind
 from telemetry.records import IncidentState, Mode
@@ -26,6 +26,7 @@ _GIVES_TIME = {
 }
 # One knob each: of two caps the stricter wins, so that the other has no effect of its own.
 _HELD = (ActionClass.CLOCK_CAP, ActionClass.POWER_CAP, ActionClass.FAN)
+_LOOSEST = {KnobKind.CLOCK: "max_clock_mhz", KnobKind.POWER: "limit_default_w", KnobKind.FAN: "fan_min_ratio"}
 _NEVER = {
     KnobKind.CLOCK: "never lowers a clock on the nodes of its cases, whose highest is {loosest:g} MHz",
     KnobKind.POWER: "never lowers a power limit on the nodes of its cases, whose default is {loosest:g} W",
@@ -141,7 +142,7 @@ def _fault(policy: Policy, by_id: Mapping[str, Policy]) -> tuple[Flaw, str] | No
     rung = by_id.get(below)
     if rung is None:
         return Flaw.LADDER, f"there is no policy {below}"
-    if any(_after(name, by_id) == policy.id for name in (below, *rungs_below(policy, by_id))):
+    if any(name in by_id and by_id[name].after == policy.id for name in (below, *rungs_below(policy, by_id))):
         return Flaw.LADDER, f"the ladder runs in a circle: {' after '.join((policy.id, *rungs_below(policy, by_id)))}"
     if rung.status is PolicyStatus.DEPRECATED:
         return Flaw.UNREACHABLE, f"{below} is deprecated and never acts, so this rung is never reached"
@@ -159,11 +160,6 @@ def _unchecked(policy: Policy, by_id: Mapping[str, Policy], checked: frozenset[s
         return None
     summary = f"no symptom is checked for {', '.join(sorted(named))}: reached only where {below.id} cannot act"
     return Flaw.RARE, summary
-
-
-def _after(policy_id: str, by_id: Mapping[str, Policy]) -> str | None:
-    policy = by_id.get(policy_id)
-    return None if policy is None else policy.after
 
 
 def contradictions(policies: Sequence[Policy]) -> Iterator[Complaint]:
@@ -210,8 +206,8 @@ def without_effect(policies: Sequence[Policy]) -> Iterator[Complaint]:
         knob, rule = KNOB_OF.get(policy.then.action), policy.then.setting
         if knob is None or rule is None or rule.fixed is None:
             continue
-        found = [loosest for case in policy.cases if (loosest := _loosest(knob, case.node)) is not None]
-        if not found or any(_restrains(knob, rule.fixed, loosest) for loosest in found):
+        found = [loosest for case in policy.cases if (loosest := getattr(case.node, _LOOSEST[knob])) is not None]
+        if not found or any(knob.strictest(rule.fixed, loosest) != loosest for loosest in found):
             continue
         # The node nearest to the setting: what holds for it holds for all.
         nearest = min(found) if knob is KnobKind.FAN else max(found)
@@ -222,20 +218,6 @@ def without_effect(policies: Sequence[Policy]) -> Iterator[Complaint]:
             flaw=Flaw.INEFFECTIVE,
             summary=_NEVER[knob].format(loosest=nearest),
         )
-
-
-def _loosest(knob: KnobKind, node: CaseNode) -> float | None:
-    match knob:
-        case KnobKind.CLOCK:
-            return node.max_clock_mhz
-        case KnobKind.POWER:
-            return node.limit_default_w
-        case KnobKind.FAN:
-            return node.fan_min_ratio
-
-
-def _restrains(knob: KnobKind, setting: float, loosest: float) -> bool:
-    return setting > loosest if knob is KnobKind.FAN else setting < loosest
 
 
 def unbounded(policies: Sequence[Policy]) -> Iterator[Complaint]:

@@ -13,7 +13,7 @@ from railwatch.operator.action_groups import ActionGroup, ActionStep, change_tex
 from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import iso_utc
 from telemetry.quantities import shortened
-from telemetry.records import Action, ActionState, Decision, Finding, Incident, Outcome, Record
+from telemetry.records import Action, ActionState, Decision, Incident, Outcome, Record
 from telemetry.store.records import RecordFile
 
 # heuristic: ids that fit in one line.
@@ -102,7 +102,7 @@ def print_stories(
         console.print(f"[bold]steps of {group.label}[/]")
         for line in _step_lines(group, names):
             console.print(f"  {escape(line)}", soft_wrap=True)
-    lines = [*outcome_lines(_outcomes(stories))]
+    lines = [*outcome_lines(outcome for story in stories for outcome in story.outcomes)]
     console.print("[bold]did it help[/]")
     for line in lines or ["no outcome recorded"]:
         console.print(f"  {escape(line)}", soft_wrap=True)
@@ -135,13 +135,9 @@ def _print_cause(console: Console, story: ActionStory, names: EntityNames) -> No
         console.print(f"incident {escape(last.incident_id)} is no longer stored", soft_wrap=True)
         return
     console.print(names.in_text(describe(story.incident)), soft_wrap=True)
-    lines = [*evidence_lines(_newest(story.incident.findings), names)]
-    for line in lines[:_MOST_EVIDENCE]:
+    newest = {finding.id: finding for finding in story.incident.findings}
+    for line in [*evidence_lines(newest.values(), names)][:_MOST_EVIDENCE]:
         console.print(f"  {escape(line)}", soft_wrap=True)
-
-
-def _newest(findings: Sequence[Finding]) -> list[Finding]:
-    return [*{finding.id: finding for finding in findings}.values()]
 
 
 def _reason(group: ActionGroup) -> str:
@@ -166,7 +162,3 @@ def _step_line(step: ActionStep, group: ActionGroup, names: EntityNames) -> str:
     text = change_text(step.first, before=step is group.steps[0])
     reason = "" if step.first.reason in text else f": {names.in_text(shortened(step.first.reason, REASON_CHARACTERS))}"
     return f"{iso_utc(step.first.time_ns)[11:19]}  {where}{text}{reason}"
-
-
-def _outcomes(stories: Sequence[ActionStory]) -> list[Outcome]:
-    return [outcome for story in stories for outcome in story.outcomes]

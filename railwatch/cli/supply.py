@@ -107,7 +107,9 @@ def _why_not(pair: LoggedPair, found: SeriesEstimate) -> str:
         apart="" if found.samples < MIN_SAMPLES else " that lie 20 ms apart and do not repeat the one before",
         correlation=correlation,
         sign="; is the sign of the current wrong?" if correlation > MIN_CORRELATION else "",
-        skew="" if found.skew_s is None else f"{abs(found.skew_s) * 1e3:.3g} ms {_side(found.skew_s)}",
+        skew=""
+        if found.skew_s is None
+        else f"{abs(found.skew_s) * 1e3:.3g} ms with the {'voltage' if found.skew_s > 0 else 'current'} moved back",
     )
 
 
@@ -118,10 +120,6 @@ def _is_stuck(pair: LoggedPair, found: SeriesEstimate) -> bool:
         return False
     amps = pair.current_a[known]
     return bool(np.std(amps) > MIN_SPREAD_RATIO * np.abs(amps).max())
-
-
-def _side(skew_s: float) -> str:
-    return "with the voltage moved back" if skew_s > 0 else "with the current moved back"
 
 
 def _left_out(pair: LoggedPair, found: SeriesEstimate) -> str:
@@ -135,14 +133,11 @@ def _rate(period_s: float) -> str:
     return f"{rate_hz:.3g} Hz" if rate_hz < 1000.0 else f"{rate_hz / 1e3:.3g} kHz"
 
 
-def _reason(pair: LoggedPair, found: SeriesEstimate) -> str:
-    return "the voltage does not move" if _is_stuck(pair, found) else found.identifiability.value
-
-
 def _fields(pair: LoggedPair, found: SeriesEstimate) -> dict[str, Any]:
+    reason = "the voltage does not move" if _is_stuck(pair, found) else found.identifiability.value
     return {
         "identifiable": found.identified,
-        "reason": None if found.identified else _reason(pair, found),
+        "reason": None if found.identified else reason,
         "open_circuit_v": found.open_circuit_v,
         "open_circuit_bounds_v": found.open_circuit_bounds_v,
         "source_resistance_ohm": found.source_resistance_ohm,

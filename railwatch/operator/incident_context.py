@@ -187,7 +187,8 @@ def _offered(incident: Incident, frames: Sequence[Frame], topology: Topology) ->
     if frame is None or not {"power_w", "sm_clock_mhz"} <= set(frame.spec.signals):
         return ()
     power_w, clock_mhz = (np.nanmedian(frame.signal(name)[-600:], axis=0) for name in ("power_w", "sm_clock_mhz"))
-    fed = Kinship.of(topology).gpus_under(incident.entity_id) if incident.entity_id in _ids(topology) else ()
+    kinship = Kinship.of(topology)
+    fed = kinship.gpus_under(incident.entity_id) if kinship.knows(incident.entity_id) else ()
     busy = np.array([entity.id in fed or not fed for entity in frame.spec.entities]) & np.isfinite(clock_mhz)
     place = pick_gpu(power_w, busy)
     if place is None:
@@ -204,7 +205,3 @@ def _offered(incident: Incident, frames: Sequence[Frame], topology: Topology) ->
         f"(railwatch dither plan {gpu.name})"
     )
     return (text,)
-
-
-def _ids(topology: Topology) -> frozenset[str]:
-    return frozenset(entity.id for entity in topology.entities)

@@ -107,14 +107,11 @@ def checks_of(incident: Incident) -> list[str]:
 
 def _is_near(event: Event, incident: Incident) -> bool:
     concerned = {incident.entity_id, *incident.affected}
-    if event.entity_id is not None and event.entity_id not in concerned and not _is_shared(event.entity_id):
+    # What several GPUs share may concern any of them.
+    is_own = event.entity_id is not None and event.entity_id.partition(":")[0] in (EntityKind.GPU, EntityKind.LINK)
+    if is_own and event.entity_id not in concerned:
         return False
     return incident.opened_ns - BEFORE_NS <= event.time_ns <= (incident.closed_ns or incident.time_ns) + AFTER_NS
-
-
-def _is_shared(entity_id: str) -> bool:
-    """Return True for an entity that several GPUs share, so that its events may concern any of them."""
-    return entity_id.partition(":")[0] not in (EntityKind.GPU, EntityKind.LINK)
 
 
 def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:

@@ -111,14 +111,12 @@ def _within(name: str, fact: Fact) -> AfterValidator:
 
     def check(value: Comparison) -> Comparison:
         if (value.root & Interval(low=fact.low, high=fact.high)).is_empty(whole=fact.whole):
-            raise ValueError(f"a comparison that {name} can meet: it is a {fact.type.value} {_bounds(fact)}")
+            low, high = fact.low, fact.high
+            bounds = f"of {low:g} or more" if high == float("inf") else f"from {low:g} to {high:g}"
+            raise ValueError(f"a comparison that {name} can meet: it is a {fact.type.value} {bounds}")
         return value
 
     return AfterValidator(check)
-
-
-def _bounds(fact: Fact) -> str:
-    return f"of {fact.low:g} or more" if fact.high == float("inf") else f"from {fact.low:g} to {fact.high:g}"
 
 
 def _texts(name: str, fact: Fact) -> Callable[[object], frozenset[str]]:
@@ -188,15 +186,13 @@ def _section(title: str, section: str, **more: Any) -> type[BaseModel]:
     return create_model(title, __config__=_CLOSED, **fields, **more)
 
 
-def _sections() -> dict[str, Any]:
-    sections = {NUMBERS: "newest value of each piece of evidence", **dict.fromkeys(NODE_SECTIONS)}
-    return {
-        name: (_section(f"{name.capitalize()}Document", name), Field(default=None, description=description))
-        for name, description in sections.items()
-    }
-
-
-_SECTIONS = _sections()
+_SECTIONS: dict[str, Any] = {
+    name: (_section(f"{name.capitalize()}Document", name), Field(default=None, description=description))
+    for name, description in {
+        NUMBERS: "newest value of each piece of evidence",
+        **dict.fromkeys(NODE_SECTIONS),
+    }.items()
+}
 _Alternative = _section("AlternativeDocument", "", **_SECTIONS)
 if TYPE_CHECKING:
     WhenDocument = BaseModel

@@ -19,6 +19,9 @@ RESETS_KEPT = 10
 ACTED_KEPT_NS = 31 * DAY_NS
 
 Key = tuple[str, str]
+# Tables of the memory by policy and incident or entity, stored as rows; and what is stored as it is.
+_KEYED = ("watches", "ended", "returns", "latched", "rungs", "approved")
+_UNCHANGED = ("failed", "worsened", "breaker", "resets", "path_measured")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,24 +199,16 @@ class Memory:
 
     def snapshot(self) -> dict[str, Any]:
         """Return it as JSON types."""
+        tables: dict[str, Any] = {name: getattr(self, name) for name in _UNCHANGED}
+        tables |= {name: tuple((*key, value) for key, value in getattr(self, name).items()) for name in _KEYED}
         stored = _Stored(
             incidents=tuple(self.incidents.values()),
             claims=tuple(self.claims.values()),
             engagements=tuple(self.engagements.values()),
-            watches=tuple((*key, watch) for key, watch in self.watches.items()),
-            ended=tuple((*key, time_ns) for key, time_ns in self.ended.items()),
             acted=tuple(self.acted),
-            returns=tuple((*key, times) for key, times in self.returns.items()),
-            latched=tuple((*key, why) for key, why in self.latched.items()),
-            rungs=tuple((*key, helped) for key, helped in self.rungs.items()),
             pending=tuple(self.pending.values()),
-            approved=tuple((*key, one) for key, one in self.approved.items()),
-            failed=self.failed,
-            worsened=self.worsened,
-            breaker=self.breaker,
-            resets=self.resets,
-            path_measured=self.path_measured,
             paths_read=tuple(sorted(self.paths_read)),
+            **tables,
         )
         state: dict[str, Any] = _STORED.dump_python(stored, mode="json")
         return state
@@ -230,26 +225,20 @@ def _with_present_decisions(state: dict[str, Any]) -> dict[str, Any]:
 def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory:
     """Restore a snapshot of `Memory`, without policies that no longer exist; ValueError if it is not one."""
     stored = _STORED.validate_python(_with_present_decisions(state))
+    tables: dict[str, Any] = {name: getattr(stored, name) for name in _UNCHANGED}
+    for table in _KEYED:
+        rows = getattr(stored, table)
+        tables[table] = {(policy, name): value for policy, name, value in rows if policy in policies}
     return Memory(
         incidents={incident.id: incident for incident in stored.incidents},
         claims={(item.policy_id, item.incident_id): item for item in stored.claims if item.policy_id in policies},
         engagements={
             (item.policy_id, item.incident_id): item for item in stored.engagements if item.policy_id in policies
         },
-        watches={(policy, name): watch for policy, name, watch in stored.watches if policy in policies},
-        ended={(policy, name): time_ns for policy, name, time_ns in stored.ended if policy in policies},
         acted=list(stored.acted),
-        returns={(policy, name): times for policy, name, times in stored.returns if policy in policies},
-        latched={(policy, name): why for policy, name, why in stored.latched if policy in policies},
-        rungs={(policy, name): helped for policy, name, helped in stored.rungs if policy in policies},
         pending={item.id: item for item in stored.pending if item.rule in policies},
-        approved={(policy, name): one for policy, name, one in stored.approved if policy in policies},
-        failed=stored.failed,
-        worsened=stored.worsened,
-        breaker=stored.breaker,
-        resets=stored.resets,
-        path_measured=stored.path_measured,
         paths_read=frozenset(stored.paths_read),
+        **tables,
     )
 
 

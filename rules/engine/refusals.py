@@ -79,16 +79,13 @@ def refusals(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[
     if window is not None:
         yield "maintenance", window.summary
     if not targets:
-        yield "target", "no GPU that answers is a target" if action not in KNOB_OF else _no_target(KNOB_OF[action])
+        lacks = f", or none has a {KNOB_OF[action].label} to set" if action in KNOB_OF else ""
+        yield "target", f"no GPU that answers is a target{lacks}"
     ended_ns = memory.ended.get((subject.policy.id, incident.entity_id))
     if ended_ns is not None and now_ns - ended_ns < subject.policy.then.cooldown_s * NS_PER_S:
         seconds = subject.policy.then.cooldown_s
         yield "cooldown", f"cooldown of {seconds:g} s after the last action on {label_of_id(incident.entity_id)}"
     yield from _budgets(subject, targets)
-
-
-def _no_target(knob: KnobKind) -> str:
-    return f"no GPU that answers is a target, or none has a {knob.label} to set"
 
 
 def _budgets(subject: PolicyIncident, targets: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -94,14 +94,10 @@ def _within(policy: Policy, limits: NodeLimits) -> Iterator[str]:
     if then.budget is not None:
         gpus = "" if then.budget.gpus_max is None else f", at most {then.budget.gpus_max} GPUs at once"
         period = format_duration(then.budget.per_s)
-        yield f"its budget: {then.budget.actions} new actions in {period}{gpus}{_counted(policy)}"
+        uncounted = "" if then.setting is None else "; steps of a cap in force do not count"
+        yield f"its budget: {then.budget.actions} new actions in {period}{gpus}{uncounted}"
     yield f"limit of the node: {limits.actions_per_hour} new actions of its class an hour"
     yield f"cooldown after an action: {format_duration(then.cooldown_s)} on the same entity"
-
-
-def _counted(policy: Policy) -> str:
-    """Return how the steps of a cap count against its budget; nothing for an action without steps."""
-    return "" if policy.then.setting is None else "; steps of a cap in force do not count"
 
 
 def _ends(policy: Policy) -> str:
