@@ -9,21 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.hwmon.tree import (
-    INLET,
-    INPUT_SIDE,
-    TWELVE_VOLTS,
-    HwmonChannel,
-    Rail,
-    channels_of,
-    chip_of,
-    current_for,
-    hwmon_devices,
-    place_of,
-    rail_key,
-    rail_of,
-    whole_number_of,
-)
+from agent.collectors.hwmon import tree
+from agent.collectors.hwmon.tree import HwmonChannel, Rail, channels_of, chip_of, place_of
 
 # ``+5V``, ``5VSB``, ``3.3V``, ``3V3``, ``54V``; not the 5 of ``1.5V`` or ``VCC5``, and not ``-5V``.
 _LABELLED = re.compile(
@@ -72,22 +59,22 @@ INPUT, OUTPUT_VOLTAGE, OUTPUT_LOAD, TEMPERATURE, FAN = 1, 2, 4, 8, 16
 def survey_other_rails(sysfs_root: Path) -> tuple[OtherRail, ...]:
     """Return the rails of 3.3, 5, 48 and 54 V: by label, or a voltage of 40 to 60 V with a current."""
     found: dict[str, OtherRail] = {}
-    for device in hwmon_devices(sysfs_root):
+    for device in tree.hwmon_devices(sysfs_root):
         chip, currents = chip_of(device), channels_of(device, "curr")
-        candidates = [channel for channel in channels_of(device, "in") if not INPUT_SIDE.search(channel.label)]
+        candidates = [channel for channel in channels_of(device, "in") if not tree.INPUT_SIDE.search(channel.label)]
         for channel in candidates:
-            if TWELVE_VOLTS.search(channel.label):
+            if tree.TWELVE_VOLTS.search(channel.label):
                 continue
-            current = current_for(channel, candidates, currents, reads_as_rail=_reads_high)
+            current = tree.current_for(channel, candidates, currents, reads_as_rail=_reads_high)
             nominal_v = _nominal_v(channel.label)
             if nominal_v is None and (current is None or not _reads_high(channel)):
                 continue
-            key = rail_key(channel.label, chip, place_of(device))
+            key = tree.rail_key(channel.label, chip, place_of(device))
             if key in found:
                 key = f"{key}-{place_of(device)}-{channel.number}"
             volts = nominal_v or _HIGH_RAIL_V
             found[key] = OtherRail(
-                rail=rail_of(key, chip, channel, current),
+                rail=tree.rail_of(key, chip, channel, current),
                 plausible_v=(_PLAUSIBLE_SHARE[0] * volts, _PLAUSIBLE_SHARE[1] * volts),
             )
     return tuple(found[key] for key in sorted(found))
@@ -95,7 +82,7 @@ def survey_other_rails(sysfs_root: Path) -> tuple[OtherRail, ...]:
 
 def survey_supplies(sysfs_root: Path) -> tuple[SupplyDevice, ...]:
     """Return the power supplies: devices with an input voltage and an output, by the PMBus core's labels."""
-    return tuple(_supply(device) for device in hwmon_devices(sysfs_root) if is_supply(device))
+    return tuple(_supply(device) for device in tree.hwmon_devices(sysfs_root) if is_supply(device))
 
 
 def is_supply(device: Path) -> bool:
@@ -113,7 +100,7 @@ def _supply(device: Path) -> SupplyDevice:
         if channel.label
     }
     return SupplyDevice(
-        key=rail_key("vout1", chip, place_of(device)),
+        key=tree.rail_key("vout1", chip, place_of(device)),
         chip=chip,
         labelled=labelled,
         temperatures=tuple(channel.path for channel in channels_of(device, "temp")),
@@ -140,7 +127,7 @@ def _alarms(device: Path) -> Iterator[tuple[Path, int]]:
 def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
     """Return the fans outside power supplies: key, chip, and path of the speed."""
     found: dict[str, tuple[str, str, Path]] = {}
-    for device in hwmon_devices(sysfs_root):
+    for device in tree.hwmon_devices(sysfs_root):
         if is_supply(device):
             continue
         chip = chip_of(device)
@@ -155,7 +142,7 @@ def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
 def survey_temperatures(sysfs_root: Path) -> dict[str, tuple[Path, ...]]:
     """Return the temperature paths of each signal, which is the hottest of them; the host collector reads the inlet."""
     found: dict[str, list[Path]] = {}
-    for device in hwmon_devices(sysfs_root):
+    for device in tree.hwmon_devices(sysfs_root):
         if is_supply(device):
             continue
         for channel in channels_of(device, "temp"):
@@ -166,7 +153,7 @@ def survey_temperatures(sysfs_root: Path) -> dict[str, tuple[Path, ...]]:
 
 
 def _temperature_signal(chip: str, label: str) -> str | None:
-    if INLET.search(label):
+    if tree.INLET.search(label):
         return None
     if _OUTLET.search(label):
         return "outlet_temp_c"
@@ -182,5 +169,5 @@ def _nominal_v(label: str) -> float | None:
 
 
 def _reads_high(channel: HwmonChannel) -> bool:
-    reading_mv = whole_number_of(channel.path)
+    reading_mv = tree.whole_number_of(channel.path)
     return reading_mv is not None and _HIGH_RAIL_MV[0] <= reading_mv <= _HIGH_RAIL_MV[1]

@@ -3,27 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from agent.collectors.meters.pdu_mibs import (
-    APC_RPDU2,
-    EATON_EPDU,
-    ENTITY_BAD,
-    ENTITY_NAME,
-    ENTITY_PRECISION,
-    ENTITY_SCALE,
-    ENTITY_STATUS,
-    ENTITY_TYPE,
-    ENTITY_TYPES,
-    ENTITY_UNITS_SCALE,
-    ENTITY_VALUE,
-    RARITAN_BAD,
-    RARITAN_PDU2,
-    RARITAN_TYPES,
-    MibColumn,
-    Oid,
-    PduChannel,
-    SnmpValue,
-    parse_oid,
-)
+from agent.collectors.meters import pdu_mibs as mibs
+from agent.collectors.meters.pdu_mibs import Oid, PduChannel, SnmpValue, parse_oid
 from agent.collectors.meters.settings import OidReading
 
 # Returns the values below an object, by the rest of the identifier.
@@ -40,7 +21,7 @@ class PduSurvey:
 
 async def survey_pdu(walk: Walk) -> PduSurvey:
     """Return the values of a PDU; the vendor's own tables take precedence over the standard one."""
-    for mib, columns in (("PowerNet-MIB rPDU2", APC_RPDU2), ("EATON-EPDU-MIB", EATON_EPDU)):
+    for mib, columns in (("PowerNet-MIB rPDU2", mibs.APC_RPDU2), ("EATON-EPDU-MIB", mibs.EATON_EPDU)):
         channels = await _from_columns(walk, columns)
         if channels:
             return PduSurvey(mib=mib, channels=channels)
@@ -58,7 +39,7 @@ def channels_of(readings: tuple[OidReading, ...]) -> tuple[PduChannel, ...]:
     )
 
 
-async def _from_columns(walk: Walk, columns: tuple[MibColumn, ...]) -> tuple[PduChannel, ...]:
+async def _from_columns(walk: Walk, columns: tuple[mibs.MibColumn, ...]) -> tuple[PduChannel, ...]:
     found: list[PduChannel] = []
     names: dict[Oid, Mapping[Oid, SnmpValue]] = {}
     for column in columns:
@@ -85,13 +66,13 @@ async def _from_columns(walk: Walk, columns: tuple[MibColumn, ...]) -> tuple[Pdu
 
 async def _from_raritan(walk: Walk) -> tuple[PduChannel, ...]:
     found: list[PduChannel] = []
-    for table in RARITAN_PDU2:
+    for table in mibs.RARITAN_PDU2:
         cells = await walk(table.values)
         if not cells:
             continue
         decimals, names = await walk(table.decimals), await walk(table.names)
         for index in sorted(cells):
-            known = RARITAN_TYPES.get(index[-1])
+            known = mibs.RARITAN_TYPES.get(index[-1])
             digits = decimals.get(index, 0)
             if known is None or not isinstance(digits, int):
                 continue
@@ -104,34 +85,34 @@ async def _from_raritan(walk: Walk) -> tuple[PduChannel, ...]:
                     factor=factor * 10.0**-digits,
                     label=_label(names.get(index[:-1])),
                     status=(*table.statuses, *index),
-                    bad_statuses=RARITAN_BAD,
+                    bad_statuses=mibs.RARITAN_BAD,
                 )
             )
     return tuple(found)
 
 
 async def _from_entity_sensors(walk: Walk) -> tuple[PduChannel, ...]:
-    types = await walk(ENTITY_TYPE)
-    wanted = {
-        index: ENTITY_TYPES[kind] for index, kind in types.items() if isinstance(kind, int) and kind in ENTITY_TYPES
-    }
+    types = await walk(mibs.ENTITY_TYPE)
+    known = mibs.ENTITY_TYPES
+    wanted = {index: known[kind] for index, kind in types.items() if isinstance(kind, int) and kind in known}
     if not wanted:
         return ()
-    scales, precisions, names = await walk(ENTITY_SCALE), await walk(ENTITY_PRECISION), await walk(ENTITY_NAME)
+    columns = (mibs.ENTITY_SCALE, mibs.ENTITY_PRECISION, mibs.ENTITY_NAME)
+    scales, precisions, names = [await walk(column) for column in columns]
     found = []
     for index, signal in sorted(wanted.items()):
-        scale, precision = scales.get(index, ENTITY_UNITS_SCALE), precisions.get(index, 0)
+        scale, precision = scales.get(index, mibs.ENTITY_UNITS_SCALE), precisions.get(index, 0)
         if not isinstance(scale, int) or not isinstance(precision, int):
             continue
         found.append(
             PduChannel(
                 part=_part("sensor", index),
                 signal=signal,
-                oid=(*ENTITY_VALUE, *index),
-                factor=10.0 ** (3 * (scale - ENTITY_UNITS_SCALE) - precision),
+                oid=(*mibs.ENTITY_VALUE, *index),
+                factor=10.0 ** (3 * (scale - mibs.ENTITY_UNITS_SCALE) - precision),
                 label=_label(names.get(index)),
-                status=(*ENTITY_STATUS, *index),
-                bad_statuses=ENTITY_BAD,
+                status=(*mibs.ENTITY_STATUS, *index),
+                bad_statuses=mibs.ENTITY_BAD,
             )
         )
     return tuple(found)
