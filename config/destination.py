@@ -4,7 +4,7 @@ The clients of the servers are imported only if one is configured: they cost mem
 """
 
 from config.fleet import FleetStore
-from config.models import Store, StoreKind
+from config.store import Store, StoreKind
 from telemetry.rollup import Resolution
 from telemetry.store.servers import ServerStore
 from telemetry.uplink.port import Destination

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from agent.actuation.limits import UnreadableClocks
 from agent.recorder.settings import RecorderSettings
@@ -16,8 +16,10 @@ from analytics.incidents.book_settings import BookSettings
 from config.actuators import Actuators
 from config.control import Control
 from config.fleet import Fleet
-from config.section import Section, UserPath, at_least, web_url
-from config.sources import AutoHz, Sources, SourceUse
+from config.sampling import Sampling
+from config.section import Section, UserPath, at_least
+from config.sources import Sources, SourceUse
+from config.store import Store
 from rules.limits.node import LimitSettings
 from rules.policy.model import ActionClass
 from telemetry.documents import KeyProblemError, missing_key
@@ -130,110 +132,12 @@ class Recorder(Section):
         )
 
 
-class StoreKind(StrEnum):
-    """Kind of store that samples are written to."""
-
-    EMBEDDED = "embedded"
-    INFLUXDB1 = "influxdb1"
-    INFLUXDB2 = "influxdb2"
-
-
 class Node(Section):
     """Identity of this node."""
 
     name: str = Field(
         default="", max_length=200, description="Name of this node in every record; empty: the host name."
     )
-
-
-class Sampling(Section):
-    """Sampling rates, memory for history, and the budget of the sampler."""
-
-    fast_hz: AutoHz = Field(
-        default=None,
-        ge=1,
-        le=1000,
-        description=(
-            "Reads per second of the fast group; `auto` measures how often the GPUs' sensors update and reads in step "
-            "with them, at most 100 times a second, less often while all GPUs are idle."
-        ),
-    )
-    cpu_budget: float = Field(
-        default=0.1,
-        gt=0,
-        le=1,
-        description=(
-            "Share of a core for the thread that reads the GPUs; above it `auto` reads less often. The signal "
-            "`cpu_ratio` of the agent reports the whole process."
-        ),
-    )
-    driver_budget: float = Field(
-        default=0.1,
-        gt=0,
-        le=1,
-        description="Share of time in calls of the GPU driver; above it `auto` reads less often.",
-    )
-    slow_hz: float = Field(default=1.0, ge=0.01, le=10, description="Reads per second of the slow group.")
-    rare: Annotated[DurationS, at_least(1, "1s")] = Field(
-        default=10.0, description="Interval of slow sources: board controllers, meters."
-    )
-    ring: Annotated[DurationS, at_least(10, "10s")] = Field(
-        default=600.0, description="Full-rate history kept in memory."
-    )
-    ring_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
-        default=256 << 20,
-        description="Memory limit of that history for each sampling process; if it is reached, less time is kept.",
-    )
-    deadline: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
-        default=2.0,
-        description="Time limit of a read; a source that takes longer is suspended and retried later.",
-    )
-
-
-class Store(Section):
-    """Store of samples and records."""
-
-    kind: StoreKind = Field(
-        default=StoreKind.EMBEDDED,
-        description="`embedded` needs no server; `influxdb1` writes to /write, `influxdb2` to /api/v2/write.",
-    )
-    url: Annotated[str, AfterValidator(web_url)] | None = Field(
-        default=None, description="Address of the server, such as http://127.0.0.1:8086."
-    )
-    database: str = Field(default="railwatch", min_length=1, description="Database (1.x).")
-    username: str | None = Field(default=None, description="User (1.x).")
-    password: str | None = Field(default=None, description="Password (1.x); prefer RAILWATCH_STORE__PASSWORD.")
-    org: str = Field(default="railwatch", min_length=1, description="Organisation (2.x).")
-    bucket: str = Field(
-        default="railwatch",
-        min_length=1,
-        description="Bucket (2.x); rollups go to the bucket of this name + `-rollup`.",
-    )
-    token: str | None = Field(default=None, description="Token (2.x); prefer RAILWATCH_STORE__TOKEN.")
-    basic_auth: bool = Field(
-        default=False, description="Send the token `user:password` as basic authentication (VictoriaMetrics)."
-    )
-    raw_retention: Annotated[DurationS, at_least(3600, "1h")] = Field(
-        default=7 * 86400.0, description="Retention of full-rate samples."
-    )
-    rollup_retention: Annotated[DurationS, at_least(3600, "1h")] = Field(
-        default=365 * 86400.0, description="Retention of one-second rollups."
-    )
-    embedded_max: Annotated[SizeBytes, at_least(16 << 20, "16MiB")] = Field(
-        default=4 << 30, description="Size limit of the embedded store; the oldest samples are deleted first."
-    )
-    spool_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
-        default=256 << 20, description="Disk space for samples that wait while the server is unreachable."
-    )
-
-    @model_validator(mode="after")
-    def _server_has_an_address(self) -> Self:
-        if self.kind is not StoreKind.EMBEDDED and self.url is None:
-            expected = (
-                f"the address of the server, such as http://127.0.0.1:8086: required when kind is {self.kind.value}"
-            )
-            raise missing_key("url", expected)
-        return self
 
 
 class Rules(Section):

@@ -4,8 +4,9 @@ import pytest
 import yaml
 
 from config.loading import load_config
-from config.models import ActionMode, Config, StoreKind
+from config.models import ActionMode, Config
 from config.reference import reference_markdown, sample_yaml
+from config.store import StoreKind
 from telemetry.errors import ConfigError
 from telemetry.records import Mode
 

@@ -15,7 +15,8 @@ import typer
 from rich.console import Console
 
 from config.loading import load_config
-from config.models import Config, StoreKind
+from config.models import Config
+from config.store import StoreKind
 from fleet import loop
 from fleet.building import FleetParts, open_fleet
 from fleet.outbox import Published

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from config.destination import destination_of, server_store_of
-from config.models import Config, Store, StoreKind
+from config.models import Config
+from config.store import Store, StoreKind
 from dashboards.page.source import StoreState, StoreStatus
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import TransientError

@@ -19,7 +19,8 @@ from analytics.fleet.window import FleetWindow
 from config.destination import server_store_of
 from config.fleet import FleetStore
 from config.guard_pipeline import pipeline_settings
-from config.models import Config, Store
+from config.models import Config
+from config.store import Store
 from evaluation.judgement.runs import JudgedRun, order_of
 from evaluation.replay import replayed
 from fleet.reader import ServerFleetReader

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.models import StoreKind
+from config.store import StoreKind
 from railwatch.processes.service import MAX_UNWRITTEN, Service
 from railwatch.run_context import RunContext, read_status
 from telemetry.clock import NS_PER_S

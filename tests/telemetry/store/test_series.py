@@ -12,7 +12,7 @@ from agent.ring.ring import Ring
 from agent.ring.rings import Rings
 from config.destination import server_store_of
 from config.fleet import FleetStore
-from config.models import Store
+from config.store import Store
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
