@@ -104,8 +104,9 @@ export function drawCharts() {
   const due = !stored || performance.now() - drawnAt >= REDRAW_MS;
   if (due) drawnAt = performance.now();
   const marks = due ? markLines(now - windowS * 1000, now, colour) : [];
-  for (const chart of charts) {
-    if (!onScreen.has(chart.card)) continue;
+  const shown = charts.filter(({ card }) => onScreen.has(card));
+  if (due) for (const chart of shown) readData(chart, now, stored);
+  for (const chart of shown) {
     if (due) drawChart(chart, now, marks, stored);
     drawLegend(chart, now);
   }
@@ -120,12 +121,21 @@ function drawNotes(stored) {
   setText(byId("steps"), stored && !problem ? steps : "");
 }
 
-function drawChart(chart, now, marks, stored) {
+function readData(chart, now, stored) {
   const start = now - windowS * 1000;
-  const data = chart.lines.map(({ entity, signal }) =>
+  chart.data = chart.lines.map(({ entity, signal }) =>
     stored ? history.pointsOf(entity.id, signal, windowS) : samples.since(entity.id, signal, start),
   );
-  const extremes = stored ? data.map((points) => points.flatMap(([ms, , low, high]) => [[ms, low], [ms, high]])) : data;
+  const extremes = (points) => points.flatMap(([ms, , low, high]) => [[ms, low], [ms, high]]);
+  chart.extremes = stored ? chart.data.map(extremes) : chart.data;
+}
+
+function drawChart(chart, now, marks, stored) {
+  const start = now - windowS * 1000;
+  const { data, extremes } = chart;
+  // Supplies are compared, so they have the same scales.
+  const alike = charts.filter((other) => other.scales === chart.scales && other.extremes);
+  const scales = chart.scales(extremes.map((_, index) => alike.flatMap((other) => other.extremes[index])));
   const series = chart.lines.flatMap((line, index) => {
     line.points = stored ? data[index] : [];
     const look = stored ? { step: false, sampling: null } : { step: line.step, sampling: "minmax" };
@@ -136,7 +146,7 @@ function drawChart(chart, now, marks, stored) {
   });
   series[0].markLine = { data: [...chart.levels(extremes), ...marks] };
   const interval = windowS * (windowS > 86_400 ? 200 : 250); // 30 d are five times 6 d
-  chart.plot.setOption({ xAxis: { min: start, max: now, interval }, yAxis: chart.scales(extremes), series }, { lazyUpdate: true });
+  chart.plot.setOption({ xAxis: { min: start, max: now, interval }, yAxis: scales, series }, { lazyUpdate: true });
 }
 
 function drawLegend(chart, now) {
@@ -177,17 +187,21 @@ function supplyChart(supply) {
   return {
     ...furnished(`chart-${supply.key}`, `${supply.name} · voltage and current`, lines, option),
     levels: () => [{ yAxis: limit, name: `limit ${quantity(limit, "V")}`, ...levelStyle(colour) }],
-    scales: ([volts, amps]) => {
-      const [low, high] = [rounded(least(volts, limit) - 0.04, -0.2), rounded(most(volts, 12.1) + 0.04, 0.2)];
-      // Both axes get the same number of intervals, so that one set of lines serves them; the current stays below.
-      const intervals = Math.round((high - low) / 0.2);
-      const amperes = niceStep((most(amps, 10) * 1.5) / intervals);
-      return [
-        { min: low, max: high, interval: 0.2 },
-        { min: 0, max: amperes * intervals, interval: amperes },
-      ];
-    },
+    scales: supplyScales,
   };
+}
+
+function supplyScales([volts, amps]) {
+  const [lowest, highest] = [least(volts, state.status.rail_limit_v) - 0.04, most(volts, 12.1) + 0.04];
+  const step = niceStep(Math.max(0.2, (highest - lowest) / 7));
+  const [low, high] = [rounded(lowest, -step), rounded(highest, step)];
+  // Both axes get the same number of intervals, so that one set of lines serves them; the current stays below.
+  const intervals = Math.round((high - low) / step);
+  const amperes = niceStep((most(amps, 10) * 2) / intervals);
+  return [
+    { min: low, max: high, interval: step },
+    { min: 0, max: amperes * intervals, interval: amperes },
+  ];
 }
 
 function gpuChart(group, gpus) {
@@ -244,5 +258,5 @@ function rounded(value, step) {
 /** Return the least of 1, 2, 5, 10, 20, ... that is not below a value. */
 function niceStep(value) {
   const decade = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((factor) => factor * decade).find((step) => step >= value);
+  return [1, 2, 5, 10].map((factor) => Number((factor * decade).toFixed(6))).find((step) => step >= value - 1e-9);
 }

@@ -132,8 +132,8 @@ function answer(incident) {
   );
 }
 
-/** A summary ends with its verdict in words, or else it is added. */
-const withVerdict = (summary, verdict) => (summary.endsWith(verdict) ? summary : `${summary} — ${verdict}`);
+/** A summary that does not contain its verdict gets it at the end. */
+const withVerdict = (summary, verdict) => (summary.includes(verdict) ? summary : `${summary} — ${verdict}`);
 
 function decisionText(decision) {
   const where = span(decision.targets.map(nameOf).sort());
