@@ -27,14 +27,8 @@ class ActuatorClient:
     """Actuator at the other end of a socket, with the same methods; any thread may use it.
 
     Connects at first use and again after a failure. A request that timed out may have been carried out: every request
-    can be repeated.
-
-    Raises
-    ------
-    TransientError
-        From every method, if the actuator is away or does not answer within `timeout_s`.
-    ActionRefusedError
-        From every method, if the request is invalid; nothing was changed.
+    can be repeated. Every method raises TransientError if the actuator is away or does not answer within `timeout_s`,
+    and ActionRefusedError if the request is invalid; nothing was changed then.
     """
 
     def __init__(self, socket_path: Path, *, timeout_s: float = 1.0) -> None:

@@ -105,12 +105,8 @@ class ProcessReader(Protocol):
     def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
         """Return the processes of one GPU.
 
-        Raises
-        ------
-        NotSupportedError, NotPermittedError
-            The driver does not list them; do not call again.
-        DeviceLostError, TransientError
-            It cannot now.
+        NotSupportedError or NotPermittedError where the driver does not list them: do not call again. DeviceLostError
+        or TransientError where it cannot now.
         """
         ...
 

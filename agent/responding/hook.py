@@ -77,12 +77,7 @@ class Hook:
 def check_program(path: str) -> None:
     """Check that a program may be run.
 
-    Raises
-    ------
-    NotSupportedError
-        There is none.
-    NotPermittedError
-        It is not executable, or it is world-writable.
+    NotSupportedError where there is none, NotPermittedError where it is not executable or is world-writable.
     """
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 -- beside os.access

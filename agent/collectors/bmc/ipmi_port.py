@@ -36,12 +36,8 @@ class IpmiResponse:
 class IpmiPort(Protocol):
     """Sends commands to a controller; every call returns or raises within seconds.
 
-    Raises
-    ------
-    TransientError
-        The controller does not respond, or refuses the login.
-    EnvironmentLacksError, NotPermittedError
-        A program or device on this machine is missing or may not be used.
+    TransientError where the controller does not respond or refuses the login; EnvironmentLacksError or
+    NotPermittedError where a program or device on this machine is missing or may not be used.
     """
 
     name: str

@@ -42,12 +42,8 @@ class Poster:
     def post(self, body: Any, *, path: str = "", headers: Mapping[str, str] | None = None) -> None:
         """Send one body to the route's address, with `path` appended.
 
-        Raises
-        ------
-        TransientError
-            No reply, or a status that may change: too many requests, a server error, an unknown token.
-        ActionRefusedError
-            The server refuses the body.
+        TransientError where there is no reply, or a status that may change: too many requests, a server error, an
+        unknown token. ActionRefusedError where the server refuses the body.
         """
         route = self._route
         try:

@@ -34,12 +34,7 @@ class MessageChannel(Protocol):
     def deliver(self, notices: Sequence[Notice]) -> None:
         """Deliver all notices; they are delivered when this returns.
 
-        Raises
-        ------
-        TransientError
-            A retry may succeed.
-        ActionRefusedError
-            A retry will not succeed: the receiver refuses them.
+        TransientError where a retry may succeed, ActionRefusedError where the receiver refuses them.
         """
         ...
 
