@@ -98,8 +98,10 @@ def _entries(section: Any, defaults: dict[str, Any]) -> Iterator[Entry]:
     notes = _notes(section)
     for key, annotation, description in _fields(section):
         value = defaults[key]
-        if _is_section(annotation):
-            yield Entry(key=key, text=_summary(annotation), default=None, children=tuple(_entries(annotation, value)))
+        kind = annotation if isinstance(annotation, type) else None
+        if kind is not None and (issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind)):
+            summary = inspect.cleandoc(kind.__doc__ or "").splitlines()[0]
+            yield Entry(key=key, text=summary, default=None, children=tuple(_entries(kind, value)))
             continue
         text = description or notes.get(key, "")
         yield Entry(key=key, text=f"{text}{_choices(annotation)}", default=_default(key, value))
@@ -143,11 +145,3 @@ def _default(key: str, value: Any) -> str:
         return _DATA_DIR
     text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("\n...").strip()
-
-
-def _is_section(annotation: Any) -> bool:
-    return isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation))
-
-
-def _summary(section: Any) -> str:
-    return inspect.cleandoc(section.__doc__ or "").splitlines()[0]

@@ -11,7 +11,15 @@ import typer
 from evaluation.agreement import agreements_of
 from railwatch.cli.baselines import Who, current_user
 from railwatch.cli.printing import print_json, print_table
-from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
+from railwatch.cli.run_folder import (
+    ConfigFile,
+    DataDir,
+    JsonFlag,
+    data_dir_of,
+    live_session,
+    names_of_run,
+    open_records,
+)
 from railwatch.operator.commands import send_to_guard
 from railwatch.run_context import RunContext
 from rules.engine.policy_incident import setting_of
@@ -39,11 +47,12 @@ def pending(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: J
         for one in waiting:
             print_json(to_json(one))
         return
+    names = names_of_run(folder)
     rows = [
         (
             one.id,
             one.action,
-            ", ".join(_short(name) for name in one.targets),
+            names.names(one.targets),
             "" if one.expires_ns is None else iso_utc(one.expires_ns)[:19],
         )
         for one in waiting
@@ -202,11 +211,6 @@ def _picked(known: Sequence[Decision], wanted: str) -> Decision:
         typer.echo(f"railwatch: {wanted}: {problem}; expected an id from railwatch actions pending", err=True)
         raise typer.Exit(1)
     return found[0]
-
-
-def _short(entity_id: str) -> str:
-    """Return the short name of an entity, such as ``GPU-43aec229``."""
-    return "-".join(entity_id.partition(":")[2].split("-")[:2])
 
 
 def _command(verb: CommandVerb, decision_id: str, who: str | None, why: str) -> Command:

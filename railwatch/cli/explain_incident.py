@@ -18,8 +18,8 @@ from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from evaluation.replay import recommending, recorded_topology, replayed
 from railwatch.cli.incident_plot import plot
-from railwatch.cli.incident_view import find_incident
-from railwatch.cli.printing import SEVERITY_STYLE, print_json
+from railwatch.cli.incident_view import find_incident, print_head
+from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, data_dir_of, names_of_run, open_records
 from railwatch.operator.action_groups import capped_gpus
 from railwatch.operator.entity_names import EntityNames
@@ -128,17 +128,7 @@ def _sample_evidence(found: Incident, samples: SampleReader | None, capped: Coll
 def _print(story: IncidentStory, samples: SampleEvidence, names: EntityNames) -> None:
     console = Console(highlight=False)
     one = story.incident
-    style = SEVERITY_STYLE[one.severity]
-    console.print(
-        f"[{style}]{one.severity.value} {one.cause.value}[/]  {one.id}  {one.state.value}, opened "
-        f"{iso_utc(one.opened_ns)[:19]}Z{_lasted(one)}",
-        soft_wrap=True,
-    )
-    console.print(escape(names.in_text(one.summary)), soft_wrap=True)
-    for note in one.notes:
-        console.print(f"  {escape(names.in_text(note))}", soft_wrap=True)
-    if one.silence is not None:
-        console.print(f"[yellow]{escape(one.silence)}[/]", soft_wrap=True)
+    print_head(console, one, names)
     _print_timeline(console, "what was seen, in order", story.seen, one.opened_ns)
     console.print("\n[bold]likely causes[/]")
     for hypothesis in one.hypotheses:
@@ -158,14 +148,6 @@ def _print(story: IncidentStory, samples: SampleEvidence, names: EntityNames) ->
     for text in samples.offered:
         console.print(f"  {escape(text)}", soft_wrap=True)
     console.print("  more: docs/runbook/causes.md, by cause", soft_wrap=True)
-
-
-def _lasted(one: Incident) -> str:
-    """Return how long an incident lasted, or the age of its newest record if open; empty below a second."""
-    lasted_s = ((one.closed_ns or one.time_ns) - one.opened_ns) / NS_PER_S
-    if lasted_s < 1.0:
-        return ""
-    return f", {lasted_s:.0f} s" if one.closed_ns is not None else f", last update after {lasted_s:.0f} s"
 
 
 def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:

@@ -84,7 +84,7 @@ def _span(column: Sequence[Evidence]) -> str:
 
 def print_incident(console: Console, incident: Incident, linked: Sequence[Record], names: EntityNames) -> None:
     """Print an incident with the decisions, actions and outcomes that belong to it."""
-    _print_head(console, incident, names)
+    print_head(console, incident, names)
     evidence = [*evidence_lines(incident.findings, names)]
     _print_part(console, "evidence", evidence[:_MOST_EVIDENCE], more=len(evidence) - _MOST_EVIDENCE)
     changes = [one for one in linked if isinstance(one, Action)]
@@ -120,7 +120,8 @@ def outcome_lines(records: Iterable[Record]) -> Iterator[str]:
         yield f"{iso_utc(one.time_ns)[11:19]}  {one.summary}"
 
 
-def _print_head(console: Console, incident: Incident, names: EntityNames) -> None:
+def print_head(console: Console, incident: Incident, names: EntityNames) -> None:
+    """Print what happened where, how bad it is, its state and its likeliest causes."""
     style = SEVERITY_STYLE[incident.severity]
     leading = [one.entity_id for one in incident.findings if one.cause is incident.cause]
     where = names.names(leading or (incident.entity_id,))

@@ -103,9 +103,7 @@ def _delivers(route: Route, config: Config, *, as_json: bool) -> bool:
     if as_json:
         print_json({"route": route.name, "kind": route.kind.value, "taken": not trouble, "trouble": trouble})
     else:
-        typer.echo(
-            f"{route.name}: " + (trouble.removeprefix(f"route {route.name}: ") or f"accepted ({route.kind.value})")
-        )
+        typer.echo(trouble or f"{route.name}: accepted ({route.kind.value})")
     return not trouble
 
 

@@ -17,7 +17,7 @@ from evaluation.measures import Measured
 from evaluation.rehearsal.plan import Rehearsal
 from evaluation.rehearsal.runs import SeedResult, Variant, simulated_s
 from evaluation.rehearsal.runs import rehearse as rehearsed
-from evaluation.rehearsal.summary import LEAST_SEEDS, Figure, cost_only, not_carried_out, summarised
+from evaluation.rehearsal.summary import LEAST_SEEDS, cost_only, not_carried_out, summarised
 from evaluation.workers import none_left_at_work
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
@@ -111,11 +111,16 @@ def _summary_fields(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> dict
 def _print(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> None:
     bounded = len(results) >= LEAST_SEEDS
     length = format_duration(results[0].duration_s)
-    title = f"{rehearsal.scenario} on {rehearsal.node}, {length}, {_seeds(results)}, mode {rehearsal.mode}"
+    first, last = results[0].seed, results[-1].seed
+    seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
+    title = f"{rehearsal.scenario} on {rehearsal.node}, {length}, {seeds}, mode {rehearsal.mode}"
     print_table(
         title,
         ("", "with railwatch", "without", ""),
-        (_cells(figure, bounded=bounded) for figure in summarised(results)),
+        (
+            (one.name, _text(one.watched, bounded=bounded), _text(one.bare, bounded=bounded), one.unit)
+            for one in summarised(results)
+        ),
     )
     if not bounded:
         typer.echo("too few seeds for confidence bounds")
@@ -128,22 +133,14 @@ def _print(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> None:
         typer.echo(f"decided, but not carried out in a rehearsal: {listed}")
 
 
-def _cells(figure: Figure, *, bounded: bool) -> tuple[str, str, str, str]:
-    without = "" if figure.bare is None else _text(figure.bare, bounded=bounded)
-    return figure.name, _text(figure.watched, bounded=bounded), without, figure.unit
-
-
-def _text(found: Measured, *, bounded: bool) -> str:
+def _text(found: Measured | None, *, bounded: bool) -> str:
+    if found is None:
+        return ""
     if found.value is None:
         return "-"
     if not bounded or found.low is None or found.high is None:
         return f"{found.value:.4g}"
     return f"{found.value:.4g} ({found.low:.4g} to {found.high:.4g})"
-
-
-def _seeds(results: Sequence[SeedResult]) -> str:
-    first, last = results[0].seed, results[-1].seed
-    return f"seed {first}" if first == last else f"seeds {first} to {last}"
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from agent.actuation.knobs import Check
 from agent.responding.work import OWNER, is_ours, token_of
 from railwatch.run_context import RunContext, read_status, responder_folder
-from railwatch.wiring.responder import Placed, Setup, placed_in
+from railwatch.wiring.responder import PlacedSwitch, ResponderSetup, placed_in
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 
@@ -15,12 +15,12 @@ def verify_outside(context: RunContext, clock: Clock) -> tuple[Check, ...]:
     held: dict[str, list[str]] = read_status(context.responder_status_path).get("held", {})
     folder = responder_folder(context.config, simulated=context.simulated)
     with ExitStack() as kept:
-        setup = Setup(context=context, clock=clock, wait=lambda _: False, kept=kept, folder=folder)
+        setup = ResponderSetup(context=context, clock=clock, wait=lambda _: False, kept=kept, folder=folder)
         placed = {one.switch.name: one for one in placed_in(setup)} if held else {}
         return tuple(_check(name, placed.get(name), tuple(incidents), context) for name, incidents in held.items())
 
 
-def _check(name: str, placed: Placed | None, incidents: tuple[str, ...], context: RunContext) -> Check:
+def _check(name: str, placed: PlacedSwitch | None, incidents: tuple[str, ...], context: RunContext) -> Check:
     agrees: bool | None = None
     if placed is None:
         result = "no longer configured"

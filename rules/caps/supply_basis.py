@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from physics.constants import Z_LOWER
-from physics.node_state import MeasuredGpu, MeasuredNode
-from physics.source_band import SourceBand, of_bounds
+from physics.node_state import MeasuredGpu, MeasuredNode, SourceBand, of_bounds
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology

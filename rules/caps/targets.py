@@ -59,12 +59,8 @@ def reach_summary(target: Target | None, incident: Incident, topology: Topology)
     jobs = gpus_by_job(incident, topology)
     if not any(jobs.values()):
         return "for every GPU of the node: its jobs are not known"
-    named = (f"{job.partition(':')[2]} on {_names(gpus, topology)}" for job, gpus in jobs.items())
-    return f"for the job {' and '.join(named)}"
-
-
-def _names(gpus: Sequence[str], topology: Topology) -> str:
-    return ", ".join(sorted(topology.entity(gpu).name for gpu in gpus))
+    names = {job: ", ".join(sorted(topology.entity(gpu).name for gpu in gpus)) for job, gpus in jobs.items()}
+    return f"for the job {' and '.join(f'{topology.entity(job).key} on {gpus}' for job, gpus in names.items())}"
 
 
 def targets_of(target: Target, incident: Incident, node: MeasuredNode, topology: Topology) -> tuple[str, ...]:

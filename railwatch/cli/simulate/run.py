@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
-from railwatch.cli.printing import print_json
+from railwatch.cli.printing import pluralize, print_json
 from railwatch.cli.run_folder import JsonFlag
 from railwatch.cli.simulate.ordering import SimulationOptions, order_of
 from railwatch.cli.up import seconds
@@ -29,7 +29,7 @@ from telemetry.durations import format_duration
 def node_fields(order: RunOrder, summary: RunSummary, *, out: Path, truth: Path | None) -> dict[str, Any]:
     """Return a run of a node as the fields of one object."""
     chosen = {"node": order.node.name, "scenario": order.scenario.name, "workload": order.workload.name}
-    return {"file": str(out), "truth": _name(truth), **chosen, "seed": order.seed, **asdict(summary)}
+    return {"file": str(out), "truth": truth and str(truth), **chosen, "seed": order.seed, **asdict(summary)}
 
 
 def rack_fields(order: RackOrder, summary: RackSummary, *, outs: Sequence[Path], truth: Path | None) -> dict[str, Any]:
@@ -39,15 +39,17 @@ def rack_fields(order: RackOrder, summary: RackSummary, *, outs: Sequence[Path],
         {"file": str(out), "node": f"node{number}", **asdict(node)}
         for number, (out, node) in enumerate(zip(outs, summary.nodes, strict=True))
     ]
-    return {"truth": _name(truth), **chosen, **asdict(summary), "nodes": nodes}
+    return {"truth": truth and str(truth), **chosen, **asdict(summary), "nodes": nodes}
 
 
 def node_line(out: Path, summary: RunSummary, *, times: float | None) -> str:
-    """Return a node's recording in one line; `times` real time, None where that is told elsewhere."""
+    """Return a node's recording in one line; `times` real time, None if another line has it."""
     rail = f"rail {_number(summary.rail_min_v, 'V', 2)} lowest, {_number(summary.rail_mean_v, 'V', 2)} mean"
     power = f"GPUs {_number(summary.gpu_power_mean_w, 'W', 0)} mean, {_number(summary.gpu_power_peak_w, 'W', 0)} peak"
     parts = [] if times is None else [_pace(summary.simulated_s, times)]
-    return "; ".join([f"{out}: {', '.join([f'{summary.rows} rows', *parts])}", _drops(summary.drops), rail, power])
+    return "; ".join(
+        [f"{out}: {', '.join([f'{summary.rows} rows', *parts])}", pluralize(summary.drops, "drop"), rail, power]
+    )
 
 
 def rack_line(order: RackOrder, summary: RackSummary, *, times: float) -> str:
@@ -56,30 +58,18 @@ def rack_line(order: RackOrder, summary: RackSummary, *, times: float) -> str:
     ratio = "open throughout" if shared.input_ratio_min is None else f"{shared.input_ratio_min:.1%} of nominal lowest"
     power = f"{_number(shared.power_mean_w, 'W', 0)} mean, {_number(shared.power_peak_w, 'W', 0)} peak"
     openings = summary.breaker_openings
-    breaker = "breaker closed throughout" if not openings else f"breaker opened {_times(openings)}"
+    breaker = "breaker closed throughout" if not openings else f"breaker opened {pluralize(openings, 'time')}"
     inlet = f"inlet {_number(shared.inlet_min_c, '°C', 1)} to {_number(shared.inlet_max_c, '°C', 1)}"
     name = f"{order.scenario.rack.name}: {_pace(summary.simulated_s, times)}"
-    return "; ".join([name, _drops(summary.drops), f"PDU {ratio}, {power}", breaker, inlet])
+    return "; ".join([name, pluralize(summary.drops, "drop"), f"PDU {ratio}, {power}", breaker, inlet])
 
 
 def _pace(simulated_s: float, times: float) -> str:
     return f"{format_duration(simulated_s)} simulated, {times:.1f} times real time"
 
 
-def _drops(count: int) -> str:
-    return f"{count} drop" + ("" if count == 1 else "s")
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
 def _number(value: float | None, unit: str, decimals: int) -> str:
     return "unknown" if value is None else f"{value:.{decimals}f} {unit}"
-
-
-def _name(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _seed(text: str | int) -> int:

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from railwatch.cli.printing import print_table
-from simulator.files.gpu import GpuPart
 from simulator.files.node import NodeFile
 from simulator.files.rack import RackFile
 from simulator.files.remarks import SourcedNumber
@@ -115,12 +114,16 @@ def _figures(source: SupplyFigures, peak: SteadyLoad, node: NodeFile) -> list[tu
 
 def _parts(node: NodeFile) -> list[tuple[str, str]]:
     part, cooling, sensors = node.gpu, node.cooling, node.sensors
+    limits_w, limits_c = part.power_limit_w, part.temperature_c
+    joined = {"none": "not joined", "mesh": "GPU to GPU", "switch": "through switches"}[node.fabric]
+    heat = f"slows down at {limits_c.gpu_max} °C, to half at {limits_c.slowdown} °C, off at {limits_c.shutdown} °C"
+    limits = f"limit {limits_w.default:g} W ({limits_w.min:g} to {limits_w.max:g})"
     return [
         ("GPUs", f"{node.gpu_count} x {part.name}, {part.architecture}, {part.memory_total_bytes / _GIB:.0f} GiB"),
-        ("power", f"{part.power.idle_w:g} W at rest, {_limits(part)}"),
+        ("power", f"{part.power.idle_w:g} W at rest, {limits}"),
         ("clocks", f"{part.clocks.min_mhz:g} to {part.clocks.max_mhz:g} MHz in steps of {part.clocks.step_mhz:g}"),
-        ("heat", _heat(part)),
-        ("links", _links(node)),
+        ("heat", heat),
+        ("links", f"{part.nvlink_count} x NVLink {part.nvlink_version}, {joined}"),
         ("driver", node.driver.version),
         ("rest of the node", f"{node.other_power_w:g} W"),
         ("air", f"{node.inlet_c:g} °C in front"),
@@ -134,21 +137,6 @@ def _parts(node: NodeFile) -> list[tuple[str, str]]:
         ("inlet sensor", sensors.inlet or "none"),
         ("power sensor", f"every {part.sensor.period_ms} ms, mean of {part.sensor.window_ms} ms"),
     ]
-
-
-def _limits(part: GpuPart) -> str:
-    limits = part.power_limit_w
-    return f"limit {limits.default:g} W ({limits.min:g} to {limits.max:g})"
-
-
-def _heat(part: GpuPart) -> str:
-    limits = part.temperature_c
-    return f"slows down at {limits.gpu_max} °C, to half at {limits.slowdown} °C, switches off at {limits.shutdown} °C"
-
-
-def _links(node: NodeFile) -> str:
-    joined = {"none": "not joined", "mesh": "GPU to GPU", "switch": "through switches"}[node.fabric]
-    return f"{node.gpu.nvlink_count} x NVLink {node.gpu.nvlink_version}, {joined}"
 
 
 def _branches(node: NodeFile) -> list[tuple[str, ...]]:
