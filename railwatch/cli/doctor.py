@@ -26,8 +26,8 @@ from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_watch import OPEN_LIMIT_S, open_in_time
-from railwatch.wiring.event_sources import event_settings
 from railwatch.wiring.gpu_driver import OpenDriver
+from railwatch.wiring.samplers import event_settings
 from railwatch.wiring.slow_sources import slow_settings
 from simulator.driver.build import find_compiler
 from telemetry.clock import SystemClock

@@ -41,7 +41,7 @@ def follow(context: RunContext, socket_path: Path, stop: Event, ready: Ready) ->
     """Follow the actuator at a socket until the request to stop; retry while it does not answer."""
     client = ActuatorClient(socket_path)
     journal = context.journal_writer("actuator")
-    follower = Follower(client, journal, status_path=context.actuator_status_path)
+    follower = ActuatorFollower(client, journal, status_path=context.actuator_status_path)
     ready({})
     try:
         while not stop.is_set():
@@ -53,7 +53,7 @@ def follow(context: RunContext, socket_path: Path, stop: Event, ready: Ready) ->
         journal.close()
 
 
-class Counts:
+class StatusCounts:
     """Counts of the actuator's journal in a status file for the service; a full disk keeps the old ones.
 
     Any thread may update them.
@@ -71,13 +71,13 @@ class Counts:
             replace_file(self._path, json.dumps(self._counts).encode(), synced=False)
 
 
-class Follower:
+class ActuatorFollower:
     """Copier of actions from an actuator to a journal, from the first action after it connects."""
 
     def __init__(self, client: ActuatorClient, journal: RecordJournalWriter, *, status_path: Path) -> None:
         self._client = client
         self._journal = journal
-        self._counts = Counts(status_path)
+        self._counts = StatusCounts(status_path)
         self._steps = 0
         self._number: int | None = None
         self._away = False
@@ -180,7 +180,7 @@ def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float 
             run_id=str(context.started_ns),
             stop=stop,
             ready=lambda: ready({}),
-            note=Counts(context.actuator_status_path).keep,
+            note=StatusCounts(context.actuator_status_path).keep,
         )
 
 

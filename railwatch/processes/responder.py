@@ -11,7 +11,7 @@ from agent.responding.responder import GUARD, PERSON, Responder
 from agent.responding.work_queue import WorkQueue
 from railwatch.processes.child import Ready, run_child
 from railwatch.run_context import RunContext, responder_folder
-from railwatch.wiring.responder import Outside, Setup, build_outside
+from railwatch.wiring.responder import ResponderLanes, ResponderSetup, build_outside
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import TransientError
@@ -56,7 +56,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
         kept.callback(journal.close)
         sink = context.journal_writer("responder")
         kept.callback(sink.close)
-        setup = Setup(context=context, clock=clock, wait=stop.wait, kept=kept, folder=folder)
+        setup = ResponderSetup(context=context, clock=clock, wait=stop.wait, kept=kept, folder=folder)
         outside = build_outside(setup, journal, guard_age_s=GuardAge(context.baselines_path, clock))
         _log_orphans(journal, outside)
         reader = _guard_reader(context, journal, outside, clock)
@@ -82,7 +82,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
             responder.publish()
 
 
-def _log_orphans(journal: WorkQueue, outside: Outside) -> None:
+def _log_orphans(journal: WorkQueue, outside: ResponderLanes) -> None:
     """Log what an earlier configuration switched on and this one does not manage."""
     managed = {(lane.hold.actuator, lane.hold.target) for lane in outside.switches()}
     for actuator, target in journal.held():
@@ -92,7 +92,9 @@ def _log_orphans(journal: WorkQueue, outside: Outside) -> None:
             )
 
 
-def _guard_reader(context: RunContext, journal: WorkQueue, outside: Outside, clock: Clock) -> RecordJournalReader:
+def _guard_reader(
+    context: RunContext, journal: WorkQueue, outside: ResponderLanes, clock: Clock
+) -> RecordJournalReader:
     """Return the reader of the guard's journal from the saved position, or from the start of this run if simulated.
 
     A simulated node ends with its run: the holds of a killed one are released first.
@@ -118,7 +120,7 @@ def _person_reader(context: RunContext, journal: WorkQueue) -> RecordJournalRead
     return reader
 
 
-def _respond(context: RunContext, responder: Responder, outside: Outside, stop: Event, clock: Clock) -> None:
+def _respond(context: RunContext, responder: Responder, outside: ResponderLanes, stop: Event, clock: Clock) -> None:
     status: dict[str, Any] = {}
     publish_at_s = clock.monotonic_s()
     in_trouble = False
@@ -138,7 +140,9 @@ def _respond(context: RunContext, responder: Responder, outside: Outside, stop: 
             return
 
 
-def _publish(context: RunContext, responder: Responder, outside: Outside, last: dict[str, Any]) -> dict[str, Any]:
+def _publish(
+    context: RunContext, responder: Responder, outside: ResponderLanes, last: dict[str, Any]
+) -> dict[str, Any]:
     """Write the status file if the status changed or the file is missing; return what the file holds."""
     now = {
         "waiting": responder.waiting(),
@@ -154,7 +158,7 @@ def _publish(context: RunContext, responder: Responder, outside: Outside, last: 
     return now
 
 
-def _release(outside: Outside, reason: str, *, but: tuple[str, ...] = ()) -> None:
+def _release(outside: ResponderLanes, reason: str, *, but: tuple[str, ...] = ()) -> None:
     for lane in outside.lanes:
         if lane.name in but:
             continue

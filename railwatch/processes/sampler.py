@@ -26,7 +26,6 @@ from config.sources import SourceUse
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_watch import DRIVER_BACK, DRIVER_HUNG, DriverWatch
-from railwatch.wiring.event_sources import event_settings
 from railwatch.wiring.gpu_driver import OpenDriver
 from railwatch.wiring.reenumeration import Reenumeration
 from railwatch.wiring.samplers import (
@@ -34,6 +33,7 @@ from railwatch.wiring.samplers import (
     STATUS_EVERY_S,
     StatusFiles,
     chosen,
+    event_settings,
     rail_sweeping,
     sampler_settings,
 )

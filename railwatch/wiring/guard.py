@@ -67,7 +67,7 @@ class GuardThread:
         self._kept = kept_in / "guard.json"
         self._actuator = ActuatorClient(context.actuator_socket)
         self._journal = context.journal_writer("guard")
-        self._pulse = Pulse(clock)
+        self._pulse = StepClock(clock)
         sag = context.config.detectors.rail_sag
         self._line = NonBlockingClient(context.actuator_socket)
         specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
@@ -124,8 +124,8 @@ class GuardThread:
         self._journal.close()
 
 
-class Pulse:
-    """The clock as the guard sees it: each step begins with the time of day, so it knows when the last one began."""
+class StepClock:
+    """Clock of the guard that notes when each step began: a step begins by reading the time of day."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Build the actuators of the responder from the configuration."""
+"""Builders of the actuators of the responder."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -84,7 +84,7 @@ def notifier_for(context: RunContext, *, folder: Path, clock: Clock) -> Notifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class ResponderSetup:
     """Inputs of a factory.
 
     `wait` waits for so many seconds and returns True when railwatch ends. `kept` closes what was opened. `followers`
@@ -102,50 +102,50 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class PlacedSwitch:
     """A switch and its target: this node by the name that its scheduler uses."""
 
     switch: Switch
     target: str
 
 
-def _slurm_commands(setup: Setup) -> tuple[SlurmCommands, str]:
+def _slurm_commands(setup: ResponderSetup) -> tuple[SlurmCommands, str]:
     settings = setup.context.config.actuators.slurm.settings(setup.context.node.key)
     return SlurmCommands(settings, setup.clock), settings.node
 
 
-def _slurm(setup: Setup) -> Placed:
+def _slurm(setup: ResponderSetup) -> PlacedSwitch:
     commands, node = _slurm_commands(setup)
-    return Placed(switch=SlurmDrain(commands), target=node)
+    return PlacedSwitch(switch=SlurmDrain(commands), target=node)
 
 
-def _kubernetes(setup: Setup) -> Placed:
+def _kubernetes(setup: ResponderSetup) -> PlacedSwitch:
     section = setup.context.config.actuators.kubernetes
     api = KubernetesApi(section.settings())
     switch = KubernetesDrain(api, clock=setup.clock, eviction=section.eviction(), pace=setup.pace)
-    return Placed(switch=switch, target=section.node_of(setup.context.node.key))
+    return PlacedSwitch(switch=switch, target=section.node_of(setup.context.node.key))
 
 
-def _requeue(setup: Setup) -> Message | None:
+def _requeue(setup: ResponderSetup) -> Message | None:
     if Scheduler.SLURM not in setup.context.config.actuators.drain:
         return None
     commands, node = _slurm_commands(setup)
     return SlurmRequeue(commands, node=node)
 
 
-def _hook(setup: Setup) -> Message | None:
+def _hook(setup: ResponderSetup) -> Message | None:
     hooks = setup.context.config.actuators.hooks
     return Hook({name: hook.program() for name, hook in hooks.items()}, setup.clock) if hooks else None
 
 
-def _checkpoint(setup: Setup) -> Message | None:
+def _checkpoint(setup: ResponderSetup) -> Message | None:
     context = setup.context
     jobs = {name: job.settings() for name, job in context.config.actuators.checkpoints.items()}
     step_of = partial(checkpoint_step, context.readings_ring_path)
     return Checkpoint(jobs, setup.clock, wait=setup.wait, step_of=step_of) if jobs else None
 
 
-def _notify(setup: Setup) -> Message | None:
+def _notify(setup: ResponderSetup) -> Message | None:
     notifier = notifier_for(setup.context, folder=setup.folder, clock=setup.clock)
     if notifier is None:
         return NoRoutes()
@@ -155,17 +155,17 @@ def _notify(setup: Setup) -> Message | None:
     return notifier
 
 
-def _power_cycle(setup: Setup) -> Message | None:
+def _power_cycle(setup: ResponderSetup) -> Message | None:
     context = setup.context
     return power_cycle_for(context.config.actuators, node=context.node.key, folder=setup.folder, clock=setup.clock)
 
 
 # Factories of what drains a node and of the other actions outside the GPUs; None if not configured.
-SWITCHES: tuple[tuple[Scheduler, Callable[[Setup], Placed]], ...] = (
+SWITCHES: tuple[tuple[Scheduler, Callable[[ResponderSetup], PlacedSwitch]], ...] = (
     (Scheduler.SLURM, _slurm),
     (Scheduler.KUBERNETES, _kubernetes),
 )
-MESSAGES: tuple[tuple[ActionClass, Callable[[Setup], Message | None]], ...] = (
+MESSAGES: tuple[tuple[ActionClass, Callable[[ResponderSetup], Message | None]], ...] = (
     (ActionClass.CHECKPOINT, _checkpoint),
     (ActionClass.REQUEUE, _requeue),
     (ActionClass.HOOK, _hook),
@@ -175,7 +175,7 @@ MESSAGES: tuple[tuple[ActionClass, Callable[[Setup], Message | None]], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
+class ResponderLanes:
     """The lanes of a node, the actuators of each class by name, and the counts of each."""
 
     lanes: tuple[Lane, ...]
@@ -196,7 +196,7 @@ class Outside:
         return {hold.actuator: [claim.incident_id for claim in hold.claims] for hold in holds if hold.claims}
 
 
-def build_outside(setup: Setup, journal: WorkQueue, *, guard_age_s: Callable[[], float]) -> Outside:
+def build_outside(setup: ResponderSetup, journal: WorkQueue, *, guard_age_s: Callable[[], float]) -> ResponderLanes:
     """Build every actuator that the configuration names."""
     lanes: list[Lane] = []
     routes: dict[ActionClass, tuple[str, ...]] = {}
@@ -224,10 +224,10 @@ def build_outside(setup: Setup, journal: WorkQueue, *, guard_age_s: Callable[[],
             pace = setup.pace if of_class is ActionClass.REQUEUE else RateLimit()
             lanes.append(Sending(message, DELIVERY_POLICIES[of_class], journal, setup.clock, tally=tally, pace=pace))
             routes[of_class] = (message.name,)
-    return Outside(lanes=tuple(lanes), routes=routes, tallies=tallies)
+    return ResponderLanes(lanes=tuple(lanes), routes=routes, tallies=tallies)
 
 
-def placed_in(setup: Setup) -> Sequence[Placed]:
+def placed_in(setup: ResponderSetup) -> Sequence[PlacedSwitch]:
     """Return the switches through which this node is drained."""
     wanted = setup.context.config.actuators.drain
     return [make(setup) for scheduler, make in SWITCHES if scheduler in wanted]

@@ -11,14 +11,18 @@ from agent.collectors.hwmon.rails import SweepOptions
 from agent.collectors.port import BuiltCollector, Collector, SourceState, SourceStatus
 from agent.collectors.rails.pace import DEFAULT_MAX_HZ, MAX_HZ
 from agent.collectors.rails.sweep import SweepSettings
+from agent.collectors.registry.settings import EventSettings
 from agent.sampler.pacing.budget import BudgetSettings
 from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.worker import WorkerState, WorkerStatus
 from config.models import Config
+from config.sources import SourceUse
+from railwatch.run_context import RunContext
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.frames import TableSpec
+from telemetry.gpu import GpuIdentity
 
 logger = logging.getLogger(__name__)
 
@@ -152,3 +156,22 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
         replace_file(path, json.dumps(rows).encode(), synced=False)
     except OSError as err:
         logger.warning("cannot write %s: %s; the page shows old states", path, err.strerror)
+
+
+def event_settings(context: RunContext, gpus: tuple[GpuIdentity, ...], clock: Clock) -> EventSettings:
+    """Return the settings of the event sources; of a simulated node only those of its own sysfs."""
+    sources, real = context.config.sources, not context.simulated
+
+    def of(use: SourceUse, path: Path, *, here: bool = real) -> Path | None:
+        return path if here and use is SourceUse.AUTO else None
+
+    return EventSettings(
+        node=context.node.key,
+        clock=clock,
+        gpus=gpus,
+        sysfs_root=of(sources.pci, Path(context.sysfs), here=True),
+        tracefs_root=of(sources.tracepoints, sources.tracefs),
+        fabric_log=of(sources.fabric_manager, sources.fabric_log),
+        uevents=real and sources.uevents is SourceUse.AUTO,
+        why_off="switched off by configuration" if real else "a simulated node has none",
+    )

@@ -1,4 +1,4 @@
-"""Where a run's slow sources are, out of its configuration: for the process that reads them and for doctor."""
+"""Settings of the slow sources of a run, for the process that reads them and for doctor."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -89,7 +89,7 @@ def read_entries(path: Path, segment: int, *, start: int, stop: int) -> Iterator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolStatus:
-    """What waits in the spool, and what was dropped since its directory was created.
+    """Points that wait in the spool, and those dropped since its directory was created.
 
     `oldest_ns` is the newest stamp of the oldest waiting entry, None where nothing waits.
     """

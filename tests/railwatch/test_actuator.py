@@ -17,7 +17,7 @@ from agent.actuation.claims import GpuTarget
 from agent.actuation.client import ActuatorClient
 from agent.actuation.limits import ActuatorSettings, UnreadableClocks
 from agent.actuation.server import serve_actuator
-from railwatch.processes.actuator import Counts, Follower, settings_of
+from railwatch.processes.actuator import ActuatorFollower, StatusCounts, settings_of
 from railwatch.run_context import DriverKind, RunContext, read_status
 from railwatch.wiring.service_metrics import ACTUATOR_COUNTS
 from simulator.driver.layout import ALL_GPUS
@@ -69,7 +69,7 @@ def test_blocks_that_the_actuator_drops_are_counted_for_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocklist, "BLOCKED_MAX", 1)
-    own, copied = Counts(tmp_path / "own.json"), tmp_path / "copied.json"
+    own, copied = StatusCounts(tmp_path / "own.json"), tmp_path / "copied.json"
     stop, ready = Event(), Event()
     thread = Thread(
         target=serve_actuator,
@@ -86,7 +86,7 @@ def test_blocks_that_the_actuator_drops_are_counted_for_the_service(
         wait_for(lambda: read_status(tmp_path / "own.json").get("bars_dropped") == 2)
         expected = set(ACTUATOR_COUNTS.values())
         wait_for(lambda: expected <= set(read_status(tmp_path / "own.json")), "all counts of the service")
-        Follower(client, RecordJournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
+        ActuatorFollower(client, RecordJournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
     finally:
         client.close()
         stop.set()
