@@ -13,7 +13,7 @@ from agent.collectors.port import EventSource
 from agent.collectors.registry.settings import EventSettings
 from agent.collectors.registry.sources import FAST_EVENT_SOURCES
 from telemetry.errors import RailwatchError
-from tests.agent.collectors.sysfs_tree import pci_device
+from tests.agent.collectors.node_files import pci_device
 from tests.agent.fakes import FakeClock, gpu_identities
 
 KERNEL_LOG = "kernel_log"

@@ -23,8 +23,7 @@ from telemetry.frames import FloatArray
 from telemetry.gpu import GpuIdentity
 from tests.agent.collectors.bmc.fakes import FakeLink
 from tests.agent.collectors.meters.devices import APC_PDU
-from tests.agent.collectors.proc import proc_tree
-from tests.agent.collectors.sysfs_tree import pci_device, two_supplies, write
+from tests.agent.collectors.node_files import pci_device, proc_tree, two_supplies, write
 from tests.agent.fakes import FakeClock, FakeGpuReader, gpu_identities
 
 GPUS = gpu_identities(2)

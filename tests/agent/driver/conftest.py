@@ -6,8 +6,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile, plant_driver
+from tests.agent.driver.plant_file import Overridden, PlantFile, plant_driver
 
 
 @pytest.fixture

@@ -1,18 +1,26 @@
-"""The real C driver library over a state file that the test writes, in this process."""
+"""The real C driver library over a state file that the test writes, or over a simulated node, in this process."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from agent.driver.nvml import NvmlDriver
 from simulator.driver.build import LIBRARY, build_driver, find_compiler
 from simulator.driver.layout import FEATURE_LOCKED_CLOCKS, READING, STATE_VARIABLE
 from simulator.driver.state import XID_EVENT, StateArray, StateFile
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
+from simulator.served.server import PlantServer
+from tests.agent.fakes import FakeClock
+from tests.simulator.hand_clock import HandClock
 
 CLOCKS_MHZ = tuple(range(1530, 134, -15))
+NODES = ("v100x4", "a100x8", "h100x8", "b200x8")
 
 
 class PlantFile:
@@ -99,3 +107,47 @@ def load_driver_library(folder: Path) -> None:
     library = ctypes.CDLL(LIBRARY)
     while library.nvmlShutdown() == 0:
         pass
+
+
+class Overridden:
+    """The vendor's library with some functions replaced; None for a function that this driver does not have."""
+
+    def __init__(self, real: Any, functions: dict[str, Callable[..., int] | None]) -> None:
+        self.real = real
+        self.functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.functions:
+            if self.functions[name] is None:
+                raise AttributeError(name)
+            return self.functions[name]
+        return getattr(self.real, name)
+
+
+class ServedGpus:
+    """A node, its plant and the driver over it; plant and driver have one time."""
+
+    def __init__(self, server: PlantServer, driver: NvmlDriver, clock: FakeClock) -> None:
+        self.server = server
+        self.driver = driver
+        self.clock = clock
+        self.node = server.plant.node
+
+    def advance(self, milliseconds: int) -> None:
+        self.server.advance(milliseconds)
+        self.clock.advance(milliseconds / 1000.0)
+
+
+@contextmanager
+def served_gpus(folder: Path, monkeypatch: pytest.MonkeyPatch, node: str = "h100x8") -> Iterator[ServedGpus]:
+    load_driver_library(folder)
+    made = load_node(node)
+    server = PlantServer(made, load_scenario("healthy", made), seed=1, run_dir=folder / "plant", clock=HandClock())
+    monkeypatch.setenv(STATE_VARIABLE, str(server.served.state))
+    clock = FakeClock()
+    try:
+        server.advance(1000)
+        with NvmlDriver(clock) as driver:
+            yield ServedGpus(server, driver, clock)
+    finally:
+        server.close()

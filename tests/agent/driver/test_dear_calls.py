@@ -14,7 +14,7 @@ from agent.driver.nvml import NvmlDriver, gpu_signals
 from agent.driver.nvml_library import CallResult
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
-from tests.agent.driver.overridden import Overridden
+from tests.agent.driver.plant_file import Overridden
 from tests.agent.fakes import FakeClock
 
 RARE = gpu_signals(RateClass.RARE)

@@ -12,7 +12,7 @@ from agent.driver.nvml_signals import NO_CALL
 from simulator.inprocess import PlantDriver
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
-from tests.agent.driver.served_gpus import NODES, served_gpus
+from tests.agent.driver.plant_file import NODES, served_gpus
 from tests.simulator.hand_clock import HandClock
 
 REMAPPED = {"remapped_rows_corrected", "remapped_rows_uncorrected", "remap_pending", "remap_failed"}

@@ -16,8 +16,7 @@ from agent.driver.probe import measure_update_period, probe
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile, plant_driver
+from tests.agent.driver.plant_file import Overridden, PlantFile, plant_driver
 from tests.agent.fakes import FakeClock
 
 # The sampler fills the column that no call does; it is the last one.

@@ -9,8 +9,7 @@ import pytest
 from agent.driver.nvml import NvmlDriver
 from agent.driver.nvml_knobs import ApplicationClockKnob, LockedClockKnob, choose_clock
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile
+from tests.agent.driver.plant_file import Overridden, PlantFile
 
 
 def _uuid(index: int) -> str:

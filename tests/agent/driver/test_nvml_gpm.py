@@ -14,8 +14,7 @@ from agent.driver.nvml_library import CallResult
 from analytics.precision import Precision, precision_of
 from telemetry.entities import EntityKind
 from telemetry.signals import Source, signals_of
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.served_gpus import ServedGpus, served_gpus
+from tests.agent.driver.plant_file import Overridden, ServedGpus, served_gpus
 
 
 @pytest.fixture

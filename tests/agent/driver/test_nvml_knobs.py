@@ -9,8 +9,7 @@ from agent.driver.nvml import NvmlDriver
 from agent.driver.nvml_knobs import FanKnob, PowerLimitKnob, choose_knobs
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError
 from telemetry.gpu import KnobKind
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile, plant_driver
+from tests.agent.driver.plant_file import Overridden, PlantFile, plant_driver
 
 UUID = "GPU-00000000-0000-0000-0000-000000000000"
 

@@ -11,9 +11,7 @@ from agent.driver.nvml_library import CallResult
 from agent.driver.nvml_links import SIGNALS, link_wants
 from agent.driver.nvml_signals import FieldSource, ScalarSource
 from telemetry.frames import FloatArray
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile
-from tests.agent.driver.served_gpus import ServedGpus, served_gpus
+from tests.agent.driver.plant_file import Overridden, PlantFile, ServedGpus, served_gpus
 
 UP, CRC = SIGNALS.index("nvlink_up"), SIGNALS.index("nvlink_crc_errors")
 

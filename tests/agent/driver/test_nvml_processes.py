@@ -9,8 +9,7 @@ import pytest
 from agent.driver.nvml import NvmlDriver
 from agent.driver.port import ProcessUse
 from telemetry.errors import DeviceLostError, NotPermittedError
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile
+from tests.agent.driver.plant_file import Overridden, PlantFile
 from tests.agent.fakes import FakeClock
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from agent.driver.nvml import NvmlDriver
 from simulator.driver.layout import SAMPLE_SLOTS
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile
+from tests.agent.driver.plant_file import Overridden, PlantFile
 from tests.agent.fakes import FakeClock
 
 US = 1_000_000_000

@@ -9,8 +9,7 @@ from agent.driver.nvml import NvmlDriver
 from simulator.driver.layout import LOST_AND_REPORTED
 from telemetry.errors import DeviceLostError, NotSupportedError, TransientError
 from telemetry.gpu import DriverEvent
-from tests.agent.driver.overridden import Overridden
-from tests.agent.driver.plant_file import PlantFile
+from tests.agent.driver.plant_file import Overridden, PlantFile
 from tests.agent.fakes import FakeClock
 
 

@@ -17,7 +17,7 @@ from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from telemetry.clock import SystemClock
-from tests.agent.collectors.sysfs_tree import two_supplies, write
+from tests.agent.collectors.node_files import two_supplies, write
 from tests.agent.fakes import node_topology
 from tests.waiting import wait_for
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent.collectors.events.link_state import LinkState, parse_number
 from telemetry.records import Event, EventKind, Severity
-from tests.agent.collectors.sysfs_tree import pci_device, write
+from tests.agent.collectors.node_files import pci_device, write
 from tests.agent.fakes import FakeClock, gpu_identities
 
 GPUS = gpu_identities(2)

@@ -10,7 +10,7 @@ import pytest
 
 from agent.collectors.gpu.driver_threads import IRQ, QUEUE, DriverThreads, signal_of, used_ticks
 from agent.collectors.sysfs.proc_file import ProcessStat
-from tests.agent.collectors.proc import proc_tree, thread
+from tests.agent.collectors.node_files import proc_tree, thread
 from tests.agent.fakes import FakeClock
 
 HZ = os.sysconf("SC_CLK_TCK")

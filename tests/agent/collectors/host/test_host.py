@@ -9,8 +9,7 @@ import psutil
 import pytest
 
 from agent.collectors.host.host import CpuTicks, Host, parse_cpu_ticks, parse_load_1min, parse_meminfo
-from tests.agent.collectors.proc import proc_tree
-from tests.agent.collectors.sysfs_tree import two_supplies, write
+from tests.agent.collectors.node_files import proc_tree, two_supplies, write
 
 # Linux 6.18 on two processors; the last two fields are guest times, which user and nice include.
 STAT = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.collectors.host.pci import Pci, parse_error_total
-from tests.agent.collectors.sysfs_tree import pci_device, write
+from tests.agent.collectors.node_files import pci_device, write
 from tests.agent.fakes import gpu_identities
 
 GPUS = gpu_identities(2)

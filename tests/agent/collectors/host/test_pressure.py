@@ -8,8 +8,7 @@ import pytest
 
 from agent.collectors.host.pressure import Pressure, parse_pressure
 from telemetry.signals import signal
-from tests.agent.collectors.proc import proc_tree
-from tests.agent.collectors.sysfs_tree import write
+from tests.agent.collectors.node_files import proc_tree, write
 
 
 def read(pressure: Pressure) -> dict[str, float]:

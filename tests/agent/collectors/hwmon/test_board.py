@@ -8,7 +8,7 @@ import pytest
 from agent.collectors.hwmon.rails import RailTable, main_rails
 from agent.collectors.hwmon.slow import AttributeTable, fan_table, other_rails, supply_table, temperature_table
 from agent.collectors.hwmon.tree import survey_rails
-from tests.agent.collectors.sysfs_tree import two_supplies, write
+from tests.agent.collectors.node_files import two_supplies, write
 
 HWMON = "class/hwmon/hwmon0"
 

@@ -13,7 +13,7 @@ from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS, AttributeFile
 from agent.sampler.counters import SamplerCounters
-from tests.agent.collectors.sysfs_tree import two_supplies, write
+from tests.agent.collectors.node_files import two_supplies, write
 from tests.agent.fakes import FakeClock
 
 HWMON = "class/hwmon/hwmon0"

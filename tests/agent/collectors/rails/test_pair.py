@@ -9,7 +9,7 @@ import pytest
 
 from agent.collectors.hwmon.tree import Rail
 from agent.collectors.rails.pair import RailPair
-from tests.agent.collectors.sysfs_tree import write
+from tests.agent.collectors.node_files import write
 
 PLAUSIBLE_V = (6.0, 16.0)
 

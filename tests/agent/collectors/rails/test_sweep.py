@@ -15,7 +15,7 @@ from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.rails import sweep as sweep_module
 from agent.collectors.rails.sweep import Sweep, SweepSettings
 from telemetry.clock import Clock, SystemClock
-from tests.agent.collectors.sysfs_tree import two_supplies, write
+from tests.agent.collectors.node_files import two_supplies, write
 from tests.agent.fakes import FakeClock
 from tests.waiting import LeapingClock, wait_for
 

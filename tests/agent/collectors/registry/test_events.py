@@ -8,7 +8,7 @@ import pytest
 from agent.collectors.port import SourceState
 from agent.collectors.registry.settings import EventSettings
 from agent.collectors.registry.sources import FAST_EVENT_SOURCES, build_event_sources
-from tests.agent.collectors.sysfs_tree import pci_device
+from tests.agent.collectors.node_files import pci_device
 from tests.agent.fakes import FakeClock, gpu_identities
 
 NAMES = ("link_state", "uevents", "tracepoints", "fabric_manager")
