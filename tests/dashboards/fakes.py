@@ -20,7 +20,6 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
-from telemetry.gpu import KnobKind
 from telemetry.records import (
     Action,
     ActionState,
@@ -37,10 +36,10 @@ from telemetry.records import (
     Mode,
     Outcome,
     Severity,
-    Verdict,
 )
 from telemetry.series import between, series_of
 from telemetry.signals import RateClass, Source, signals_of
+from tests import record_samples
 
 RATE_HZ = 20
 N_GPUS = 4
@@ -303,38 +302,28 @@ class FakeSource:
         )
 
     def _decision(self) -> Decision:
-        return Decision(
+        return replace(
+            record_samples.DECISION,
             id="d-1",
             time_ns=self._at_ns(self.story.cap_s),
             rule="supply-sag-clock-cap",
-            incident_id="i-1",
-            action="clock_cap",
             targets=tuple(gpu.id for gpu in GPUS),
-            knob=KnobKind.CLOCK,
-            setting=1057.0,
             lease_s=1800.0,
             mode=self.mode,
-            verdict=Verdict.EXECUTE,
             reason="The highest clock at which the predicted dip stays above 11.50 V.",
         )
 
     def _action(self, gpu: Entity, stage: int) -> Action:
-        applied = Action(
+        applied = replace(
+            record_samples.ACTION,
             id=f"a-{gpu.name}",
             time_ns=self._at_ns(self.story.cap_s),
             decision_id="d-1",
-            incident_id="i-1",
             knob="application_clock",
             entity_id=gpu.id,
-            unit="MHz",
-            knob_kind=KnobKind.CLOCK,
             found=1380.0,
-            wanted=1057.0,
-            read_back=1057.0,
-            state=ActionState.APPLIED,
             mode=self.mode,
             lease_until_ns=self._at_ns(self.story.cap_s + 1800),
-            owner="railwatch",
             reason="supply-sag-clock-cap: keep the 12 V rail above 11.50 V",
         )
         if stage < 4:

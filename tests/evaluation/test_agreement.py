@@ -5,26 +5,22 @@ from dataclasses import replace
 from evaluation.agreement import agreements_of
 from telemetry.clock import NS_PER_S
 from telemetry.commands import Command, CommandVerb, new_command
-from telemetry.gpu import KnobKind
 from telemetry.records import Decision, Mode, Verdict
+from tests import record_samples
 
 DAY_NS = 86_400 * NS_PER_S
 
 
 def _reported(number: int) -> Decision:
-    return Decision(
+    return replace(
+        record_samples.DECISION,
         id=f"cap:i{number}:0",
         time_ns=number * DAY_NS,
         rule="cap",
         incident_id=f"i{number}",
-        action="clock_cap",
-        targets=("gpu:GPU-0",),
-        knob=KnobKind.CLOCK,
         setting=1005.0,
-        lease_s=120.0,
         mode=Mode.RECOMMEND,
         verdict=Verdict.RECOMMEND,
-        reason="",
     )
 
 

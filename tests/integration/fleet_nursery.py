@@ -27,7 +27,8 @@ from rules.limits.fleet import FleetLimits
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.identity_names import Identity
-from telemetry.records import Cause, Incident, IncidentState, Mode, Severity
+from telemetry.records import Cause, Incident, Mode
+from tests import record_samples
 
 FLEET = "fleet-a"
 # Short enough for actions to begin and end all the time, so that kills find all their points.
@@ -48,19 +49,15 @@ def policies() -> tuple[FleetPolicy, ...]:
 
 
 def incident(name: str, opened_ns: int) -> Incident:
-    return Incident(
+    return replace(
+        record_samples.INCIDENT,
         id=name,
         time_ns=opened_ns,
         opened_ns=opened_ns,
-        closed_ns=None,
         cause=Cause.INPUT_SAG,
         entity_id="supply:feed/pdu-a",
         affected=("supply:feed/pdu-a",),
-        state=IncidentState.OPEN,
-        severity=Severity.WARNING,
-        impact_gpu_hours=1.0,
         summary="all nodes on pdu-a sag",
-        findings=(),
     )
 
 

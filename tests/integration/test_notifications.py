@@ -8,8 +8,8 @@ import pytest
 from agent.collectors.bmc.redfish_client import ROOT
 from agent.responding.notification.notice import NoticeKind
 from telemetry.clock import SystemClock
-from telemetry.gpu import KnobKind
-from telemetry.records import Action, ActionState, Incident, IncidentState, Mode, Severity
+from telemetry.records import Action, ActionState, Incident, IncidentState, Severity
+from tests import record_samples
 from tests.agent.collectors.bmc.services import PASSWORD, USER, Tree, make_certificate, served
 from tests.agent.responding.kubernetes_server import Kubernetes, kubeconfig, serving
 from tests.agent.responding.notification.incidents import incident
@@ -29,22 +29,14 @@ def now_of(one: Incident, **changes: object) -> Incident:
 
 
 def cap(on: Incident) -> Action:
-    return Action(
+    return replace(
+        record_samples.ACTION,
         id="cap",
         time_ns=SystemClock().utc_ns(),
         decision_id="sag:i-0001:1",
         incident_id=on.id,
         knob="clock_cap",
         entity_id="gpu:a",
-        unit="MHz",
-        knob_kind=KnobKind.CLOCK,
-        found=1530.0,
-        wanted=1057.0,
-        read_back=1057.0,
-        state=ActionState.APPLIED,
-        mode=Mode.ENFORCE,
-        lease_until_ns=None,
-        owner="railwatch",
         reason="it sags",
     )
 

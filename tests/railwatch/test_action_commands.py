@@ -26,8 +26,9 @@ from railwatch.run_context import DriverKind, RunContext, run_dir_of
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.gpu import KnobKind
-from telemetry.records import Action, ActionState, Decision, Mode, Outcome, Record, Verdict
+from telemetry.records import Action, ActionState, Mode, Outcome, Record
 from telemetry.store.records import RecordFile
+from tests import record_samples
 from tests.agent.actuation.rig import GPUS, UUID, cap
 from tests.agent.fakes import FakeKnob
 
@@ -201,11 +202,9 @@ def an_action(time_ns: int, state: ActionState) -> Action:
 def test_show_reports_of_one_action_why_it_was_every_change_and_what_came_of_it(
     tmp_path: Path, run_json: RunJson
 ) -> None:
-    decision = Decision(
-        id="d-1", time_ns=1, rule="supply-sag", incident_id="i-1", action="clock_cap", targets=(GPUS[0].entity_id,),
-        knob=KnobKind.CLOCK, setting=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE,
-        reason="the rail sags",
-    )  # fmt: skip
+    decision = replace(
+        record_samples.DECISION, id="d-1", rule="supply-sag", targets=(GPUS[0].entity_id,), reason="the rail sags"
+    )
     outcome = Outcome(
         id="o-1", time_ns=4, incident_id="i-1", decision_id="d-1", measure="minimum_v", unit="V", before=11.3,
         after=11.6, helped=True, summary="it helped",

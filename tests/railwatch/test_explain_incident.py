@@ -13,22 +13,18 @@ from railwatch.operator.incident_story import story_of_incident
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
-from telemetry.gpu import KnobKind
 from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import (
     Action,
-    ActionState,
     Cause,
     Decision,
     FaultClass,
     FindingStatus,
     Incident,
-    Mode,
-    Outcome,
     Record,
-    Verdict,
 )
 from telemetry.store.records import RecordFile
+from tests import record_samples
 from tests.analytics.incidents.incident_texts import SAG, IncidentTexts
 from tests.analytics.scenes import START_NS, event_of, frame_of, node_of
 from tests.railwatch.command_line import Run, objects
@@ -38,48 +34,18 @@ LATER_NS = START_NS + 5 * NS_PER_S
 
 
 def records() -> list[Record]:
-    decision = Decision(
-        id="d",
+    decision = replace(
+        record_samples.DECISION,
         time_ns=START_NS + NS_PER_S,
         rule="supply-sag-clock-cap",
         incident_id=INCIDENT.id,
-        action="clock_cap",
-        targets=("gpu:GPU-0",),
-        knob=KnobKind.CLOCK,
-        setting=1057.0,
-        lease_s=120.0,
-        mode=Mode.ENFORCE,
-        verdict=Verdict.EXECUTE,
         reason="the worst dip stays above 11.50 V at 1057 MHz",
     )
-    action = Action(
-        id="a",
-        time_ns=START_NS + 2 * NS_PER_S,
-        decision_id="d",
-        incident_id=INCIDENT.id,
-        knob="applications_clock",
-        entity_id="gpu:GPU-0",
-        unit="MHz",
-        knob_kind=KnobKind.CLOCK,
-        found=1530.0,
-        wanted=1057.0,
-        read_back=1057.0,
-        state=ActionState.APPLIED,
-        mode=Mode.ENFORCE,
-        lease_until_ns=None,
-        owner="railwatch",
-        reason="",
-    )
-    outcome = Outcome(
-        id="o",
+    action = replace(record_samples.ACTION, time_ns=START_NS + 2 * NS_PER_S, incident_id=INCIDENT.id)
+    outcome = replace(
+        record_samples.OUTCOME,
         time_ns=LATER_NS,
         incident_id=INCIDENT.id,
-        decision_id="d",
-        measure="minimum_v",
-        unit="V",
-        before=11.3,
-        after=11.6,
-        helped=True,
         summary="helped; lowest voltage 11.30 V before, 11.60 V after",
     )
     other = replace(decision, id="d2", incident_id="i-other")

@@ -1,6 +1,7 @@
 """``record``, ``recordings`` and what reads records, where something is in the way."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,10 @@ from railwatch.processes.recorder import RecordingReporter
 from railwatch.recorded_run import run_meta
 from railwatch.run_context import RunContext, box_dir, wishes_dir
 from telemetry.errors import EnvironmentLacksError
-from telemetry.gpu import KnobKind
 from telemetry.record_journal import RecordJournalReader
-from telemetry.records import Action, ActionState, Event, Mode
+from telemetry.records import ActionState, Event
 from telemetry.store.records import RecordFile
+from tests import record_samples
 from tests.agent.fakes import START_NS, FakeClock
 from tests.railwatch.a_run import a_run_context, an_event
 from tests.telemetry.full_disk import full_disk
@@ -104,21 +105,15 @@ def test_commands_show_what_a_run_on_a_full_disk_holds_in_memory(
 
 @pytest.mark.parametrize("state", [ActionState.FAILED, ActionState.REFUSED])
 def test_an_action_that_was_held_back_is_reported_with_its_reason(state: ActionState) -> None:
-    action = Action(
-        id="a",
+    action = replace(
+        record_samples.ACTION,
         time_ns=START_NS,
         incident_id="i",
-        decision_id="d",
         entity_id="gpu:0",
         knob="application_clock",
-        unit="MHz",
-        knob_kind=KnobKind.CLOCK,
-        mode=Mode.ENFORCE,
         state=state,
         found=None,
-        wanted=1057.0,
         read_back=None,
-        lease_until_ns=None,
         owner="rules",
         reason="the journal cannot be written: No space left on device",
     )

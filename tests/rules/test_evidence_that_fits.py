@@ -6,45 +6,25 @@ from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from rules.caps.supply_basis import SupplyBasis, bases_of, path_now
 from telemetry.entities import Topology
 from telemetry.records import (
-    Cause,
     Evidence,
-    Finding,
-    FindingStatus,
     Incident,
-    IncidentState,
-    Severity,
 )
+from tests import record_samples
 
 _SUPPLY, _GPU = "supply:psu0", "gpu:a"
 
 
 def _incident(**numbers: float) -> Incident:
-    finding = Finding(
+    finding = replace(
+        record_samples.FINDING,
         id="f1",
-        time_ns=1,
-        since_ns=1,
         detector="rail_sag",
-        cause=Cause.SUPPLY_SAG,
         entity_id=_SUPPLY,
-        status=FindingStatus.RAISED,
-        severity=Severity.WARNING,
-        score=0.5,
         summary="",
         evidence=tuple(Evidence(name=name, value=value, unit="") for name, value in numbers.items()),
     )
-    return Incident(
-        id="i1",
-        time_ns=1,
-        opened_ns=1,
-        closed_ns=None,
-        cause=Cause.SUPPLY_SAG,
-        entity_id=_SUPPLY,
-        affected=(_SUPPLY,),
-        state=IncidentState.OPEN,
-        severity=Severity.WARNING,
-        impact_gpu_hours=1.0,
-        summary="",
-        findings=(finding,),
+    return replace(
+        record_samples.INCIDENT, id="i1", entity_id=_SUPPLY, affected=(_SUPPLY,), summary="", findings=(finding,)
     )
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from importlib.metadata import packages_distributions
 
 import numpy as np
@@ -6,28 +7,19 @@ import pytest
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
-from telemetry.gpu import KnobKind
 from telemetry.records import (
-    Action,
-    ActionState,
     Cause,
-    Decision,
-    Event,
-    EventKind,
     Evidence,
     Finding,
     FindingStatus,
     Incident,
-    IncidentState,
-    Mode,
-    Outcome,
     Record,
     Severity,
-    Verdict,
     from_json,
     to_json,
 )
 from telemetry.signals import CATALOGUE, SignalKind, Source, signal, signals_of
+from tests import record_samples
 
 UNIT_SUFFIXES = {
     "W": "_w",
@@ -59,74 +51,18 @@ FINDING = Finding(
 )
 RECORDS: tuple[Record, ...] = (
     FINDING,
-    Event(
-        id="e",
-        time_ns=1,
-        kind=EventKind.XID,
-        entity_id=None,
-        code=79,
-        severity=Severity.CRITICAL,
-        message="m",
-        sources=("kernel_log",),
-    ),
-    Incident(
+    replace(record_samples.EVENT, sources=("kernel_log",)),
+    replace(
+        record_samples.INCIDENT,
         id="i",
         time_ns=2,
-        opened_ns=1,
-        closed_ns=None,
-        cause=Cause.SUPPLY_SAG,
-        entity_id="supply:psu0",
-        affected=("supply:psu0",),
-        state=IncidentState.OPEN,
         severity=Severity.CRITICAL,
         impact_gpu_hours=2.0,
-        summary="s",
         findings=(FINDING,),
     ),
-    Decision(
-        id="d",
-        time_ns=3,
-        rule="r",
-        incident_id="i",
-        action="clock_cap",
-        targets=("gpu:x",),
-        knob=KnobKind.CLOCK,
-        setting=1057.0,
-        lease_s=120.0,
-        mode=Mode.ENFORCE,
-        verdict=Verdict.EXECUTE,
-        reason="",
-    ),
-    Action(
-        id="a",
-        time_ns=4,
-        decision_id="d",
-        incident_id="i",
-        knob="applications_clock",
-        entity_id="gpu:x",
-        unit="MHz",
-        knob_kind=KnobKind.CLOCK,
-        found=1530.0,
-        wanted=1057.0,
-        read_back=1057.0,
-        state=ActionState.APPLIED,
-        mode=Mode.ENFORCE,
-        lease_until_ns=5,
-        owner="railwatch",
-        reason="",
-    ),
-    Outcome(
-        id="o",
-        time_ns=5,
-        incident_id="i",
-        decision_id="d",
-        measure="minimum_v",
-        unit="V",
-        before=11.3,
-        after=11.6,
-        helped=True,
-        summary="",
-    ),
+    replace(record_samples.DECISION, time_ns=3, incident_id="i", targets=("gpu:x",)),
+    replace(record_samples.ACTION, time_ns=4, incident_id="i", entity_id="gpu:x", lease_until_ns=5),
+    replace(record_samples.OUTCOME, time_ns=5, incident_id="i"),
 )
 
 

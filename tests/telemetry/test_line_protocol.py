@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +18,6 @@ from telemetry.records import (
     Event,
     EventKind,
     Evidence,
-    Finding,
-    FindingStatus,
     Incident,
     IncidentState,
     Mode,
@@ -26,6 +25,7 @@ from telemetry.records import (
     Severity,
 )
 from telemetry.rollup import Rollup, decimals_of
+from tests import record_samples
 from tests.telemetry.line_protocol_reader import Line, read_lines
 
 TAGS = {"node": "node one", "simulated": "true"}
@@ -178,14 +178,10 @@ def test_rollups_go_under_their_kind_with_the_statistic_in_the_field() -> None:
 
 
 def test_records_carry_what_an_annotation_needs() -> None:
-    finding = Finding(
-        id="f-1",
+    finding = replace(
+        record_samples.FINDING,
         time_ns=NOW_NS,
         since_ns=NOW_NS - 3_000_000_000,
-        detector="sag",
-        cause=Cause.SUPPLY_SAG,
-        entity_id="supply:psu0",
-        status=FindingStatus.RAISED,
         severity=Severity.CRITICAL,
         score=0.9,
         summary='12 V fell to "11.2" V\nsee evidence',

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from telemetry.errors import ConfigError, EnvironmentLacksError
 from telemetry.frames import Frame
 from telemetry.recording import Recording, RecordingMeta, read_recording, write_recording
 from telemetry.recording_rows import KernelLogRow
-from telemetry.records import Cause, Event, EventKind, Evidence, Finding, FindingStatus, Severity
+from telemetry.records import Event, EventKind, Severity
 from telemetry.signals import RateClass
+from tests import record_samples
 from tests.telemetry.frames_for_tests import START_NS, assert_frames_equal, gpu_spec, sampled
 
 FAST = gpu_spec(2)
@@ -34,19 +36,7 @@ EVENT = Event(
     sources=("kernel",),
     pci="0000:00:00.0",
 )
-FINDING = Finding(
-    id="f-1",
-    time_ns=START_NS + 9,
-    since_ns=START_NS,
-    detector="sag",
-    cause=Cause.SUPPLY_SAG,
-    entity_id="supply:psu0",
-    status=FindingStatus.RAISED,
-    severity=Severity.WARNING,
-    score=0.5,
-    summary="sag",
-    evidence=(Evidence(name="minimum_v", value=11.3, unit="V"),),
-)
+FINDING = replace(record_samples.FINDING, time_ns=START_NS + 9, since_ns=START_NS)
 
 
 def whole(recording: Recording, table: str) -> Frame:

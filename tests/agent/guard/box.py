@@ -1,7 +1,7 @@
 """A node of four GPUs on two supplies as the guard sees it: a load that steps, and a rail that gives way under it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
-from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, Decision, Mode
+from tests import record_samples
 from tests.agent.fakes import START_NS, V100_CLOCKS_MHZ, gpu_entities
 
 GPUS = gpu_entities(4)
@@ -99,22 +99,17 @@ def _frame(spec: TableSpec, times_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
 def done(decision: Decision, state: ActionState, *, now_ns: int, reason: str = "") -> tuple[Action, ...]:
     """The actions of a decision that was carried out on all of its targets."""
     return tuple(
-        Action(
+        replace(
+            record_samples.ACTION,
             id=f"clock_cap:{decision.incident_id}:{target}",
             time_ns=now_ns,
             decision_id=decision.id,
             incident_id=decision.incident_id,
             knob="application_clock",
             entity_id=target,
-            unit="MHz",
-            knob_kind=KnobKind.CLOCK,
-            found=1530.0,
             wanted=decision.clock_mhz,
             read_back=decision.clock_mhz,
             state=state,
-            mode=Mode.ENFORCE,
-            lease_until_ns=None,
-            owner="railwatch",
             reason=reason,
         )
         for target in decision.targets

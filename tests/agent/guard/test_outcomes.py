@@ -8,7 +8,6 @@ import pytest
 
 from agent.guard.outcomes import MEASURES, OutcomeTracker
 from telemetry.clock import NS_PER_S
-from telemetry.gpu import KnobKind
 from telemetry.quantities import EVIDENCE
 from telemetry.records import (
     Cause,
@@ -20,27 +19,21 @@ from telemetry.records import (
     Mode,
     Outcome,
     Severity,
-    Verdict,
 )
+from tests import record_samples
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GOOD_OHM, GPUS, POWER_BRAKE, SUPPLIES, WEAK_OHM, Box, make_pipeline
 from tests.rules import scenes
 
 
 def decision_on(incident: Incident) -> Decision:
-    return Decision(
+    return replace(
+        record_samples.DECISION,
         id=f"rule:{incident.id}:1",
         time_ns=START_NS,
         rule="rule",
         incident_id=incident.id,
-        action="clock_cap",
         targets=tuple(gpu.id for gpu in GPUS),
-        knob=KnobKind.CLOCK,
-        setting=1057.0,
-        lease_s=120.0,
-        mode=Mode.ENFORCE,
-        verdict=Verdict.EXECUTE,
-        reason="",
     )
 
 

@@ -4,24 +4,21 @@ from typing import Any
 from agent.recorder.triggers import BY_HAND, Trigger, TriggerJudge, widen
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, EventKind, FindingStatus, Incident, IncidentState, Severity
+from tests import record_samples
 from tests.agent.fakes import START_NS
 from tests.agent.recorder.rig import a_finding, an_xid
 
 
 def an_incident(**changes: Any) -> Incident:
-    incident = Incident(
-        id="i-1",
+    incident = replace(
+        record_samples.INCIDENT,
         time_ns=START_NS,
         opened_ns=START_NS,
-        closed_ns=None,
         cause=Cause.GPU_LOST,
         entity_id="gpu:GPU-1",
         affected=(),
-        state=IncidentState.OPEN,
         severity=Severity.CRITICAL,
-        impact_gpu_hours=1.0,
         summary="GPU 1 is lost",
-        findings=(),
     )
     return replace(incident, **changes)
 

@@ -1,16 +1,18 @@
 """A responder's lanes over fakes of the outside, that write down what was done to them and fail when told to."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from agent.responding.pacing import RateLimit
 from agent.responding.port import EvictionProgress, Held, MessageRequest, Receipt, Switch, SwitchState
-from agent.responding.sending import DeliveryPolicy, Sending
-from agent.responding.switching import Switching
+from agent.responding.sending import DeliveryPolicy, MessageSender
+from agent.responding.switching import SwitchKeeper
 from agent.responding.work import ActuatorCounts, Task, Work, work_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.errors import RailwatchError, TransientError
-from telemetry.records import Action, Cause, Decision, Incident, IncidentState, Mode, Severity, Verdict
+from telemetry.records import Action, Decision, Incident, IncidentState, Mode, Severity, Verdict
+from tests import record_samples
 from tests.agent.fakes import START_NS, FakeClock
 
 TARGET = "gpu0"
@@ -48,19 +50,15 @@ def decision(
 
 
 def incident(name: str = "i-1", *, state: IncidentState = IncidentState.OPEN, time_ns: int = START_NS) -> Incident:
-    return Incident(
+    return replace(
+        record_samples.INCIDENT,
         id=name,
         time_ns=time_ns,
         opened_ns=START_NS,
         closed_ns=time_ns if state is IncidentState.CLOSED else None,
-        cause=Cause.SUPPLY_SAG,
-        entity_id="supply:psu0",
-        affected=("supply:psu0",),
         state=state,
         severity=Severity.CRITICAL,
-        impact_gpu_hours=1.0,
         summary="the rail sags",
-        findings=(),
     )
 
 
@@ -172,7 +170,7 @@ class Rig:
 
     def _open(self) -> None:
         self.tally, self.pace, self.message_pace = ActuatorCounts(), RateLimit(), RateLimit()
-        self.switching = Switching(
+        self.switching = SwitchKeeper(
             self._there,
             self.target,
             self.journal,
@@ -182,7 +180,7 @@ class Rig:
             tally=self.tally,
             pace=self.pace,
         )
-        self.sending = Sending(
+        self.sending = MessageSender(
             self.message, self.manner, self.journal, self.clock, tally=self.tally, pace=self.message_pace
         )
 

@@ -1,29 +1,25 @@
 """A yes or a no over HTTP: who may give it, what it may be about, and that nothing else acts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from dashboards.page.app import create_app
 from telemetry.commands import Command, CommandVerb, new_command
 from telemetry.errors import TransientError
-from telemetry.gpu import KnobKind
-from telemetry.records import Decision, Mode, Verdict
+from telemetry.records import Verdict
+from tests import record_samples
 from tests.dashboards.fakes import FakeSource
 from tests.dashboards.page.asgi import Client
 from tests.dashboards.page.clocks import START_NS, StandingClock
 
-WAITING = Decision(
+WAITING = replace(
+    record_samples.DECISION,
     id="cap:i1:5",
     time_ns=START_NS,
     rule="cap",
     incident_id="i1",
-    action="clock_cap",
-    targets=("gpu:GPU-0",),
-    knob=KnobKind.CLOCK,
     setting=1005.0,
-    lease_s=120.0,
-    mode=Mode.ENFORCE,
     verdict=Verdict.PENDING,
     reason="needs approval",
     expires_ns=START_NS + 1,

@@ -2,22 +2,17 @@ from dataclasses import replace
 
 from evaluation.judgement.sightings import RankedCause, faults_of, sightings_of
 from telemetry.clock import NS_PER_S
-from telemetry.records import Cause, FaultClass, Hypothesis, Incident, IncidentState, Severity
+from telemetry.records import Cause, FaultClass, Hypothesis, IncidentState, Severity
+from tests import record_samples
 from tests.analytics.scenes import node_of
 
-EARLIER = Incident(
-    id="i-1",
+EARLIER = replace(
+    record_samples.INCIDENT,
     time_ns=10 * NS_PER_S,
     opened_ns=9 * NS_PER_S,
-    closed_ns=None,
-    cause=Cause.SUPPLY_SAG,
-    entity_id="supply:psu0",
-    affected=("supply:psu0",),
-    state=IncidentState.OPEN,
     severity=Severity.INFO,
     impact_gpu_hours=0.0,
     summary="12 V sags",
-    findings=(),
 )
 
 

@@ -13,48 +13,32 @@ from simulator.files.scenario import UNDISTURBED, ScenarioFile, load_scenario
 from simulator.plant.plant import Plant
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
-from telemetry.gpu import KnobKind
-from telemetry.records import Action, ActionState, Cause, Incident, IncidentState, Mode, Severity
+from telemetry.records import Action, ActionState, Cause, Incident
+from tests import record_samples
 
 _LIMIT_V = 11.40
 
 
 def _incident(cause: Cause, *, at_s: float) -> Incident:
     time_ns = START_NS + round(at_s * NS_PER_S)
-    return Incident(
-        id="i1",
-        time_ns=time_ns,
-        opened_ns=time_ns,
-        closed_ns=None,
-        cause=cause,
-        entity_id="supply:psu0",
-        affected=(),
-        state=IncidentState.OPEN,
-        severity=Severity.WARNING,
-        impact_gpu_hours=1.0,
-        summary="",
-        findings=(),
+    return replace(
+        record_samples.INCIDENT, id="i1", time_ns=time_ns, opened_ns=time_ns, cause=cause, affected=(), summary=""
     )
 
 
 def _action(state: ActionState, *, at_s: float, gpu: str = "gpu:a", wanted: float | None = 1005.0) -> Action:
-    return Action(
+    return replace(
+        record_samples.ACTION,
         id=f"{gpu}:i1",
         time_ns=START_NS + round(at_s * NS_PER_S),
         decision_id="rule:i1:1",
         incident_id="i1",
         knob="application_clock",
         entity_id=gpu,
-        unit="MHz",
-        knob_kind=KnobKind.CLOCK,
         found=None,
         wanted=wanted,
         read_back=wanted,
         state=state,
-        mode=Mode.ENFORCE,
-        lease_until_ns=None,
-        owner="railwatch",
-        reason="",
     )
 
 

@@ -4,37 +4,23 @@ from pathlib import Path
 import pytest
 
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import Cause, Event, EventKind, Incident, IncidentState, Severity
+from telemetry.records import Event, IncidentState, Severity
 from telemetry.store.records import RecordFile
+from tests import record_samples
 
-INCIDENT = Incident(
-    id="i-1",
+INCIDENT = replace(
+    record_samples.INCIDENT,
     time_ns=100,
     opened_ns=100,
-    closed_ns=None,
-    cause=Cause.SUPPLY_SAG,
-    entity_id="supply:psu0",
-    affected=("supply:psu0",),
-    state=IncidentState.OPEN,
     severity=Severity.CRITICAL,
     impact_gpu_hours=1.5,
     summary="the 12 V rail sags",
-    findings=(),
 )
 CLOSED = replace(INCIDENT, time_ns=200, closed_ns=200, state=IncidentState.CLOSED)
 
 
 def event(number: int) -> Event:
-    return Event(
-        id=f"e-{number}",
-        time_ns=1000 + number,
-        kind=EventKind.XID,
-        entity_id=None,
-        code=79,
-        severity=Severity.CRITICAL,
-        message="gone",
-        sources=("kernel",),
-    )
+    return replace(record_samples.EVENT, id=f"e-{number}", time_ns=1000 + number, message="gone")
 
 
 def test_the_newest_version_is_the_record_and_history_keeps_all(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The whole way into real servers and back: encode, spool, send, read with InfluxQL or export."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import urllib3
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.line_protocol import encode_frame, encode_records, encode_rollups
-from telemetry.records import Cause, Incident, IncidentState, Severity
+from telemetry.records import Severity
 from telemetry.rollup import Resolution, Rollup
 from telemetry.spool.spool import Spool
 from telemetry.store.influxql import InfluxQl
@@ -17,6 +18,7 @@ from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
 from telemetry.uplink.port import WriteStatus
 from telemetry.uplink.sender import UplinkState
+from tests import record_samples
 from tests.servers import influxd, victoria_metrics
 from tests.services import free_port
 from tests.telemetry.frames_for_tests import gpu_spec, sampled
@@ -37,11 +39,14 @@ def test_samples_rollups_and_records_come_back_from_influxdb(tmp_path: Path) -> 
     frame = sampled(gpu_spec(), 60, start_ns=start_ns)
     rollup = Rollup(frame.spec)
     rolled = [rollup.feed(frame), rollup.flush(start_ns + 10 * NS_PER_S)]
-    incident = Incident(
-        id="i-1", time_ns=start_ns, opened_ns=start_ns, closed_ns=None, cause=Cause.SUPPLY_SAG,
-        entity_id="supply:psu0", affected=("supply:psu0",), state=IncidentState.OPEN, severity=Severity.CRITICAL,
-        impact_gpu_hours=2.0, summary="12 V fell to 11.2 V", findings=(),
-    )  # fmt: skip
+    incident = replace(
+        record_samples.INCIDENT,
+        time_ns=start_ns,
+        opened_ns=start_ns,
+        severity=Severity.CRITICAL,
+        impact_gpu_hours=2.0,
+        summary="12 V fell to 11.2 V",
+    )
     spool = Spool(tmp_path / "spool")
     spool.append(Resolution.RAW, encode_frame(frame, tags=TAGS), newest_ns=start_ns)
     spool.append(Resolution.ROLLUP, encode_rollups(rolled, tags=TAGS), newest_ns=start_ns)

@@ -8,30 +8,23 @@ from agent.responding.notification.notice import Notice, NoticeKind
 from agent.responding.port import MessageRequest
 from telemetry.clock import NS_PER_S
 from telemetry.records import (
-    Cause,
     Decision,
     Evidence,
-    Finding,
-    FindingStatus,
     Incident,
     IncidentState,
     Mode,
-    Severity,
     Verdict,
 )
+from tests import record_samples
 from tests.agent.fakes import START_NS
 
 
 def incident(number: int = 1, **changes: Any) -> Incident:
-    finding = Finding(
+    finding = replace(
+        record_samples.FINDING,
         id=f"f-{number}",
         time_ns=START_NS,
         since_ns=START_NS,
-        detector="sag",
-        cause=Cause.SUPPLY_SAG,
-        entity_id="supply:psu0",
-        status=FindingStatus.RAISED,
-        severity=Severity.WARNING,
         score=0.7,
         summary="it sags",
         evidence=(
@@ -39,16 +32,12 @@ def incident(number: int = 1, **changes: Any) -> Incident:
             Evidence(name="gpus", value=4, unit=""),
         ),
     )
-    made = Incident(
+    made = replace(
+        record_samples.INCIDENT,
         id=f"i-{number:04d}",
         time_ns=START_NS,
         opened_ns=START_NS,
-        closed_ns=None,
-        cause=Cause.SUPPLY_SAG,
-        entity_id="supply:psu0",
         affected=("supply:psu0", "gpu:a"),
-        state=IncidentState.OPEN,
-        severity=Severity.WARNING,
         impact_gpu_hours=0.6,
         summary="psu0 dips to 11.31 V under load",
         findings=(finding,),
