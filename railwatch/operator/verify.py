@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from agent.actuation.knobs import Check
+from agent.actuation.knobs import KnobCheck
 from agent.responding.work import OWNER, is_ours, token_of
 from railwatch.run_context import RunContext, read_status, responder_folder
 from railwatch.wiring.responder import PlacedSwitch, ResponderSetup, placed_in
@@ -10,7 +10,7 @@ from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 
 
-def verify_outside(context: RunContext, clock: Clock) -> tuple[Check, ...]:
+def verify_outside(context: RunContext, clock: Clock) -> tuple[KnobCheck, ...]:
     """Read every switch that is on by the last status of the responder; nothing is written."""
     held: dict[str, list[str]] = read_status(context.responder_status_path).get("held", {})
     folder = responder_folder(context.config, simulated=context.simulated)
@@ -20,7 +20,7 @@ def verify_outside(context: RunContext, clock: Clock) -> tuple[Check, ...]:
         return tuple(_check(name, placed.get(name), tuple(incidents), context) for name, incidents in held.items())
 
 
-def _check(name: str, placed: PlacedSwitch | None, incidents: tuple[str, ...], context: RunContext) -> Check:
+def _check(name: str, placed: PlacedSwitch | None, incidents: tuple[str, ...], context: RunContext) -> KnobCheck:
     agrees: bool | None = None
     if placed is None:
         result = "no longer configured"
@@ -32,7 +32,7 @@ def _check(name: str, placed: PlacedSwitch | None, incidents: tuple[str, ...], c
         else:
             agrees = is_ours(state, token_of(OWNER, name, placed.target))
             result = f"{placed.target} is {state.summary}"
-    return Check(
+    return KnobCheck(
         entity_id=f"node:{context.node.key}",
         knob=name,
         unit="",

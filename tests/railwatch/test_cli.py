@@ -23,6 +23,12 @@ KERNEL_LOG = """\
     [
         (("nonsense",), "No such command 'nonsense'"),
         (("up", "--for", "5"), "--for: got '5'; expected a duration with its unit"),
+        (("up", "--port", "99999"), "--port: got '99999'; expected at most 65535 (see "),
+        (("evaluate", "--seeds", "x"), "--seeds: got 'x'; expected a whole number"),
+        (("rehearse", "psu-sag", "--mode", "on"), "--mode: 'on' is not one of 'observe', 'recommend', 'enforce'"),
+        (("actions", "judge", "d-1"), "--right/--wrong: missing"),
+        (("incidents", "show"), "ID: missing"),
+        (("up", "--simulat", "v100x4"), "No such option: --simulat; perhaps --simulate"),
         (("up", "--port", "99999"), "--port"),
         (("up", "--scenario", "nonsense"), "got 'nonsense'; expected a scenario: ac-sag, ambient-swing"),
         (("up", "--simulate", "nonsense"), "got 'nonsense'; expected a node: a100x8, b200x8"),

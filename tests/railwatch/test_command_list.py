@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import typer
@@ -43,3 +44,15 @@ def test_help_version_and_a_typo_load_no_command(argument: str, expected: str) -
     )
     assert expected in ran.stdout + ran.stderr
     assert ran.stderr.endswith("[]")
+
+
+def test_the_help_of_every_command_and_group_ends_with_an_example() -> None:
+    def without_example(command: typer.core.TyperCommand | typer.core.TyperGroup, path: str) -> Iterator[str]:
+        epilog = command.epilog or ""
+        if not (epilog.startswith("Example: ") and path in epilog):
+            yield path
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from without_example(inner, f"{path} {name}")
+
+    lacking = [*without_example(typer.main.get_group(whole_app()), "railwatch")]
+    assert lacking == []
