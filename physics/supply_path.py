@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from physics.source_band import SourceBand
+from physics.node_state import SourceBand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from physics.constants import MAD_TO_SD, MEDIAN_TO_MEAN, MIN_SPREAD_A, MIN_SPREAD_RATIO, STEP_VARIANCE, Z_LOWER
-from physics.node_state import MeasuredSupply
-from physics.source_band import of_two_levels
+from physics.node_state import MeasuredSupply, of_two_levels
 
 # heuristic: fewer samples than in a second at the default rate do not resolve a step of about a second.
 SAMPLES_MIN = 20

@@ -44,20 +44,6 @@ class Kinship:
         """Index a topology; the newest few are kept."""
         return _indexed(ByIdentity(topology))
 
-    @staticmethod
-    def _of(topology: Topology) -> "Kinship":
-        parents: dict[str, list[str]] = {}
-        children: dict[str, list[str]] = {}
-        for parent, child in topology.edges:
-            parents.setdefault(child, []).append(parent)
-            children.setdefault(parent, []).append(child)
-        return Kinship(
-            topology=topology,
-            _parents={child: tuple(found) for child, found in parents.items()},
-            _children={parent: tuple(found) for parent, found in children.items()},
-            _order={entity.id: place for place, entity in enumerate(topology.entities)},
-        )
-
     def ancestors(self, entity_id: str) -> frozenset[str]:
         """Return everything above, the entity itself not included."""
         return _reach(entity_id, self._parents)
@@ -126,7 +112,17 @@ class Kinship:
 
 @lru_cache(maxsize=4)
 def _indexed(topology: ByIdentity[Topology]) -> Kinship:
-    return Kinship._of(topology.it)  # noqa: SLF001 -- its own making, kept
+    parents: dict[str, list[str]] = {}
+    children: dict[str, list[str]] = {}
+    for parent, child in topology.it.edges:
+        parents.setdefault(child, []).append(parent)
+        children.setdefault(parent, []).append(child)
+    return Kinship(
+        topology=topology.it,
+        _parents={child: tuple(found) for child, found in parents.items()},
+        _children={parent: tuple(found) for parent, found in children.items()},
+        _order={entity.id: place for place, entity in enumerate(topology.it.entities)},
+    )
 
 
 def _reach(start: str, edges: dict[str, tuple[str, ...]]) -> frozenset[str]:

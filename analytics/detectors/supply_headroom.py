@@ -13,13 +13,12 @@ import numpy as np
 
 from analytics.connectivity import Siblings
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, report_worse
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge
 from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
 from analytics.supply.branches import known_count
-from analytics.supply.dip_impedance import DipImpedance
-from analytics.supply.reference import Reference, look
+from analytics.supply.reference import DipImpedance, Reference, look
 from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
@@ -203,7 +202,7 @@ class SupplyHeadroom:
     def _move(
         self, conditions: Conditions, now_ns: int, passed_ns: int, *, over: MaskArray, under: MaskArray
     ) -> tuple[Conditions, Changes]:
-        after, changes = judge(
+        return judge(
             conditions,
             now_ns=now_ns,
             elapsed_ns=passed_ns,
@@ -212,7 +211,6 @@ class SupplyHeadroom:
             seen=over | under,
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
-        return report_worse(after, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
 
     def _findings(
         self,

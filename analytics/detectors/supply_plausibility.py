@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
+from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
@@ -185,7 +185,6 @@ class SupplyPlausibility:
             seen=over | under,
             holds=Holds.of_seconds(set_s=0.0, clear_s=limits.clear_after_s),
         )
-        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
         return replace(state, conditions=conditions), changes
 
     def _findings(

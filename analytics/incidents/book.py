@@ -13,7 +13,7 @@ from analytics.classification.reading import observations
 from analytics.classification.score import Weights, classify
 from analytics.connectivity import Kinship, root_of
 from analytics.incidents.book_document import as_document, read_document
-from analytics.incidents.book_settings import BookSettings
+from analytics.incidents.book_settings import BookSettings, next_change_ns, silence_of
 from analytics.incidents.case import (
     CaseAnnotations,
     IncidentCase,
@@ -45,7 +45,6 @@ from analytics.incidents.families import (
     finding_key,
     points_to_parent,
 )
-from analytics.incidents.silence import next_change_ns, silence_of
 from analytics.incidents.storm import IncidentOpenings, folds, joined, places_of, storm_case, storm_summary
 from analytics.incidents.surroundings import IncidentSurroundings
 from telemetry.clock import NS_PER_S

@@ -185,32 +185,20 @@ def _detail(name: str, match: re.Match[str], body: str, pci: str) -> PcieDetail:
     return PcieDetail(
         service="dpc" if name == "containment" else "aer",
         severity=severity,
-        error_type=_stripped(found.get("error_type")),
-        agent=_stripped(found.get("agent")),
+        error_type=(found.get("error_type") or "").strip() or None,
+        agent=(found.get("agent") or "").strip() or None,
         source_pci=source_pci,
-        status=_register(found.get("status")),
-        mask=_register(found.get("mask")),
+        status=int(found["status"], 16) if found.get("status") else None,
+        mask=int(found["mask"], 16) if found.get("mask") else None,
         bits=bits,
         multiple=found.get("multiple") is not None,
-        recovery="no_driver_support" if name == "no_driver_support" else _lowered(found.get("recovery")),
+        recovery=name if name == "no_driver_support" else (found.get("recovery") or "").lower() or None,
     )
 
 
 def _dpc_severity(body: str) -> PcieSeverity | None:
     match = _FATAL_DPC.search(body)
     return None if match is None else severity_in(match["word"])
-
-
-def _register(digits: str | None) -> int | None:
-    return None if digits is None else int(digits, 16)
-
-
-def _stripped(text: str | None) -> str | None:
-    return None if text is None else text.strip()
-
-
-def _lowered(text: str | None) -> str | None:
-    return None if text is None else text.lower()
 
 
 _REPORTS_MAX = 64

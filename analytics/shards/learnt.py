@@ -19,7 +19,7 @@ from analytics.detectors.panel import Panel, PanelState
 from analytics.shards.learnt_batches import AHEAD_NS, CONTINUES_NS, LearntBatch, RestartSummary, carried, in_group_of
 from analytics.shards.learnt_parts import PARTS
 from analytics.shards.packing import archive, opened
-from analytics.shards.tree import Leaf, leaves_of, with_leaves
+from analytics.shards.shard import Leaf, leaves_of, with_leaves
 from telemetry.entities import Entity
 from telemetry.frames import MaskArray
 from telemetry.records import Finding

@@ -15,7 +15,7 @@ from analytics.detectors.source_resistance import SourceResistanceState
 from analytics.heat.excess import Levels
 from analytics.novelty.features import present
 from analytics.shards.packing import digest
-from analytics.shards.tree import Leaf
+from analytics.shards.shard import Leaf
 from telemetry.frames import MaskArray
 from telemetry.records import Cause
 

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.detectors.build import AnyDetector
-from analytics.shards.shard import Shard
-from analytics.shards.tree import Leaf, State, leaves_of, notes_in_json, notes_of_json, with_leaves
+from analytics.shards.shard import Leaf, Shard, State, leaves_of, notes_in_json, notes_of_json, with_leaves
 from telemetry.frames import TableSpec
 
 VERSION = 1

@@ -1,13 +1,128 @@
-"""Shards: the state of one detector for some of its entities, split and merged."""
+"""Shards: the state of one detector for some of its entities, as a flat set of leaves, split and merged.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+A state is a tree of frozen dataclasses. Its leaves are arrays whose first axis is the entity, single values (the time
+of the last row, the open second), and notes: tuples of plain tuples or records taken from events. What follows from the
+topology alone (`Siblings` and the like) is no leaf: it is computed again at the next row.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeAlias, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
-from analytics.shards.tree import Leaf, leaves_of, mentions, with_leaves
+Single: TypeAlias = "bool | int | float | str | None"
+Note: TypeAlias = Any
+Leaf: TypeAlias = "npt.NDArray[Any] | Single | tuple[Note, ...]"
+State = TypeVar("State")
+
+_SINGLES = (bool, int, float, str, type(None))
+# Fields that a detector fills from the topology when it first needs them.
+_DERIVED = frozenset({"kinship"})
+
+
+def leaves_of(state: object) -> dict[str, Leaf]:
+    """Return the leaves by place in the tree, such as ``conditions.active``.
+
+    Raises
+    ------
+    ValueError
+        The state holds another type, such as a dict.
+    """
+    return dict(_walk(state, ""))
+
+
+def with_leaves(template: State, leaves: Mapping[str, Leaf]) -> State:
+    """Return the template's tree with these leaves; ValueError if the places differ."""
+    wanted = leaves_of(template).keys()
+    if wanted != leaves.keys():
+        odd = ", ".join(sorted(wanted ^ leaves.keys())[:3])
+        raise ValueError(f"state layout of another version: {odd}")
+    made: State = _filled(template, leaves, "")
+    return made
+
+
+def notes_in_json(state: object) -> dict[str, Any]:
+    """Return the notes of a state by place, as JSON types."""
+    leaves = leaves_of(state)
+    return {place: adapter.dump_python(leaves[place], mode="json") for place, adapter in _adapters(state).items()}
+
+
+def notes_of_json(template: object, notes: Mapping[str, Any]) -> dict[str, Leaf]:
+    """Return the notes that `notes_in_json` wrote; ValueError if they do not fit the template's types."""
+    return {place: adapter.validate_python(notes[place]) for place, adapter in _adapters(template).items()}
+
+
+def mentions(note: Note) -> frozenset[str]:
+    """Return every string in a note, which includes the ids of its entities."""
+    parts = note if isinstance(note, tuple) else (getattr(note, field.name) for field in fields(note))
+    return frozenset(part for part in parts if isinstance(part, str))
+
+
+def _walk(part: Any, place: str) -> Iterator[tuple[str, Leaf]]:
+    if isinstance(part, (np.ndarray, *_SINGLES)):
+        yield place, part
+    elif is_dataclass(part):
+        if _follows_from_topology(part):
+            return
+        for name in _own(part):
+            yield from _walk(getattr(part, name), f"{place}.{name}" if place else name)
+    elif isinstance(part, tuple) and _are_notes(part):
+        yield place, part
+    elif isinstance(part, tuple):
+        for number, inner in enumerate(part):
+            yield from _walk(inner, f"{place}.{number}")
+    else:
+        raise ValueError(f"{place}: {type(part).__name__} is not allowed in a detector state")
+
+
+def _filled(part: Any, leaves: Mapping[str, Leaf], place: str) -> Any:
+    if place in leaves:
+        return leaves[place]
+    if is_dataclass(part) and not isinstance(part, type):
+        if _follows_from_topology(part):
+            return part
+        inner = {
+            name: _filled(getattr(part, name), leaves, f"{place}.{name}" if place else name) for name in _own(part)
+        }
+        return replace(part, **inner)
+    return tuple(_filled(one, leaves, f"{place}.{number}") for number, one in enumerate(part))
+
+
+def _follows_from_topology(part: Any) -> bool:
+    return any(field.name == "topology" for field in fields(part))
+
+
+def _adapters(state: object) -> dict[str, TypeAdapter[Any]]:
+    """Return the type adapter of the notes at each place, from the declared field types."""
+    return {place: TypeAdapter(hint) for place, hint in _hints(state, "", None)}
+
+
+def _own(part: Any) -> list[str]:
+    return [field.name for field in fields(part) if field.name not in _DERIVED]
+
+
+def _hints(part: Any, place: str, hint: Any) -> Iterator[tuple[str, Any]]:
+    if is_dataclass(part) and not _follows_from_topology(part):
+        hints = get_type_hints(type(part))
+        for name in _own(part):
+            yield from _hints(getattr(part, name), f"{place}.{name}" if place else name, hints[name])
+    elif isinstance(part, tuple) and _are_notes(part):
+        yield place, hint
+    elif isinstance(part, tuple):
+        for number, inner in enumerate(part):
+            yield from _hints(inner, f"{place}.{number}", None)
+
+
+def _are_notes(part: tuple[Any, ...]) -> bool:
+    return all(isinstance(one, tuple) or _is_record(one) for one in part)
+
+
+def _is_record(part: Any) -> bool:
+    return is_dataclass(part) and all(isinstance(getattr(part, field.name), _SINGLES) for field in fields(part))
+
 
 # Single values that summarise all entities: `busy` is true if any entity is changing, `whole` if none lacks a signal.
 # Every other single value is the time of the last row.

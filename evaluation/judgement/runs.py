@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from analytics.incidents.book_settings import BookSettings
-from analytics.incidents.silence import Silence
+from analytics.incidents.book_settings import BookSettings, Silence
 from config.guard_pipeline import pipeline_settings
 from config.models import Config
 from evaluation.baselines import baseline_alarms

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 from agent.actuation.client import ActuatorClient
-from analytics.incidents.silence import Silence
+from analytics.incidents.book_settings import Silence
 from fleet.certificates.identity import Expiry, authority_key, valid_until_ns
 from fleet.control.admission import Admission, AdmissionSettings
 from fleet.control.node_limits import NodeState

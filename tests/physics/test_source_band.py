@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from physics.constants import Z_BOTH, Z_LOWER
-from physics.source_band import SourceBand, of_bounds, of_two_levels
+from physics.node_state import SourceBand, of_bounds, of_two_levels
 from physics.supply_path import SupplyPath, cautious_voltage_v, terminal_voltage_v
 from physics.two_level import supply_state
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from analytics.incidents.book import IncidentBook
-from analytics.incidents.book_settings import BookSettings
+from analytics.incidents.book_settings import BookSettings, Silence
 from analytics.incidents.case import at_stake_gpu_hours, loss_probability, severity_of_loss, urgency
-from analytics.incidents.silence import Silence
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.records import (
     Cause,

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 from analytics.detectors.build import EVENT_DETECTORS, AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.shards.packing import pack, unpack
-from analytics.shards.shard import Shard, arranged
-from analytics.shards.tree import leaves_of
+from analytics.shards.shard import Shard, arranged, leaves_of
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame
 from telemetry.records import Event, EventKind, Finding

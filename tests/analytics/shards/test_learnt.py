@@ -24,7 +24,7 @@ from analytics.detectors.thermal_resistance import ThermalResistance
 from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
 from analytics.shards.learnt_parts import PARTS
 from analytics.shards.packing import archive, opened
-from analytics.shards.tree import leaves_of
+from analytics.shards.shard import leaves_of
 from telemetry.clock import NS_PER_S
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analytics.supply.dip_impedance import LEAST_BLOCKS, DipImpedance
-from analytics.supply.reference import Reference
+from analytics.supply.reference import LEAST_BLOCKS, DipImpedance, Reference
 from telemetry.frames import FloatArray
 
 OHM, OPEN_V, HIGH_A, LOW_A = 0.005, 12.3, 74.0, 36.0
