@@ -205,9 +205,10 @@ class DriverWatch:
 
     def check_hung(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
         """Return why the driver counts as dead, from the state of its collectors; an empty text where it does not."""
-        names = {collector.name for collector in collectors if _uses_driver(collector)}
         now_s = self._clock.monotonic_s()
-        hung = {status.name for status in statuses if status.name in names and status.state is WorkerState.HUNG}
+        hung = {status.name for status in statuses if status.state is WorkerState.HUNG}
+        if hung:
+            hung &= {collector.name for collector in collectors if _uses_driver(collector)}
         self._hung_since_s = {name: self._hung_since_s.get(name, now_s) for name in hung}
         for name, since_s in self._hung_since_s.items():
             if now_s - since_s >= self._limit_s:
