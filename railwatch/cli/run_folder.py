@@ -8,6 +8,7 @@ import typer
 
 from agent.ring.ring import Ring
 from config.loading import load_config
+from railwatch import __version__
 from railwatch.operator.entity_names import EntityNames
 from railwatch.run_context import FILE_NAME, JOURNALS, SERVICE_STATUS, RunContext, read_status, run_dir_of
 from telemetry.errors import EnvironmentLacksError, RailwatchError
@@ -56,7 +57,13 @@ def live_session(data_dir: Path) -> RunContext:
         raise EnvironmentLacksError(f"{data_dir}: railwatch is not running here; start it with railwatch up")
     if run_dir.stat().st_uid != os.geteuid():
         raise EnvironmentLacksError(f"{run_dir}: belongs to another user; run this command as that user")
-    return RunContext.load(run_dir)
+    try:
+        context = RunContext.load(run_dir)
+        _ = context.config
+    except (KeyError, TypeError, ValueError) as err:
+        found = f"{run_dir / FILE_NAME}: cannot be read; expected a run of railwatch {__version__}"
+        raise EnvironmentLacksError(f"{found}: use the version that runs, or restart railwatch up") from err
+    return context
 
 
 def names_of_run(data_dir: Path) -> EntityNames:

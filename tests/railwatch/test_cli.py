@@ -1,6 +1,7 @@
 import gzip
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from railwatch.cli.printing import print_table
+from railwatch.run_context import FILE_NAME, run_dir_of
 from tests.railwatch.command_line import Run, objects
 
 KERNEL_LOG = """\
@@ -269,3 +271,17 @@ def test_no_name_in_a_table_is_broken_over_lines(
         assert any(uuid in line for line in lines)
         assert any(file in line for line in lines)
         assert len(lines) <= most_lines
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"run_dir": "/x", "driver": "nvml", "new": 1}', '{"driver": "quantum"}'])
+def test_a_run_of_another_version_is_named_in_one_line_and_status_3(
+    run: Run, tmp_path: Path, text: str, request: pytest.FixtureRequest
+) -> None:
+    folder = run_dir_of(tmp_path)
+    folder.mkdir()
+    request.addfinalizer(lambda: shutil.rmtree(folder, ignore_errors=True))
+    (folder / FILE_NAME).write_text(text, encoding="utf-8")
+    for command in (("baselines", "list"), ("actions", "verify"), ("record", "--out", str(tmp_path / "a.parquet"))):
+        status, _, err = run(*command, "--data-dir", str(tmp_path))
+        assert (status, len(err.splitlines())) == (3, 1)
+        assert "use the version that runs, or restart railwatch up" in err
