@@ -22,6 +22,7 @@ from dashboards.grafana.influxql import (
     summed,
 )
 from dashboards.grafana.panels import Limit, chart, figure, reasons_timeline, record_table
+from physics.constants import LEAST_RAIL_V
 from telemetry.entities import EntityKind
 
 UID = "railwatch-balance"
@@ -29,9 +30,7 @@ NAME = "power-cooling-balance"
 # Folder of the generated files, as seen from the root of the repository.
 GENERATED_DIR = Path("dashboards/grafana/generated")
 
-# 12 V less 5 %, the tolerance of ATX12V and EPS12V at the load's end (Intel Desktop Platform Form Factors Power Supply
-# design guide, "DC output voltage regulation").
-_RAIL = Limit(value=11.40, bad_below=True)
+_RAIL = Limit(value=LEAST_RAIL_V, bad_below=True)
 # A proposal: within 5 K of slowdown a step of load or of inlet air costs clocks.
 _MARGIN = Limit(value=5.0, bad_below=True)
 _GPU, _SUPPLY, _NODE = EntityKind.GPU, EntityKind.SUPPLY, EntityKind.NODE
@@ -128,7 +127,7 @@ def _figures() -> tuple[Any, ...]:
             "Lowest 12 V",
             units.Volt,
             Target(query=lowest),
-            description="Lowest voltage of any supply in the range; the limit is 11.40 V.",
+            description=f"Lowest voltage of any supply in the range; the limit is {LEAST_RAIL_V:.2f} V.",
             decimals=2,
             limit=_RAIL,
         ),
@@ -180,7 +179,7 @@ def _power() -> tuple[Any, ...]:
             "12 V, lowest",
             units.Volt,
             Target(query=voltage, alias=_EACH),
-            description="Lowest voltage of every supply in each step; below 11.40 V the GPUs may fall off the bus.",
+            description=f"Lowest voltage of every supply; below {LEAST_RAIL_V:.2f} V GPUs may fall off the bus.",
             decimals=3,
             limit=_RAIL,
         ),

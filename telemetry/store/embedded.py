@@ -54,7 +54,6 @@ _MERGE_CHUNKS = {Resolution.RAW: 60, Resolution.ROLLUP: 60, "minute": 144, "ten_
 _TRIM_CHUNKS = 64
 # Retention is checked once in so many writes, about every minute.
 _TRIM_WRITES = 128
-_END_NS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

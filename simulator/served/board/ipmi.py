@@ -15,6 +15,7 @@ from pathlib import Path
 
 from simulator.served.board.sdr import OWNER, TYPE_CODES, event_bits, full_record, reading_type, threshold_bytes
 from simulator.served.board.sensors import BUS_FATAL, PRESENT, BoardSensor, SensorQuantity
+from telemetry.atomic_files import replace_file
 from telemetry.errors import EnvironmentLacksError
 
 PROGRAM = "ipmi_sim"
@@ -114,9 +115,7 @@ class IpmiController:
 
     def switch(self, *, on: bool) -> None:
         """Show whether the node is switched on."""
-        fresh = self._power.with_name("new-power")
-        fresh.write_text(f"power:{int(on)}\n", encoding="ascii")
-        fresh.replace(self._power)
+        replace_file(self._power, f"power:{int(on)}\n".encode(), synced=False)
 
     def interrupt(self, *, on: bool) -> None:
         """Raise or drop the critical interrupt; when it comes up the controller logs it."""
