@@ -21,9 +21,9 @@ from agent.actuation.claims import (
     with_claim,
     without_claim,
 )
-from agent.actuation.held_knob import Change, HeldKnob, KnobKey
+from agent.actuation.held_knob import HeldKnob, KnobChange, KnobKey
 from agent.actuation.knob_log import KnobLog
-from agent.actuation.knobs import Check, Knobs, checked
+from agent.actuation.knobs import KnobCheck, Knobs, checked
 from agent.actuation.limits import ActuatorSettings, bounded_claim
 from agent.actuation.report import ActionsInForce, action_of, log_action
 from agent.driver.port import Knob
@@ -38,7 +38,7 @@ CHANGED_BY_OTHERS = "changed by someone else; left as is"
 LEFT_BEHIND = "left by a run that ended without releasing it"
 
 # A change to make, or its actions if it ended before that.
-_Planned = Change | tuple[Action, ...]
+_Planned = KnobChange | tuple[Action, ...]
 _Choice = Callable[[HeldKnob, KnobClaim], bool]
 
 
@@ -120,7 +120,7 @@ class KnobActuator:
             fresh = claim.leased(lease_s, now_s=now_s, now_ns=now_ns)
             state = ActionState.RELAXED if claim.is_stricter_than(fresh) else ActionState.RENEWED
             plan = self._plan(hold, with_claim(hold.claims, fresh), fresh, state, claim.reason)
-            if isinstance(plan, Change):  # a knob that cannot be read is written again instead
+            if isinstance(plan, KnobChange):  # a knob that cannot be read is written again instead
                 plan = replace(plan, again=not self._knobs.of(hold.kind).readable)
             planned.append(plan)
         return self._carry_out(planned)
@@ -182,7 +182,7 @@ class KnobActuator:
             (claim, hold) for hold in self._holds.values() for claim in hold.claims or (hold.subject,)
         )
 
-    def verify(self) -> tuple[Check, ...]:
+    def verify(self) -> tuple[KnobCheck, ...]:
         """Read back every knob that the journal holds, and compare; write nothing."""
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
         return checked((hold for _, hold in self._journal.leftovers(now_s=now_s, now_ns=now_ns)), self._knobs)
@@ -210,7 +210,7 @@ class KnobActuator:
             return (self._report(stranger, draft, ActionState.FAILED, str(err)),)
         if hold is None:
             begun = HeldKnob.begin(gpu, knob=knob.name, found=found, claim=claim, enforcing=enforcing)
-            return Change(hold=begun, earlier=None, in_force=found, state=ActionState.APPLIED, reason=claim.reason)
+            return KnobChange(hold=begun, earlier=None, in_force=found, state=ActionState.APPLIED, reason=claim.reason)
         earlier = claim_of(hold.claims, request.incident_id)
         looser = earlier is not None and earlier.is_stricter_than(claim)
         state = ActionState.RELAXED if looser else ActionState.APPLIED
@@ -256,7 +256,7 @@ class KnobActuator:
         else:
             if not ours:
                 return self._abandon(hold, in_force)
-        return Change(
+        return KnobChange(
             hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason, again=again, released_by=by
         )
 
@@ -265,13 +265,13 @@ class KnobActuator:
     def _carry_out(self, planned: Iterable[_Planned], *, quiet: bool = False) -> tuple[Action, ...]:
         """Journal all changes, write all knobs, then read each back; `quiet` does not publish failures."""
         plans = list(planned)
-        changes = [plan for plan in plans if isinstance(plan, Change)]
+        changes = [plan for plan in plans if isinstance(plan, KnobChange)]
         trouble = self._journal.append_ahead([change for change in changes if change.writes])
         held_back = {id(change) for change in changes if trouble is not None and change.writes and change.hold.claims}
         errors = {id(change): self._knobs.carry_out(change) for change in changes if id(change) not in held_back}
         actions: list[Action] = []
         for plan in plans:
-            if not isinstance(plan, Change):
+            if not isinstance(plan, KnobChange):
                 actions += plan
             elif id(plan) in held_back:
                 actions.append(self._owe(plan.hold, f"cannot write the journal: {trouble}", lost=False))
@@ -281,7 +281,7 @@ class KnobActuator:
         self._publish(published)
         return published
 
-    def _land(self, change: Change, error: RailwatchError | None) -> Action:
+    def _land(self, change: KnobChange, error: RailwatchError | None) -> Action:
         """Read back what was written, and return the action."""
         hold, subject = change.hold.aiming(change.in_force), change.hold.subject
         if not change.writes:

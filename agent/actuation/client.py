@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.actuation.claims import CapRequest
-from agent.actuation.knobs import Check
+from agent.actuation.knobs import KnobCheck
 from agent.actuation.protocol import make_request, read_answer, read_checks, read_recent, read_status, request_line
 from agent.actuation.report import RecentBatch
 from telemetry.errors import ActionRefusedError, TransientError
@@ -67,7 +67,7 @@ class ActuatorClient:
         """Return the actions since a number; None requests the number alone."""
         return read_recent(self._answer(do="follow", after=after))
 
-    def verify(self) -> tuple[Check, ...]:
+    def verify(self) -> tuple[KnobCheck, ...]:
         """Compare every held knob with the journal."""
         return read_checks(self._answer(do="verify"))
 

@@ -148,7 +148,7 @@ class HeldKnob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class KnobChange:
     """Held knob with its new claims, and the action to report after the write.
 
     `again` requests a write even if the knob seems to have the setting; `released_by` is set for a release.

@@ -21,7 +21,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, Va
 from agent.actuation.blocklist import Block, Blocklist
 from agent.actuation.claims import GpuTarget, KnobClaim
 from agent.actuation.disk_sync import DiskSync, SyncCounts
-from agent.actuation.held_knob import Change, HeldKnob
+from agent.actuation.held_knob import HeldKnob, KnobChange
 from telemetry.atomic_files import open_replaced, write_whole
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
@@ -224,7 +224,7 @@ class KnobLog:
         if self._forcer is not None:
             self._forcer.request(self._file)
 
-    def append_ahead(self, changes: Sequence[Change]) -> str | None:
+    def append_ahead(self, changes: Sequence[KnobChange]) -> str | None:
         """Append changes before their write; return the error, if any. Caps do not wait for the disk."""
         try:
             self.append([change.hold.aiming(change.in_force) for change in changes])

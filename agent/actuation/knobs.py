@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.actuation.held_knob import Change, HeldKnob
+from agent.actuation.held_knob import HeldKnob, KnobChange
 from agent.driver.port import Knob
 from telemetry.errors import NotSupportedError, RailwatchError
 from telemetry.gpu import KnobKind
@@ -40,7 +40,7 @@ class Knobs:
             self._supported[key] = self.of(kind).supported(uuid)
         return self._supported[key]
 
-    def carry_out(self, change: Change) -> RailwatchError | None:
+    def carry_out(self, change: KnobChange) -> RailwatchError | None:
         """Write the knob of a change if it has to be written; return the error of the driver, if any."""
         if change.writes:
             try:
@@ -79,7 +79,7 @@ class Knobs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class KnobCheck:
     """Comparison of one knob of one GPU: its setting in the journal, and its setting now.
 
     `agrees` is None if it cannot be read; `summary` then has the reason.
@@ -95,12 +95,12 @@ class Check:
     summary: str
 
 
-def checked(holds: Iterable[HeldKnob], knobs: Knobs) -> tuple[Check, ...]:
+def checked(holds: Iterable[HeldKnob], knobs: Knobs) -> tuple[KnobCheck, ...]:
     """Read every knob that the journal holds; write nothing."""
     return tuple(_check(hold, knobs) for hold in holds)
 
 
-def _check(hold: HeldKnob, knobs: Knobs) -> Check:
+def _check(hold: HeldKnob, knobs: Knobs) -> KnobCheck:
     in_force: float | None = None
     try:
         knob = knobs.of(hold.kind)
@@ -115,7 +115,7 @@ def _check(hold: HeldKnob, knobs: Knobs) -> Check:
             agrees, summary = True, f"{hold.kind.text(in_force)}, as in the journal"
         else:
             agrees, summary = False, f"{hold.kind.text(in_force)}, expected {expected}"
-    return Check(
+    return KnobCheck(
         entity_id=hold.target.entity_id,
         knob=hold.knob,
         unit=hold.kind.unit,

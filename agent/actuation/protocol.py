@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent.actuation.claims import CapRequest, GpuTarget
-from agent.actuation.knobs import Check
+from agent.actuation.knobs import KnobCheck
 from agent.actuation.report import RecentBatch
 from telemetry.errors import TransientError
 from telemetry.gpu import KnobKind
@@ -178,7 +178,7 @@ def recent_line(recent: RecentBatch) -> bytes:
     return _line({"number": recent.number, "actions": [to_json(action) for action in recent.actions]})
 
 
-def checks_line(checks: tuple[Check, ...]) -> bytes:
+def checks_line(checks: tuple[KnobCheck, ...]) -> bytes:
     """Return the checks of the knobs as a line; the key of a summary is `words`."""
     rows = [{_CHECK_KEYS.get(key, key): value for key, value in asdict(check).items()} for check in checks]
     return _line({"checks": rows})
@@ -214,11 +214,11 @@ def read_recent(line: bytes) -> RecentBatch:
     return RecentBatch(number=fields["number"], actions=_actions(fields))
 
 
-def read_checks(line: bytes) -> tuple[Check, ...]:
+def read_checks(line: bytes) -> tuple[KnobCheck, ...]:
     """Parse the checks of the knobs; TransientError as for `read_recent`."""
     rows = _answer_fields(line, required="checks", kind=list)["checks"]
     names = {key: name for name, key in _CHECK_KEYS.items()}
-    return tuple(Check(**{names.get(key, key): value for key, value in row.items()}) for row in rows)
+    return tuple(KnobCheck(**{names.get(key, key): value for key, value in row.items()}) for row in rows)
 
 
 def read_status(line: bytes) -> dict[str, Any]:

@@ -162,22 +162,24 @@ SourceT = TypeVar("SourceT", Collector, EventSource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built(Generic[SourceT_co]):
+class BuiltSource(Generic[SourceT_co]):
     """A collector or event source, None where this node has none, and its status."""
 
     source: SourceT_co | None
     status: SourceStatus
 
 
-BuiltCollector = Built[Collector]
-BuiltEventSource = Built[EventSource]
+BuiltCollector = BuiltSource[Collector]
+BuiltEventSource = BuiltSource[EventSource]
 
 
-def working(source: SourceT, detail: str) -> Built[SourceT]:
+def working(source: SourceT, detail: str) -> BuiltSource[SourceT]:
     """Return the result for a source that can be read; `detail` names what it found."""
-    return Built(source=source, status=SourceStatus(name=source.name, state=SourceState.WORKING, detail=detail))
+    return BuiltSource(source=source, status=SourceStatus(name=source.name, state=SourceState.WORKING, detail=detail))
 
 
-def missing(name: str, detail: str, how_to_get: str = "", *, state: SourceState = SourceState.MISSING) -> Built[Never]:
+def missing(
+    name: str, detail: str, how_to_get: str = "", *, state: SourceState = SourceState.MISSING
+) -> BuiltSource[Never]:
     """Return the result for a source that this node does not have: why, and how to get it."""
-    return Built(source=None, status=SourceStatus(name=name, state=state, detail=detail, how_to_get=how_to_get))
+    return BuiltSource(source=None, status=SourceStatus(name=name, state=state, detail=detail, how_to_get=how_to_get))

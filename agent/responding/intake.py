@@ -30,7 +30,7 @@ def class_of(decision: Decision) -> ActionClass | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class IntakeResult:
     """Result of some records: work, the newest incidents, and decisions without an actuator here."""
 
     works: tuple[Work, ...]
@@ -44,7 +44,7 @@ def take(
     *,
     incident_of: Callable[[str], Incident | None],
     sent_for: Callable[[str, str], Sequence[Work]],
-) -> Taken:
+) -> IntakeResult:
     """Return the work of some records.
 
     `routes` has the actuators of each class, `incident_of` returns an incident that was reported earlier, `sent_for`
@@ -65,7 +65,7 @@ def take(
                 unroutable.append(record)
             else:
                 works += fresh
-    return Taken(works=tuple(works), incidents=tuple(incidents.values()), unroutable=tuple(unroutable))
+    return IntakeResult(works=tuple(works), incidents=tuple(incidents.values()), unroutable=tuple(unroutable))
 
 
 def _works(

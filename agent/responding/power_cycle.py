@@ -40,7 +40,7 @@ class Occupancy(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drained:
+class NodeDrain:
     """Drain switch of a scheduler, and the name of the node there."""
 
     switch: Switch
@@ -68,7 +68,7 @@ class PowerCycle:
         folder: Path,
         clock: Clock,
         approver: Callable[[Decision], str | None],
-        drains: Sequence[Drained] = (),
+        drains: Sequence[NodeDrain] = (),
         occupancies: Sequence[Occupancy] = (),
     ) -> None:
         self._settings = settings

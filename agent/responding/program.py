@@ -21,7 +21,7 @@ _GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class ProgramResult:
     """Result of a program. `status` is None if it was killed at its time limit, negative if a signal ended it."""
 
     status: int | None
@@ -42,7 +42,7 @@ def run_program(
     stdin: bytes = b"",
     environment: Mapping[str, str] | None = None,
     output_bytes_max: int = OUTPUT_BYTES_MAX,
-) -> Ran:
+) -> ProgramResult:
     """Run a program and wait for its end.
 
     It runs in a process group of its own in the folder ``/``. At the time limit the whole group gets SIGTERM, then
@@ -85,7 +85,7 @@ def run_program(
         output, ended = _followed(process, clock, until_s=begun_s + timeout_s, most_bytes=output_bytes_max)
         if not ended:
             _kill_group(process, clock)
-    return Ran(
+    return ProgramResult(
         status=process.returncode if ended else None,
         output=output.decode("utf-8", "replace"),
         took_s=clock.monotonic_s() - begun_s,

@@ -44,7 +44,7 @@ DELIVERY_POLICIES = {
 }
 
 
-class Sending:
+class MessageSender:
     """Sends the waiting messages of one class, one at a time. One thread owns it."""
 
     def __init__(

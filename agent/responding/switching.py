@@ -50,7 +50,7 @@ CHANGED_BY_OTHERS = "changed by someone else; left as is"
 _NEVER_MIND = (NotSupportedError, NotPermittedError, ActionRefusedError)
 
 
-class Switching:
+class SwitchKeeper:
     """Keeps one switch of one target in the state that its claims want. One thread owns it.
 
     Parameters

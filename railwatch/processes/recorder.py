@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
-from agent.collectors.events.kernel_log import KernelLog, Start
+from agent.collectors.events.kernel_log import KernelLog, StartPosition
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import BoxEntry, EntryKind
 from agent.recorder.record_follower import LineSource, RawLineParser, RecordFollower
@@ -222,7 +222,7 @@ def _kernel_log(context: RunContext, lines: RawLineParser, clock: Clock, *, afte
         return None
     path = Path(context.kmsg)
     # The device keeps the log since boot, with the lines of our start. A file may be of any age.
-    start = Start.BEGINNING if context.simulated or path.is_char_device() else Start.END
+    start = StartPosition.BEGINNING if context.simulated or path.is_char_device() else StartPosition.END
     log = KernelLog(path, node=context.node.key, parser=lines, clock=clock, start=start, after=after)
     try:
         log.open()

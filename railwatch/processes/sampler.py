@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from agent.collectors.events.driver_messages import DriverEvents, DriverLineParser
 from agent.collectors.events.factories import boot_id, kernel_log_status
-from agent.collectors.events.kernel_log import KernelLog, KernelLogPosition, LinesSince, ResumingKernelLog, Start
+from agent.collectors.events.kernel_log import (
+    KernelLog,
+    KernelLogPosition,
+    LinesSince,
+    ResumingKernelLog,
+    StartPosition,
+)
 from agent.collectors.gpu.roster import GpuRoster
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.registry.background import SourceBuilder
@@ -346,7 +352,7 @@ def _kernel_log(
         node=context.node.key,
         parser=parser,
         clock=clock,
-        start=Start.BEGINNING if whole else Start.END,
+        start=StartPosition.BEGINNING if whole else StartPosition.END,
         after=after,
     )
     return log, ResumingKernelLog(log, place)

@@ -8,7 +8,7 @@ from threading import Event as Flag
 from threading import Thread
 
 from agent.collectors.host.self_metrics import SelfMetrics
-from agent.collectors.port import Built, BuiltCollector, Collector, EventSource, SourceState, SourceStatus
+from agent.collectors.port import BuiltCollector, BuiltSource, Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.readings.source import readings_status
 from agent.collectors.registry.background import SourceBuilder
 from agent.collectors.registry.settings import SlowSettings
@@ -134,7 +134,7 @@ def _sources(process: _Process) -> _Sources:
     if events or any(part.source is not None for part in built):
         own = SelfMetrics(context.node.key, process.counters, process.clock, process="slow")
         status = SourceStatus(name=own.name, state=SourceState.WORKING, detail="the process for slow sources")
-        built = (*built, Built(source=own, status=status))
+        built = (*built, BuiltSource(source=own, status=status))
     collectors, statuses = chosen(built, off=lambda _: False, simulated=context.simulated)
     if settings.readings is not None:
         statuses += (readings_status(settings.readings.listener),)

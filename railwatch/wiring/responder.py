@@ -16,13 +16,13 @@ from agent.responding.notification.build import build_notifier
 from agent.responding.notification.notifier import NoRoutes, Notifier, Sender
 from agent.responding.pacing import RateLimit
 from agent.responding.port import Message, Switch
-from agent.responding.power_cycle import Drained, Occupancy, PowerCycle, approver_of
+from agent.responding.power_cycle import NodeDrain, Occupancy, PowerCycle, approver_of
 from agent.responding.responder import Lane
 from agent.responding.schedulers.kubernetes import KubernetesDrain, KubernetesWork
 from agent.responding.schedulers.kubernetes_api import KubernetesApi
 from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmWork
-from agent.responding.sending import DELIVERY_POLICIES, Sending
-from agent.responding.switching import Switching
+from agent.responding.sending import DELIVERY_POLICIES, MessageSender
+from agent.responding.switching import SwitchKeeper
 from agent.responding.work import OWNER, ActuatorCounts, token_of
 from agent.responding.work_queue import WorkQueue
 from config.actuators import Actuators, Scheduler
@@ -53,17 +53,17 @@ def power_cycle_for(actuators: Actuators, *, node: str, folder: Path, clock: Clo
     )
 
 
-def _schedulers(actuators: Actuators, *, node: str, clock: Clock) -> tuple[Sequence[Drained], Sequence[Occupancy]]:
-    drains: list[Drained] = []
+def _schedulers(actuators: Actuators, *, node: str, clock: Clock) -> tuple[Sequence[NodeDrain], Sequence[Occupancy]]:
+    drains: list[NodeDrain] = []
     work: list[Occupancy] = []
     if Scheduler.SLURM in actuators.drain:
         slurm = actuators.slurm.settings(node)
         commands = SlurmCommands(slurm, clock)
-        drains.append(Drained(switch=SlurmDrain(commands), target=slurm.node))
+        drains.append(NodeDrain(switch=SlurmDrain(commands), target=slurm.node))
         work.append(SlurmWork(commands, node=slurm.node))
     if Scheduler.KUBERNETES in actuators.drain:
         name, api = actuators.kubernetes.node_of(node), KubernetesApi(actuators.kubernetes.settings())
-        drains.append(Drained(switch=KubernetesDrain(api, clock=clock), target=name))
+        drains.append(NodeDrain(switch=KubernetesDrain(api, clock=clock), target=name))
         work.append(KubernetesWork(api, node=name))
     return drains, work
 
@@ -186,9 +186,9 @@ class ResponderLanes:
         """Return the counts of each actuator as JSON types."""
         return {name: asdict(tally) for name, tally in self.tallies.items()}
 
-    def switches(self) -> tuple[Switching, ...]:
+    def switches(self) -> tuple[SwitchKeeper, ...]:
         """Return the lanes of switches, which can be held on."""
-        return tuple(lane for lane in self.lanes if isinstance(lane, Switching))
+        return tuple(lane for lane in self.lanes if isinstance(lane, SwitchKeeper))
 
     def held(self) -> dict[str, list[str]]:
         """Return the incidents that hold each switch that is on."""
@@ -205,7 +205,7 @@ def build_outside(setup: ResponderSetup, journal: WorkQueue, *, guard_age_s: Cal
         name = placed.switch.name
         tally = tallies[name] = ActuatorCounts()
         lanes.append(
-            Switching(
+            SwitchKeeper(
                 placed.switch,
                 placed.target,
                 journal,
@@ -222,7 +222,9 @@ def build_outside(setup: ResponderSetup, journal: WorkQueue, *, guard_age_s: Cal
         if message is not None:
             tally = tallies[message.name] = ActuatorCounts()
             pace = setup.pace if of_class is ActionClass.REQUEUE else RateLimit()
-            lanes.append(Sending(message, DELIVERY_POLICIES[of_class], journal, setup.clock, tally=tally, pace=pace))
+            lanes.append(
+                MessageSender(message, DELIVERY_POLICIES[of_class], journal, setup.clock, tally=tally, pace=pace)
+            )
             routes[of_class] = (message.name,)
     return ResponderLanes(lanes=tuple(lanes), routes=routes, tallies=tallies)
 

@@ -8,7 +8,7 @@ import pytest
 from agent.responding.pacing import RateLimit
 from agent.responding.port import Held, MessageRequest
 from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
-from agent.responding.switching import LOOK_EVERY_S, Switching
+from agent.responding.switching import LOOK_EVERY_S, SwitchKeeper
 from agent.responding.work import ActuatorCounts, Task, work_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.clock import SystemClock
@@ -45,7 +45,7 @@ class Life:
         self.clock = FakeClock()
         self.journal = WorkQueue(folder)
         self.numbers = iter(range(1, 100))
-        self.lane = Switching(
+        self.lane = SwitchKeeper(
             drain,
             NODE,
             self.journal,

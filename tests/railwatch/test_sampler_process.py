@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.port import Built, BuiltCollector, SourceState, SourceStatus
+from agent.collectors.port import BuiltCollector, BuiltSource, SourceState, SourceStatus
 from agent.collectors.registry.settings import FastSettings
 from agent.ring.ring import Ring
 from agent.sampler.sampler import EVENT_BURST_S, Sampler
@@ -40,7 +40,7 @@ def source(name: str, rate: RateClass = RateClass.FAST) -> FakeCollector:
 
 def built(collector: FakeCollector | None) -> BuiltCollector:
     state = SourceState.FAILED if collector is None else SourceState.WORKING
-    return Built(source=collector, status=SourceStatus(name="source", state=state, detail="a test"))
+    return BuiltSource(source=collector, status=SourceStatus(name="source", state=state, detail="a test"))
 
 
 class Run:

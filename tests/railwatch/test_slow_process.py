@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.port import Built, BuiltCollector, SourceState, SourceStatus
+from agent.collectors.port import BuiltCollector, BuiltSource, SourceState, SourceStatus
 from agent.collectors.registry import sources as build_sources
 from agent.collectors.registry.settings import SlowSettings
 from agent.ring.ring import Ring
@@ -34,7 +34,7 @@ def source(name: str) -> FakeCollector:
 
 def built(collector: FakeCollector | None, name: str = "late") -> BuiltCollector:
     state = SourceState.FAILED if collector is None else SourceState.WORKING
-    return Built(source=collector, status=SourceStatus(name=name, state=state, detail="a test"))
+    return BuiltSource(source=collector, status=SourceStatus(name=name, state=state, detail="a test"))
 
 
 def _leave(status: int) -> None:

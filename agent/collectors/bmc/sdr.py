@@ -31,7 +31,7 @@ _SUPPLY_ENTITIES, _FAN_ENTITIES, _INLET_ENTITIES = (0x0A,), (0x1D, 0x1E), (0x37,
 _BCD_PLUS = "0123456789 -.:,_"
 
 
-class Format(IntEnum):
+class ReadingFormat(IntEnum):
     """Sign of a reading's byte: table 43-1, byte 21, bits 7:6."""
 
     UNSIGNED = 0
@@ -65,7 +65,7 @@ _LINEARIZATION: Mapping[int, Callable[[float], float]] = {
 class Conversion:
     """The factors of one sensor."""
 
-    format: Format
+    format: ReadingFormat
     m: int
     b: int
     k1: int
@@ -75,7 +75,7 @@ class Conversion:
     @property
     def supported(self) -> bool:
         """True if these factors define a value for a byte."""
-        return self.format is not Format.NONE and self.linearization in _LINEARIZATION
+        return self.format is not ReadingFormat.NONE and self.linearization in _LINEARIZATION
 
     def value(self, raw: int) -> float:
         """Return the value of a byte; NaN where the function has no value there or there is no function."""
@@ -90,9 +90,9 @@ class Conversion:
         return float(f"{value:.9g}")
 
     def _signed(self, raw: int) -> int:
-        if raw < 0x80 or self.format is Format.UNSIGNED:
+        if raw < 0x80 or self.format is ReadingFormat.UNSIGNED:
             return raw
-        return raw - 0xFF if self.format is Format.ONES_COMPLEMENT else raw - 0x100
+        return raw - 0xFF if self.format is ReadingFormat.ONES_COMPLEMENT else raw - 0x100
 
 
 def signed(value: int, bits: int) -> int:
@@ -201,7 +201,7 @@ def parse_record(record: bytes) -> SensorRecord | None:
 def _conversion(record: bytes) -> Conversion:
     exponents = record[29]
     return Conversion(
-        format=Format(record[20] >> 6),
+        format=ReadingFormat(record[20] >> 6),
         linearization=record[23] & 0x7F,
         m=signed(record[24] | (record[25] & 0xC0) << 2, 10),
         b=signed(record[26] | (record[27] & 0xC0) << 2, 10),

@@ -35,7 +35,7 @@ _PLAUSIBLE_AGE_NS = 60 * NS_PER_S
 _NS_PER_US = 1000
 
 
-class Start(StrEnum):
+class StartPosition(StrEnum):
     """Position at which reading begins when the log is opened for the first time."""
 
     BEGINNING = "beginning"
@@ -118,7 +118,7 @@ class KernelLog:
         node: str,
         parser: LineParser,
         clock: Clock,
-        start: Start = Start.END,
+        start: StartPosition = StartPosition.END,
         after: int | None = None,
         read: Callable[[int, int], bytes] = os.read,
     ) -> None:
@@ -167,7 +167,7 @@ class KernelLog:
         if not self._is_device:
             self._changes_fd = inotify_fd([self._path])
         self._lines = LineBuffer()
-        if not self._opened_before and self._start is Start.END:
+        if not self._opened_before and self._start is StartPosition.END:
             end = os.lseek(fd, 0, os.SEEK_END)
             self._offset_bytes = 0 if self._is_device else end
         self._opened_before = True

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent.collectors.meters.settings import PDU
 from agent.collectors.meters.ups import Ups, UpsEvents, find_upss
-from agent.collectors.port import Built, BuiltCollector, Collector, SourceState, SourceStatus, missing
+from agent.collectors.port import BuiltCollector, BuiltSource, Collector, SourceState, SourceStatus, missing
 from agent.collectors.registry.settings import SlowSettings
 
 _CHECK_PDU = "check address, community or user with: snmpwalk -v2c -c COMMUNITY HOST 1.3.6.1.2.1.1"
@@ -53,4 +53,4 @@ def _built(
         detail="; ".join((*parts, *problems)),
         how_to_get=how_to_get if problems else "",
     )
-    return Built(source=collector, status=status)
+    return BuiltSource(source=collector, status=status)

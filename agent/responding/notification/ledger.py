@@ -38,7 +38,7 @@ _OPEN_KEPT_NS = 30 * 86_400 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notified:
+class NotifiedIncident:
     """Newest message about one incident; `quiet` if a silence held it back."""
 
     notice: Notice
@@ -92,7 +92,7 @@ class Ledger:
         # A message is sent once, often just before a power cut: it has to be on disk.
         self._connection.execute("PRAGMA synchronous=FULL")
 
-    def notified(self, incident_id: str) -> Notified | None:
+    def notified(self, incident_id: str) -> NotifiedIncident | None:
         """Return the newest message about an incident, None if there was none."""
         rows = self._rows(f"SELECT notice, routes, quiet, closed FROM {_NOTIFIED} WHERE incident = ?", incident_id)
         return _notified(rows[0]) if rows else None
@@ -215,8 +215,8 @@ class Ledger:
         return int(over)
 
 
-def _notified(row: tuple[str, str, int, int]) -> Notified:
+def _notified(row: tuple[str, str, int, int]) -> NotifiedIncident:
     notice, routes, quiet, closed = row
-    return Notified(
+    return NotifiedIncident(
         notice=notice_from_json(notice), routes=tuple(json.loads(routes)), quiet=bool(quiet), closed=bool(closed)
     )

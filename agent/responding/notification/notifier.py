@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.responding.notification.activity import IncidentActivity
-from agent.responding.notification.ledger import Ledger, Notified
+from agent.responding.notification.ledger import Ledger, NotifiedIncident
 from agent.responding.notification.message_text import notice_of
 from agent.responding.notification.notice import Notice, NoticeKind
 from agent.responding.notification.route import Route
@@ -126,14 +126,14 @@ class Notifier:
             raise ActionRefusedError(f"no route {unknown[0]}; expected one of {known}")
         return tuple(named) or tuple(self._routes)
 
-    def _subject(self, order: MessageRequest) -> tuple[Incident, Notified | None]:
+    def _subject(self, order: MessageRequest) -> tuple[Incident, NotifiedIncident | None]:
         if order.incident is None:
             raise ActionRefusedError("the decision names no incident")
         if not self._routes:
             raise ActionRefusedError("no route is configured: actuators.notification.routes")
         return order.incident, self._ledger.notified(order.incident.id)
 
-    def _why_not(self, incident: Incident, earlier: Notified | None, routes: Sequence[str]) -> str | None:
+    def _why_not(self, incident: Incident, earlier: NotifiedIncident | None, routes: Sequence[str]) -> str | None:
         """Return why no message about an open incident is sent; None if one is."""
         before = None if earlier is None or earlier.quiet else earlier
         if before is not None and incident.severity.rank <= before.severity.rank:
@@ -142,7 +142,7 @@ class Notifier:
             return f"no route accepts {incident.severity.value} of {incident.cause.value}: not sent"
         return None if incident.silence is None else f"silenced: {incident.silence}"
 
-    def _queue(self, incident: Incident, earlier: Notified | None, among: Sequence[str]) -> str:
+    def _queue(self, incident: Incident, earlier: NotifiedIncident | None, among: Sequence[str]) -> str:
         routes = [name for name in among if self._takes(name, incident)]
         before = None if earlier is None or earlier.quiet else earlier
         why_not = self._why_not(incident, earlier, routes)
@@ -157,7 +157,7 @@ class Notifier:
             )
         return why_not
 
-    def _recovered(self, incident: Incident, earlier: Notified | None) -> str:
+    def _recovered(self, incident: Incident, earlier: NotifiedIncident | None) -> str:
         if earlier is None or earlier.closed:
             return _NO_MESSAGE if earlier is None else "recovery sent already"
         if earlier.quiet:
@@ -172,7 +172,7 @@ class Notifier:
     def _takes(self, name: str, incident: Incident) -> bool:
         return self._routes[name].takes(cause=incident.cause, severity=incident.severity)
 
-    def _notice(self, incident: Incident, kind: NoticeKind, before: Notified | None) -> Notice:
+    def _notice(self, incident: Incident, kind: NoticeKind, before: NotifiedIncident | None) -> Notice:
         notice = notice_of(
             incident,
             kind,

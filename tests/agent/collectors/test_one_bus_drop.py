@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.collectors.events.driver_messages import DriverLineParser
-from agent.collectors.events.kernel_log import KernelLog, Start
+from agent.collectors.events.kernel_log import KernelLog, StartPosition
 from agent.collectors.events.link_state import LinkState
 from agent.collectors.gpu.driver_threads import DriverThreads
 from analytics.fusion import FusionState, fuse, is_bus_loss
@@ -36,7 +36,9 @@ def test_it_is_reported_within_two_seconds_as_one_event_that_names_its_sources(t
     with served_plant(tmp_path, scenario="bus-drop", clock=clock) as plant:
         link_state = LinkState(gpus(), sysfs_root=plant.served.sysfs_root, clock=clock)
         lines = DriverLineParser(gpus(), log="kmsg:test")
-        log = KernelLog(plant.served.kernel_log, node="v100x4", parser=lines, clock=clock, start=Start.BEGINNING)
+        log = KernelLog(
+            plant.served.kernel_log, node="v100x4", parser=lines, clock=clock, start=StartPosition.BEGINNING
+        )
         link_state.open()
         for _ in range(20):
             plant.advance(1000)

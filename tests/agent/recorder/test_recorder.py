@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.events.kernel_log import KernelLog, Start
+from agent.collectors.events.kernel_log import KernelLog, StartPosition
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import EntryKind, place_of_rows, unpack_rows
 from agent.recorder.record_follower import RecordFollower
@@ -95,7 +95,7 @@ KMSG = "6,{number},{logged_us},-;{text}\n"
 def with_a_kernel_log(rig: Rig, *, after: int | None = None) -> RecordFollower:
     path = rig.folder / "kmsg"
     path.touch()
-    log = KernelLog(path, node="box", parser=rig.lines, clock=rig.clock, start=Start.BEGINNING, after=after)
+    log = KernelLog(path, node="box", parser=rig.lines, clock=rig.clock, start=StartPosition.BEGINNING, after=after)
     return RecordFollower({}, lines=rig.lines, source=log)
 
 

@@ -16,9 +16,9 @@ from agent.collectors.bmc.redfish_client import ROOT, RedfishClient
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
 from agent.responding.pacing import RateLimit
 from agent.responding.port import Checked, Held, Message, MessageRequest, SwitchState
-from agent.responding.power_cycle import FILE_NAME, Drained, PowerCycle
+from agent.responding.power_cycle import FILE_NAME, NodeDrain, PowerCycle
 from agent.responding.reset import PowerCycleSettings, Reset
-from agent.responding.sending import DELIVERY_POLICIES, Sending
+from agent.responding.sending import DELIVERY_POLICIES, MessageSender
 from agent.responding.work import ActuatorCounts, Task, work_of
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
@@ -100,7 +100,7 @@ class Bench:
             folder=self.folder,
             clock=self.clock,
             approver=lambda decision: self.approved_by,
-            drains=[Drained(switch=self.switch, target="node7")] if drained else [],
+            drains=[NodeDrain(switch=self.switch, target="node7")] if drained else [],
             occupancies=[self.jobs],
         )
 
@@ -278,7 +278,7 @@ def test_after_a_kill_behind_the_request_it_is_reported_what_became_of_it(
     manner = DELIVERY_POLICIES[ActionClass.POWER_CYCLE]
 
     def step() -> None:
-        Sending(bench.message(), manner, journal, bench.clock, tally=ActuatorCounts(), pace=RateLimit()).step()
+        MessageSender(bench.message(), manner, journal, bench.clock, tally=ActuatorCounts(), pace=RateLimit()).step()
 
     with monkeypatch.context() as patched:
         patched.setattr(PowerCycle, "_read_back", killed)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent.responding.pacing import RateLimit
 from agent.responding.responder import Responder
-from agent.responding.sending import DeliveryPolicy, Sending
+from agent.responding.sending import DeliveryPolicy, MessageSender
 from agent.responding.work import ActuatorCounts
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
@@ -39,7 +39,7 @@ class Node:
         self.message.on_send = self.sent.set
         self.sink = Kept()
         self.followed: list[Incident] = []
-        lane = Sending(
+        lane = MessageSender(
             self.message,
             DeliveryPolicy(again=False, good_for_s=1e12),
             self.journal,

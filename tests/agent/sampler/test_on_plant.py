@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agent.collectors.events.driver_messages import DriverEvents, DriverLineParser
-from agent.collectors.events.kernel_log import KernelLog, Start
+from agent.collectors.events.kernel_log import KernelLog, StartPosition
 from agent.collectors.port import Collector
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import build_collectors
@@ -63,7 +63,7 @@ def test_a_gpu_that_drops_off_the_bus_is_gone_in_every_source(tmp_path: Path, mo
             node="v100x4",
             parser=DriverLineParser(driver.gpus(), log="test"),
             clock=CLOCK,
-            start=Start.BEGINNING,
+            start=StartPosition.BEGINNING,
         )
         events = DriverEvents(driver, driver.gpus(), clock=CLOCK)
         events.poll(0.0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.collectors.bmc.point import Place, Point, Quantity
-from agent.collectors.bmc.sdr import Conversion, Format, SensorRecord, parse_record, signed
+from agent.collectors.bmc.sdr import Conversion, ReadingFormat, SensorRecord, parse_record, signed
 from simulator.served.board.sdr import full_record
 from simulator.served.board.status import ControllerState
 from tests.agent.collectors.bmc.records import full, with_name
@@ -98,7 +98,7 @@ def test_records_that_describe_no_sensor_are_none_and_short_ones_are_refused() -
 
 
 def made(
-    m: int, b: int = 0, k1: int = 0, k2: int = 0, *, how: Format = Format.UNSIGNED, function: int = 0
+    m: int, b: int = 0, k1: int = 0, k2: int = 0, *, how: ReadingFormat = ReadingFormat.UNSIGNED, function: int = 0
 ) -> Conversion:
     return Conversion(format=how, m=m, b=b, k1=k1, k2=k2, linearization=function)
 
@@ -109,8 +109,8 @@ def made(
         (made(63, k2=-3), 191, 12.033),
         (made(16, 512, 0, -3), 255, 4.592),
         (made(1, -5, 1), 60, 10.0),
-        (made(1, how=Format.TWOS_COMPLEMENT), 0xF6, -10.0),
-        (made(1, how=Format.ONES_COMPLEMENT), 0xF5, -10.0),
+        (made(1, how=ReadingFormat.TWOS_COMPLEMENT), 0xF6, -10.0),
+        (made(1, how=ReadingFormat.ONES_COMPLEMENT), 0xF5, -10.0),
         (made(-2, 100), 30, 40.0),
         (made(1, function=1), 1, 0.0),
         (made(10, function=2), 10, 2.0),
@@ -135,7 +135,7 @@ def test_a_byte_becomes_its_value(conversion: Conversion, raw: int, value: float
         (made(-1, function=10), 4),
         (made(1, k2=7, function=5), 255),
         (made(1, function=0x70), 10),
-        (made(1, how=Format.NONE), 10),
+        (made(1, how=ReadingFormat.NONE), 10),
     ],
 )
 def test_where_the_function_has_no_value_there_is_none(conversion: Conversion, raw: int) -> None:

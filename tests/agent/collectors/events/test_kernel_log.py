@@ -15,7 +15,7 @@ from agent.collectors.events.kernel_log import (
     KernelRecord,
     LinesSince,
     ResumingKernelLog,
-    Start,
+    StartPosition,
     parse_record,
 )
 from telemetry.clock import NS_PER_S, SystemClock
@@ -62,7 +62,7 @@ class Log:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text)
 
-    def reader(self, start: Start = Start.BEGINNING) -> KernelLog:
+    def reader(self, start: StartPosition = StartPosition.BEGINNING) -> KernelLog:
         log = KernelLog(self.path, node="node0", parser=self.parser, clock=self.clock, start=start)
         log.open()
         return log
@@ -93,7 +93,7 @@ def test_only_the_kernels_own_records_count(log: Log) -> None:
 
 def test_by_default_only_what_comes_later_is_reported(log: Log) -> None:
     log.write("6,1,1,-;old\n")
-    reader = log.reader(Start.END)
+    reader = log.reader(StartPosition.END)
     log.write("6,2,1,-;new\n")
     reader.poll(0.0)
     assert log.texts() == ["new"]
@@ -247,7 +247,7 @@ def test_the_real_device_is_read_without_blocking() -> None:
         pytest.skip("/dev/kmsg cannot be read here")
     parser = Recorder()
     clock = SystemClock()
-    log = KernelLog(Path("/dev/kmsg"), node="node0", parser=parser, clock=clock, start=Start.BEGINNING)
+    log = KernelLog(Path("/dev/kmsg"), node="node0", parser=parser, clock=clock, start=StartPosition.BEGINNING)
     try:
         log.open()
         started_s = clock.monotonic_s()
@@ -289,7 +289,7 @@ class Node:
     def process(self, *, boot: str = "kmsg:a") -> tuple[ResumingKernelLog, Recorder]:
         position, parser = KernelLogPosition(self.file, log=boot), Recorder()
         after = position.read()
-        start = Start.END if after is None else Start.BEGINNING
+        start = StartPosition.END if after is None else StartPosition.BEGINNING
         log = KernelLog(self.log, node="node0", parser=parser, clock=FakeClock(), start=start, after=after)
         placed = ResumingKernelLog(log, position)
         placed.open()

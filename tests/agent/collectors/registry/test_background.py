@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.collectors.port import Built, BuiltCollector, SourceState, SourceStatus
+from agent.collectors.port import BuiltCollector, BuiltSource, SourceState, SourceStatus
 from agent.collectors.registry.background import SourceBuilder
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
@@ -25,12 +25,12 @@ def spec(count: int = 1) -> TableSpec:
 
 def working(count: int = 1, *, signals: tuple[str, ...] = ("power_w",)) -> BuiltCollector:
     status = SourceStatus(name="works", state=SourceState.WORKING, detail="")
-    return Built(source=FakeCollector(replace(spec(count), signals=signals)), status=status)
+    return BuiltSource(source=FakeCollector(replace(spec(count), signals=signals)), status=status)
 
 
 def failed(count: int = 0) -> BuiltCollector:
     status = SourceStatus(name="fails", state=SourceState.FAILED, detail="no response")
-    return Built(source=FakeCollector(spec(count)) if count else None, status=status)
+    return BuiltSource(source=FakeCollector(spec(count)) if count else None, status=status)
 
 
 def builder(*factories: Factory, clock: Clock = CLOCK) -> SourceBuilder[object]:
