@@ -13,7 +13,7 @@ from telemetry.errors import ActionRefusedError
 from telemetry.records import Decision, Incident
 
 
-class Held(StrEnum):
+class SwitchOwner(StrEnum):
     """Owner of a switch that is on."""
 
     FREE = "free"
@@ -28,14 +28,14 @@ class SwitchState:
     `token` marks a switch as ours; None if there is no mark, or if the switch cannot carry one.
     """
 
-    held: Held
+    held: SwitchOwner
     summary: str
     token: str | None = None
 
 
 def require_ours(standing: SwitchState, token: str, name: str) -> None:
     """Check before a release that a switch carries our mark with the token; ActionRefusedError where it does not."""
-    if standing.held is not Held.OURS or standing.token != token:
+    if standing.held is not SwitchOwner.OURS or standing.token != token:
         raise ActionRefusedError(f"{name} is {standing.summary}; left as is")
 
 
@@ -105,7 +105,7 @@ class Message(Protocol):
 
 
 @runtime_checkable
-class Checked(Protocol):
+class CheckableMessage(Protocol):
     """Message that can be checked before it is sent, and instead of it in a dry run."""
 
     def check(self, order: MessageRequest) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent.collectors.bmc.redfish_client import RedfishClient, child, children, link, text_field
-from agent.responding.port import Held, MessageRequest, Receipt, Switch
+from agent.responding.port import MessageRequest, Receipt, Switch, SwitchOwner
 from agent.responding.reset import PowerCycleSettings
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock, iso_utc
@@ -134,7 +134,7 @@ class PowerCycle:
             raise ActionRefusedError("no scheduler is configured that could confirm the drain: set actuators.drain")
         for drain in self._drains:
             standing = drain.switch.read(drain.target)
-            if standing.held is Held.FREE:
+            if standing.held is SwitchOwner.FREE:
                 raise ActionRefusedError(f"{drain.target} is not drained in {drain.switch.name}: {standing.summary}")
         busy = [summary for occupancy in self._occupancies for summary in occupancy.busy()]
         if busy:

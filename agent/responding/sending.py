@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.responding.pacing import RateLimit
-from agent.responding.port import Checked, Message, MessageRequest
+from agent.responding.port import CheckableMessage, Message, MessageRequest
 from agent.responding.work import ActuatorCounts, Task, Work
 from agent.responding.work_queue import WorkQueue, WorkResults
 from rules.policy.model import ActionClass
@@ -117,7 +117,9 @@ class MessageSender:
         """Check before sending; return the summary of a dry run, None if the message is to be sent."""
         if self._is_late(work):
             raise ActionRefusedError(f"expired: not carried out within {self._policy.good_for_s:g} s of its decision")
-        summary = self._message.check(_order(work)) if isinstance(self._message, Checked) else work.decision.reason
+        summary = (
+            self._message.check(_order(work)) if isinstance(self._message, CheckableMessage) else work.decision.reason
+        )
         return summary if work.is_dry else None
 
     def _note(self, write: Callable[[], None]) -> None:

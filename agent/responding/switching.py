@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.responding.pacing import FIRST_PAUSE_S, RateLimit, pause_s
-from agent.responding.port import EvictingSwitch, EvictionProgress, Held, Switch
+from agent.responding.port import EvictingSwitch, EvictionProgress, Switch, SwitchOwner
 from agent.responding.work import (
     ActuatorCounts,
     HeldSwitch,
@@ -141,7 +141,7 @@ class SwitchKeeper:
         claim = claim_of(work, lease_s=work.decision.lease_s or LEASE_S)
         if self._hold.is_over or work.is_dry:
             standing = self._switch.read(self._target)
-            if standing.held is not Held.FREE and not is_ours(standing, self._hold.token):
+            if standing.held is not SwitchOwner.FREE and not is_ours(standing, self._hold.token):
                 raise ActionRefusedError(f"{standing.summary}; left as is")
             if work.is_dry:
                 self._results.end(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent.responding.port import Held, SwitchState
+from agent.responding.port import SwitchOwner, SwitchState
 from telemetry.records import Action, ActionState, Decision, Incident, Mode
 
 OWNER = "railwatch"
@@ -235,9 +235,9 @@ def plan(hold: HeldSwitch, standing: SwitchState) -> SwitchStep:
         return SwitchStep.KEEP if ours else SwitchStep.ABANDON
     if ours:
         return SwitchStep.LANDED
-    return SwitchStep.ENGAGE if standing.held is Held.FREE else SwitchStep.ABANDON
+    return SwitchStep.ENGAGE if standing.held is SwitchOwner.FREE else SwitchStep.ABANDON
 
 
 def is_ours(standing: SwitchState, token: str) -> bool:
     """Return True if railwatch switched it on with this token."""
-    return standing.held is Held.OURS and standing.token in (None, token)
+    return standing.held is SwitchOwner.OURS and standing.token in (None, token)

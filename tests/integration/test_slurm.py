@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.responding.pacing import RateLimit
-from agent.responding.port import Held, MessageRequest
+from agent.responding.port import MessageRequest, SwitchOwner
 from agent.responding.schedulers.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
 from agent.responding.switching import LOOK_EVERY_S, SwitchKeeper
 from agent.responding.work import ActuatorCounts, Task, work_of
@@ -119,7 +119,7 @@ def test_the_adapter_itself_returns_back_only_what_carries_the_token(cluster: Sl
     assert drain.read(NODE).token == TOKEN
     with pytest.raises(ActionRefusedError, match="left as is"):
         drain.release(NODE, token="ffff")
-    assert drain.read(NODE).held is Held.OURS
+    assert drain.read(NODE).held is SwitchOwner.OURS
 
 
 def test_what_slurm_refuses_is_stated_by_what_it_means(cluster: Slurm) -> None:

@@ -35,7 +35,7 @@ _MAIN_RAILS_V = (12.0, 54.0, 48.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class LayoutCell:
     """A cell of a table: the first of its points that has a value, or the highest of them."""
 
     row: int
@@ -56,7 +56,7 @@ class TableLayout:
     """A table and the points of its cells; a cell that is not listed is NaN."""
 
     spec: TableSpec
-    cells: tuple[Cell, ...]
+    cells: tuple[LayoutCell, ...]
 
     def fill(self, values: Mapping[str, float], into: FloatArray) -> None:
         """Fill ``(n_entities, n_signals)``, every cell of it."""
@@ -120,7 +120,7 @@ def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> Ta
         _INLET: (temperatures(Place.INLET), False),
     }
     cells = tuple(
-        Cell(row=0, column=signals.index(name), keys=tuple(point.key for point in found), highest=highest)
+        LayoutCell(row=0, column=signals.index(name), keys=tuple(point.key for point in found), highest=highest)
         for name, (found, highest) in sources.items()
         if found and name in signals
     )
@@ -192,7 +192,7 @@ def _table(
         for unit, (label, _) in rows.items()
     )
     cells = tuple(
-        Cell(row=row, column=signals.index(signal), keys=tuple(keys), highest=signal.endswith("_temp_c"))
+        LayoutCell(row=row, column=signals.index(signal), keys=tuple(keys), highest=signal.endswith("_temp_c"))
         for row, (_, columns) in enumerate(rows.values())
         for signal, keys in columns.items()
     )

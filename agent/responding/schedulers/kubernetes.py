@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.responding.pacing import RateLimit
-from agent.responding.port import EvictionProgress, Held, SwitchState, require_ours
+from agent.responding.port import EvictionProgress, SwitchOwner, SwitchState, require_ours
 from agent.responding.schedulers.kubernetes_api import BlockedError, ConflictError, NodeView, Pod, Taint
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError
@@ -128,7 +128,7 @@ class KubernetesDrain:
 
     def _take(self, node: NodeView, token: str, reason: str) -> None:
         standing = switch_state_of(node)
-        if standing.held is Held.OTHERS or standing.token not in (None, token):
+        if standing.held is SwitchOwner.OTHERS or standing.token not in (None, token):
             raise ActionRefusedError(f"{node.name} is {standing.summary}; left as is")
         others = tuple(taint for taint in node.taints if taint.key != TAINT)
         self._cluster.change_node(
@@ -167,10 +167,10 @@ def switch_state_of(node: NodeView) -> SwitchState:
         missing = [] if node.unschedulable else ["uncordoned by someone"]
         missing += [] if tainted else ["its taint removed by someone"]
         summary = f"drained by railwatch, {node.annotations.get(REASON, '')!r}"
-        return SwitchState(held=Held.OURS, summary=", ".join([summary, *missing]), token=token)
+        return SwitchState(held=SwitchOwner.OURS, summary=", ".join([summary, *missing]), token=token)
     if node.unschedulable:
-        return SwitchState(held=Held.OTHERS, summary="cordoned by someone else")
-    return SwitchState(held=Held.FREE, summary="schedulable")
+        return SwitchState(held=SwitchOwner.OTHERS, summary="cordoned by someone else")
+    return SwitchState(held=SwitchOwner.FREE, summary="schedulable")
 
 
 class KubernetesWork:

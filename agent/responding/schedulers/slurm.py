@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.responding.port import Held, MessageRequest, Receipt, SwitchState, require_ours
+from agent.responding.port import MessageRequest, Receipt, SwitchOwner, SwitchState, require_ours
 from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
@@ -116,10 +116,10 @@ def switch_state_of(line: str) -> SwitchState:
     mark = re.match(rf"{MARK}([0-9a-f]+)\b", reason)
     taken_out = flags & _TAKEN_OUT
     if "DRAIN" in flags and mark is not None:
-        return SwitchState(held=Held.OURS, summary=summary, token=mark[1])
+        return SwitchState(held=SwitchOwner.OURS, summary=summary, token=mark[1])
     if taken_out or ("DOWN" in flags and reason not in _BY_CONTROLLER):
-        return SwitchState(held=Held.OTHERS, summary=summary)
-    return SwitchState(held=Held.FREE, summary=summary)
+        return SwitchState(held=SwitchOwner.OTHERS, summary=summary)
+    return SwitchState(held=SwitchOwner.FREE, summary=summary)
 
 
 def _reason(line: str) -> tuple[str, str]:

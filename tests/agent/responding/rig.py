@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.responding.pacing import RateLimit
-from agent.responding.port import EvictionProgress, Held, MessageRequest, Receipt, Switch, SwitchState
+from agent.responding.port import EvictionProgress, MessageRequest, Receipt, Switch, SwitchOwner, SwitchState
 from agent.responding.sending import DeliveryPolicy, MessageSender
 from agent.responding.switching import SwitchKeeper
 from agent.responding.work import ActuatorCounts, Task, Work, work_of
@@ -68,7 +68,7 @@ class FakeSwitch:
     name = "fake_drain"
 
     def __init__(self) -> None:
-        self.held = Held.FREE
+        self.held = SwitchOwner.FREE
         self.summary = ""
         self.token: str | None = None
         self.writes = 0
@@ -76,8 +76,8 @@ class FakeSwitch:
         self.error: RailwatchError | None = None
         self.late_error: BaseException | None = None
 
-    def by_person(self, held: Held) -> None:
-        self.held, self.token, self.summary = held, None, PERSON if held is Held.OTHERS else ""
+    def by_person(self, held: SwitchOwner) -> None:
+        self.held, self.token, self.summary = held, None, PERSON if held is SwitchOwner.OTHERS else ""
 
     def read(self, target: str) -> SwitchState:
         if self.error is not None:
@@ -86,16 +86,16 @@ class FakeSwitch:
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         self._fail()
-        if self.held is Held.OTHERS:
+        if self.held is SwitchOwner.OTHERS:
             self.foul.append("engaged over a person")
-        self.held, self.token, self.summary = Held.OURS, token, reason
+        self.held, self.token, self.summary = SwitchOwner.OURS, token, reason
         self._changed()
 
     def release(self, target: str, *, token: str) -> None:
         self._fail()
-        if self.held is not Held.OURS or self.token != token:
+        if self.held is not SwitchOwner.OURS or self.token != token:
             self.foul.append("released what is not ours")
-        self.held, self.token, self.summary = Held.FREE, None, ""
+        self.held, self.token, self.summary = SwitchOwner.FREE, None, ""
         self._changed()
 
     def _fail(self) -> None:
@@ -213,7 +213,7 @@ class Rig:
         return self.step()
 
     def is_ours(self) -> bool:
-        return self.switch.held is Held.OURS
+        return self.switch.held is SwitchOwner.OURS
 
     def step(self) -> list[str]:
         """Do what is due; gives the states of what was told since."""

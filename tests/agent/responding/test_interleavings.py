@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.responding.port import Held
+from agent.responding.port import SwitchOwner
 from agent.responding.work import Task
 from telemetry.errors import NotPermittedError
 from tests.agent.responding.rig import BUSY, Killed, Rig
@@ -31,7 +31,7 @@ def take(rig: Rig, kind: str, what: str) -> None:
         case "release":
             rig.ask(Task.RELEASE, incident=what)
         case "person":
-            rig.switch.by_person(Held.OTHERS if what == "drains" else Held.FREE)
+            rig.switch.by_person(SwitchOwner.OTHERS if what == "drains" else SwitchOwner.FREE)
         case "fail":
             rig.switch.error = BUSY if what == "before" else None
             rig.switch.late_error = {"after": BUSY, "kill": Killed(), "refuse": REFUSED}.get(what)
@@ -60,16 +60,16 @@ def test_nothing_is_left_behind_and_nobody_elses_drain_is_touched(steps: list[tu
             before = rig.switch.held
             take(rig, kind, what)
             assert rig.switch.foul == []
-            if before is Held.OTHERS and kind != "person":
-                assert rig.switch.held is Held.OTHERS
+            if before is SwitchOwner.OTHERS and kind != "person":
+                assert rig.switch.held is SwitchOwner.OTHERS
             # A claim in the journal for whatever of ours stands outside.
-            assert rig.switch.held is not Held.OURS or not rig.switching.hold.is_over
+            assert rig.switch.held is not SwitchOwner.OURS or not rig.switching.hold.is_over
         take(rig, "mend", "")
         for name in INCIDENTS:
             take(rig, "release", name)
         for _ in range(8):
             take(rig, "wait", "40")
-        assert rig.switch.held is not Held.OURS
+        assert rig.switch.held is not SwitchOwner.OURS
         assert rig.switching.hold.is_over
         rig.restart()
         assert rig.switching.hold.is_over

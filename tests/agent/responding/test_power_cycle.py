@@ -15,7 +15,7 @@ import urllib3
 from agent.collectors.bmc.redfish_client import ROOT, RedfishClient
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
 from agent.responding.pacing import RateLimit
-from agent.responding.port import Checked, Held, Message, MessageRequest, SwitchState
+from agent.responding.port import CheckableMessage, Message, MessageRequest, SwitchOwner, SwitchState
 from agent.responding.power_cycle import FILE_NAME, NodeDrain, PowerCycle
 from agent.responding.reset import PowerCycleSettings, Reset
 from agent.responding.sending import DELIVERY_POLICIES, MessageSender
@@ -46,10 +46,10 @@ class Switch:
     """A scheduler's switch that stands where it is put."""
 
     name = "slurm_drain"
-    held = Held.OURS
+    held = SwitchOwner.OURS
 
     def read(self, target: str) -> SwitchState:
-        return SwitchState(held=self.held, summary="idle" if self.held is Held.FREE else "drained")
+        return SwitchState(held=self.held, summary="idle" if self.held is SwitchOwner.FREE else "drained")
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         raise AssertionError("a power cycle drains nothing")
@@ -142,7 +142,7 @@ def test_an_approved_cycle_of_a_drained_node_is_asked_for_and_read_back(bench: B
 
 def test_looking_first_asks_the_controller_for_nothing(bench: Bench) -> None:
     message = bench.message()
-    assert isinstance(message, Checked)
+    assert isinstance(message, CheckableMessage)
     bench.approved_by = None
     summary = message.check(order(verdict=Verdict.RECOMMEND))
     assert summary.startswith(f"would request PowerCycle of {SYSTEM} from ")
@@ -170,10 +170,10 @@ def test_another_node_is_never_cycled(bench: Bench) -> None:
 
 
 def test_a_node_that_is_not_drained_or_still_works_is_left_alone(bench: Bench) -> None:
-    bench.switch.held = Held.FREE
+    bench.switch.held = SwitchOwner.FREE
     with pytest.raises(ActionRefusedError, match="node7 is not drained in slurm_drain: idle"):
         bench.message().send(order())
-    bench.switch.held = Held.OTHERS
+    bench.switch.held = SwitchOwner.OTHERS
     bench.jobs.running = ("job 17", "job 18", "job 19", "job 20")
     with pytest.raises(ActionRefusedError, match="still works: job 17, job 18, job 19 and 1 more"):
         bench.message().send(order())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.responding.port import Held
+from agent.responding.port import SwitchOwner
 from agent.responding.switching import CHANGED_BY_OTHERS, EMPTY_EVERY_S, LEASE_S, LOOK_EVERY_S
 from agent.responding.work import Task, work_of
 from telemetry.commands import EVERYTHING
@@ -20,7 +20,7 @@ def rig(tmp_path: Path) -> Rig:
 
 def test_a_drain_is_engaged_with_its_token_and_its_incident_read_back_and_reported(rig: Rig) -> None:
     assert rig.engage() == ["applied"]
-    assert (rig.switch.held, rig.switch.token) == (Held.OURS, TOKEN)
+    assert (rig.switch.held, rig.switch.token) == (SwitchOwner.OURS, TOKEN)
     assert "i-1" in rig.switch.summary
     assert rig.reported[0].entity_id == "node:box"
 
@@ -38,17 +38,17 @@ def test_the_first_claim_engages_and_the_last_one_out_releases(rig: Rig) -> None
 
 
 def test_what_somebody_else_holds_is_refused_and_left(rig: Rig) -> None:
-    rig.switch.by_person(Held.OTHERS)
+    rig.switch.by_person(SwitchOwner.OTHERS)
     assert rig.engage() == ["refused"]
     assert "left as is" in rig.reported[0].reason
-    assert rig.switch.held is Held.OTHERS
+    assert rig.switch.held is SwitchOwner.OTHERS
     assert rig.release() == []
     assert rig.switch.writes == 0
 
 
-@pytest.mark.parametrize("held", [Held.FREE, Held.OTHERS])
+@pytest.mark.parametrize("held", [SwitchOwner.FREE, SwitchOwner.OTHERS])
 def test_what_somebody_else_changed_is_noticed_let_go_and_not_done_again_for_that_incident(
-    rig: Rig, held: Held
+    rig: Rig, held: SwitchOwner
 ) -> None:
     rig.engage()
     rig.switch.by_person(held)
@@ -61,17 +61,17 @@ def test_what_somebody_else_changed_is_noticed_let_go_and_not_done_again_for_tha
 
 def test_what_a_person_undid_is_done_again_for_another_incident(rig: Rig) -> None:
     rig.engage("i-1")
-    rig.switch.by_person(Held.FREE)
+    rig.switch.by_person(SwitchOwner.FREE)
     rig.later(LOOK_EVERY_S + 1)
     assert rig.engage("i-2") == ["applied"]
 
 
 def test_a_drain_by_hand_over_ours_is_not_undone_by_the_release(rig: Rig) -> None:
     rig.engage()
-    rig.switch.by_person(Held.OTHERS)
+    rig.switch.by_person(SwitchOwner.OTHERS)
     assert rig.release() == ["released"]
     assert CHANGED_BY_OTHERS in rig.reported[-1].reason
-    assert rig.switch.held is Held.OTHERS
+    assert rig.switch.held is SwitchOwner.OTHERS
 
 
 def test_a_controller_that_is_down_is_asked_again_and_that_is_reported_once(rig: Rig) -> None:
@@ -92,7 +92,7 @@ def test_a_release_that_fails_is_owed_until_it_is_done(rig: Rig) -> None:
     assert rig.step() == []
     rig.switch.error = None
     assert rig.later(60.0) == ["released"]
-    assert rig.switch.held is Held.FREE
+    assert rig.switch.held is SwitchOwner.FREE
 
 
 def test_a_drain_that_may_not_be_done_is_refused_and_nothing_is_held(rig: Rig) -> None:
@@ -172,8 +172,8 @@ def test_where_nothing_may_be_ended_the_switch_stands_and_states_so(rig: Rig, er
     assert not rig.is_ours()
 
 
-@pytest.mark.parametrize("held", [Held.FREE, Held.OTHERS])
-def test_who_moves_it_while_what_runs_there_ends_is_respected(rig: Rig, held: Held) -> None:
+@pytest.mark.parametrize("held", [SwitchOwner.FREE, SwitchOwner.OTHERS])
+def test_who_moves_it_while_what_runs_there_ends_is_respected(rig: Rig, held: SwitchOwner) -> None:
     rig.put(FakeNode("a", "b"))
     assert rig.engage() == []
     rig.switch.by_person(held)
@@ -229,10 +229,10 @@ def test_after_a_kill_in_the_middle_of_it_the_next_process_ends_it(rig: Rig, *, 
     with pytest.raises(Killed):
         rig.switching.step()
     if not was_written:
-        rig.switch.by_person(Held.FREE)
+        rig.switch.by_person(SwitchOwner.FREE)
     rig.restart()
     assert rig.step() == ["applied"]
-    assert rig.switch.held is Held.OURS
+    assert rig.switch.held is SwitchOwner.OURS
     assert rig.switch.writes == (1 if was_written else 2)
 
 
@@ -244,7 +244,7 @@ def test_after_a_kill_in_the_middle_of_the_release_the_next_process_ends_it(rig:
         rig.switching.step()
     rig.restart()
     assert rig.step() == ["released"]
-    assert rig.switch.held is Held.FREE
+    assert rig.switch.held is SwitchOwner.FREE
 
 
 def test_a_drain_stays_when_the_guard_is_dead_and_states_so_once(rig: Rig) -> None:
@@ -253,7 +253,7 @@ def test_a_drain_stays_when_the_guard_is_dead_and_states_so_once(rig: Rig) -> No
     assert rig.later(1.0) == ["expired"]
     assert "stays on" in rig.reported[-1].reason
     assert rig.later(1.0) == []
-    assert rig.switch.held is Held.OURS
+    assert rig.switch.held is SwitchOwner.OURS
     rig.guard_age_s = 0.0
     assert rig.later(1.0) == ["renewed"]
 
@@ -263,7 +263,7 @@ def test_a_dry_run_reads_and_states_what_it_would_do(rig: Rig) -> None:
     assert rig.reported[0].mode is Mode.RECOMMEND
     assert "nothing written: gpu0 is free" in rig.reported[0].reason
     assert rig.switch.writes == 0
-    rig.switch.by_person(Held.OTHERS)
+    rig.switch.by_person(SwitchOwner.OTHERS)
     assert rig.engage(mode=Mode.RECOMMEND) == ["refused"]
 
 
@@ -274,7 +274,7 @@ def test_a_storm_does_not_write_more_often_than_its_pace(rig: Rig) -> None:
     assert rig.switch.writes <= 11  # ten at once, and one a second
     for _ in range(30):
         rig.later(2.0)
-    assert rig.switch.held is Held.FREE
+    assert rig.switch.held is SwitchOwner.FREE
     assert rig.switching.hold.is_over
 
 
@@ -284,7 +284,7 @@ def test_everything_is_given_back_on_demand(rig: Rig) -> None:
     rig.switching.release_all("the simulated node ended")
     assert rig.news() == ["released", "released"]
     assert {action.reason for action in rig.reported[-2:]} == {"the simulated node ended"}
-    assert rig.switch.held is Held.FREE
+    assert rig.switch.held is SwitchOwner.FREE
 
 
 def test_the_same_work_is_done_once_however_often_it_is_reported(rig: Rig) -> None:

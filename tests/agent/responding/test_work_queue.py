@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.responding.port import Held
+from agent.responding.port import SwitchOwner
 from agent.responding.work import HeldSwitch, Stage, SwitchClaim, Task, WorkPhase, work_of
 from agent.responding.work_queue import FILE_NAME, REMEMBER_NS, WorkQueue, is_owed
 from telemetry.errors import EnvironmentLacksError
@@ -90,7 +90,7 @@ def test_a_folder_owes_something_while_there_is_work_a_hold_or_something_to_repo
     rig.journal.close()
     assert is_owed(tmp_path)
     rig = Rig(tmp_path)
-    rig.switch.held, rig.switch.token = Held.OURS, TOKEN
+    rig.switch.held, rig.switch.token = SwitchOwner.OURS, TOKEN
     rig.release()
     rig.ask(Task.SEND)
     rig.journal.close()

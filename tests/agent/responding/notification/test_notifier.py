@@ -11,7 +11,7 @@ from agent.responding.notification.ledger import Ledger, QueuedNotice
 from agent.responding.notification.notice import NoticeKind
 from agent.responding.notification.notifier import Notifier, Sender
 from agent.responding.notification.route import NotificationSettings, Route, RouteKind
-from agent.responding.port import Checked, Message
+from agent.responding.port import CheckableMessage, Message
 from telemetry.errors import ActionRefusedError
 from telemetry.records import Cause, Severity
 from tests.agent.fakes import FakeClock
@@ -73,7 +73,7 @@ WARNING, CRITICAL = Severity.WARNING, Severity.CRITICAL
 
 def test_it_is_a_message_that_can_be_looked_at_first(setup: Setup) -> None:
     message: Message = setup.notifier
-    assert isinstance(message, Checked)
+    assert isinstance(message, CheckableMessage)
 
 
 def test_an_incident_is_reported_once_however_many_decisions_ask(setup: Setup) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.responding.pacing import RateLimit
-from agent.responding.port import EvictionProgress, Held, Switch
+from agent.responding.port import EvictionProgress, Switch, SwitchOwner
 from agent.responding.schedulers.kubernetes import MARK, TAINT, EvictionSettings, KubernetesDrain, KubernetesWork
 from agent.responding.schedulers.kubernetes_api import ConflictError, KubernetesApi, KubernetesSettings
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
@@ -48,11 +48,11 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
 
 def test_a_node_is_cordoned_tainted_and_marked_and_given_back_as_it_was(setup: Setup) -> None:
     switch: Switch = setup.switch()
-    assert switch.read("node7").held is Held.FREE
+    assert switch.read("node7").held is SwitchOwner.FREE
     setup.engage()
     assert setup.node["spec"] == {"taints": [GPU, OURS], "unschedulable": True}
     standing = switch.read("node7")
-    assert (standing.held, standing.token) == (Held.OURS, "ab12")
+    assert (standing.held, standing.token) == (SwitchOwner.OURS, "ab12")
     assert standing.summary == "drained by railwatch, 'i-7 the rail sags under load'"
     setup.release()
     assert setup.node["spec"] == {"taints": [GPU]}
@@ -67,7 +67,7 @@ def test_engaging_twice_is_engaging_once(setup: Setup) -> None:
 
 def test_a_node_that_a_person_cordoned_stays_cordoned(setup: Setup) -> None:
     setup.cluster.change("node7", unschedulable=True)
-    assert setup.switch().read("node7").held is Held.OTHERS
+    assert setup.switch().read("node7").held is SwitchOwner.OTHERS
     with pytest.raises(ActionRefusedError, match="node7 is cordoned by someone else; left as is"):
         setup.engage()
     with pytest.raises(ActionRefusedError, match="left as is"):
@@ -79,7 +79,7 @@ def test_a_node_that_a_person_cordoned_stays_cordoned(setup: Setup) -> None:
 def test_a_person_who_takes_the_mark_away_keeps_the_cordon(setup: Setup) -> None:
     setup.engage()
     del setup.node["metadata"]["annotations"][MARK]
-    assert setup.switch().read("node7").held is Held.OTHERS
+    assert setup.switch().read("node7").held is SwitchOwner.OTHERS
     with pytest.raises(ActionRefusedError):
         setup.release()
     assert setup.node["spec"]["unschedulable"] is True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.responding.port import Held
+from agent.responding.port import SwitchOwner
 from agent.responding.schedulers.slurm import switch_state_of
 from telemetry.errors import ActionRefusedError
 
@@ -20,24 +20,24 @@ def line(state: str, reason: str = "", who: str = "root") -> str:
 @pytest.mark.parametrize(
     ("text", "held", "token"),
     [
-        (line("IDLE"), Held.FREE, None),
-        (line("MIXED+CLOUD"), Held.FREE, None),
-        (line("IDLE+DRAIN", "railwatch:00ff i-1 rail = low [x@y]"), Held.OURS, "00ff"),
-        (line("MIXED+DRAIN+NOT_RESPONDING", "railwatch:00ff i-1"), Held.OURS, "00ff"),
-        (line("DOWN+DRAIN", "railwatch:00ff i-1"), Held.OURS, "00ff"),
-        (line("IDLE+DRAIN", "new fans"), Held.OTHERS, None),
-        (line("IDLE+DRAIN", "see railwatch:00ff i-1"), Held.OTHERS, None),
-        (line("IDLE+DRAIN"), Held.OTHERS, None),
-        (line("DOWN", "person"), Held.OTHERS, None),
-        (line("DOWN*", "Not responding", "slurm"), Held.FREE, None),
-        (line("DOWN"), Held.FREE, None),
-        (line("IDLE+FAIL", "bad memory"), Held.OTHERS, None),
-        (line("IDLE+MAINT"), Held.OTHERS, None),
+        (line("IDLE"), SwitchOwner.FREE, None),
+        (line("MIXED+CLOUD"), SwitchOwner.FREE, None),
+        (line("IDLE+DRAIN", "railwatch:00ff i-1 rail = low [x@y]"), SwitchOwner.OURS, "00ff"),
+        (line("MIXED+DRAIN+NOT_RESPONDING", "railwatch:00ff i-1"), SwitchOwner.OURS, "00ff"),
+        (line("DOWN+DRAIN", "railwatch:00ff i-1"), SwitchOwner.OURS, "00ff"),
+        (line("IDLE+DRAIN", "new fans"), SwitchOwner.OTHERS, None),
+        (line("IDLE+DRAIN", "see railwatch:00ff i-1"), SwitchOwner.OTHERS, None),
+        (line("IDLE+DRAIN"), SwitchOwner.OTHERS, None),
+        (line("DOWN", "person"), SwitchOwner.OTHERS, None),
+        (line("DOWN*", "Not responding", "slurm"), SwitchOwner.FREE, None),
+        (line("DOWN"), SwitchOwner.FREE, None),
+        (line("IDLE+FAIL", "bad memory"), SwitchOwner.OTHERS, None),
+        (line("IDLE+MAINT"), SwitchOwner.OTHERS, None),
         # The reason of an earlier drain stays behind in some versions; the flag decides.
-        (line("IDLE", "railwatch:00ff i-1"), Held.FREE, None),
+        (line("IDLE", "railwatch:00ff i-1"), SwitchOwner.FREE, None),
     ],
 )
-def test_who_has_taken_a_node_out(text: str, held: Held, token: str | None) -> None:
+def test_who_has_taken_a_node_out(text: str, held: SwitchOwner, token: str | None) -> None:
     standing = switch_state_of(text)
     assert (standing.held, standing.token) == (held, token)
 
