@@ -158,26 +158,11 @@ class NodeRun:
             raise
         self._claimed = True
 
-    def start(self) -> str:
-        """Start every process and return the address of the page; calls `claim` where it was not called.
-
-        Raises
-        ------
-        EnvironmentLacksError
-            As from `claim`, or a process reports that it cannot run.
-        """
-        if not self._claimed:
-            self.claim()
-        try:
-            return self._start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def _start(self) -> str:
+    def begin(self) -> None:
+        """Start the simulated node, if there is one, while the caller prepares its output; `start` waits for it."""
         config = self._config
         run_dir = run_dir_of(config.data_dir)
-        context = RunContext(
+        context = self._context = RunContext(
             run_dir=run_dir,
             config_json=config.model_dump_json(),
             driver=self._driver,
@@ -192,17 +177,41 @@ class NodeRun:
             started_ns=self._clock.utc_ns(),
         )
         context.save()
-        self._context = context
         self._journals = {name: context.journal_reader(name) for name in JOURNALS}
         for journal in self._journals.values():
             journal.skip_to_end()
         slow = context.journal_reader(SLOW)
         slow.skip_to_end()
         context.keep_journal_starts({name: one.position for name, one in {**self._journals, SLOW: slow}.items()})
-        supervisor = self._supervisor = Supervisor(run_dir, self._clock, self._launcher, on_change=self._wake)
+        self._supervisor = Supervisor(run_dir, self._clock, self._launcher, on_change=self._wake)
+        if self.simulated:
+            self._supervisor.spawn(_child("plant", dict(os.environ), start_timeout_s=30.0))
+
+    def start(self) -> str:
+        """Start every process and return the address of the page; calls `claim` and `begin` where they were not called.
+
+        Raises
+        ------
+        EnvironmentLacksError
+            As from `claim`, or a process reports that it cannot run.
+        """
+        if not self._claimed:
+            self.claim()
+        try:
+            if self._context is None or self._supervisor is None:
+                self.begin()
+            return self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> str:
+        config, context, supervisor = self._config, self._context, self._supervisor
+        assert context is not None  # noqa: S101 -- `begin` was called
+        assert supervisor is not None  # noqa: S101
         environ = dict(os.environ)
         if self.simulated:
-            served = supervisor.start(_child("plant", environ, start_timeout_s=30.0))
+            served = supervisor.wait_until_ready("plant")
             context = _on_plant(context, served)
             context.save()
             self.source = context.source

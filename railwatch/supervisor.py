@@ -92,11 +92,16 @@ class Supervisor:
             One reported that it cannot run, exited, or was not ready in time. `stop_all` stops the others.
         """
         for spec in specs:
-            self._children[spec.name] = self._spawn(spec)
-        return tuple(self._ready(self._children[spec.name]) for spec in specs)
+            self.spawn(spec)
+        return tuple(self.wait_until_ready(spec.name) for spec in specs)
 
-    def _ready(self, child: _Child) -> dict[str, Any]:
-        """Wait until a process reports that it is ready; kill one that does not."""
+    def spawn(self, spec: ChildSpec) -> None:
+        """Start a process without waiting for it."""
+        self._children[spec.name] = self._spawn(spec)
+
+    def wait_until_ready(self, name: str) -> dict[str, Any]:
+        """Return the facts that a process reports when it is ready; kill one that does not, and raise as `start`."""
+        child = self._children[name]
         spec = child.spec
         try:
             line = child.first_line.get(timeout=spec.start_timeout_s)

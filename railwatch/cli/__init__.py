@@ -12,6 +12,8 @@ def main() -> None:
     gc.disable()  # until the command is loaded, which leaves hardly any garbage
     # None is wanted in a process that acts on hardware, and looking for them reads every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if sys.argv[1:2] == ["up"]:  # its arrays are small, and a thread of OpenBLAS spins while everything else is loaded
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from railwatch.cli.app import main as run  # noqa: PLC0415 -- loading takes long enough to be interrupted
     except KeyboardInterrupt:

@@ -1,17 +1,27 @@
-"""Records of a live run as lines: one for several entities, and one every few seconds for a series of steps."""
+"""Output of a live run: one line for several entities, and one every few seconds for a series of steps."""
 
+import contextlib
+import sys
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 
-from railwatch.cli.printing import describe, describe_step
+from railwatch.cli.printing import describe, describe_step, print_json
+from railwatch.cli.run_folder import names_of_run
 from railwatch.operator.action_groups import group_actions, setting_text
 from railwatch.operator.entity_names import EntityNames
-from telemetry.clock import iso_utc
+from railwatch.run import NodeRun
+from telemetry.clock import Clock, iso_utc
 from telemetry.commands import Command
 from telemetry.records import (
+    IN_FORCE,
     Action,
     ActionState,
     Decision,
@@ -20,10 +30,13 @@ from telemetry.records import (
     Incident,
     Record,
     Verdict,
+    to_json,
 )
 
 # heuristic: steps of a cap come about once a second; a line each 5 s can be read while it scrolls.
 STEP_LINE_S = 5.0
+# heuristic: a stop that takes longer reports what it waits for.
+STOPPING_REPORT_S = 3.0
 _STEPS = (ActionState.APPLIED, ActionState.RELAXED)
 
 
@@ -146,3 +159,116 @@ def _group(record: Record) -> tuple[object, ...]:
         case Action():
             return ("action",)
     return (type(record).__name__, record.id, record.time_ns)
+
+
+class Reporter:
+    """Prints records, as JSON lines or as lines for people, and counts them for the summary."""
+
+    def __init__(self, clock: Clock, *, simulated: bool, as_json: bool, data_dir: Path) -> None:
+        self._clock = clock
+        self._simulated = simulated
+        self._as_json = as_json
+        # In JSON mode standard output carries records and nothing else.
+        self._console = Console(stderr=as_json, highlight=False)
+        self._counts: Counter[str] = Counter()
+        self._incidents: set[str] = set()
+        self._in_force: set[tuple[str, str]] = set()
+        self._data_dir = data_dir
+        self._names = EntityNames()
+        self._lines = LiveLines(self._names_now)
+
+    @property
+    def caps_left(self) -> tuple[tuple[str, str], ...]:
+        """Incident and entity of each cap that the records show in force."""
+        return tuple(sorted(self._in_force))
+
+    def line(self, text: str) -> None:
+        """Print one line of text."""
+        self._console.print(text, soft_wrap=True)
+
+    def report(self, records: Iterable[Record], *, last: bool = False) -> None:
+        """Print records; `last` also prints the steps that were held for a common line."""
+        shown = [record for record in records if not isinstance(record, Event | Command)]
+        for record in shown:
+            self._count(record)
+            if self._as_json:
+                print_json(to_json(record, simulated=self._simulated))
+        if self._as_json:
+            return
+        now_s = self._clock.monotonic_s()
+        for text in self._lines.lines(shown, now_s=now_s):
+            self.line(text)
+        for text in self._lines.last_lines(now_s=now_s) if last else ():
+            self.line(text)
+
+    def _names_now(self) -> EntityNames:
+        if not self._names.known:
+            self._names = names_of_run(self._data_dir)
+        return self._names
+
+    def _count(self, record: Record) -> None:
+        fields = type(record).__name__.lower()
+        self._counts[fields] += 1
+        if fields == "incident":
+            self._incidents.add(record.id)
+        if isinstance(record, Action):
+            key = (record.incident_id, record.entity_id)
+            if record.state in IN_FORCE:
+                self._in_force.add(key)
+            elif record.state is ActionState.RELEASED:
+                self._in_force.discard(key)
+
+    def summary(self, run: NodeRun, troubles: dict[str, Any]) -> None:
+        """Print what the run recorded and what it could not undo; `troubles` are exit statuses of processes by name."""
+        fields = {
+            "time": iso_utc(self._clock.utc_ns()),
+            "type": "summary",
+            "source": run.source,
+            "simulated": run.simulated,
+            "incidents": len(self._incidents),
+            "findings": self._counts["finding"],
+            "decisions": self._counts["decision"],
+            "actions": self._counts["action"],
+            "outcomes": self._counts["outcome"],
+            "caps_left": len(self.caps_left),
+            "records_lost": run.records_lost,
+            "restarts": run.restarts,
+            "troubles": troubles,
+        }
+        for incident_id, entity_id in self.caps_left:
+            sys.stderr.write(
+                f"railwatch: {self._names_now().name(entity_id)}: cap of incident {incident_id} could not be released\n"
+            )
+        if run.records_lost:
+            sys.stderr.write(f"railwatch: {run.records_lost} records of this run were lost: {run.record_trouble}\n")
+        if self._as_json:
+            print_json(fields)
+            return
+        left = "no cap left behind" if not self._in_force else f"{len(self._in_force)} caps could not be released"
+        count = len(self._incidents)
+        self.line(f"ended: {count} incident{'' if count == 1 else 's'}, {left}")
+        if run.restarts:
+            self.line(f"restarted processes: {run.restarts}")
+        for name, status in troubles.items():
+            sys.stderr.write(f"railwatch: process {name} exited with status {status}\n")
+
+
+@contextlib.contextmanager
+def slow_stop_reported(run: NodeRun, reporter: Reporter, *, after_s: float = STOPPING_REPORT_S) -> Iterator[None]:
+    """Report the process that a stop waits for, once that takes long."""
+    over = threading.Event()
+
+    def follow() -> None:
+        reported = ""
+        while not over.wait(after_s):
+            if run.waits_for != reported:
+                reported = run.waits_for
+                reporter.line(f"still stopping: waiting for {reported}")
+
+    thread = threading.Thread(target=follow, name="report-stopping", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

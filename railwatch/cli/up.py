@@ -1,42 +1,31 @@
 """``railwatch up``: everything on one node under one supervisor."""
 
-import contextlib
 import math
 import os
 import signal
-import sys
 import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from config.loading import load_config
 from config.models import Config
 from config.policies import check_names, policies_of
 from railwatch import __version__
-from railwatch.cli.live_lines import LiveLines
-from railwatch.cli.printing import print_json
-from railwatch.cli.run_folder import names_of_run
 from railwatch.launcher import Launcher
-from railwatch.operator.entity_names import EntityNames
 from railwatch.run import NodeRun, RunRequest
 from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
-from telemetry.clock import Clock, SystemClock, iso_utc
-from telemetry.commands import Command
+from telemetry.clock import SystemClock
 from telemetry.durations import format_duration, parse_duration_s
-from telemetry.records import IN_FORCE, Action, ActionState, Event, Mode, Record, to_json
+from telemetry.records import Mode
 
 # heuristic: nobody watches a scenario for longer than this.
 LONG_S = 3600.0
-# heuristic: a stop that takes longer reports what it waits for.
-STOPPING_REPORT_S = 3.0
 
 
 def seconds(text: str) -> float:
@@ -87,8 +76,11 @@ def up(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    reporter = _Reporter(clock, simulated=run.simulated, as_json=as_json, data_dir=config.data_dir)
     run.claim()
+    run.begin()
+    from railwatch.cli.live_lines import Reporter, slow_stop_reported  # noqa: PLC0415 -- while the plant starts
+
+    reporter = Reporter(clock, simulated=run.simulated, as_json=as_json, data_dir=config.data_dir)
     reporter.line(f"railwatch {__version__}: {run.source}")
     for line in (_mode_line(config, simulated=run.simulated), *_approval_line(config, simulated=run.simulated)):
         reporter.line(line)
@@ -111,7 +103,7 @@ def up(
         try:
             reporter.line("stopping: releasing caps, flushing")
         finally:
-            with _slow_stop_reported(run, reporter):
+            with slow_stop_reported(run, reporter):
                 troubles = run.stop()  # in any case: the terminal may be gone
         reporter.report(run.records(), last=True)
     reporter.summary(run, troubles)
@@ -147,115 +139,3 @@ def _approval_line(config: Config, *, simulated: bool) -> Iterator[str]:
     if waiting:
         verb = "waits" if len(waiting) == 1 else "wait"
         yield f"{', '.join(waiting)} {verb} for approval: railwatch actions pending"
-
-
-@contextlib.contextmanager
-def _slow_stop_reported(run: NodeRun, reporter: "_Reporter", *, after_s: float = STOPPING_REPORT_S) -> Iterator[None]:
-    """Report the process that a stop waits for, once that takes long."""
-    over = threading.Event()
-
-    def follow() -> None:
-        reported = ""
-        while not over.wait(after_s):
-            if run.waits_for != reported:
-                reported = run.waits_for
-                reporter.line(f"still stopping: waiting for {reported}")
-
-    thread = threading.Thread(target=follow, name="report-stopping", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-class _Reporter:
-    """Prints records, as JSON lines or as lines for people, and counts them for the summary."""
-
-    def __init__(self, clock: Clock, *, simulated: bool, as_json: bool, data_dir: Path) -> None:
-        self._clock = clock
-        self._simulated = simulated
-        self._as_json = as_json
-        # In JSON mode standard output carries records and nothing else.
-        self._console = Console(stderr=as_json, highlight=False)
-        self._counts: Counter[str] = Counter()
-        self._incidents: set[str] = set()
-        self._in_force: set[tuple[str, str]] = set()
-        self._data_dir = data_dir
-        self._names = EntityNames()
-        self._lines = LiveLines(self._names_now)
-
-    @property
-    def caps_left(self) -> tuple[tuple[str, str], ...]:
-        """Incident and entity of each cap that the records show in force."""
-        return tuple(sorted(self._in_force))
-
-    def line(self, text: str) -> None:
-        """Print one line of text."""
-        self._console.print(text, soft_wrap=True)
-
-    def report(self, records: Iterable[Record], *, last: bool = False) -> None:
-        """Print records; `last` also prints the steps that were held for a common line."""
-        shown = [record for record in records if not isinstance(record, Event | Command)]
-        for record in shown:
-            self._count(record)
-            if self._as_json:
-                print_json(to_json(record, simulated=self._simulated))
-        if self._as_json:
-            return
-        now_s = self._clock.monotonic_s()
-        for text in self._lines.lines(shown, now_s=now_s):
-            self.line(text)
-        for text in self._lines.last_lines(now_s=now_s) if last else ():
-            self.line(text)
-
-    def _names_now(self) -> EntityNames:
-        if not self._names.known:
-            self._names = names_of_run(self._data_dir)
-        return self._names
-
-    def _count(self, record: Record) -> None:
-        fields = type(record).__name__.lower()
-        self._counts[fields] += 1
-        if fields == "incident":
-            self._incidents.add(record.id)
-        if isinstance(record, Action):
-            key = (record.incident_id, record.entity_id)
-            if record.state in IN_FORCE:
-                self._in_force.add(key)
-            elif record.state is ActionState.RELEASED:
-                self._in_force.discard(key)
-
-    def summary(self, run: NodeRun, troubles: dict[str, Any]) -> None:
-        fields = {
-            "time": iso_utc(self._clock.utc_ns()),
-            "type": "summary",
-            "source": run.source,
-            "simulated": run.simulated,
-            "incidents": len(self._incidents),
-            "findings": self._counts["finding"],
-            "decisions": self._counts["decision"],
-            "actions": self._counts["action"],
-            "outcomes": self._counts["outcome"],
-            "caps_left": len(self.caps_left),
-            "records_lost": run.records_lost,
-            "restarts": run.restarts,
-            "troubles": troubles,
-        }
-        for incident_id, entity_id in self.caps_left:
-            sys.stderr.write(
-                f"railwatch: {self._names_now().name(entity_id)}: cap of incident {incident_id} could not be released\n"
-            )
-        if run.records_lost:
-            sys.stderr.write(f"railwatch: {run.records_lost} records of this run were lost: {run.record_trouble}\n")
-        if self._as_json:
-            print_json(fields)
-            return
-        left = "no cap left behind" if not self._in_force else f"{len(self._in_force)} caps could not be released"
-        count = len(self._incidents)
-        self.line(f"ended: {count} incident{'' if count == 1 else 's'}, {left}")
-        if run.restarts:
-            self.line(f"restarted processes: {run.restarts}")
-        for name, status in troubles.items():
-            sys.stderr.write(f"railwatch: process {name} exited with status {status}\n")

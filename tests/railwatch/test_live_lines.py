@@ -8,9 +8,9 @@ import pytest
 
 from agent.guard.foresight import reflex_id
 from config.models import Config
-from railwatch.cli.live_lines import STEP_LINE_S, LiveLines
+from railwatch.cli.live_lines import STEP_LINE_S, LiveLines, Reporter, slow_stop_reported
 from railwatch.cli.printing import describe
-from railwatch.cli.up import _approval_line, _Reporter, _slow_stop_reported
+from railwatch.cli.up import _approval_line
 from railwatch.operator.entity_names import EntityNames
 from railwatch.run import STOP_ORDER, STOPPING, NodeRun, RunRequest
 from telemetry.clock import NS_PER_S, SystemClock
@@ -75,9 +75,9 @@ def test_a_stop_that_takes_long_reports_what_it_waits_for(tmp_path: Path, capsys
     assert set(STOPPING) == set(STOP_ORDER)
     clock = SystemClock()
     run = NodeRun(Config(), RunRequest(plant_node="v100x4"), clock)
-    reporter = _Reporter(clock, simulated=True, as_json=False, data_dir=tmp_path)
+    reporter = Reporter(clock, simulated=True, as_json=False, data_dir=tmp_path)
     run.waits_for, printed = STOPPING["recorder"], ""
-    with _slow_stop_reported(run, reporter, after_s=0.01):
+    with slow_stop_reported(run, reporter, after_s=0.01):
         for _ in range(6000):
             printed += capsys.readouterr().out
             if "waiting" in printed:
