@@ -35,9 +35,9 @@ from telemetry.signals import RateClass
 logger = logging.getLogger(__name__)
 
 # Slow collectors start this far apart, so that a fast tick finds no queue of them before it, nor one the other at work:
-# a thread that waits for the interpreter wakes twice a millisecond. Fast ones of one pace tick at one moment: what wakes
-# second finds a processor that is awake. Measured with 100 ticks a second of GPUs and rails: 4.9 % of a core at 1 ms
-# apart, 4.0 % together.
+# a thread that waits for the interpreter wakes twice a millisecond. Fast ones of one pace tick at one moment: what
+# wakes second finds a processor that is awake. Measured with 100 ticks a second of GPUs and rails: 4.9 % of a core at
+# 1 ms apart, 4.0 % together.
 _STAGGER_S = 0.005
 # A waiting thread requests the interpreter this often; the default of 5 ms is longer than a late tick may be.
 _SWITCH_INTERVAL_S = 0.0005
