@@ -1,6 +1,6 @@
 """Actions as text: one entry per knob and incident in lists, and one action with its reason, steps and outcome."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import typer
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from railwatch.cli.incident_view import evidence_lines, outcome_lines
-from railwatch.cli.printing import REASON_CHARACTERS, describe, describe_step
+from railwatch.cli.printing import REASON_CHARACTERS, describe
 from railwatch.operator.action_groups import ActionGroup, ActionStep, change_text, group_actions
 from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import iso_utc
@@ -109,20 +109,18 @@ def print_stories(
     console.print(f"[dim]every change and its reason: railwatch actions show {groups[0].incident_id} --verbose[/]")
 
 
-def print_changes(console: Console, stories: Sequence[ActionStory]) -> None:
-    """Print every decision, change and outcome with the full ids of entities."""
-    printed: list[Record] = []
-    for story in stories:
-        records: tuple[Record, ...] = (*story.decisions, *story.changes, *story.outcomes)
-        for record in records:
-            if record in printed:  # actions of one incident share decisions and outcomes
-                continue
-            printed.append(record)
-            entity = f"  [dim]{escape(record.entity_id)}[/]" if isinstance(record, Action) else ""
-            text = describe_step((record,)) if isinstance(record, Action) else describe(record)
-            console.print(f"{iso_utc(record.time_ns)[:19]}Z  {text}{entity}", soft_wrap=True)
-            if isinstance(record, Action):
-                console.print(f"    [dim]{escape(record.reason)}[/]", soft_wrap=True)
+def records_of(stories: Sequence[ActionStory]) -> list[Record]:
+    """Return every record once: actions of one incident share decisions and outcomes."""
+    return [*dict.fromkeys(record for story in stories for record in story.records)]
+
+
+def print_records(console: Console, records: Iterable[Record]) -> None:
+    """Print decisions, changes with their reasons, and outcomes, with the full ids of entities."""
+    for record in records:
+        entity = f"  [dim]{escape(record.entity_id)}[/]" if isinstance(record, Action) else ""
+        console.print(f"{iso_utc(record.time_ns)[:19]}Z  {describe(record)}{entity}", soft_wrap=True)
+        if isinstance(record, Action):
+            console.print(f"    [dim]{escape(record.reason)}[/]", soft_wrap=True)
 
 
 def _print_cause(console: Console, story: ActionStory, names: EntityNames) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from agent.actuation.client import ActuatorClient
 from railwatch.cli import approvals
-from railwatch.cli.action_view import print_changes, print_groups, print_stories, stories_of
+from railwatch.cli.action_view import print_groups, print_records, print_stories, records_of, stories_of
 from railwatch.cli.actuator_connection import actuator_of_run, configured_actuator_socket, has_ended
 from railwatch.cli.baselines import Who, current_user
 from railwatch.cli.printing import print_json
@@ -23,7 +23,7 @@ from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock
 from telemetry.commands import WHO_MAX, WHY_MAX, release_reason
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import IN_FORCE, Action, ActionState, Record, to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Incident, to_json
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -79,16 +79,13 @@ def show(
         stories = stories_of(records, wanted)
         simulated = records.simulated(stories[0].changes[-1].id)
     if as_json:
-        printed: list[Record] = []
-        for record in (record for story in stories for record in story.records):
-            if record not in printed:  # actions of one incident share decisions and outcomes
-                printed.append(record)
-                print_json(to_json(record, simulated=simulated))
+        for record in records_of(stories):
+            print_json(to_json(record, simulated=simulated))
         return
     console = Console(highlight=False)
     print_stories(console, stories, names_of_run(folder), run_ended=has_ended(folder))
     if verbose:
-        print_changes(console, stories)
+        print_records(console, (one for one in records_of(stories) if not isinstance(one, Incident)))
 
 
 @app.command(epilog='Example: railwatch actions release i-7f2a7a248c --reason "cable reseated"')

@@ -13,9 +13,10 @@ from rich.markup import escape
 
 from analytics.calibration.achieved import PAGE_FROM
 from config.loading import load_config
+from railwatch.cli.action_view import print_records
 from railwatch.cli.baselines import Who, Why, accept_entities, topology_of_run, with_contents
 from railwatch.cli.incident_view import find_incident, print_incident
-from railwatch.cli.printing import SEVERITY_STYLE, describe, print_json, print_table
+from railwatch.cli.printing import SEVERITY_STYLE, print_json, print_table
 from railwatch.cli.run_folder import (
     ConfigFile,
     DataDir,
@@ -95,19 +96,17 @@ def show(
     console, names = Console(highlight=False), names_of_run(folder)
     print_incident(console, incident, linked, names)
     if verbose:
-        _print_records(console, incident, linked)
+        _print_verbose(console, incident, linked)
 
 
-def _print_records(console: Console, incident: Incident, linked: Sequence[Record]) -> None:
+def _print_verbose(console: Console, incident: Incident, linked: Sequence[Record]) -> None:
     """Print all evidence and every record, with the full ids of entities."""
     for finding in incident.findings:
         rows = [(item.name, f"{item.value:.6g}", item.unit) for item in finding.evidence]
         print_table(
             f"{finding.detector} on {finding.entity_id} ({finding.status.value})", ("evidence", "value", "unit"), rows
         )
-    for record in linked:
-        entity = f"  [dim]{escape(record.entity_id)}[/]" if isinstance(record, Action) else ""
-        console.print(f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {describe(record)}{entity}", soft_wrap=True)
+    print_records(console, linked)
 
 
 @app.command(epilog='Example: railwatch incidents accept i-7f2a7a248c --why "cable replaced, torque checked"')
