@@ -1,1 +1,1 @@
-"""The edge guard: detectors, incidents, rules and rails on the node itself, needing no network and no store."""
+"""The edge guard: detectors, incidents, rules and limits on the node itself, needing no network and no store."""

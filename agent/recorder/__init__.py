@@ -1,1 +1,1 @@
-"""The flight recorder: what the rings, the journals and the kernel log bring is kept, and written when it is wanted."""
+"""The flight recorder: keeps the newest rows, records and kernel-log lines, and writes recordings of what was found."""

@@ -85,7 +85,7 @@ FAULT_CLASS_GUIDES: dict[FaultClass, FaultClassGuide] = {
     ),
     FaultClass.UNKNOWN: FaultClassGuide(
         means="what was seen fits no class, or several alike",
-        would_disprove="a measurement that only one of the other answers explains",
+        would_disprove="a measurement that fits one of the other causes alone",
         check="the measurement that would disprove the next answers below",
     ),
 }

@@ -255,6 +255,8 @@ def _stated(cause: Cause) -> str:
     return cause.value.replace("_", " ")
 
 
+# A brake that has just begun has no duration worth a place; the text of durations has one decimal.
+_LEAST_BRAKE_S = 0.05
 # The numbers that are worth a place in one line, by name, and how each is written.
 _DISTINGUISHING: dict[str, str] = {
     "resistance_ratio": "{:.2f} x its baseline",
@@ -271,7 +273,9 @@ def _numbers(finding: Finding) -> str:
     ratio = _resistance_ratio(finding) if finding.number("resistance_ratio") is None else None
     reported = [] if ratio is None else [_DISTINGUISHING["resistance_ratio"].format(ratio)]
     reported += [
-        text.format(value) for name, text in _DISTINGUISHING.items() if (value := finding.number(name)) is not None
+        text.format(value)
+        for name, text in _DISTINGUISHING.items()
+        if (value := finding.number(name)) is not None and (name != "brake_s" or value >= _LEAST_BRAKE_S)
     ]
     return f" ({', '.join(reported)})" if reported else ""
 

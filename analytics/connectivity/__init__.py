@@ -1,7 +1,7 @@
 """Connectivity: kinship in the topology, siblings as arrays, and the entity that explains several others.
 
 The topology is known, so it is the graph: nothing is discovered blindly. Siblings that deviate together point to what
-they share. Beside that: how strongly and how late one series follows another (`lagged`), and how one GPU's clock can
+they share. Also: how strongly and how late one series follows another (`lagged`), and how one GPU's clock can
 prove which voltage its current moves (`dither`).
 """
 

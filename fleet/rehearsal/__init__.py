@@ -1,1 +1,1 @@
-"""A fleet that is made up, before the real loop, the real rails and the real desks of agents."""
+"""Rehearsals of a simulated fleet, with the real loop, limits, signatures and admission of agents."""

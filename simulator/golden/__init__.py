@@ -1,1 +1,1 @@
-"""The golden table: what the field report tells in numbers, and what the simulator makes of it."""
+"""The golden table: figures of the field report, with the values of the simulator beside them."""

@@ -1,1 +1,1 @@
-"""Sensors of a plant with their periods, windows, errors and faults: all that a detector may see."""
+"""Sensors of a plant with their periods, windows, errors and faults: the only input of detectors."""

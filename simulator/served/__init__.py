@@ -1,1 +1,1 @@
-"""A node as the world sees it: files, logs, controllers and services that other programs read."""
+"""The simulated node behind its real interfaces: files, logs, controllers and services that other programs read."""
