@@ -102,7 +102,7 @@ class EmbeddedReader:
         if coarse is not None:
             rows = self._read(coarse, start_ns, stop_ns, kind, columns)
             end_ns = max((int(frame.time_ns[-1]) + _COARSE[coarse] for frame in rows), default=start_ns)
-            start_ns = max(end_ns, stop_ns - _TAIL_NS)
+            start_ns = max(end_ns, self._newest_ns(stop_ns) - _TAIL_NS)
         seconds = merge_frames(kind, columns, self._read(Resolution.ROLLUP, start_ns, stop_ns, kind, columns))
         if coarse is not None:
             rows.append(coarsen(seconds, _COARSE[coarse]))
@@ -125,6 +125,18 @@ class EmbeddedReader:
                 raise TransientError(f"embedded store: cannot be read now: {err}") from err
         found = {entity.id: entity for (columns,) in rows for entity in spec_from_json(columns).entities}
         return tuple(found.values())
+
+    def _newest_ns(self, stop_ns: int) -> int:
+        """Return the time of the newest rollup of a second before a time, 0 without one."""
+        with self._lock:
+            try:
+                newest = self._connection.execute(
+                    "SELECT last_ns FROM chunk WHERE resolution = ? AND first_ns < ? ORDER BY last_ns DESC LIMIT 1",
+                    (Resolution.ROLLUP, stop_ns),
+                ).fetchone()
+            except sqlite3.Error as err:
+                raise TransientError(f"embedded store: cannot be read now: {err}") from err
+        return 0 if newest is None else min(int(newest[0]), stop_ns)
 
     def _read(
         self, resolution: str, start_ns: int, stop_ns: int, kind: EntityKind, columns: Collection[str]
