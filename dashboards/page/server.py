@@ -1,6 +1,5 @@
 """The page's web server: one thread beside the service, on a socket that was bound before anything else started."""
 
-import asyncio
 import logging
 import os
 import select
@@ -9,7 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dashboards.page.live import pause
 from telemetry.errors import EnvironmentLacksError
 
 if TYPE_CHECKING:
@@ -88,11 +86,17 @@ class PageServer:
             poller.register(descriptor, select.POLLIN)
         ready = {descriptor for descriptor, _ in poller.poll()}
         if self._stop_fd not in ready:
+            import asyncio  # noqa: PLC0415 -- see above
+
             asyncio.run(self._serve())
 
     async def _serve(self) -> None:
         """Serve as `uvicorn.Server.serve` does, which wakes ten times a second to look for its end."""
+        import asyncio  # noqa: PLC0415 -- see above
+
         import uvicorn  # noqa: PLC0415 -- see above
+
+        from dashboards.page.live import pause  # noqa: PLC0415 -- see above
 
         app = self._make_app()
         closing: asyncio.Event = app.state.closing
