@@ -96,6 +96,10 @@ class EventPump:
     def watch(self) -> None:
         """Abandon a poll that hangs and start another thread. Called by the watchdog at intervals."""
         now_s = self._clock.monotonic_s()
+        busy_since_s = self._busy_since_s
+        is_late = busy_since_s is not None and now_s - busy_since_s > self._hung_after_s
+        if self._thread is not None and not is_late and not self._stuck:
+            return
         with self._lock:
             busy_since_s = self._busy_since_s
             if busy_since_s is not None and now_s - busy_since_s > self._hung_after_s:
