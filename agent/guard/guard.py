@@ -94,6 +94,8 @@ class Guard:
         Prepared and released here; None handles every sag through the pipeline alone.
     on_suspicion
         Called after a step with a new finding or a warning event; must not block.
+    first_rows
+        Number of the first row to judge in each table; None judges the rows from now on.
     """
 
     def __init__(
@@ -115,9 +117,11 @@ class Guard:
         steps: StepSink | None = None,
         reflex: Reflex | None = None,
         on_suspicion: Callable[[], None] = lambda: None,
+        first_rows: Mapping[str, int] | None = None,
     ) -> None:
         self._tables = tuple(tables.values())
-        self._next = {table.spec.name: table.count for table in self._tables}
+        first = {table.spec.name: table.count for table in self._tables} if first_rows is None else first_rows
+        self._next = {table.spec.name: first[table.spec.name] for table in self._tables}
         self._pipeline = pipeline
         self._requests = ActuatorRequests(actuator, pipeline.engine, clock)
         self._sink = sink

@@ -172,6 +172,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
         event_sources=sources.events,
     )
     tune_process()
+    first_rows = {name: table.count for name, table in ring.tables.items()}
     sampler.start()
     try:
         guard_thread = _load_guard()(
@@ -182,6 +183,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
             ranges=watch.ranges(sources.driver),
             clock=clock,
             on_suspicion=lambda: sampler.burst(EVENT_BURST_S),
+            first_rows=first_rows,
         )
     except BaseException:
         sampler.stop(STOP_HUNG_S)

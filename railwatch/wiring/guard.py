@@ -37,6 +37,11 @@ STEPS_PER_TICK = 2
 class GuardThread:
     """The guard over the tables of a ring, and what it needs.
 
+    Parameters
+    ----------
+    first_rows
+        Number of the first row to judge in each table: rows come while this module is still loaded.
+
     Attributes
     ----------
     guard
@@ -59,6 +64,7 @@ class GuardThread:
         ranges: Ranges,
         clock: Clock,
         on_suspicion: Callable[[], None],
+        first_rows: Mapping[str, int],
     ) -> None:
         context.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
         context.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
@@ -90,6 +96,7 @@ class GuardThread:
             steps=_step_log(context, ring, settings),
             reflex=reflex,
             on_suspicion=on_suspicion,
+            first_rows=first_rows,
         )
         _note_jobs(context, pipeline)
         self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=reflex.look)

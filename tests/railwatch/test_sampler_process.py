@@ -11,6 +11,7 @@ import pytest
 
 from agent.collectors.port import BuiltCollector, BuiltSource, SourceState, SourceStatus
 from agent.collectors.registry.settings import FastSettings
+from agent.guard.pipeline import Pipeline, StepRecords
 from agent.ring.ring import Ring
 from agent.sampler.sampler import EVENT_BURST_S, Sampler
 from railwatch.processes import sampler
@@ -19,7 +20,7 @@ from railwatch.wiring import guard as guard_thread
 from railwatch.wiring.reenumeration import COUNTED_FILE, WANTED_FILE
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
-from telemetry.frames import TableSpec
+from telemetry.frames import Frame, TableSpec
 from telemetry.record_journal import RecordJournalWriter
 from telemetry.signals import RateClass
 from tests.agent.fakes import FakeCollector
@@ -207,3 +208,37 @@ def test_an_event_of_the_slow_process_hurries_the_reading(context: RunContext, m
     wait_for(lambda: bursts)
     run.end()
     assert bursts == [EVENT_BURST_S]
+
+
+def test_the_guard_judges_the_rows_that_were_read_while_it_was_loaded(
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged_ns: list[int] = []
+    step, load = Pipeline.step, sampler._load_guard
+
+    def load_late() -> type[guard_thread.GuardThread]:
+        ring = Ring.attach(context.ring_path)
+        before = ring.tables["works"].count
+        wait_for(lambda: ring.tables["works"].count > before + 5)
+        ring.close()
+        return load()
+
+    def noted(self: Pipeline, frames: list[Frame], reports: Any, now_ns: int) -> StepRecords:
+        judged_ns.extend(int(time_ns) for frame in frames for time_ns in frame.time_ns)
+        return step(self, frames, reports, now_ns)
+
+    monkeypatch.setattr(sampler, "_load_guard", load_late)
+    monkeypatch.setattr(Pipeline, "step", noted)
+    monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(source("works")),))
+    for _ in range(2):  # the second process continues the ring of the first
+        judged_ns.clear()
+        ring = Ring.attach(context.ring_path) if context.ring_path.exists() else None
+        begun = 0 if ring is None else ring.tables["works"].count
+        if ring is not None:
+            ring.close()
+        run = Run(context)
+        wait_for(lambda: judged_ns)
+        run.end()
+        ring = Ring.attach(context.ring_path)
+        assert judged_ns[0] == ring.tables["works"].read(begun).frame.time_ns[0]
+        ring.close()
