@@ -1,7 +1,7 @@
 """The path of /api/v1 over hours, days and a year: statistics of every step, from the ring or the store."""
 
 import json
-import math
+import threading
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Response
@@ -18,6 +18,11 @@ from telemetry.signals import signal, signals_of
 LONGEST_S = 400 * 86_400.0
 # A reply has at most this many steps: longer ones belong in a recording.
 MOST_STEPS = 5000
+# heuristic: steps times signals of one reply. With eight GPUs that is at most 1.2 million numbers, some 100 MB while they are encoded.
+MOST_CELLS = 50_000
+# heuristic: one range is read at a time, so that memory is bound; a request waits this long for those before it.
+TURN_S = 30.0
+_STEPS_TEXT = ", ".join(map(str, STEPS_S))
 
 
 class SeriesHistory(BaseModel):
@@ -47,8 +52,9 @@ def history_router(source: PageSource, clock: Clock) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["node"])
     described: dict[int | str, dict[str, Any]] = {
         200: {"model": HistoryReply},
-        503: {"description": "The samples cannot be read now."},
+        503: {"description": "The samples cannot be read now, or other reads of history take too long."},
     }
+    one_read = threading.Lock()
 
     @router.get("/history", summary="Mean, lowest and highest value of every step", responses=described)
     def history(
@@ -57,29 +63,45 @@ def history_router(source: PageSource, clock: Clock) -> APIRouter:
         seconds: Annotated[float, Query(gt=0, le=LONGEST_S, description="How far back.")] = 3600.0,
         step_s: Annotated[
             int | None,
-            Query(ge=1, le=STEPS_S[-1], description="Length of a step; chosen by the length of the range if left out."),
+            Query(
+                description=f"Length of a step: one of {_STEPS_TEXT}; chosen by the length of the range if left out."
+            ),
         ] = None,
     ) -> Response:
         known = {item.name for item in signals_of(kind)}
         strangers = [name for name in signal if name not in known]
         if strangers:
             raise HTTPException(422, f"signal: {', '.join(strangers)}; expected one of {', '.join(sorted(known))}")
+        signals = tuple(dict.fromkeys(signal))
         span_ns = round(seconds * NS_PER_S)
-        step_ns = step_for(span_ns) if step_s is None else step_s * NS_PER_S
-        if span_ns > MOST_STEPS * step_ns:
-            least_s = math.ceil(seconds / MOST_STEPS)
-            raise HTTPException(422, f"step_s: got {step_s} s; expected {least_s} s or more")
-        now_ns = clock.utc_ns()
-        return Response(
-            json.dumps(
-                _reply(source, kind, tuple(signal), now_ns=now_ns, span_ns=span_ns, step_ns=step_ns),
-                separators=(",", ":"),
-                allow_nan=False,
-            ),
-            media_type="application/json",
-        )
+        step_ns = _checked_step_ns(span_ns, step_s, len(signals))
+        if not one_read.acquire(timeout=TURN_S):
+            raise HTTPException(503, f"other reads of history took longer than {TURN_S:g} s; try again later")
+        try:
+            reply = _reply(source, kind, signals, now_ns=clock.utc_ns(), span_ns=span_ns, step_ns=step_ns)
+            content = json.dumps(reply, separators=(",", ":"), allow_nan=False)
+        finally:
+            one_read.release()
+        return Response(content, media_type="application/json")
 
     return router
+
+
+def _checked_step_ns(span_ns: int, step_s: int | None, n_signals: int) -> int:
+    """Return the length of a step; refuse one that no store keeps rollups for, or a reply that is too large."""
+    if step_s is not None and step_s not in STEPS_S:
+        raise HTTPException(422, f"step_s: got {step_s}; expected one of {_STEPS_TEXT}")
+    step_ns = step_for(span_ns) if step_s is None else step_s * NS_PER_S
+    if span_ns > MOST_STEPS * step_ns:
+        least_s = next(one for one in STEPS_S if span_ns <= MOST_STEPS * one * NS_PER_S)
+        raise HTTPException(422, f"step_s: got {step_s} s; expected {least_s} s or more")
+    steps = -(-span_ns // step_ns)
+    if steps * n_signals > MOST_CELLS:
+        most = MOST_CELLS // steps
+        raise HTTPException(
+            422, f"signal: got {n_signals} over {steps} steps; expected {most} or fewer, or longer steps"
+        )
+    return step_ns
 
 
 def _reply(

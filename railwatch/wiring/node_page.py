@@ -129,9 +129,15 @@ class NodePage:
 
     def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
         """Return a series from the ring if it reaches back far enough, else from the store."""
-        rings = self._attached()
-        oldest_ns = rings.oldest_ns(kind)
-        reader: SampleReader = self._samples if oldest_ns is None or start_ns < oldest_ns else rings
+        reader: SampleReader = self._samples
+        try:
+            rings = self._attached()
+        except TransientError:
+            pass  # the sampler is restarting: the store has all but the last seconds
+        else:
+            oldest_ns = rings.oldest_ns(kind)
+            if oldest_ns is not None and start_ns >= oldest_ns:
+                reader = rings
         return reader.series(kind, signals, start_ns=start_ns, stop_ns=stop_ns, step_ns=step_ns)
 
     def records(self) -> Records:

@@ -25,7 +25,10 @@ _Series = tuple[dict[str, str], list[int], list[float]]
 
 
 class VictoriaServer:
-    """A `telemetry.store.servers.ServerStore`; nodes write raw samples and rollups to the same place. One thread."""
+    """A `telemetry.store.servers.ServerStore`; every method may be called from any thread.
+
+    Nodes write raw samples and rollups to the same place.
+    """
 
     def __init__(self, url: str, *, basic_auth: str | None, timeout_s: float) -> None:
         headers = {} if basic_auth is None else dict(urllib3.make_headers(basic_auth=basic_auth))

@@ -1,14 +1,18 @@
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dashboards.page import history as page_history
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.labels import labels
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
+from telemetry.frames import Frame
 from telemetry.records import ActionState, Incident, from_json
+from telemetry.signals import signals_of
 from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
 from tests.dashboards.page.asgi import Client
 from tests.dashboards.page.clocks import START_NS, StandingClock
@@ -130,13 +134,56 @@ def test_long_ranges_are_read_in_long_steps_and_never_at_full_rate(setting: Sett
         ({"kind": "supply", "signal": "gpu_temp_c"}, "voltage_v"),
         ({"kind": "supply", "signal": "voltage_v", "seconds": "1e9"}, "seconds"),
         ({"kind": "supply", "signal": "voltage_v", "step_s": "0"}, "step_s"),
-        ({"kind": "supply", "signal": "voltage_v", "seconds": "86400", "step_s": "1"}, "expected 18 s or more"),
+        ({"kind": "supply", "signal": "voltage_v", "seconds": "86400", "step_s": "1"}, "expected 30 s or more"),
+        ({"kind": "gpu", "signal": "power_w", "seconds": "604800", "step_s": "121"}, "got 121; expected one of 1, 5"),
+        ({"kind": "gpu", "signal": "power_w", "seconds": "17995000", "step_s": "3599"}, "expected one of"),
+        (
+            {
+                "kind": "gpu",
+                "signal": [item.name for item in signals_of(EntityKind.GPU)][:30],
+                "seconds": "5000",
+                "step_s": "1",
+            },
+            "got 30 over 5000 steps; expected 10 or fewer",
+        ),
     ],
 )
-def test_a_history_that_cannot_be_answered_is_refused(setting: Setting, params: dict[str, str], expected: str) -> None:
+def test_a_history_that_cannot_be_answered_is_refused(setting: Setting, params: dict[str, Any], expected: str) -> None:
     reply = setting.client.get("/api/v1/history", params=params)
     assert reply.status_code == 422
     assert expected in reply.text
+
+
+def test_a_signal_that_is_requested_many_times_is_read_once(setting: Setting) -> None:
+    reply = history(setting, kind="gpu", signal=["power_w", "gpu_temp_c"] + 3000 * ["power_w"], seconds=60)
+    assert setting.source.series_reads.pop()[1] == ("power_w", "gpu_temp_c")
+    assert len(reply["series"]) == 2 * len({one["entity"] for one in reply["series"]})
+
+
+def test_histories_are_read_one_at_a_time_and_one_that_waits_too_long_is_refused(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second request comes while the first is in its source."""
+    monkeypatch.setattr(page_history, "TURN_S", 0.05)
+    inside = setting.source.series
+    second: list[Any] = []
+
+    def series(*args: Any, **kwargs: Any) -> Frame:
+        if not second:
+            second.append(None)
+            other = threading.Thread(target=lambda: second.append(request()))
+            other.start()
+            other.join(10.0)
+        return inside(*args, **kwargs)
+
+    def request() -> Any:
+        return setting.client.get("/api/v1/history", params={"kind": "gpu", "signal": "power_w", "seconds": "60"})
+
+    monkeypatch.setattr(setting.source, "series", series)
+    assert request().status_code == 200
+    assert second[1].status_code == 503
+    assert "other reads of history" in second[1].text
+    assert request().status_code == 200
 
 
 def test_incidents_read_back_as_records(setting: Setting) -> None:

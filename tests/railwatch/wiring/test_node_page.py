@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent.ring.rings import Rings
 from dashboards.page.source import CollectorState
 from railwatch.run_context import RunContext
 from railwatch.wiring.node_page import RECENT, STALE_S, NodePage
 from railwatch.wiring.sample_store import open_sample_reader, open_store_writer
 from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
 from telemetry.records import Cause, Health, IncidentState, Severity
+from telemetry.rollup import Rollup
 from telemetry.store.records import RecordFile
 from tests.agent.fakes import START_NS, FakeClock
 from tests.railwatch.a_run import ROW_NS, a_ring, a_run_context, an_event, write_rows
@@ -129,6 +132,18 @@ def test_before_the_first_sample_and_without_a_ring_the_page_still_answers(tmp_p
         shown.page.topology()
     shown.writer.close()
     shown.records.close()
+
+
+def test_while_the_sampler_restarts_history_comes_from_the_store(shown: Shown) -> None:
+    shown.rows(0, 40)
+    rings = Rings.attach(shown.context.ring_path)
+    frames = [*rings.frames(start_ns=0, stop_ns=1 << 62)]
+    shown.writer.write(frames, [Rollup(frame.spec).feed(frame) for frame in frames], [])
+    shown.context.ring_path.unlink()
+    found = shown.page.series(
+        EntityKind.SUPPLY, ("voltage_v",), start_ns=START_NS, stop_ns=START_NS + 3600 * NS_PER_S, step_ns=NS_PER_S
+    )
+    assert len(found)
 
 
 def test_the_page_shows_the_limit_of_a_rail_that_the_configuration_names(tmp_path: Path) -> None:
