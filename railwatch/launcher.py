@@ -42,6 +42,8 @@ SHARED_MODULES = (
 STATUS_UNKNOWN = -1001
 _STATUS = struct.Struct("<i")
 _MAX_REQUEST_BYTES = 1 << 20
+# heuristic: the request for a simulated node comes 20 ms after the fork; a real node's first one after NVML was probed.
+_FIRST_REQUEST_WITHIN_MS = 100
 # Parameter of mallopt(3). Threads of Python allocate one at a time, so that arenas of their own only cost memory:
 # 9 MiB over all processes of a node.
 _M_ARENA_MAX = -8
@@ -255,10 +257,11 @@ class _Server:
         set_command_line([sys.executable, "-m", __name__])
         gc.disable()  # loading leaves hardly any garbage
         self._poller.register(self._connection, select.POLLIN)
-        is_first = True  # a first process that shares no more than is loaded, such as the plant, starts meanwhile
+        # A first process that shares no more than is loaded, such as the plant, starts meanwhile.
+        wait_ms = _FIRST_REQUEST_WITHIN_MS
         while True:
-            ready = self._poller.poll(0 if self._to_load and not is_first else None)
-            is_first = False
+            ready = self._poller.poll(wait_ms if self._to_load else None)
+            wait_ms = 0
             if not ready:
                 self._load_next()
             for descriptor, _ in ready:

@@ -102,24 +102,30 @@ def hello(source: PageSource, clock: Clock, texts: RecordTexts, history_s: float
 
 
 def turn(source: PageSource, clock: Clock, texts: RecordTexts, cursor: Cursor, number: int) -> list[bytes]:
-    """Return what is new since the last turn; moves the cursor."""
-    messages = []
+    """Return what is new since the last turn; moves the cursor once everything is read.
+
+    Raises
+    ------
+    RailwatchError
+        The source is away. The cursor stays, so that the next turn brings what this one could not.
+    """
     recent = source.records()
-    if recent.version != cursor.records.version:
-        records = texts.state(recent)
+    records = texts.state(recent) if recent.version != cursor.records.version else None
+    samples_due, status_due = number % TURNS_PER_SAMPLES == 0, number % TURNS_PER_STATUS == 0
+    frames = [*source.updates(cursor.since_ns)] if samples_due else []
+    if samples_due and status_due:  # a table may get its first row long after the watcher came
+        frames += [frame for frame in source.history(NEWCOMER_S) if frame.spec.name not in cursor.since_ns]
+    status = source.status() if status_due else None
+    now_ns = clock.utc_ns()
+    messages = []
+    if records is not None:
         messages.append(message("records", records.changes_since(cursor.records)))
         cursor.records = records
-    if number % TURNS_PER_SAMPLES == 0:
-        frames = [*source.updates(cursor.since_ns)]
-        if number % TURNS_PER_STATUS == 0:  # a table may get its first row long after the watcher came
-            frames += [frame for frame in source.history(NEWCOMER_S) if frame.spec.name not in cursor.since_ns]
-        now_ns = clock.utc_ns()
+    if samples_due:
         tables = [table_json(table) for table in _tables(_advance(frames, cursor, now_ns), now_ns)]
         messages.append(message("samples", {"now_ms": now_ns // NS_PER_MS, "tables": tables}))
-    if number % TURNS_PER_STATUS == 0:
-        now_ns = clock.utc_ns()
-        status = status_json(source.status(), now_ns)
-        messages.append(message("status", {"now_ms": now_ns // NS_PER_MS, "status": status}))
+    if status is not None:
+        messages.append(message("status", {"now_ms": now_ns // NS_PER_MS, "status": status_json(status, now_ns)}))
     return messages
 
 

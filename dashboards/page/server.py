@@ -3,9 +3,11 @@
 import logging
 import os
 import select
+import signal
 import socket
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from telemetry.errors import EnvironmentLacksError
@@ -49,10 +51,18 @@ def url_of(sock: socket.socket) -> str:
 class PageServer:
     """Serves one application on one bound socket from a thread of its own.
 
-    Application and web framework are loaded with the first connection: 20 MiB that a node without a viewer saves.
+    Application and web framework are loaded with the first connection: 20 MiB that a node without a viewer saves. If
+    they fail then, the process is requested to end, so that its supervisor sees it and starts it again.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        The web framework is not installed.
     """
 
     def __init__(self, make_app: "Callable[[], FastAPI]", sock: socket.socket) -> None:
+        if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
+            raise EnvironmentLacksError(f"page: {' and '.join(missing)} not installed; install railwatch again")
         self._make_app = make_app
         self._sock = sock
         self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
@@ -88,7 +98,11 @@ class PageServer:
         if self._stop_fd not in ready:
             import asyncio  # noqa: PLC0415 -- see above
 
-            asyncio.run(self._serve())
+            try:
+                asyncio.run(self._serve())
+            except Exception:
+                log.exception("page failed; ending this process")
+                os.kill(os.getpid(), signal.SIGTERM)
 
     async def _serve(self) -> None:
         """Serve as `uvicorn.Server.serve` does, which wakes ten times a second to look for its end."""

@@ -1,5 +1,5 @@
 import json
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
@@ -24,6 +24,10 @@ def points(tables: list[dict[str, Any]]) -> dict[str, list[int]]:
     for table in tables:
         times.setdefault(table["table"], []).extend(table["time_ms"])
     return times
+
+
+def _away(*_: object) -> Never:
+    raise TransientError("the ring of the sampler is not there")
 
 
 class Watch:
@@ -118,6 +122,19 @@ def test_a_source_that_is_away_raises_its_own_error() -> None:
     watch.source.failing = True
     with pytest.raises(TransientError):
         watch.turns(1)
+
+
+def test_records_of_a_turn_that_failed_come_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch()
+    watch.turns(TURNS_PER_STATUS)  # samples and status are due in the next one
+    new = xid_event(START_NS + 1)
+    watch.source.extra_events = [new]
+    with monkeypatch.context() as away:
+        away.setattr(watch.source, "updates", _away)
+        with pytest.raises(TransientError):
+            watch.turns(1)
+    changes = [data for event, data in watch.turns(1) if event == "records"]
+    assert [event["id"] for event in changes[0]["events"]] == [new.id]
 
 
 def test_a_table_that_gets_its_first_row_later_is_followed_from_there() -> None:

@@ -1,16 +1,22 @@
 import http.client
 import json
+import os
+import signal
+import socket
 import threading
 from collections.abc import Iterator
+from typing import Never
 from urllib.parse import urlsplit
 
 import pytest
 
+from dashboards.page import server as server_module
 from dashboards.page.app import MOST_WATCHERS, create_app
 from dashboards.page.server import PageServer, bind, url_of
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
 from tests.dashboards.fakes import FakeSource
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -93,3 +99,24 @@ def test_a_server_that_was_never_asked_stops_at_once(source: FakeSource) -> None
     server.start()
     server.stop()
     assert set(threading.enumerate()) <= before
+
+
+def test_a_page_that_cannot_be_built_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: ended.append((pid, number)))
+
+    def broken() -> Never:
+        raise ImportError("no module named echarts")
+
+    server = PageServer(broken, bind("127.0.0.1", 0))
+    server.start()
+    with socket.create_connection((urlsplit(server.url).hostname or "", urlsplit(server.url).port or 0)):
+        wait_for(lambda: ended)
+    assert ended == [(os.getpid(), signal.SIGTERM)]
+    server.stop()
+
+
+def test_a_missing_web_framework_is_named_at_the_start(monkeypatch: pytest.MonkeyPatch, source: FakeSource) -> None:
+    monkeypatch.setattr(server_module, "find_spec", lambda name: None if name == "uvicorn" else object())
+    with bind("127.0.0.1", 0) as sock, pytest.raises(EnvironmentLacksError, match="uvicorn not installed"):
+        PageServer(lambda: create_app(source, clock=source.clock), sock)
