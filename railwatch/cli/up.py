@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -77,19 +78,22 @@ def up(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     run.claim()
-    run.begin()
-    from railwatch.cli.live_lines import Reporter, slow_stop_reported  # noqa: PLC0415 -- while the plant starts
+    with ExitStack() as undo:
+        undo.callback(run.stop)  # where the terminal is gone, or a process cannot run
+        run.begin()
+        from railwatch.cli.live_lines import Reporter, slow_stop_reported  # noqa: PLC0415 -- while the plant starts
 
-    reporter = Reporter(clock, simulated=run.simulated, as_json=as_json, data_dir=config.data_dir)
-    reporter.line(f"railwatch {__version__}: {run.source}")
-    for line in (_mode_line(config, simulated=run.simulated), *_approval_line(config, simulated=run.simulated)):
-        reporter.line(line)
-    if length_s > LONG_S:
-        reporter.line(
-            f"the scenario takes {format_duration(length_s)} in real time; `railwatch simulate run` is faster"
-        )
-    source = run.source
-    address = run.start()
+        reporter = Reporter(clock, simulated=run.simulated, as_json=as_json, data_dir=config.data_dir)
+        reporter.line(f"railwatch {__version__}: {run.source}")
+        for line in (_mode_line(config, simulated=run.simulated), *_approval_line(config, simulated=run.simulated)):
+            reporter.line(line)
+        if length_s > LONG_S:
+            reporter.line(
+                f"the scenario takes {format_duration(length_s)} in real time; `railwatch simulate run` is faster"
+            )
+        source = run.source
+        address = run.start()
+        undo.pop_all()
     end_s = clock.monotonic_s() + (math.inf if run_for is None else run_for)
     try:
         if run.source != source:
