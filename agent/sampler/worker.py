@@ -117,8 +117,8 @@ class Worker:
         self._retry_at_s = 0.0
         self._last_good_s: float | None = None
         self._last_row_s = 0.0
-        self._own_row_s = self._own_due_s = -math.inf
-        self._failures = 0
+        self._own_row_s = self._own_due_s = self._own_retry_s = -math.inf
+        self._failures = self._own_failures = 0
         self._open = False
         self._state = WorkerState.STARTING
         self._detail = ""
@@ -186,8 +186,21 @@ class Worker:
     def add_row(self, due_s: float) -> bool:
         """Add the row that was due at that time from the collector's own thread; return False where none is wanted.
 
-        This worker's thread then adds no rows, until none came for two periods.
+        This worker's thread then adds no rows, until none came for two periods. After an error, which is counted and
+        the first one logged, it adds them until a back-off is over.
         """
+        try:
+            return due_s >= self._own_retry_s and self._add_own_row(due_s)
+        except Exception:  # supervisor of collectors: the thread that calls this reads on
+            self._own_failures += 1
+            self._errors += 1
+            self._accounts.collector_errors += 1
+            self._own_retry_s, self._own_row_s = due_s + self._settings.backoff_s(self._own_failures), -math.inf
+            if self._own_failures == 1:
+                logger.exception("collector %s failed to add a row from its own thread, will retry", self.name)
+            return False
+
+    def _add_own_row(self, due_s: float) -> bool:
         with self._lock:
             now_s, stamp_ns = self._clock.monotonic_s(), self._clock.utc_ns()
             at_work = self._state is WorkerState.WORKING and not self._stopping.is_set()
@@ -324,7 +337,8 @@ class Worker:
                 self._accounts.updates_kept += self._keep(stamp_ns, values, rows, age_s)
                 self._last_good_s = now_s
                 if self._state is not WorkerState.WORKING:
-                    self._recovered()
+                    self._failures = 0
+                    self._change(WorkerState.WORKING, "")
             else:
                 self._failed(now_s, error)
                 self._row_without_reading(now_s)
@@ -377,10 +391,6 @@ class Worker:
         if self._state is not WorkerState.FAILING and not isinstance(error, RailwatchError):
             logger.warning("collector %s failed", self.name, exc_info=error)
         self._change(WorkerState.FAILING, f"{type(error).__name__}: {error}")
-
-    def _recovered(self) -> None:
-        self._failures = 0
-        self._change(WorkerState.WORKING, "")
 
     def _change(self, state: WorkerState, detail: str) -> None:
         """Set the state and publish it where it changed."""

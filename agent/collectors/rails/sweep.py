@@ -21,6 +21,8 @@ _JOIN_S = 0.5
 # An I2C transfer that fails takes the kernel's time-out, 1 s by default (Linux, i2c-core-base.c); a longer round hangs,
 # and the values read before it are out of date.
 STUCK_AFTER_S = 2.0
+# heuristic: an error that lasts is retried often enough that the values of the round before are not yet out of date.
+_RETRY_S = 1.0
 # heuristic: a round begins this many of its durations before a row, so that it has ended and the processor is awake.
 _LEAD = 2.0
 # heuristic: a pace within this of a whole number of reads per row is rounded. Of the two reads per update a quarter of
@@ -75,6 +77,8 @@ class Sweep:
         Reads per second now, 0 while no thread runs.
     rounds, missed
         Rounds done, and reads skipped because a round took too long.
+    failures
+        Unexpected errors in the thread, which retries after each; the first one is logged.
     on_low
         Called from the reading thread when a voltage falls below `SweepSettings.low_v`; it must not raise.
     add_row
@@ -87,6 +91,7 @@ class Sweep:
         self.hz = 0.0
         self.rounds = 0
         self.missed = 0
+        self.failures = 0
         self.on_low: Callable[[], None] = _no_callback
         self.add_row: Callable[[float], bool] | None = None
         self._low = False
@@ -149,6 +154,17 @@ class Sweep:
 
     def _run(self, settings: SweepSettings, clock: Clock, stop: threading.Event) -> None:
         use_realtime_priority()
+        while not stop.is_set():
+            try:
+                self._sweep(settings, clock, stop)
+            except Exception:  # supervisor of this thread: nothing else would start it again
+                self.failures += 1
+                self._low = False
+                if self.failures == 1:
+                    logger.exception("thread of %d rails failed, will retry", len(self._pairs))
+                wait_until(clock.monotonic_s() + _RETRY_S, clock, stop)
+
+    def _sweep(self, settings: SweepSettings, clock: Clock, stop: threading.Event) -> None:
         known = settings.hz is not None or self._period_s is not None
         watch = None if known else SensorsWatch(self._changes)
         began_s = clock.monotonic_s()

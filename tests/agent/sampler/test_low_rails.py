@@ -164,3 +164,35 @@ def test_rows_come_from_the_thread_that_reads_and_from_another_while_it_hangs(
         release.set()
         sampler.stop()
         ring.close()
+
+
+def test_an_error_while_the_reading_thread_adds_a_row_costs_no_rows_and_ends_no_thread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, clock = tmp_path / "sys", SystemClock()
+    two_supplies(root)
+    for number in (0, 1):
+        write(root, {f"class/hwmon/hwmon{number}/update_interval": "20"})
+    collector = main_rails(survey_rails(root), SweepOptions(settings=SweepSettings(rows_hz=50.0), clock=clock))
+    settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=60.0, hung_after_s=60.0), backoff_first_s=0.1)
+    ring = make_ring(
+        tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60
+    )
+    threads, errors, counters = list[str](), [RuntimeError("first"), RuntimeError("second")], SamplerCounters()
+
+    def on_rows(_: str) -> None:
+        threads.append(threading.current_thread().name)
+        if threads[-1] == "rails" and errors:
+            raise errors.pop()
+
+    sampler = Sampler(ring, [collector], clock=clock, settings=settings, counters=counters, on_rows=on_rows)
+    sampler.start()
+    try:
+        wait_for(lambda: not errors)
+        wait_for(lambda: threads[-10:] == 10 * ["rails"], "the thread that reads adds rows again")
+        assert "collect-supply" in threads[threads.index("rails") :], "the other thread adds them meanwhile"
+        assert counters.collector_errors == sampler.statuses()[0].errors == 2
+        assert len([record for record in caplog.records if "failed to add a row" in record.message]) == 1
+    finally:
+        sampler.stop()
+        ring.close()

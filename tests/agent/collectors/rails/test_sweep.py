@@ -210,3 +210,26 @@ def test_closing_ends_the_threads_and_opening_starts_them_again(tmp_path: Path) 
         collector.close()
         collector.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "rails"]
+
+
+def test_an_error_in_the_thread_is_logged_once_and_the_reading_continues(
+    tmp_path: Path, opened: Callable[[RailTable], RailTable], caplog: pytest.LogCaptureFixture
+) -> None:
+    two_supplies(tmp_path)
+    collector = main_rails(
+        survey_rails(tmp_path), SweepOptions(settings=SweepSettings(hz=500.0, low_v=11.5), clock=Napping())
+    )
+    (sweep,) = collector.sweeps
+
+    def fail() -> None:
+        raise RuntimeError("no callback")
+
+    collector.alert(fail)
+    opened(collector)
+    for number in (1, 2):
+        wait_for(partial(_reached, sweep, sweep.rounds + 2))
+        write(tmp_path, {f"{FIRST}/in0_input": "10900"})
+        wait_for(lambda: sweep.failures == number)  # noqa: B023 -- called in this turn alone
+        write(tmp_path, {f"{FIRST}/in0_input": "12000"})
+        wait_for(partial(_reached, sweep, sweep.rounds + 2))
+    assert len([record for record in caplog.records if "thread of 2 rails failed" in record.message]) == 1
