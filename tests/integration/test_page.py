@@ -51,7 +51,7 @@ def test_the_voltage_falls_the_incident_and_the_cap_appear_and_the_voltage_is_he
         see(browser, lambda page: "Healthy" in text(page, "#health"))
 
         see(browser, lambda page: volts(page, "psu0") < healthy_v - 0.1)
-        see(browser, lambda page: "psu0" in text(page, "#incidents .incident"))
+        see(browser, lambda page: "PSU 0" in text(page, "#incidents .incident"))
         see(browser, lambda page: "read back" in text(page, "#actions .action"))
         see(browser, lambda page: "Source resistance" in text(page, "#incidents .evidence"))
         see(browser, lambda page: "PSU 0" in text(page, "#health"))

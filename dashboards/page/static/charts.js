@@ -185,7 +185,7 @@ function supplyChart(supply) {
     { ...valueAxis(colour, "A", 0), position: "right", splitLine: { show: false } },
   ];
   return {
-    ...furnished(`chart-${supply.key}`, `${supply.name} · voltage and current`, lines, option),
+    ...furnished(`chart-${supply.key}`, `${supply.label} · voltage and current`, lines, option),
     levels: () => [{ yAxis: limit, name: `limit ${quantity(limit, "V")}`, ...levelStyle(colour) }],
     scales: supplyScales,
   };
@@ -209,7 +209,7 @@ function gpuChart(group, gpus) {
     entity: gpu,
     signal: group.signal,
     unit: group.unit,
-    name: gpu.name,
+    name: gpu.label,
     colour: colour(`series-${index % 8}`),
     dash: index < 8 ? "solid" : [5, 3],
     width: 1.2,

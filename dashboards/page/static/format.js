@@ -66,4 +66,34 @@ export function humanised(name) {
   return capitalised(bare);
 }
 
+/** "GPU 3" for "gpu3", "node7/PSU 0" for "node7/psu0"; other names unchanged. */
+export const labelOf = (name) =>
+  name.replace(/(^|\/)(gpu|psu|fan|cpu|numa) ?(\d+)$/, (_, path, kind, number) => `${path}${kind.toUpperCase()} ${number}`);
+
+/** Several labels in one text, consecutive numbers as a range: "GPUs 0-3, PSU 1". */
+export function labelList(labels) {
+  const numbered = new Map();
+  const others = [];
+  for (const label of new Set(labels)) {
+    const [, kind, number] = /^(.+) (\d+)$/.exec(label) ?? [];
+    if (kind) numbered.set(kind, [...(numbered.get(kind) ?? []), Number(number)]);
+    else others.push(label);
+  }
+  const parts = [...numbered.keys()].sort().map((kind) => {
+    const numbers = numbered.get(kind);
+    return `${kind}${numbers.length > 1 ? "s" : ""} ${ranges(numbers)}`;
+  });
+  return [...parts, ...others.sort()].join(", ");
+}
+
+function ranges(numbers) {
+  const runs = [];
+  for (const number of [...numbers].sort((a, b) => a - b)) {
+    const run = runs.at(-1);
+    if (run && number === run[1] + 1) run[1] = number;
+    else runs.push([number, number]);
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
+}
+
 export const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -16,7 +16,7 @@ const lowestVoltage = (supply) =>
 
 /** Build the frames of figures and tables for the entities there are. */
 export function layOutReadings() {
-  const supplies = ofKind("supply").map((supply) => card(`figure-${supply.key}`, `${supply.name} · lowest of 5 s`));
+  const supplies = ofKind("supply").map((supply) => card(`figure-${supply.key}`, `${supply.label} · lowest of 5 s`));
   byId("figures").replaceChildren(
     ...supplies,
     card("figure-power", "GPU power, mean of 5 s"),
@@ -42,7 +42,7 @@ function table(id, caption, heads, entities) {
     element(
       "tr",
       { "data-entity": entity.id },
-      element("th", { scope: "row" }, entity.name),
+      element("th", { scope: "row" }, entity.label),
       heads.slice(1).map((head) => element("td", { class: head.class })),
     );
   return element(
@@ -169,7 +169,7 @@ function drawFigures() {
   fill(
     "figure-hottest",
     shown(temp, "°C"),
-    joined(hottest?.name, room !== null && room !== undefined && `${room.toFixed(0)} K to slowdown`),
+    joined(hottest?.label, room !== null && room !== undefined && `${room.toFixed(0)} K to slowdown`),
     room !== null && room <= 5,
   );
   const [slowest, clock] = extreme(gpus, "sm_clock_mhz", (a, b) => a < b);
@@ -177,7 +177,7 @@ function drawFigures() {
   fill(
     "figure-clock",
     shown(clock, "MHz"),
-    joined(slowest?.name, why && why !== "nothing" && why !== UNKNOWN && why),
+    joined(slowest?.label, why && why !== "nothing" && why !== UNKNOWN && why),
     false,
   );
 }

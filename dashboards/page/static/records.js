@@ -1,7 +1,7 @@
 // Incidents with their evidence, the actions in force with their leases, and what happened lately.
 
 import { byId, element, setText } from "./dom.js";
-import { UNKNOWN, clockTime, countdown, duration, humanised, nsToMs, quantity } from "./format.js";
+import { UNKNOWN, clockTime, countdown, duration, humanised, labelList, nsToMs, quantity } from "./format.js";
 import { nowMs, state } from "./stream.js";
 
 const MOST_CLOSED = 8;
@@ -9,7 +9,8 @@ const MOST_LINES = 40;
 const VERDICTS = { execute: "Decision", recommend: "Recommendation", observe: "Would act", refuse: "Refused", pending: "Waits for approval" };
 let announced = null; // ids announced to screen readers; null until the first drawing
 
-const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
+const labelOfId = (id) => state.entities.find((entity) => entity.id === id)?.label ?? id ?? "the node";
+const labelsOfIds = (ids) => labelList(ids.map(labelOfId));
 const inForce = (action) => state.labels.in_force.includes(action.state);
 const titleOf = (incident) => state.labels.causes[incident.cause]?.[0] ?? humanised(incident.cause);
 const knobOf = (action) => state.labels.knobs[action.knob] ?? humanised(action.knob);
@@ -70,7 +71,7 @@ function incidentCard(incident) {
       { class: "foot dim" },
       "opened ",
       stamp(incident.opened_ns),
-      ` · ${[...new Set([incident.entity_id, ...incident.affected])].map(nameOf).join(", ")}`,
+      ` · ${labelsOfIds([incident.entity_id, ...incident.affected])}`,
       incident.impact_gpu_hours ? ` · about ${incident.impact_gpu_hours.toPrecision(2)} GPU-hours at stake` : "",
     ),
   );
@@ -136,7 +137,7 @@ function answer(incident) {
 const withVerdict = (summary, verdict) => (summary.includes(verdict) ? summary : `${summary} — ${verdict}`);
 
 function decisionText(decision) {
-  const where = span(decision.targets.map(nameOf).sort());
+  const where = labelsOfIds(decision.targets);
   const cap = decision.clock_mhz === null ? "" : ` at ${quantity(decision.clock_mhz, "MHz")}`;
   return `${(state.labels.knobs[decision.action] ?? humanised(decision.action)).toLowerCase()}${cap}${where && ` on ${where}`}. ${decision.reason}`;
 }
@@ -149,7 +150,7 @@ function closedList(incidents) {
       stamp(incident.opened_ns),
       " ",
       element("strong", {}, titleOf(incident)),
-      ` · ${nameOf(incident.entity_id)} · ${incident.summary}`,
+      ` · ${labelOfId(incident.entity_id)} · ${incident.summary}`,
       incident.closed_ns ? ` · lasted ${duration((incident.closed_ns - incident.opened_ns) / 1e9)}` : "",
     );
   return element(
@@ -220,7 +221,7 @@ function actionCard(actions) {
     element(
       "header",
       {},
-      element("h3", {}, `${knobOf(first)} · ${span(actions.map((action) => nameOf(action.entity_id)).sort())}`),
+      element("h3", {}, `${knobOf(first)} · ${labelsOfIds(actions.map((action) => action.entity_id))}`),
       element("span", { class: "badge" }, state.labels.action_states[first.state]),
     ),
     element(
@@ -248,17 +249,6 @@ function actionCard(actions) {
 /** A knob without a setting is not unknown: the driver decides. */
 const settingOf = (value, unit) => (value === null ? "not set" : quantity(value, unit));
 
-/** gpu0, gpu1, gpu2, gpu3 -> "gpu0–gpu3", where they follow each other. */
-function span(names) {
-  const numbers = names.map((name) => /^(.*?)(\d+)$/.exec(name));
-  const follows =
-    names.length > 2 &&
-    numbers.every(
-      (match, index) => match && match[1] === numbers[0][1] && Number(match[2]) === Number(numbers[0][2]) + index,
-    );
-  return follows ? `${names[0]}–${names[names.length - 1]}` : names.join(", ");
-}
-
 export function drawLeases() {
   for (const lease of document.querySelectorAll(".lease")) {
     const left = (Number(lease.dataset.untilMs) - nowMs()) / 1000;
@@ -273,13 +263,13 @@ function logList() {
       event.time_ns,
       event.severity,
       [state.labels.events[event.kind] ?? event.kind, event.code ?? ""].join(" ").trim(),
-      `${event.entity_id ? `${nameOf(event.entity_id)}: ` : ""}${event.message}`,
+      `${event.entity_id ? `${labelOfId(event.entity_id)}: ` : ""}${event.message}`,
     ]),
     ...incidents.map((incident) => [
       incident.opened_ns,
       incident.severity,
       "Incident",
-      `${titleOf(incident)} at ${nameOf(incident.entity_id)}`,
+      `${titleOf(incident)} at ${labelOfId(incident.entity_id)}`,
     ]),
     ...incidents
       .filter((incident) => incident.closed_ns)
@@ -287,14 +277,14 @@ function logList() {
         incident.closed_ns,
         "info",
         "Closed",
-        `${titleOf(incident)} at ${nameOf(incident.entity_id)}`,
+        `${titleOf(incident)} at ${labelOfId(incident.entity_id)}`,
       ]),
     ...decisions.map((decision) => [decision.time_ns, "info", VERDICTS[decision.verdict], decisionText(decision)]),
     ...groups(actions).map((set) => [
       set[0].time_ns,
       "info",
       "Action",
-      `${knobOf(set[0])} ${state.labels.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}${set[0].ahead_of ? ` (reflex ahead of ${set[0].ahead_of})` : ""}`,
+      `${knobOf(set[0])} ${state.labels.action_states[set[0].state]} on ${labelsOfIds(set.map((action) => action.entity_id))}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}${set[0].ahead_of ? ` (reflex ahead of ${set[0].ahead_of})` : ""}`,
     ]),
     ...outcomes.map((outcome) => [outcome.time_ns, "info", "Outcome", outcome.summary]),
   ];

@@ -114,12 +114,16 @@ def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(bro
         assert text(browser, "#simulated") == "SIMULATED"
         assert "ENFORCE" in text(browser, "#mode")
         assert "reversible" in text(browser, "#mode")
+        see(browser, "#figure-psu0", "PSU 0 · lowest of 5 s")
+        see(browser, "#chart-psu1", "PSU 1 · voltage and current")
+        see(browser, "#chart-power .legend", "GPU 3")
         see(browser, "#figure-psu0", "below the 11.40\u202fV limit")
         now(source, "incident_s")
         see(browser, "#incidents .incident.critical", "11.31 V, limit 11.40 V")
         see(browser, "#incidents .evidence", "Source resistance 13.30\u202fmΩ")
         now(source, "cap_s")
         see(browser, "#actions .action", "found\n1380\u202fMHz\nset\n1057\u202fMHz\nread back\n1057\u202fMHz")
+        see(browser, "#actions .action", "GPUs 0-3")
         see(browser, "#actions .lease", "29:")
         wait(browser, lambda shown: "below" not in text(shown, "#figure-psu0"))
         assert float(text(browser, "#figure-psu0 .number")) > 11.4
