@@ -18,7 +18,8 @@ from telemetry.signals import signal, signals_of
 LONGEST_S = 400 * 86_400.0
 # A reply has at most this many steps: longer ones belong in a recording.
 MOST_STEPS = 5000
-# heuristic: steps times signals of one reply. With eight GPUs that is at most 1.2 million numbers, some 100 MB while they are encoded.
+# heuristic: steps times signals of one reply. With eight GPUs that is at most 1.2 million numbers, which take some
+# 100 MB while they are encoded.
 MOST_CELLS = 50_000
 # heuristic: one range is read at a time, so that memory is bound; a request waits this long for those before it.
 TURN_S = 30.0

@@ -9,8 +9,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
-import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +20,10 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.rollup import Resolution, coarsen
-from telemetry.series import FULL_RATE, between, merge_frames, rollup_columns
-from telemetry.store.chunks import decode_chunk, encode_chunk, spec_from_json, spec_to_json
+from telemetry.series import FULL_RATE, merge_frames, rollup_columns
+from telemetry.store.chunks import encode_chunk, spec_from_json, spec_to_json
 from telemetry.store.sqlite import open_database, open_read_only, size_bytes, transaction
+from telemetry.store.stored_chunks import StoredChunks
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +47,18 @@ _LATENESS_NS = 60 * NS_PER_S
 # heuristic: the last hours, which may not be rolled up yet, are read by the second; what is older then is not (only in
 # a store of an earlier version, for its first hours).
 _TAIL_NS = 7200 * NS_PER_S
-# Measured on realistic sensor data: 1.29 bytes a value in chunks of 1 s, 1.18 in chunks of 60 s. Coarse chunks cover a
-# day: a read of a year is bound by their number.
-_MERGE_CHUNKS = {Resolution.RAW: 60, Resolution.ROLLUP: 60, "minute": 144, "ten_minutes": 144}
+# heuristic: a write rolls up windows for no longer than this, so that a store of an earlier version catches up within
+# hours while records still reach the page.
+_CATCH_UP_S = 0.5
+# Chunks are merged once they cover so many seconds together; a begun second counts as a whole. Measured on realistic
+# sensor data: 1.29 bytes a value in chunks of 1 s, 1.18 in chunks of 60 s.
+_MERGE_S = 60
+# Chunks of longer steps, one of each window, are merged to a day: a read of a year is bound by their number.
+_MERGE_WINDOWS = 144
 # heuristic: chunks deleted at once when the file exceeds its bound, so that deletes are rare.
 _TRIM_CHUNKS = 64
-# Retention is checked once in so many writes, about every minute.
-_TRIM_WRITES = 128
+# Retention is checked once in so many writes: about every minute, with two writes every 5 s.
+_TRIM_WRITES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +80,7 @@ class EmbeddedReader:
         self._path = directory / FILE_NAME
         self._lock = threading.Lock()
         self._connection = open_read_only(self._path, version=_VERSION)
-        self._chunks = _Chunks(self._connection)
+        self._chunks = StoredChunks(self._connection)
 
     @property
     def damaged_chunks(self) -> int:
@@ -103,16 +108,15 @@ class EmbeddedReader:
             rows = self._read(coarse, start_ns, stop_ns, kind, columns)
             end_ns = max((int(frame.time_ns[-1]) + _COARSE[coarse] for frame in rows), default=start_ns)
             start_ns = max(end_ns, self._newest_ns(stop_ns) - _TAIL_NS)
-        seconds = merge_frames(kind, columns, self._read(Resolution.ROLLUP, start_ns, stop_ns, kind, columns))
-        if coarse is not None:
-            rows.append(coarsen(seconds, _COARSE[coarse]))
-            seconds = merge_frames(kind, columns, rows)
-        return coarsen(seconds, step_ns)
+        short_ns = step_ns if coarse is None else _COARSE[coarse]
+        rows += self._read(Resolution.ROLLUP, start_ns, stop_ns, kind, columns, step_ns=short_ns)
+        merged = merge_frames(kind, columns, rows)
+        return merged if coarse is None else coarsen(merged, step_ns)
 
     def frames(self, *, start_ns: int, stop_ns: int) -> Iterator[Frame]:
         """Yield whole frames as they were written, held rows included, in order of time."""
         with contextlib.closing(open_read_only(self._path, version=_VERSION)) as connection:
-            chunks = _Chunks(connection)
+            chunks = StoredChunks(connection)
             chunks.damaged = self._chunks.damaged
             yield from chunks.frames(Resolution.RAW, start_ns, stop_ns)
 
@@ -139,10 +143,20 @@ class EmbeddedReader:
         return 0 if newest is None else min(int(newest[0]), stop_ns)
 
     def _read(
-        self, resolution: str, start_ns: int, stop_ns: int, kind: EntityKind, columns: Collection[str]
+        self,
+        resolution: str,
+        start_ns: int,
+        stop_ns: int,
+        kind: EntityKind,
+        columns: Sequence[str],
+        *,
+        step_ns: int | None = None,
     ) -> list[Frame]:
+        """Return the rows of an interval; with a step they are coarsened as they are read, a bound number at a time."""
         with self._lock:
-            return [*self._chunks.frames(resolution, start_ns, stop_ns, kind, columns)]
+            if step_ns is None:
+                return [*self._chunks.frames(resolution, start_ns, stop_ns, kind, columns)]
+            return [*self._chunks.coarsened(resolution, start_ns, stop_ns, kind, columns, step_ns=step_ns)]
 
     def size_bytes(self) -> int:
         """Return the bytes that hold data."""
@@ -169,10 +183,10 @@ class EmbeddedStore:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._connection = open_database(directory / FILE_NAME, schema=_SCHEMA, version=_VERSION)
-        self._chunks = _Chunks(self._connection)
+        self._chunks = StoredChunks(self._connection)
         self._spec_ids: dict[TableSpec, int] = {}
         self._writes = 0
-        self._coarse_until_ns: int | None = None
+        self._rolled: _Rolled | None = None
 
     def write_raw(self, frames: Sequence[Frame]) -> None:
         """Write frames from the sampler."""
@@ -220,15 +234,15 @@ class EmbeddedStore:
                         spec_id = self._spec_id(frame.spec, fresh_ids)
                         self._insert(resolution, spec_id, frame, merged=False)
                         self._merge(resolution, spec_id, frame.spec)
-                edges_ns = [int(frame.time_ns[row]) for frame in frames if len(frame) for row in (0, -1)]
-                reached_ns = self._coarse_until_ns
-                if resolution is Resolution.ROLLUP and edges_ns:
-                    reached_ns = self._roll_up(min(edges_ns), max(edges_ns))
+                rolled = self._rolled
+                if resolution is Resolution.ROLLUP and any(map(len, frames)):
+                    rolled = self._roll_up(frames, fresh_ids)
                 self._writes += 1
                 if self._writes % _TRIM_WRITES == 0:
                     self._trim()
+                    fresh_ids.clear()
             self._spec_ids |= fresh_ids
-            self._coarse_until_ns = reached_ns
+            self._rolled = rolled
 
     def _spec_id(self, spec: TableSpec, fresh_ids: dict[TableSpec, int]) -> int:
         known = self._spec_ids.get(spec) or fresh_ids.get(spec)
@@ -240,31 +254,48 @@ class EmbeddedStore:
         fresh_ids[spec] = int(found)
         return fresh_ids[spec]
 
-    def _roll_up(self, oldest_ns: int, newest_ns: int) -> int:
-        """Write the coarse rollups of the next window if it is over; return the end of what is rolled up.
+    def _roll_up(self, frames: Sequence[Frame], fresh_ids: dict[TableSpec, int]) -> "_Rolled":
+        """Write the coarse rollups of windows that are over, for at most `_CATCH_UP_S`; return what is rolled up then.
 
-        Rows from `oldest_ns` to `newest_ns` are new. After late rows, as after a step of the clock, a window is rolled
-        up again; readers prefer the later rows.
+        A window with late rows, as after a step of the clock, is rolled up again once the newest of the new rows are
+        past it; readers prefer the later rows.
         """
-        reached_ns = self._coarse_until_ns
-        if reached_ns is None:
-            (last_ns,) = self._connection.execute(
-                "SELECT max(last_ns) FROM chunk WHERE resolution = 'ten_minutes'"
-            ).fetchone()
-            reached_ns = 0 if last_ns is None else _window_of(last_ns) + _WINDOW_NS
-        start_ns = min(reached_ns, _window_of(oldest_ns))
-        if newest_ns >= start_ns + _WINDOW_NS + _LATENESS_NS:
-            (first_ns,) = self._connection.execute(
-                "SELECT first_ns FROM chunk WHERE resolution = ? AND last_ns >= ? ORDER BY last_ns LIMIT 1",
-                (Resolution.ROLLUP, start_ns),
-            ).fetchone()
-            start_ns = max(start_ns, _window_of(first_ns))  # a span without rows is passed over
-            if newest_ns >= start_ns + _WINDOW_NS + _LATENESS_NS:
-                self._write_coarse(start_ns, start_ns + _WINDOW_NS)
-                start_ns += _WINDOW_NS
-        return start_ns
+        before = self._rolled or _Rolled(until_ns=self._stored_until_ns(), late_ns=frozenset())
+        begun_s = self._clock.monotonic_s()
+        newest_ns = max(int(frame.time_ns.max()) for frame in frames if len(frame))
+        over_ns = newest_ns - _WINDOW_NS - _LATENESS_NS  # newest start of a window that is over
+        windows = {int(number) * _WINDOW_NS for frame in frames for number in np.unique(frame.time_ns // _WINDOW_NS)}
+        late_ns = before.late_ns | {start_ns for start_ns in windows if start_ns < before.until_ns}
+        due_ns = {start_ns for start_ns in late_ns if start_ns <= over_ns}
+        for start_ns in due_ns:
+            self._write_coarse(start_ns, start_ns + _WINDOW_NS, fresh_ids)
+        until_ns = before.until_ns
+        while until_ns <= over_ns:
+            until_ns = max(until_ns, self._next_window_ns(until_ns))
+            if until_ns > over_ns:
+                break
+            self._write_coarse(until_ns, until_ns + _WINDOW_NS, fresh_ids)
+            until_ns += _WINDOW_NS
+            if self._clock.monotonic_s() - begun_s >= _CATCH_UP_S:
+                break
+        return _Rolled(until_ns=until_ns, late_ns=late_ns - due_ns)
 
-    def _write_coarse(self, start_ns: int, stop_ns: int) -> None:
+    def _stored_until_ns(self) -> int:
+        """Return the end of the newest window that is rolled up in the file, 0 without one."""
+        (last_ns,) = self._connection.execute(
+            "SELECT max(last_ns) FROM chunk WHERE resolution = 'ten_minutes'"
+        ).fetchone()
+        return 0 if last_ns is None else _window_of(int(last_ns)) + _WINDOW_NS
+
+    def _next_window_ns(self, start_ns: int) -> int:
+        """Return the start of the first window with rows from a time on; a span without rows is passed over."""
+        (first_ns,) = self._connection.execute(
+            "SELECT first_ns FROM chunk WHERE resolution = ? AND last_ns >= ? ORDER BY last_ns LIMIT 1",
+            (Resolution.ROLLUP, start_ns),
+        ).fetchone()
+        return _window_of(int(first_ns))
+
+    def _write_coarse(self, start_ns: int, stop_ns: int, fresh_ids: dict[TableSpec, int]) -> None:
         tables: dict[TableSpec, list[Frame]] = {}
         for frame in self._chunks.frames(Resolution.ROLLUP, start_ns, stop_ns):
             tables.setdefault(frame.spec, []).append(frame)
@@ -272,7 +303,7 @@ class EmbeddedStore:
             merged = merge_frames(spec.kind, spec.signals, frames)
             seconds = Frame(spec=spec, time_ns=merged.time_ns, values=merged.values, fresh=merged.fresh)
             for name, length_ns in _COARSE.items() if len(merged) else ():
-                spec_id = self._spec_id(spec, self._spec_ids)
+                spec_id = self._spec_id(spec, fresh_ids)
                 self._insert(name, spec_id, coarsen(seconds, length_ns), merged=False)
                 self._merge(name, spec_id, spec)
 
@@ -285,8 +316,10 @@ class EmbeddedStore:
     def _merge(self, resolution: str, spec_id: int, spec: TableSpec) -> None:
         unmerged = "FROM chunk WHERE resolution = ? AND spec_id = ? AND NOT merged"
         key = (resolution, spec_id)
-        (count,) = self._connection.execute(f"SELECT count(*) {unmerged}", key).fetchone()
-        if count < _MERGE_CHUNKS[resolution]:
+        count, covered_s = self._connection.execute(
+            f"SELECT count(*), sum((last_ns - first_ns) / {NS_PER_S} + 1) {unmerged}", key
+        ).fetchone()
+        if count < _MERGE_WINDOWS if resolution in _COARSE else (covered_s or 0) < _MERGE_S:
             return
         rows = self._connection.execute(f"SELECT id, body {unmerged} ORDER BY first_ns, id", key).fetchall()
         parts = [part for row_id, body in rows for part in self._chunks.decoded(row_id, spec, body)]
@@ -327,51 +360,13 @@ class EmbeddedStore:
         self._connection.execute("PRAGMA incremental_vacuum(1024)").fetchall()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rolled:
+    """What is rolled up: every window before `until_ns`, but for those starts of windows that had late rows since."""
+
+    until_ns: int
+    late_ns: frozenset[int]
+
+
 def _window_of(time_ns: int) -> int:
     return time_ns - time_ns % _WINDOW_NS
-
-
-class _Chunks:
-    """Chunks of one connection. A damaged chunk is skipped, and logged and counted once."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self.damaged: set[int] = set()
-
-    def frames(
-        self,
-        resolution: str,
-        start_ns: int,
-        stop_ns: int,
-        kind: EntityKind | None = None,
-        columns: Collection[str] | None = None,
-    ) -> Iterator[Frame]:
-        """Yield the rows of an interval, of one kind and with some of its columns, or all."""
-        try:
-            rows = self._connection.execute("SELECT id, columns FROM spec WHERE kind = ifnull(?, kind)", (kind,))
-            specs = {spec_id: spec_from_json(text) for spec_id, text in rows}
-            if columns is not None:
-                specs = {key: spec for key, spec in specs.items() if not set(columns).isdisjoint(spec.signals)}
-            chunks = self._connection.execute(
-                # The ids are whole numbers from this file.
-                "SELECT id, spec_id, body FROM chunk WHERE resolution = ? AND last_ns >= ? AND first_ns < ?"  # noqa: S608
-                f" AND spec_id IN ({', '.join(map(str, specs))}) ORDER BY first_ns, id",
-                (resolution, start_ns, stop_ns),
-            )
-            for chunk_id, spec_id, body in chunks:
-                for frame in self.decoded(chunk_id, specs[spec_id], body, columns):
-                    yield from (part for part in (between(frame, start_ns, stop_ns),) if len(part))
-        except sqlite3.Error as err:
-            raise TransientError(f"embedded store: cannot be read now: {err}") from err
-
-    def decoded(
-        self, chunk_id: int, spec: TableSpec, body: bytes, columns: Collection[str] | None = None
-    ) -> tuple[Frame, ...]:
-        """Return the frame of a chunk, nothing if it is damaged."""
-        try:
-            return (decode_chunk(spec, body, columns),)
-        except (zlib.error, ValueError, KeyError, IndexError) as err:
-            if chunk_id not in self.damaged:
-                logger.warning("embedded store: chunk %s is damaged, its rows are skipped: %s", chunk_id, err)
-            self.damaged.add(chunk_id)
-            return ()

@@ -113,8 +113,35 @@ def test_the_newest_rollup_has_the_last_values_held(tmp_path: Path) -> None:
     reader.close()
 
 
+def test_chunks_are_merged_by_the_time_they_cover(tmp_path: Path) -> None:
+    frame = sampled(gpu_spec(2), 20 * 5 * 12)
+    store = EmbeddedStore(tmp_path)
+    reader = EmbeddedReader(tmp_path)
+    counts = []
+    for first in range(0, len(frame), 100):  # five seconds, as the service writes them
+        store.write_raw([frame.rows(first, first + 100)])
+        counts.append(len([*reader.frames(start_ns=0, stop_ns=END_NS)]))
+    assert counts == [*range(1, 12), 1]
+    store.close()
+    reader.close()
+
+
+def test_retention_is_checked_within_a_minute_of_writes(tmp_path: Path) -> None:
+    frame = sampled(gpu_spec(), 60, period_ns=NS_PER_S)
+    store, rollup = EmbeddedStore(tmp_path, retention=EmbeddedRetention(raw_ns=NS_PER_S)), Rollup(frame.spec)
+    store.write_raw([sampled(gpu_spec(), 1, start_ns=START_NS - 3600 * NS_PER_S)])
+    for first in range(0, 60, 5):
+        store.write_rollups([rollup.feed(frame.rows(first, first + 5))])
+        store.write_raw([frame.rows(first, first + 5)])
+    reader = EmbeddedReader(tmp_path)
+    assert [*reader.frames(start_ns=0, stop_ns=START_NS)] == []
+    store.close()
+    reader.close()
+
+
 def test_old_raw_samples_go_and_rollups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "_TRIM_WRITES", 1)
+    monkeypatch.setattr(embedded, "_MERGE_S", 10)
     frame = sampled(gpu_spec(), 200, period_ns=NS_PER_S)
     store, rollup = EmbeddedStore(tmp_path, retention=EmbeddedRetention(raw_ns=50 * NS_PER_S)), Rollup(frame.spec)
     for first in range(0, 200, 10):

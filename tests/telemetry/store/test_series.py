@@ -1,5 +1,6 @@
 """The same series through the ring, the embedded store, a recording and real servers."""
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -15,11 +16,14 @@ from config.fleet import FleetStore
 from config.store import Store
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import EntityKind, Topology
+from telemetry.errors import TransientError
 from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.line_protocol import encode_frame, encode_rollups
 from telemetry.recording import RecordingMeta, read_recording, write_recording
 from telemetry.rollup import Resolution, Rollup, coarsen, decimals_of
 from telemetry.series import FULL_RATE, MOST_STEPS, STEPS_S, SampleReader, series_of, step_for
+from telemetry.store import embedded as embedded_store
+from telemetry.store import stored_chunks
 from telemetry.store.embedded import EmbeddedReader, EmbeddedStore
 from telemetry.store.servers import ServerSamples
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
@@ -39,6 +43,23 @@ def node_frames(start_ns: int = BEGIN_NS, *, seconds: int = 1400) -> list[Frame]
     slow = sampled(spec_of("gpu_slow", SIGNALS[2:]), seconds, start_ns=start_ns, period_ns=NS_PER_S, seed=3)
     halves = ((frame.rows(0, len(frame) // 2), frame.rows(len(frame) // 2 + 70, len(frame))) for frame in (fast, slow))
     return [part for both in halves for part in both]
+
+
+class Standing:
+    """Clock that stays, or goes on by so much with every look."""
+
+    def __init__(self, tick_s: float = 0.0) -> None:
+        self._tick_s, self._now_s = tick_s, 0.0
+
+    def utc_ns(self) -> int:
+        return BEGIN_NS
+
+    def monotonic_s(self) -> float:
+        self._now_s += self._tick_s
+        return self._now_s
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Never needed here."""
 
 
 def spec_of(name: str, signals: tuple[str, ...]) -> TableSpec:
@@ -158,14 +179,100 @@ def test_rolled_up_rows_are_read_in_place_of_the_seconds(tmp_path: Path, monkeyp
         asked: list[tuple[str, int]] = []
         real = reader._read
 
-        def counted(resolution: str, *args: object) -> list[Frame]:
-            found: list[Frame] = real(resolution, *args)  # type: ignore[arg-type]
+        def counted(resolution: str, *args: object, **kwargs: object) -> list[Frame]:
+            found: list[Frame] = real(resolution, *args, **kwargs)  # type: ignore[arg-type]
             asked.append((resolution, sum(map(len, found))))
             return found
 
         monkeypatch.setattr(reader, "_read", counted)
         read(reader, 600, stop_ns=BEGIN_NS + 3600 * NS_PER_S)
     assert asked == [("ten_minutes", 12), ("rollup", 0)]
+
+
+@pytest.mark.parametrize("step_s", [1, 5, 60])
+def test_a_long_read_is_coarsened_in_parts_and_returns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: int
+) -> None:
+    frames = node_frames()
+    parts: list[int] = []
+
+    def counted(frame: Frame, step_ns: int) -> Frame:
+        parts.append(len(frame))
+        return coarsen(frame, step_ns)
+
+    monkeypatch.setattr(stored_chunks, "coarsen", counted)
+    with closing(embedded(tmp_path, frames)) as reader:
+        whole = read(reader, step_s)
+        assert len(parts) == 1
+        monkeypatch.setattr(stored_chunks, "_READ_CELLS", 1000)
+        assert_same_series(read(reader, step_s), whole)
+    assert len(parts) >= 5
+    assert max(parts[1:]) < parts[0] / 2
+
+
+def test_a_store_with_many_windows_behind_catches_up_in_one_write(tmp_path: Path) -> None:
+    spec = spec_of("gpu_fast", SIGNALS[:2])
+    row = sampled(spec, 3 * 24 * 60, start_ns=BEGIN_NS, period_ns=60 * NS_PER_S)  # three days
+    store = EmbeddedStore(tmp_path, clock=Standing())
+    store.write_rollups(seconds_of([row]))
+    with closing(EmbeddedReader(tmp_path)) as reader:
+        rolled = reader._read("ten_minutes", 0, 1 << 62, EntityKind.GPU, ["power_w_mean"])
+    assert sum(map(len, rolled)) == 3 * 24 * 6 - 1
+    store.close()
+
+
+def test_catching_up_ends_with_its_time_and_goes_on_with_the_next_write(tmp_path: Path) -> None:
+    spec = spec_of("gpu_fast", SIGNALS[:2])
+    row = sampled(spec, 10 * 60, start_ns=BEGIN_NS, period_ns=60 * NS_PER_S)
+    store = EmbeddedStore(tmp_path, clock=Standing(tick_s=0.3))
+    found = []
+    for part in (seconds_of([row]), seconds_of([sampled(spec, 1, start_ns=BEGIN_NS + 36_000 * NS_PER_S)])):
+        store.write_rollups(part)
+        with closing(EmbeddedReader(tmp_path)) as reader:
+            rolled = reader._read("ten_minutes", 0, 1 << 62, EntityKind.GPU, ["power_w_mean"])
+        found.append(sum(map(len, rolled)))
+    assert found == [2, 4]
+    store.close()
+
+
+def test_a_late_second_rolls_up_its_own_window_only(tmp_path: Path) -> None:
+    spec, rare = spec_of("gpu_fast", SIGNALS[:2]), spec_of("gpu_slow", SIGNALS[2:])
+    row = sampled(spec, 600, start_ns=BEGIN_NS, period_ns=60 * NS_PER_S)
+    store = EmbeddedStore(tmp_path, clock=Standing())
+    store.write_rollups(seconds_of([row]))
+    late = sampled(rare, 1, start_ns=BEGIN_NS + 1830 * NS_PER_S)
+    now = sampled(spec, 1, start_ns=BEGIN_NS + 36_000 * NS_PER_S)
+    for second in range(3):
+        later = sampled(spec, 1, start_ns=BEGIN_NS + (36_001 + second) * NS_PER_S)
+        store.write_rollups(seconds_of([late, now] if not second else [later]))
+    with closing(EmbeddedReader(tmp_path)) as reader:
+        again = reader._read("ten_minutes", 0, 1 << 62, EntityKind.GPU, ["power_w_mean"])
+        assert sum(map(len, again)) == 59 + 1
+        found = reader.series(
+            EntityKind.GPU, ["gpu_temp_c"], start_ns=BEGIN_NS, stop_ns=1 << 62, step_ns=600 * NS_PER_S
+        )
+    known = ~np.isnan(found.signal("gpu_temp_c_last")).all(axis=1)
+    assert found.time_ns[known].tolist() == [BEGIN_NS + 1800 * NS_PER_S]
+    store.close()
+
+
+def test_a_write_that_is_rolled_back_leaves_no_columns_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write fails after its windows were rolled up."""
+    rows = seconds_of([sampled(spec_of("gpu_fast", SIGNALS[:2]), 60, start_ns=BEGIN_NS, period_ns=60 * NS_PER_S)])
+    store = EmbeddedStore(tmp_path, clock=Standing())
+
+    def full() -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(embedded_store, "_TRIM_WRITES", 1)
+        patch.setattr(store, "_trim", full)
+        with pytest.raises(TransientError):
+            store.write_rollups(rows)
+    store.write_rollups(rows)
+    with closing(EmbeddedReader(tmp_path)) as reader:
+        assert len(read(reader, 600)) == 6
+    store.close()
 
 
 def test_a_window_with_late_rows_is_rolled_up_again(tmp_path: Path) -> None:
