@@ -65,6 +65,8 @@ SOURCES_CHANGED = 6
 BUILD_LIMIT_S, LATE_BUILD_LIMIT_S = 5.0, 20.0
 _LATE_FILE = "built-late"
 _PLACE_FILE = "kernel-log.json"
+# heuristic: the guard is loaded within seconds; more events by then are a storm, of which the first ones count most.
+MAX_WAITING_EVENTS = 1_000
 # Heuristic: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
 STOP_HUNG_S = 0.5
 
@@ -122,13 +124,20 @@ class _Reasons:
 
 
 class _GuardLink:
-    """Passes rows and events on to the guard, which is loaded while the first samples are taken; events wait for it."""
+    """Passes rows and events on to the guard, which is loaded while the first samples are taken; events wait for it.
+
+    Attributes
+    ----------
+    events_dropped
+        Events beyond `MAX_WAITING_EVENTS` before the guard was connected.
+    """
 
     def __init__(self, reenumeration: Reenumeration) -> None:
         self.reenumeration = reenumeration
         self._lock = Lock()
         self._guarding: GuardThread | None = None
         self._waiting: list[Event] = []
+        self.events_dropped = 0
 
     def connect(self, guard_thread: "GuardThread") -> None:
         """Pass on the events so far, and from now on everything at once."""
@@ -136,6 +145,9 @@ class _GuardLink:
             self._guarding = guard_thread
             for event in self._waiting:
                 guard_thread.guard.add_event(event)
+            self._waiting.clear()
+        if self.events_dropped:
+            logger.warning("dropped %d events before the guard was ready", self.events_dropped)
 
     def note_row(self, table: str) -> None:
         """Pass on that a table has a new row."""
@@ -147,7 +159,9 @@ class _GuardLink:
         self.reenumeration.note(events)
         with self._lock:
             if self._guarding is None:
-                self._waiting += events
+                room = MAX_WAITING_EVENTS - len(self._waiting)
+                self._waiting += events[:room]
+                self.events_dropped += len(events[room:])
             else:
                 for event in events:
                     self._guarding.guard.add_event(event)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,11 +17,12 @@ from agent.sampler.sampler import EVENT_BURST_S, Sampler
 from railwatch.processes import sampler
 from railwatch.run_context import RunContext
 from railwatch.wiring import guard as guard_thread
-from railwatch.wiring.reenumeration import COUNTED_FILE, WANTED_FILE
+from railwatch.wiring.reenumeration import COUNTED_FILE, WANTED_FILE, Reenumeration
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec
 from telemetry.record_journal import RecordJournalWriter
+from telemetry.records import Event
 from telemetry.signals import RateClass
 from tests.agent.fakes import FakeCollector
 from tests.analytics.scenes import event_of
@@ -242,3 +243,32 @@ def test_the_guard_judges_the_rows_that_were_read_while_it_was_loaded(
         ring = Ring.attach(context.ring_path)
         assert judged_ns[0] == ring.tables["works"].read(begun).frame.time_ns[0]
         ring.close()
+
+
+class QueueingGuard:
+    """Guard thread that only collects events."""
+
+    def __init__(self) -> None:
+        self.guard = self
+        self.events: list[Event] = []
+
+    def add_event(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def test_events_before_the_guard_is_ready_are_bound_and_passed_on_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = sampler._GuardLink(Reenumeration(CLOCK, tmp_path))
+    events = tuple(replace(event_of(), id=str(number)) for number in range(sampler.MAX_WAITING_EVENTS + 5))
+    link.note_events(events[:2])
+    link.note_events(events[2:-1])
+    link.note_events(events[-1:])
+    guard = QueueingGuard()
+    link.connect(cast("guard_thread.GuardThread", guard))
+    assert guard.events == [*events[:-5]]
+    assert link.events_dropped == 5
+    assert "dropped 5 events" in caplog.text
+    assert not link._waiting, "nothing is kept once the guard has it"
+    link.note_events(events[-1:])
+    assert guard.events[-1] == events[-1]
