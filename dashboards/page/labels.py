@@ -9,6 +9,8 @@ from telemetry.gpu import (
     REASON_POWER_CAP,
     REASON_SW_THERMAL,
 )
+from telemetry.quantities import EVIDENCE as EVIDENCE_UNITS
+from telemetry.quantities import quantity
 from telemetry.records import IN_FORCE, ActionState, Cause, EventKind, IncidentState, Mode
 
 MODES: dict[Mode, str] = {
@@ -19,7 +21,7 @@ MODES: dict[Mode, str] = {
 
 CAUSES: dict[Cause, tuple[str, str]] = {
     Cause.SUPPLY_SAG: (
-        "Supply rail sags under load",
+        "Supply sag",
         "The rail falls below its limit while the GPUs draw current: a joint, a connector or an overloaded supply.",
     ),
     Cause.POWER_BRAKE: (
@@ -27,43 +29,43 @@ CAUSES: dict[Cause, tuple[str, str]] = {
         "The server hardware signalled the GPU to cut its power at once; check the supplies.",
     ),
     Cause.HW_SLOWDOWN: (
-        "Hardware slowdown",
+        "HW slowdown",
         "The GPU cut its clocks to half or less; neither heat nor the power brake explains it.",
     ),
     Cause.THERMAL_MARGIN: (
-        "Close to thermal slowdown",
+        "Thermal margin",
         "The die is within a few degrees of the temperature at which the hardware cuts its clocks.",
     ),
     Cause.THERMAL_INTERFACE: (
-        "Hotter than its siblings",
+        "Thermal interface",
         "At the same power this GPU runs hotter than its siblings: thermal interface, mounting torque or airflow.",
     ),
     Cause.GPU_LOST: ("GPU lost", "This GPU no longer answers while its siblings do."),
     Cause.GPU_ERROR: ("GPU error", "The driver reported an error of this GPU."),
     Cause.FABRIC_ERROR: ("Fabric error", "An NVSwitch or a link between GPUs reported an error."),
     Cause.JOINT_AGEING: (
-        "Supply path ages",
+        "Joint ageing",
         "The resistance of a supply path has risen above its baseline: a joint, a plug or a cable.",
     ),
     Cause.SUPPLY_LOST: ("Supply lost", "One of several supplies no longer carries its share."),
     Cause.SUPPLY_OVERLOAD: (
-        "Supply overloaded",
+        "Supply overload",
         "More current than the path is rated for; its resistance is unchanged.",
     ),
     Cause.SYNCHRONOUS_OVERLOAD: (
-        "Synchronous load steps",
+        "Synchronous overload",
         "All GPUs start a step at the same moment and the rail dips; the supply path is unchanged.",
     ),
-    Cause.INPUT_SAG: ("Mains sag", "The voltage of all supplies fell together: check the mains feed."),
+    Cause.INPUT_SAG: ("Input sag", "The voltage of all supplies fell together: check the mains feed."),
     Cause.AIRFLOW: ("Airflow", "All GPUs of the node are hotter than before: inlet, fans, or blocked air."),
     Cause.LOOSE_MODULE: ("Loose module", "The links of one GPU report errors: mounting screws, seat, connector."),
-    Cause.HANG: ("Job hang", "GPUs report full utilisation, draw half their power and make no progress."),
-    Cause.STRAGGLER: ("One rank lags", "One GPU of a job is slower than the others, which wait for it."),
+    Cause.HANG: ("Hang", "GPUs report full utilisation, draw half their power and make no progress."),
+    Cause.STRAGGLER: ("Straggler", "One GPU of a job is slower than the others, which wait for it."),
     Cause.SENSOR_FAULT: (
-        "Sensor disagrees",
+        "Sensor fault",
         "Power, voltage and current contradict each other, or a value stands still.",
     ),
-    Cause.NOVELTY: ("Unlike before", "No known fault matches, but this combination of values was never seen before."),
+    Cause.NOVELTY: ("Novelty", "No known fault matches, but this combination of values was never seen before."),
     Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so what it measured is unknown."),
 }
 
@@ -113,9 +115,11 @@ EVENTS: dict[EventKind, str] = {
 
 # Knobs of actions and verbs of decisions.
 KNOBS = {
-    "application_clock": "Application clock",
-    "locked_clock": "Locked clock",
+    "application_clock": "Clock cap",
+    "locked_clock": "Clock cap",
     "clock_cap": "Clock cap",
+    "power_cap": "Power cap",
+    "fan": "Fan speed",
     "clock_relax": "Relax the clock cap",
     "clock_release": "Release the clock cap",
     "notify": "Notification",
@@ -167,6 +171,11 @@ EVIDENCE = {
     "count": "Times",
 }
 
+# Ratios written as a multiple ("3.0x"), as the command line writes them; every other ratio is a percentage.
+MULTIPLES = tuple(
+    name for name, unit in EVIDENCE_UNITS.items() if unit == "ratio" and quantity(2.0, unit, name).endswith("x")
+)
+
 # Clock event reasons worth showing (nvml.h, nvmlClocksEventReason*); idle, settings and sync boost are normal.
 THROTTLE_BITS: dict[int, str] = {
     REASON_POWER_CAP: "power cap",
@@ -190,6 +199,7 @@ class Labels:
     events: dict[str, str]
     knobs: dict[str, str]
     evidence: dict[str, str]
+    multiples: tuple[str, ...]
     throttle_bits: dict[str, str]
 
 
@@ -205,5 +215,6 @@ def labels() -> Labels:
         events={str(kind): label for kind, label in EVENTS.items()},
         knobs=dict(KNOBS),
         evidence=dict(EVIDENCE),
+        multiples=MULTIPLES,
         throttle_bits={str(bit): label for bit, label in THROTTLE_BITS.items()},
     )

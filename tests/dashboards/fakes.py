@@ -281,6 +281,7 @@ class FakeSource:
                 Evidence(name="dips", value=14, unit=""),
                 Evidence(name="duration_s", value=12.4, unit="s"),
                 Evidence(name="source_resistance_ohm", value=0.0133, unit="ohm"),
+                Evidence(name="rise_ratio", value=2.56, unit="ratio"),
                 Evidence(name="open_circuit_v", value=12.05, unit="V"),
                 Evidence(name="correlation", value=float("nan"), unit=""),
             ),

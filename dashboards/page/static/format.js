@@ -13,11 +13,15 @@ export function shown(value, unit, decimals) {
   return { text: value.toFixed(digits), unit };
 }
 
-/** Return value and unit as one text with a narrow no-break space between. */
+/** Return value and unit as one text with a narrow no-break space between; none before "%". */
 export function quantity(value, unit, decimals) {
   const { text, unit: suffix } = shown(value, unit, decimals);
+  if (suffix === "%") return `${text}%`;
   return suffix ? `${text}\u202f${suffix}` : text;
 }
+
+/** Return a ratio of a baseline: "2.9x", and "1.08x" where one digit would hide a change. */
+export const multiple = (ratio) => (Number.isFinite(ratio) ? `${ratio.toFixed(ratio >= 1.5 ? 1 : 2)}x` : UNKNOWN);
 
 export function bytes(count) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,7 +1,7 @@
 // Incidents with their evidence, the actions in force with their leases, and what happened lately.
 
 import { byId, element, setText } from "./dom.js";
-import { UNKNOWN, clockTime, countdown, duration, humanised, labelList, nsToMs, quantity } from "./format.js";
+import { UNKNOWN, clockTime, countdown, duration, humanised, labelList, multiple, nsToMs, quantity } from "./format.js";
 import { nowMs, state } from "./stream.js";
 
 const MOST_CLOSED = 8;
@@ -13,7 +13,7 @@ const labelOfId = (id) => state.entities.find((entity) => entity.id === id)?.lab
 const labelsOfIds = (ids) => labelList(ids.map(labelOfId));
 const inForce = (action) => state.labels.in_force.includes(action.state);
 const titleOf = (incident) => state.labels.causes[incident.cause]?.[0] ?? humanised(incident.cause);
-const knobOf = (action) => state.labels.knobs[action.knob] ?? humanised(action.knob);
+const knobOf = (action) => state.labels.knobs[action.knob_kind ?? action.knob] ?? humanised(action.knob);
 
 const stateOf = (incident) => (incident.held ? state.labels.held : (state.labels.incident_states[incident.state] ?? incident.state));
 
@@ -72,7 +72,7 @@ function incidentCard(incident) {
       "opened ",
       stamp(incident.opened_ns),
       ` · ${labelsOfIds([incident.entity_id, ...incident.affected])}`,
-      incident.impact_gpu_hours ? ` · about ${incident.impact_gpu_hours.toPrecision(2)} GPU-hours at stake` : "",
+      incident.impact_gpu_hours ? ` · expected loss ${incident.impact_gpu_hours.toPrecision(2)} GPU-hours` : "",
     ),
   );
 }
@@ -86,10 +86,13 @@ function summaryOf({ summary, notes = [] }) {
 function likely(incident) {
   const answers = (incident.hypotheses ?? [])
     .slice(0, 3)
-    .map((item) => `${Math.round(item.probability * 100)} % ${humanised(item.cause).toLowerCase()}`);
-  const parts = [answers.length && `Likely: ${answers.join(", ")}`, incident.silence].filter(Boolean);
+    .map((item) => `${humanised(item.cause).toLowerCase()} ${Math.round(item.probability * 100)}%`);
+  const parts = [answers.length && `Likely cause: ${answers.join(", ")}`, incident.silence].filter(Boolean);
   return parts.length ? element("p", { class: "likely" }, parts.join(" · ")) : null;
 }
+
+const evidenceText = ({ name, value, unit }) =>
+  state.labels.multiples.includes(name) ? multiple(value) : quantity(value, unit, unit === "V" ? 3 : undefined);
 
 function evidenceTable(evidence) {
   const row = (item) =>
@@ -97,7 +100,7 @@ function evidenceTable(evidence) {
       "tr",
       {},
       element("th", { scope: "row" }, state.labels.evidence[item.name] ?? humanised(item.name)),
-      element("td", { class: "number" }, quantity(item.value, item.unit, item.unit === "V" ? 3 : undefined)),
+      element("td", { class: "number" }, evidenceText(item)),
     );
   return element(
     "table",

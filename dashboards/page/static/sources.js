@@ -15,7 +15,7 @@ export function drawSources() {
       "Sampling",
       `${sampler.rate_hz} Hz${sampler.overruns ? `, ${sampler.overruns} ticks skipped` : ""}${sampler.detail ? `, ${sampler.detail}` : ""}`,
     ],
-    ["Agent CPU", own("cpu_ratio") === null ? "unknown" : `${(own("cpu_ratio") * 100).toFixed(1)} % of one core`],
+    ["Agent CPU", own("cpu_ratio") === null ? "unknown" : `${(own("cpu_ratio") * 100).toFixed(1)}% of one core`],
     ["Agent memory", quantity(own("resident_bytes"), "B")],
     ["Tick lateness, p99", late === null ? "unknown" : `${(late * 1000).toFixed(2)} ms`],
   ];

@@ -13,6 +13,17 @@ def test_everything_a_record_can_name_has_a_label() -> None:
     assert set(known.events) == {str(item) for item in EventKind}
 
 
+def test_titles_of_causes_are_the_names_that_the_command_line_prints() -> None:
+    titles = {cause: title.lower() for cause, (title, _) in labels().causes.items()}
+    assert titles == {cause: cause.replace("_", " ") for cause in titles}
+
+
+def test_ratios_of_a_baseline_are_multiples_and_shares_are_not() -> None:
+    known = labels().multiples
+    assert "rise_ratio" in known
+    assert "gpu_util_ratio" not in known
+
+
 def test_the_page_asks_only_for_signals_of_the_catalogue() -> None:
     for kind, names in PAGE_SIGNALS.items():
         for name in names:

@@ -121,9 +121,11 @@ def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(bro
         now(source, "incident_s")
         see(browser, "#incidents .incident.critical", "11.31 V, limit 11.40 V")
         see(browser, "#incidents .evidence", "Source resistance 13.30\u202fmΩ")
+        see(browser, "#incidents .evidence", "… against its baseline 2.6x")
+        see(browser, "#incidents .foot", "expected loss 1.4 GPU-hours")
         now(source, "cap_s")
         see(browser, "#actions .action", "found\n1380\u202fMHz\nset\n1057\u202fMHz\nread back\n1057\u202fMHz")
-        see(browser, "#actions .action", "GPUs 0-3")
+        see(browser, "#actions .action", "Clock cap · GPUs 0-3")
         see(browser, "#actions .lease", "29:")
         wait(browser, lambda shown: "below" not in text(shown, "#figure-psu0"))
         assert float(text(browser, "#figure-psu0 .number")) > 11.4
@@ -135,7 +137,7 @@ def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(bro
         for chart in ("#chart-psu0", "#chart-psu1", "#chart-power", "#chart-clock", "#chart-heat"):
             wait(browser, lambda shown, chart=chart: painted_pixels(shown, chart) > 2000)  # type: ignore[misc]
         announced = browser.find_element(By.ID, "announce").get_property("textContent")
-        assert "New incident: Supply rail sags under load." in str(announced)
+        assert "New incident: Supply sag." in str(announced)
         assert complaints(browser) == []
 
 
