@@ -142,7 +142,7 @@ EVIDENCE = {
     "current_a": "Mean current",
     "imbalance_ratio": "Current against its siblings",
     "joint_extra_w": "Extra heat in the joint",
-    "hot_joint_w": "Heat that makes a joint hot",
+    "hot_joint_w": "Limit of heat in the joint",
     "open_circuit_v": "Voltage without load",
     "open_circuit_low_v": "… at least",
     "open_circuit_high_v": "… at most",

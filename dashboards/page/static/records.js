@@ -64,7 +64,7 @@ function incidentCard(incident) {
     summaryOf(incident),
     element("p", { class: "dim" }, state.labels.causes[incident.cause]?.[1] ?? ""),
     likely(incident),
-    finding?.evidence.length ? evidenceTable(finding.evidence) : null,
+    finding?.evidence.length ? evidenceTable(finding) : null,
     answer(incident),
     element(
       "p",
@@ -94,7 +94,8 @@ function likely(incident) {
 const evidenceText = ({ name, value, unit }) =>
   state.labels.multiples.includes(name) ? multiple(value) : quantity(value, unit, unit === "V" ? 3 : undefined);
 
-function evidenceTable(evidence) {
+/** The evidence of one finding, under the label of its entity: the headline may be of another one. */
+function evidenceTable({ entity_id: id, evidence }) {
   const row = (item) =>
     element(
       "tr",
@@ -105,7 +106,7 @@ function evidenceTable(evidence) {
   return element(
     "table",
     { class: "evidence" },
-    element("caption", { class: "unseen" }, "Evidence"),
+    element("caption", {}, `${labelOfId(id)}, newest evidence`),
     element("tbody", {}, evidence.map(row)),
   );
 }

@@ -121,6 +121,7 @@ def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(bro
         now(source, "incident_s")
         see(browser, "#incidents .incident.critical", "11.31 V, limit 11.40 V")
         see(browser, "#incidents .evidence", "Source resistance 13.30\u202fmΩ")
+        see(browser, "#incidents .evidence caption", "PSU 0, newest evidence")
         see(browser, "#incidents .evidence", "… against its baseline 2.6x")
         see(browser, "#incidents .foot", "expected loss 1.4 GPU-hours")
         now(source, "cap_s")
