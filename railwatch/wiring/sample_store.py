@@ -96,7 +96,7 @@ class EmbeddedWriter:
     """Writer of samples to local files. The service writes records to their own file in any case."""
 
     # heuristic: a chunk of each table costs as much for one second as for five. Rows wait in the ring, which outlives
-    # this process; after a power cut the black box has them.
+    # this process; after a power cut up to this many seconds are lost, unless the black box recorder is in use.
     interval_s = 5.0
 
     def __init__(self, directory: Path, store: Store, clock: Clock) -> None:
@@ -109,27 +109,32 @@ class EmbeddedWriter:
             ),
             clock=clock,
         )
+        # Frames of the last write, if it failed: written again with the next one, then dropped.
+        self._unwritten: tuple[tuple[Frame, ...], tuple[Frame, ...]] = ((), ())
         self._rows = 0
         self._dropped = 0
         self._errors = 0
         self._trouble = ""
 
     def write(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
-        """Write the rows of one second; count those that the disk does not take."""
+        """Write the rows since the last write; retry those that fail with the next one, then drop and count them."""
         del records
-        if not raw and not rollups:
+        old_raw, old_rollups = self._unwritten
+        if not (raw or rollups or old_raw or old_rollups):
             return
-        rows = sum(len(frame) for frame in raw)
         try:
             # Raw rows mark what is stored: after a kill in between, rollups are computed and stored again.
-            self._store.write_rollups(rollups)
-            self._store.write_raw(raw)
+            self._store.write_rollups([*old_rollups, *rollups])
+            old_rollups, rollups = (), ()
+            self._store.write_raw([*old_raw, *raw])
         except TransientError as err:
             self._errors += 1
-            self._dropped += rows
+            self._dropped += sum(map(len, old_raw))
+            self._unwritten = (tuple(raw), tuple(rollups))
             self._trouble = str(err)
         else:
-            self._rows += rows
+            self._rows += sum(map(len, (*old_raw, *raw)))
+            self._unwritten = ((), ())
             self._trouble = ""
 
     def status(self) -> StoreStatus:

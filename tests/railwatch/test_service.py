@@ -249,10 +249,28 @@ def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(context: RunCo
     status: StoreStatus = writer.status()
     assert "disk is full" in status.detail
     assert status.state.value == "refused"
-    assert status.dropped_points >= 50
+    assert status.dropped_points == 0  # they are written again with the next rows
     assert writer.errors() == 1
+    running.service.store_rows()
+    assert writer.status().dropped_points >= 50
+    assert writer.errors() == 2
     write_rows(ring, 50, 5)
     assert ring.tables["supply"].count == 55
+    running.close()
+
+
+def test_rows_of_a_failed_write_are_written_with_the_next(context: RunContext) -> None:
+    writer = EmbeddedWriter(context.config.data_dir / "store", context.config.store, FakeClock())
+    running, real = Running(context, writer), writer._store
+    writer._store = FullStore()  # type: ignore[assignment]
+    ring = a_ring(context)
+    write_rows(ring, 0, 30)
+    running.service.store_rows()
+    writer._store = real
+    write_rows(ring, 30, 10)
+    running.service.store_rows()
+    assert raw(context) == [float(n) for n in range(40)]
+    assert writer.status().dropped_points == 0
     running.close()
 
 
