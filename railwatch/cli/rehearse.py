@@ -129,7 +129,9 @@ def _print(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> None:
         typer.echo(cost)
     skipped = not_carried_out(results)
     if skipped:
-        listed = ", ".join(f"{action} {count} times" for action, count in skipped.items())
+        listed = ", ".join(
+            f"{action} {'once' if count == 1 else f'{count} times'}" for action, count in skipped.items()
+        )
         typer.echo(f"decided, but not carried out in a rehearsal: {listed}")
 
 
