@@ -104,6 +104,16 @@ def duration(seconds: float) -> str:
     return f"{_short(seconds / _HOUR_S)} h" if seconds < 2 * _DAY_S else f"{_short(seconds / _DAY_S)} d"
 
 
+def elapsed(seconds: float) -> str:
+    """Return a measured time in its two largest units: ``45 s``, ``7 min 7 s``, ``3 h 5 min``, ``2 d 4 h``."""
+    left, parts = round(seconds), []
+    for size, unit in ((_DAY_S, "d"), (_HOUR_S, "h"), (_MINUTE_S, "min"), (1.0, "s")):
+        count, left = divmod(left, int(size))
+        if count or parts:
+            parts.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count) or "0 s"
+
+
 def rate(per_month: float) -> str:
     """Return a rate of events per month: ``1 in 12 days``, ``3 per day``, ``2.5 per hour``, ``none``."""
     if not per_month > 0:

@@ -11,7 +11,7 @@ from railwatch.operator.action_groups import ActionGroup, change_text, group_act
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_story import checks_of
 from telemetry.clock import NS_PER_S, iso_utc
-from telemetry.quantities import evidence_label, quantity, shortened
+from telemetry.quantities import elapsed, evidence_label, quantity, shortened
 from telemetry.records import Action, ActionState, Decision, Evidence, Finding, Incident, Outcome, Record, Verdict
 
 # heuristic: ids that fit in one line.
@@ -133,10 +133,10 @@ def print_head(console: Console, incident: Incident, names: EntityNames) -> None
     console.print(escape(names.in_text(incident.summary)), soft_wrap=True)
     for note in incident.notes:
         console.print(f"  {escape(names.in_text(note))}", soft_wrap=True)
-    lasted = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S
+    lasted_s = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S
     held = ", held down by an action" if incident.held and incident.closed_ns is None else ""
     console.print(
-        f"{incident.state.value}{held}, opened {iso_utc(incident.opened_ns)[:19]}Z, lasted {lasted:.0f} s, "
+        f"{incident.state.value}{held}, opened {iso_utc(incident.opened_ns)[:19]}Z, lasted {elapsed(lasted_s)}, "
         f"expected loss {incident.impact_gpu_hours:.1f} GPU-hours",
         soft_wrap=True,
     )

@@ -5,6 +5,7 @@ import pytest
 from telemetry.quantities import (
     SUMMARY_LENGTH,
     duration,
+    elapsed,
     evidence_label,
     ohms,
     percent,
@@ -29,6 +30,14 @@ from telemetry.records import Evidence
 )
 def test_a_duration_has_its_largest_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "0 s"), (45, "45 s"), (427.3, "7 min 7 s"), (3600, "1 h"), (11_130, "3 h 5 min"), (187_200, "2 d 4 h")],
+)
+def test_a_measured_time_has_its_two_largest_units(seconds: float, text: str) -> None:
+    assert elapsed(seconds) == text
 
 
 @pytest.mark.parametrize(
