@@ -348,7 +348,9 @@ def _claim_folder(folder: Path, cleanup: ExitStack) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
-        raise EnvironmentLacksError(f"{folder}: in use by another railwatch") from err
+        raise EnvironmentLacksError(
+            f"{folder}: another railwatch runs here; stop it, or use another folder with --data-dir"
+        ) from err
 
 
 def _check_port(host: str, port: int) -> None:

@@ -67,7 +67,9 @@ def test_a_second_run_on_the_same_data_is_refused_and_the_first_goes_on(tmp_path
     with node_up(tmp_path / "data", *SIMULATED) as node:
         assert node.url
         output = complaint(up(*SIMULATED, "--port", "0", data_dir=tmp_path / "data"), 3)
-        assert output == f"{tmp_path / 'data'}: in use by another railwatch"
+        assert output == (
+            f"{tmp_path / 'data'}: another railwatch runs here; stop it, or use another folder with --data-dir"
+        )
         assert node.api("health")["health"] in ("healthy", "unknown")
         assert node.end() == 0, node.story()
 
