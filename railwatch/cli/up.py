@@ -48,7 +48,7 @@ def up(
         int | None,
         typer.Option(min=0, max=65535, help="TCP port of the page; 0: a free one."),
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder for store and journals.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(readable=False, help="Folder for store and journals.")] = None,
     run_for: Annotated[
         float | None,
         typer.Option(
