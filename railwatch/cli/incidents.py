@@ -28,10 +28,11 @@ from railwatch.cli.run_folder import (
     names_of_run,
     open_records,
 )
+from railwatch.operator.entity_names import EntityNames
 from railwatch.run_context import run_dir_of
 from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
-from telemetry.quantities import shortened
+from telemetry.quantities import quantity, shortened
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
 
 app = typer.Typer(
@@ -96,16 +97,16 @@ def show(
     console, names = Console(highlight=False), names_of_run(folder)
     print_incident(console, incident, linked, names)
     if verbose:
-        _print_verbose(console, incident, linked)
+        _print_verbose(console, incident, linked, names)
 
 
-def _print_verbose(console: Console, incident: Incident, linked: Sequence[Record]) -> None:
+def _print_verbose(console: Console, incident: Incident, linked: Sequence[Record], names: EntityNames) -> None:
     """Print all evidence and every record, with the full ids of entities."""
     for finding in incident.findings:
-        rows = [(item.name, f"{item.value:.6g}", item.unit) for item in finding.evidence]
-        print_table(
-            f"{finding.detector} on {finding.entity_id} ({finding.status.value})", ("evidence", "value", "unit"), rows
-        )
+        rows = [(item.name, quantity(item.value, item.unit, item.name)) for item in finding.evidence]
+        name, uuid = names.name(finding.entity_id), finding.entity_id.removeprefix("gpu:")
+        where = name if uuid == finding.entity_id else f"{name} {uuid}"
+        print_table(f"{finding.detector} on {where} ({finding.status.value})", ("evidence", "value"), rows)
     print_records(console, linked)
 
 
