@@ -243,7 +243,7 @@ class KnobActuator:
         by: ReleasedBy | None = None,
     ) -> _Planned:
         """Read the knob and return the change; the end of the hold if someone else has set the knob."""
-        changed, again = replace(hold, claims=claims, subject=subject), False
+        changed, again = replace(hold, claims=claims, subject=subject, released_by=by), False
         try:
             in_force = self._knobs.of(hold.kind).read(hold.target.uuid)
             ours = hold.is_ours(in_force) or (claims and self._knobs.was_reset(hold, in_force))
@@ -309,7 +309,7 @@ class KnobActuator:
 
     def _retry(self, hold: HeldKnob, *, quiet: bool = True) -> tuple[Action, ...]:
         """Retry a pending write; report when it is done, or when someone else has set the knob."""
-        by = None if claim_of(hold.claims, hold.subject.incident_id) else ReleasedBy.REQUEST
+        by = None if claim_of(hold.claims, hold.subject.incident_id) else hold.released_by or ReleasedBy.REQUEST
         state = ActionState.RELEASED if by else ActionState.APPLIED
         plan = self._plan(hold, hold.claims, hold.subject, state, f"retried: {hold.subject.reason}", by=by)
         return self._carry_out([plan], quiet=quiet)

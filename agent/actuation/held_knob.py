@@ -39,6 +39,8 @@ class HeldKnob:
         Failed attempts of the pending write.
     retry_at_s
         Monotonic time of the next attempt.
+    released_by
+        Cause of the latest change if it releases the claim of `subject`; a late write is reported with it.
     """
 
     target: GpuTarget
@@ -55,6 +57,7 @@ class HeldKnob:
     lost: bool = False
     tries: int = 0
     retry_at_s: float = 0.0
+    released_by: ReleasedBy | None = None
 
     @classmethod
     def begin(

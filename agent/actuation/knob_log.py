@@ -25,7 +25,7 @@ from agent.actuation.held_knob import HeldKnob, KnobChange
 from telemetry.atomic_files import open_replaced, write_whole
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
-from telemetry.gpu import KnobKind
+from telemetry.gpu import KnobKind, ReleasedBy
 from telemetry.records import Mode
 
 logger = logging.getLogger(__name__)
@@ -82,6 +82,8 @@ class HeldKnobLine(BaseModel):
     lost: bool
     claims: tuple[ClaimLine, ...]
     subject: ClaimLine
+    # Absent for a request, as in all earlier lines.
+    released_by: ReleasedBy | None = None
 
     @property
     def is_over(self) -> bool:
@@ -135,6 +137,8 @@ def held_knob_text(hold: HeldKnob, run_id: str) -> bytes:
         "claims": [_claim_fields(claim) for claim in hold.claims],
         "subject": _claim_fields(hold.subject),
     }
+    if hold.released_by not in (None, ReleasedBy.REQUEST):
+        fields["released_by"] = hold.released_by
     return _line(fields)
 
 

@@ -284,6 +284,21 @@ def test_a_gpu_lost_while_capped_can_be_released_and_is_restored_when_it_is_back
     assert rig.recovered == ()
 
 
+@pytest.mark.parametrize("cause", [ReleasedBy.ACTUATOR, ReleasedBy.REQUEST])
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+def test_a_release_that_is_done_late_is_reported_with_its_cause(rig: Rig, cause: ReleasedBy, restarts: int) -> None:
+    rig.actuator.apply(cap())
+    rig.knob.errors[UUID] = DeviceLostError("GPU is lost")
+    assert only(rig.actuator.release_all(reason="end", by=cause)).state is ActionState.FAILED
+    for number in range(restarts):
+        rig.restart(run_id=f"run-{number}")
+    rig.actuator.release_all(reason="end", by=ReleasedBy.ACTUATOR)  # the cause of what is pending remains
+    del rig.knob.errors[UUID]
+    rig.clock.advance(30.0)
+    action = only(rig.actuator.tick())
+    assert (action.state, action.released_by, rig.in_force) == (ActionState.RELEASED, cause, 1530.0)
+
+
 def test_a_lost_gpu_does_not_keep_its_siblings_from_being_capped(rig: Rig) -> None:
     rig.knob.errors[GPUS[1].uuid] = DeviceLostError("GPU is lost")
     states = [action.state for action in rig.actuator.apply(cap(gpus=GPUS))]

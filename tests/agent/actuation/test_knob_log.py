@@ -6,8 +6,8 @@ import pytest
 from agent.actuation.actuator import CHANGED_BY_OTHERS
 from agent.actuation.blocklist import BLOCKED_MAX, Block
 from agent.actuation.knob_log import FILE_NAME, KnobLog
-from telemetry.errors import EnvironmentLacksError
-from telemetry.gpu import KnobKind
+from telemetry.errors import DeviceLostError, EnvironmentLacksError
+from telemetry.gpu import KnobKind, ReleasedBy
 from telemetry.records import ActionState
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
 from tests.agent.fakes import FakeKnob
@@ -176,3 +176,28 @@ def test_blocks_that_find_no_room_are_counted_and_logged_once(tmp_path: Path, ca
     again = KnobLog(tmp_path, run_id="2", note_bars=reported.append)
     assert (again.barred.dropped, len(list(again.barred)), reported) == (0, BLOCKED_MAX, [1, 2]), "counted once"
     again.close()
+
+
+def test_a_line_without_the_cause_of_a_release_is_read_as_a_request(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap())
+    rig.knob.errors[UUID] = DeviceLostError("GPU is lost")
+    rig.actuator.release_all(reason="end", by=ReleasedBy.ACTUATOR)
+    rig.journal.close()
+    path = tmp_path / FILE_NAME
+    line = json.loads(path.read_bytes().splitlines()[-1])
+    assert line.pop("released_by") == "actuator"
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    del rig.knob.errors[UUID]
+    rig.start()
+    assert [(action.state, action.released_by) for action in rig.recovered] == [
+        (ActionState.RELEASED, ReleasedBy.REQUEST)
+    ]
+
+
+def test_the_line_of_a_request_has_the_keys_that_earlier_versions_read(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap())
+    rig.actuator.release_all(reason="end")
+    lines = (tmp_path / FILE_NAME).read_bytes().splitlines()
+    assert all("released_by" not in json.loads(line) for line in lines)
