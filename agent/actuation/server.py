@@ -57,7 +57,7 @@ CONNECTIONS_MAX = 32
 # heuristic: one user cannot use up all connections.
 CONNECTIONS_PER_USER_MAX = 16
 # Interval of checks for a request to stop.
-STOP_CHECK_S = 0.1
+STOP_CHECK_S = 0.25
 # As far as the sampler and the guard go; takes permission, and goes without.
 NICENESS = -10
 # Keeps a defect that shows at every turn from taking a core.
@@ -115,7 +115,7 @@ class ActuatorServer:
             self.step()
 
     def step(self) -> None:
-        """Wait for requests until the next lease ends, at most 0.1 s; serve them, then do what is due."""
+        """Wait for requests until the next lease ends, at most 0.25 s; serve them, then do what is due."""
         wake_s = self._actuator.next_wake_s()
         due_s = STOP_CHECK_S if wake_s is None else wake_s - self._clock.monotonic_s()
         waiting = [one for one in self._connections.values() if b"\n" in one.received and not one.ends]

@@ -76,7 +76,7 @@ class Readings:
         """Store the lines that arrive within the time-out; return an event where lines were refused."""
         end_s = self._clock.monotonic_s() + timeout_s
         while (now_s := self._clock.monotonic_s()) < end_s:
-            self._store(self.listener.fetch(min(_FETCH_EVERY_S, end_s - now_s), _LINES_PER_FETCH))
+            self._store(self.listener.fetch(end_s - now_s, _LINES_PER_FETCH))
             # The next fetch is at its time, however many lines wait: a flood waits in the kernel.
             self._clock.sleep_until(min(end_s, now_s + _FETCH_EVERY_S))
         self._expire_and_count(self._clock.monotonic_s())
