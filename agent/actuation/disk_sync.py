@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 SETTLE_S = 0.05
 # heuristic: lines of half a second are synced, however many come.
 SETTLES_MAX = 10
-# How long the changes of one turn that protect nothing wait in all, and with them a cap that comes in that moment. Own
-# choice: forcing took 12 ms at the 99th percentile on that disk.
+# heuristic: the most that changes of one turn which protect nothing wait together, and a cap that comes meanwhile with
+# them; a sync took 12 ms at the 99th percentile on that disk.
 PATIENCE_S = 0.02
 # heuristic: a busy spinning disk takes this long; a longer sync is a fault.
 SLOW_S = 0.1
