@@ -143,7 +143,10 @@ def test_a_data_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> Non
 def test_one_run_at_a_time_has_a_data_folder(tmp_path: Path) -> None:
     with ExitStack() as first:
         run_module._claim_folder(tmp_path, first)
-        refused(NodeRun(config(tmp_path), WANTED, SystemClock()), "another railwatch runs here; stop it, or use another folder with --data-dir")
+        refused(
+            NodeRun(config(tmp_path), WANTED, SystemClock()),
+            "another railwatch runs here; stop it, or use another folder with --data-dir",
+        )
 
 
 def test_a_process_that_cannot_start_is_reported_and_the_others_are_stopped(tmp_path: Path) -> None:
