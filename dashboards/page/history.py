@@ -60,7 +60,10 @@ def history_router(source: PageSource, clock: Clock) -> APIRouter:
     @router.get("/history", summary="Mean, lowest and highest value of every step", responses=described)
     def history(
         kind: Annotated[EntityKind, Query(description="Which kind of entity.")],
-        signal: Annotated[list[str], Query(description="One or more signals of that kind.")],
+        signal: Annotated[
+            list[str],
+            Query(description=f"Signals of that kind, each counts once; at most {MOST_CELLS} steps times signals."),
+        ],
         seconds: Annotated[float, Query(gt=0, le=LONGEST_S, description="How far back.")] = 3600.0,
         step_s: Annotated[
             int | None,

@@ -47,8 +47,8 @@ _LATENESS_NS = 60 * NS_PER_S
 # heuristic: the last hours, which may not be rolled up yet, are read by the second; what is older then is not (only in
 # a store of an earlier version, for its first hours).
 _TAIL_NS = 7200 * NS_PER_S
-# heuristic: a write rolls up windows for no longer than this, so that a store of an earlier version catches up within
-# hours while records still reach the page.
+# heuristic: a write rolls up windows for no longer than this, so that records still reach the page. With eight GPUs
+# that is a dozen windows: a store of an earlier version with 30 days of seconds catches up within about half an hour.
 _CATCH_UP_S = 0.5
 # Chunks are merged once they cover so many seconds together; a begun second counts as a whole. Measured on realistic
 # sensor data: 1.29 bytes a value in chunks of 1 s, 1.18 in chunks of 60 s.
