@@ -10,8 +10,11 @@ from pathlib import Path
 
 from telemetry.clock import Clock
 
-# From linux/inotify.h: a file is written to, gets its name, is created.
-_CHANGES = 0x002 | 0x080 | 0x100
+# From linux/inotify.h, of a folder: a file is written to, gets its name, is created.
+_FOLDER_CHANGES = 0x002 | 0x080 | 0x100
+# Of a file: it is written to, or its attributes change, among them the number of its links when it is deleted or
+# replaced. IN_DELETE_SELF comes only after the last reader closed it.
+FILE_CHANGES = 0x002 | 0x004
 _READ_BYTES = 1 << 16
 
 
@@ -78,12 +81,12 @@ class FolderWatch:
         self.wake()
 
 
-def inotify_fd(paths: Iterable[Path]) -> int:
+def inotify_fd(paths: Iterable[Path], changes: int = _FOLDER_CHANGES) -> int:
     """Return a descriptor that is readable after a change of a file or in a folder; -1 where the kernel refuses it."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     for path in paths:
-        if descriptor >= 0 and libc.inotify_add_watch(descriptor, os.fsencode(path), _CHANGES) < 0:
+        if descriptor >= 0 and libc.inotify_add_watch(descriptor, os.fsencode(path), changes) < 0:
             os.close(descriptor)
             descriptor = -1
     return descriptor

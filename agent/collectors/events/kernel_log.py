@@ -21,7 +21,7 @@ from agent.collectors.events.polling import LineBuffer, gap_event, poll_lines
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
-from telemetry.folder_watch import inotify_fd
+from telemetry.folder_watch import FILE_CHANGES, inotify_fd
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class KernelLog:
         self._start = start
         self._read = read
         self._fd: int | None = None
-        self._changes_fd = -1
+        self._changes_fd: int | None = None
         self._is_device = False
         self._sequence = after
         self._opened_before = False
@@ -164,8 +164,6 @@ class KernelLog:
             fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd = fd
         self._is_device = stat.S_ISCHR(os.fstat(fd).st_mode)
-        if not self._is_device:
-            self._changes_fd = inotify_fd([self._path])
         self._lines = LineBuffer()
         if not self._opened_before and self._start is StartPosition.END:
             end = os.lseek(fd, 0, os.SEEK_END)
@@ -174,9 +172,9 @@ class KernelLog:
 
     def close(self) -> None:
         """Close the log; closing twice is harmless."""
-        if self._changes_fd >= 0:
+        if self._changes_fd is not None and self._changes_fd >= 0:
             os.close(self._changes_fd)
-            self._changes_fd = -1
+        self._changes_fd = None
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -191,12 +189,15 @@ class KernelLog:
         """Wait until there is a record; return False after the time-out, None for a file that cannot be waited for."""
         if self._fd is None:
             return True
-        if not self._is_device and self._changes_fd < 0:
+        if self._is_device:
+            return _is_readable(self._fd, timeout_s)
+        if self._changes_fd is None:  # a reader that never waits needs none
+            self._changes_fd = inotify_fd([self._path], FILE_CHANGES)
+            return True  # the file may have changed since it was read
+        if self._changes_fd < 0:
             return None
-        waiting = select.poll()
-        waiting.register(self._fd if self._is_device else self._changes_fd, select.POLLIN)
-        is_ready = bool(waiting.poll(1000.0 * timeout_s))
-        if is_ready and not self._is_device:
+        is_ready = _is_readable(self._changes_fd, timeout_s)
+        if is_ready:
             os.read(self._changes_fd, _READ_BYTES)
         return is_ready
 
@@ -287,6 +288,12 @@ class KernelLog:
         message = f"{records or 'Some'} records of the kernel log were overwritten before they were read"
         gap_id = f"kernel_gap:{self._node}:{time_ns}:{self.gaps}"
         return [gap_event(gap_id, message, node=self._node, source=self.name, time_ns=time_ns)]
+
+
+def _is_readable(descriptor: int, timeout_s: float) -> bool:
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(1000.0 * timeout_s))
 
 
 class LinesSince:

@@ -154,6 +154,40 @@ def test_a_log_that_was_begun_again_is_read_from_its_beginning(log: Log) -> None
     assert log.texts()[-1] == "replaced"
 
 
+@pytest.mark.parametrize("replaces", [False, True], ids=["deleted", "replaced"])
+def test_a_log_that_is_replaced_ends_the_wait(log: Log, *, replaces: bool) -> None:
+    reader = log.reader()
+    reader.poll(0.2)
+    if replaces:
+        other = log.path.with_name("other")
+        other.write_text("6,1,1,-;replaced\n", encoding="utf-8")
+        other.replace(log.path)
+    else:
+        log.path.unlink()
+        log.write("6,1,1,-;replaced\n")
+    assert reader._wait(2.0), "before the time-out"
+    reader.poll(0.2)
+    assert log.texts() == ["replaced"]
+    reader.close()
+
+
+def test_a_reader_that_never_waits_watches_no_file(log: Log) -> None:
+    reader = log.reader()
+    reader.poll(0.0)
+    assert reader._changes_fd is None
+    reader.close()
+
+
+def test_a_line_that_comes_before_the_first_wait_is_not_missed(log: Log) -> None:
+    reader = log.reader()
+    reader.poll(0.0)
+    log.write("6,1,1,-;between\n")
+    assert reader._wait(0.0)
+    reader.poll(0.0)
+    assert log.texts() == ["between"]
+    reader.close()
+
+
 def test_after_reopening_it_goes_on_where_it_was(log: Log) -> None:
     reader = log.reader()
     log.write("6,1,1,-;one\n")
