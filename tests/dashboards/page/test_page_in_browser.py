@@ -226,6 +226,21 @@ def test_a_store_that_cannot_be_read_is_reported_at_the_charts(browser: WebDrive
         wait(browser, lambda shown: not shown.find_element(By.ID, "no-history").is_displayed())
 
 
+def test_before_the_first_data_the_page_states_that_it_waits_and_shows_no_empty_frames(browser: WebDriver) -> None:
+    source = node(up_s=20)
+    source.failing = True
+    with page_of(source, echarts=echarts_dir()) as url:
+        browser.get(url)
+        see(browser, "#node", "Waiting for the first data")
+        see(browser, "#notice", "The node cannot be read")
+        assert not browser.find_element(By.CSS_SELECTOR, ".chips").is_displayed()
+        assert not browser.find_element(By.ID, "incidents").is_displayed()
+        source.failing = False
+        see(browser, "#node", "box-17")
+        see(browser, "#connection", "Live")
+        see(browser, "#incidents", "Incidents")
+
+
 def test_values_turn_unknown_when_the_sampler_dies_and_come_back(browser: WebDriver) -> None:
     source = node(up_s=20)
     with page_of(source, echarts=echarts_dir()) as url:
