@@ -106,7 +106,8 @@ def duration(seconds: float) -> str:
 
 def elapsed(seconds: float) -> str:
     """Return a measured time in its two largest units: ``45 s``, ``7 min 7 s``, ``3 h 5 min``, ``2 d 4 h``."""
-    left, parts = round(seconds), []
+    left = round(seconds)
+    parts: list[tuple[int, str]] = []
     for size, unit in ((_DAY_S, "d"), (_HOUR_S, "h"), (_MINUTE_S, "min"), (1.0, "s")):
         count, left = divmod(left, int(size))
         if count or parts:
