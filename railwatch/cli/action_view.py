@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from railwatch.cli.incident_view import evidence_lines, outcome_lines
 from railwatch.cli.printing import REASON_CHARACTERS, describe
-from railwatch.operator.action_groups import ActionGroup, ActionStep, change_text, group_actions
+from railwatch.operator.action_groups import ActionGroup, ActionStep, change_text, group_actions, setting_text
 from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import iso_utc
 from telemetry.quantities import shortened
@@ -158,5 +158,6 @@ def _step_line(step: ActionStep, group: ActionGroup, names: EntityNames) -> str:
     some = step.entity_ids != group.entity_ids and set(step.entity_ids) != set(group.entity_ids)
     where = f"{names.names(step.entity_ids)}: " if some else ""
     text = change_text(step.first, before=step is group.steps[0])
-    reason = "" if step.first.reason in text else f": {names.in_text(shortened(step.first.reason, REASON_CHARACTERS))}"
+    why = step.first.reason.removeprefix(f"{setting_text(step.first.wanted, step.first.unit)}: ")
+    reason = "" if why in text else f": {names.in_text(shortened(why, REASON_CHARACTERS))}"
     return f"{iso_utc(step.first.time_ns)[11:19]}  {where}{text}{reason}"

@@ -63,7 +63,8 @@ def tighten(
     if claim.bases and hold_v is not None:  # also while the cap holds the symptom down: the path goes on ageing
         answer = predict(claim.bases, incident, node, scale=scale, hold_v=hold_v)
         if scale.stricter(answer.setting, scale.fraction(claim.strictest, 1.0 - DEADBAND)):
-            reason = f"{describe(answer, knob, hold_v)}; {knob.text(claim.strictest)} no longer holds it"
+            outdated = f" ({knob.text(claim.strictest)} does not)" if answer.holds else ""
+            reason = f"{describe(answer, knob, hold_v)}{outdated}"
             came_back = returned and incident.state is IncidentState.OPEN
             return Tightening(setting=answer.setting, reason=reason, returned=came_back)
     age_s = (now_ns - claim.tightened_ns) / NS_PER_S

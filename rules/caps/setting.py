@@ -100,8 +100,5 @@ def describe(answer: VoltageCap, knob: KnobKind, hold_v: float) -> str:
     """Return a prediction as a phrase."""
     what = "worst dip" if knob is KnobKind.CLOCK else "plateau"
     if answer.holds:
-        return (
-            f"{knob.text(answer.setting)} is the highest {knob.label} at which the {what} stays above {hold_v:.2f} V "
-            f"(predicted {answer.predicted_v:.2f} V)"
-        )
+        return f"{knob.text(answer.setting)}: highest {knob.label} that holds {hold_v:.2f} V in the {what}"
     return f"not even {knob.text(answer.setting)}, the lowest {knob.label} allowed, is predicted to hold {hold_v:.2f} V"

@@ -53,7 +53,7 @@ def test_an_enforced_cap_is_decided_once_and_held() -> None:
     assert decision.targets == GPUS
     assert decision.clock_mhz == pytest.approx(1372.5)
     assert decision.lease_s == 120.0
-    assert "worst dip stays above 11.50 V" in decision.reason
+    assert "highest clock that holds 11.50 V in the worst dip" in decision.reason
     assert engine.step([incident(numbers=SAG)], node(), seconds(1)) == ()
     (claim,) = engine.claims
     assert claim.decision_id == decision.id
@@ -205,7 +205,7 @@ def test_a_cap_set_on_thin_evidence_takes_up_the_prediction_once_there_is_one() 
     weak = replace(supply(11.30, 0.0080), current_high_a=140.0, current_low_a=78.0)
     assert engine.step([], node(weak), seconds(4)) == ()
     tighter = _only(engine.step([], node(weak), seconds(5)))
-    assert "worst dip stays above 11.50 V" in tighter.reason
+    assert "highest clock that holds 11.50 V in the worst dip" in tighter.reason
     assert engine.claims[0].safe is not None
 
 
