@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from railwatch.cli.printing import describe, describe_step, print_json
 from railwatch.cli.run_folder import names_of_run
-from railwatch.operator.action_groups import group_actions, setting_text
+from railwatch.operator.action_groups import group_actions, setting_text, transition_text
 from railwatch.operator.entity_names import EntityNames
 from railwatch.run import NodeRun
 from telemetry.clock import Clock, iso_utc
@@ -55,6 +55,8 @@ class LiveLines:
         self._names = names
         self._incidents: dict[str, tuple[object, ...]] = {}
         self._series: dict[tuple[str, str], _Series] = {}
+        # The setting last printed of each knob for each incident, until it is released.
+        self._settings: dict[tuple[str, str], float] = {}
 
     def lines(self, records: Iterable[Record], *, now_s: float) -> Iterator[str]:
         """Yield the lines of new records, and those of steps that have waited long enough."""
@@ -128,13 +130,25 @@ class LiveLines:
         last = group.steps[-1]
         if len(group.steps) == 1:
             return self._step_line(last.changes)
-        setting = setting_text(last.first.wanted, last.first.unit)
+        earlier = self._replaced(last.first)
+        wanted, unit = last.first.wanted, last.first.unit
+        setting = setting_text(wanted, unit) if earlier is None else transition_text(earlier, wanted, unit)
         since = iso_utc(group.steps[0].first.time_ns)[11:19]
         text = f"{group.label} {self._where(last.changes)}: {setting}, {len(group.steps)} steps since {since}"
-        return _stamped(last.first, f"[green]action[/]  {escape(text)}: {escape(last.first.reason)}")
+        return _stamped(last.first, f"[green]action[/]  {escape(text)}")
 
     def _step_line(self, changes: Sequence[Action]) -> str:
-        return _stamped(changes[0], describe_step(changes, names=self._names()))
+        return _stamped(changes[0], describe_step(changes, names=self._names(), earlier=self._replaced(changes[0])))
+
+    def _replaced(self, change: Action) -> float | None:
+        """Return the setting that a step replaces, as last printed; None for the first step of a knob."""
+        key = (change.incident_id, change.knob)
+        if change.state is ActionState.RELEASED:
+            self._settings.pop(key, None)
+        if change.state not in _STEPS or not change.unit or change.wanted is None:
+            return None
+        earlier, self._settings[key] = self._settings.get(key), change.wanted
+        return earlier
 
     def _where(self, changes: Sequence[Action]) -> str:
         return self._names().names(change.entity_id for change in changes)

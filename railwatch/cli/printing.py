@@ -115,13 +115,15 @@ def describe(record: Record, *, names: EntityNames = _NO_NAMES, brief: bool = Fa
             return f"[dim]{kind}[/]  {escape(record.message)}"
 
 
-def describe_step(changes: Sequence[Action], *, names: EntityNames = _NO_NAMES) -> str:
-    """Return one line for equal changes of several entities."""
+def describe_step(changes: Sequence[Action], *, names: EntityNames = _NO_NAMES, earlier: float | None = None) -> str:
+    """Return one line for equal changes of several entities; `earlier` is the setting of the step before."""
     first = changes[0]
     reflex = "" if first.ahead_of is None else f" (reflex ahead of {first.ahead_of})"
     style = "red" if first.state in _FAILED else "green"
     where = names.names(change.entity_id for change in changes)
-    return f"[{style}]action[/]  {escape(f'{knob_label(first)} {where}: {change_text(first)}{reflex}')}"
+    return (
+        f"[{style}]action[/]  {escape(f'{knob_label(first)} {where}: {change_text(first, earlier=earlier)}{reflex}')}"
+    )
 
 
 def _described_incident(record: Incident, *, brief: bool) -> str:

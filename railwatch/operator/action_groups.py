@@ -88,8 +88,17 @@ def setting_text(value: float | None, unit: str) -> str:
     return f"{value:.0%}" if unit == "ratio" else f"{value:g} {unit}"
 
 
-def change_text(action: Action, *, before: bool = True) -> str:
-    """Return the result of one change, with the value read back if it differs; `before` adds the earlier setting."""
+def transition_text(start: float | None, end: float | None, unit: str) -> str:
+    """Return two settings with their unit once: ``1350 → 975 MHz``."""
+    first = setting_text(start, unit) if start is None or unit == "ratio" else f"{start:g}"
+    return f"{first} → {setting_text(end, unit)}"
+
+
+def change_text(action: Action, *, before: bool = True, earlier: float | None = None) -> str:
+    """Return the result of one change, with the value read back if it differs.
+
+    `before` adds the setting that railwatch found; `earlier`, the setting of the step before, replaces it.
+    """
     if not action.unit:  # outside the GPUs: text and no numbers
         return f"{action.state.value}: {action.reason}"
     wanted = setting_text(action.wanted, action.unit)
@@ -100,8 +109,11 @@ def change_text(action: Action, *, before: bool = True) -> str:
             return f"released, {_after_release(action)}"
         case ActionState.RENEWED:
             return f"{wanted} renewed"
-    found = f" (before: {setting_text(action.found, action.unit)})" if before else ""
-    text = f"{wanted} {action.state.value}{found}"
+    if earlier is not None:
+        text = f"{transition_text(earlier, action.wanted, action.unit)} {action.state.value}"
+    else:
+        found = f" (before: {setting_text(action.found, action.unit)})" if before else ""
+        text = f"{wanted} {action.state.value}{found}"
     differs = action.read_back != action.wanted
     return f"{text}, read back {setting_text(action.read_back, action.unit)}" if differs else text
 
@@ -125,8 +137,7 @@ def _settings(steps: Iterable[ActionStep]) -> str:
     if not caps:
         return ""
     unit, found = caps[-1].unit, caps[0].found
-    start = setting_text(found, unit) if found is None or unit == "ratio" else f"{found:g}"
-    settings = f"{start} → {setting_text(caps[-1].wanted, unit)}"
+    settings = transition_text(found, caps[-1].wanted, unit)
     return settings if len(caps) == 1 else f"{settings} in {len(caps)} steps"
 
 

@@ -119,11 +119,13 @@ def test_a_series_of_steps_is_its_first_line_then_one_line_each_few_seconds_and_
     assert first.endswith("clock cap GPUs 0-3: 1400 MHz applied (before: not set)")
     assert [*lines.lines(steps(1300.0, 1200.0, second=1), now_s=1.0)] == []
     (common,) = lines.lines([], now_s=STEP_LINE_S)
-    assert common.endswith("clock cap GPUs 0-3: 1200 MHz, 2 steps since 00:00:01: why 1200")
+    assert common.endswith("clock cap GPUs 0-3: 1400 → 1200 MHz, 2 steps since 00:00:01")
     assert [*lines.lines(steps(1100.0, second=6), now_s=6.0)] == []
     last, released = lines.lines(steps(1100.0, second=7, state=ActionState.RELEASED), now_s=7.0)
-    assert "1100 MHz applied" in last
+    assert last.endswith("clock cap GPUs 0-3: 1200 → 1100 MHz applied")
     assert released.endswith("clock cap GPUs 0-3: released, back to 1100 MHz")
+    (again,) = lines.lines(steps(1350.0, second=20), now_s=20.0)
+    assert again.endswith("1350 MHz applied (before: not set)"), "the first step after a release"
 
 
 def test_a_step_that_waits_is_printed_at_the_end_and_a_renewed_lease_is_not() -> None:
