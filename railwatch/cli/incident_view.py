@@ -10,6 +10,7 @@ from railwatch.cli.printing import REASON_CHARACTERS, SEVERITY_STYLE
 from railwatch.operator.action_groups import ActionGroup, change_text, group_actions, setting_text
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_story import checks_of
+from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.quantities import elapsed, evidence_label, quantity, shortened
 from telemetry.records import Action, ActionState, Decision, Evidence, Finding, Incident, Outcome, Record, Verdict
@@ -21,8 +22,9 @@ MOST_NUMBERS = 6
 _MOST_HYPOTHESES = 3
 # heuristic: with the other parts these fit on one screen of 25 lines.
 _MOST_EVIDENCE, _MOST_DECISIONS, _MOST_OUTCOMES = 5, 4, 3
+_LABELS = {ActionClass.NOTIFY.value: "notification"}
 _VERDICTS = {
-    Verdict.EXECUTE: "sent",
+    Verdict.EXECUTE: "decided",
     Verdict.RECOMMEND: "recommended, not done (mode recommend)",
     Verdict.OBSERVE: "not done (mode observe)",
     Verdict.REFUSE: "refused",
@@ -82,14 +84,24 @@ def _span(column: Sequence[Evidence]) -> str:
     return f"{texts[0].removesuffix(f' {unit}')} to {texts[-1]}"
 
 
-def print_incident(console: Console, incident: Incident, linked: Sequence[Record], names: EntityNames) -> None:
-    """Print an incident with the decisions, actions and outcomes that belong to it."""
+def print_incident(
+    console: Console,
+    incident: Incident,
+    linked: Sequence[Record],
+    names: EntityNames,
+    *,
+    has_routes: bool | None = None,
+) -> None:
+    """Print an incident with the decisions, actions and outcomes that belong to it.
+
+    `has_routes` is True if notification routes are configured, None if that is not known.
+    """
     print_head(console, incident, names)
     evidence = [*evidence_lines(incident.findings, names)]
     _print_part(console, "evidence", evidence[:_MOST_EVIDENCE], more=len(evidence) - _MOST_EVIDENCE)
     changes = [one for one in linked if isinstance(one, Action)]
     done = [line for group in group_actions(changes) for line in group_lines(group, names)]
-    done += _decision_lines(linked, names)
+    done += decision_lines(linked, names, has_routes=has_routes)
     _print_part(console, "what was done", done or ["nothing"])
     outcomes = [*outcome_lines(linked)]
     unjudged = ["not judged before the end"] if changes and incident.closed_ns else []
@@ -147,11 +159,14 @@ def print_head(console: Console, incident: Incident, names: EntityNames) -> None
         console.print(f"likely cause: {', '.join(likely[:_MOST_HYPOTHESES])}", soft_wrap=True)
 
 
-def _decision_lines(linked: Sequence[Record], names: EntityNames) -> list[str]:
-    """Return decisions without a knob and decisions that were not carried out, each kind once with its count."""
+def decision_lines(linked: Sequence[Record], names: EntityNames, *, has_routes: bool | None = None) -> list[str]:
+    """Return decisions without an action record of their own, each kind once with its count."""
+    acted = {one.decision_id for one in linked if isinstance(one, Action)}
     alike: dict[tuple[str, Verdict, str], list[Decision]] = {}
     for one in linked:
-        if isinstance(one, Decision) and (one.knob is None or one.verdict is not Verdict.EXECUTE):
+        if not isinstance(one, Decision):
+            continue
+        if one.verdict is not Verdict.EXECUTE or (one.knob is None and one.id not in acted):
             alike.setdefault((one.action, one.verdict, one.rule), []).append(one)
     lines = []
     for (action, verdict, rule), found in alike.items():
@@ -161,8 +176,13 @@ def _decision_lines(linked: Sequence[Record], names: EntityNames) -> list[str]:
             if verdict is not Verdict.EXECUTE
             else ""
         )
-        label = f"{action.replace('_', ' ')} on {names.names(found[-1].targets)}" if found[-1].targets else action
-        lines.append(f"{iso_utc(found[0].time_ns)[11:19]}  {label}: {_VERDICTS[verdict]}{times} (rule {rule}){why}")
+        label = _LABELS.get(action) or action.replace("_", " ")
+        if found[-1].targets and action not in _LABELS:  # a notification has no target, only a subject
+            label = f"{label} on {names.names(found[-1].targets)}"
+        status = _VERDICTS[verdict]
+        if action == ActionClass.NOTIFY and verdict is Verdict.EXECUTE:
+            status = "not sent, no route is configured" if has_routes is False else "no delivery recorded"
+        lines.append(f"{iso_utc(found[0].time_ns)[11:19]}  {label}: {status}{times} (rule {rule}){why}")
     hidden = len(lines) - _MOST_DECISIONS
     return [*lines[:_MOST_DECISIONS], *([f"... and {hidden} more"] if hidden > 0 else [])]
 

@@ -32,6 +32,7 @@ from railwatch.operator.entity_names import EntityNames
 from railwatch.run_context import run_dir_of
 from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
+from telemetry.errors import RailwatchError
 from telemetry.quantities import quantity, shortened
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
 
@@ -95,9 +96,19 @@ def show(
             print_json(to_json(record, simulated=simulated))
         return
     console, names = Console(highlight=False), names_of_run(folder)
-    print_incident(console, incident, linked, names)
+    print_incident(console, incident, linked, names, has_routes=_has_routes(folder, config_file))
     if verbose:
         _print_verbose(console, incident, linked, names)
+
+
+def _has_routes(data_dir: Path, config_file: Path | None) -> bool | None:
+    """Return True if notification routes are configured, by the live run or the file; None if neither is known."""
+    if config_file is not None:
+        return bool(load_config(config_file, os.environ).actuators.notification.routes)
+    try:
+        return bool(live_session(data_dir).config.actuators.notification.routes)
+    except RailwatchError:
+        return None
 
 
 def _print_verbose(console: Console, incident: Incident, linked: Sequence[Record], names: EntityNames) -> None:

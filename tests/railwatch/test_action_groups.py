@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from railwatch.cli.incident_view import evidence_lines
+from railwatch.cli.incident_view import decision_lines, evidence_lines
 from railwatch.operator.action_groups import group_actions
 from railwatch.operator.entity_names import EntityNames
 from telemetry.entities import Entity, EntityKind
 from telemetry.records import ActionState, Cause, Evidence, Finding, FindingStatus, Severity
-from tests.railwatch.test_live_lines import GPUS, steps
+from tests.railwatch.test_live_lines import APPLIED, GPUS, NOTIFY, steps
 
 UUID = "GPU-12bb0930-d048-5297-a116-d3e26a06afa9"
 NAMES = EntityNames(
@@ -55,6 +55,15 @@ def test_an_entry_in_force_has_its_lease_and_names_how_many_are_left() -> None:
     assert group.summary(run_ended=True) == "1530 → 1300 MHz, run ended"
     (left,) = group_actions([*held, replace(held[0], time_ns=5 * 10**9, state=ActionState.RELEASED)])
     assert left.summary() == "1530 → 1300 MHz, in force on 3 of 4, lease until 00:01:00"
+
+
+def test_a_notification_without_a_record_of_its_delivery_is_not_reported_as_sent() -> None:
+    status = "00:00:00  notification: not sent, no route is configured (rule notify-people)"
+    assert decision_lines([NOTIFY], NAMES, has_routes=False) == [status]
+    unknown = ["00:00:00  notification: no delivery recorded (rule notify-people)"]
+    assert decision_lines([NOTIFY], NAMES) == decision_lines([NOTIFY], NAMES, has_routes=True) == unknown
+    queued = replace(APPLIED, decision_id=NOTIFY.id, knob="notify", knob_kind=None, unit="", state=ActionState.DONE)
+    assert decision_lines([NOTIFY, queued], NAMES, has_routes=True) == []
 
 
 def finding(entity_id: str, *evidence: Evidence) -> Finding:
