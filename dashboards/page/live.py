@@ -71,6 +71,7 @@ def entities_json(topology: Topology) -> list[dict[str, Any]]:
             "kind": str(entity.kind),
             "key": entity.key,
             "name": entity.name,
+            "label": entity.label,
             "tags": dict(entity.tags),
             "parents": [parent.id for parent in topology.parents(entity.id)],
             "signals": [

@@ -51,6 +51,7 @@ class EntityShape(BaseModel):
     kind: str
     key: str
     name: str
+    label: str
     tags: dict[str, str]
     parents: list[str]
     signals: list[SignalShape]

@@ -70,10 +70,6 @@ export function humanised(name) {
   return capitalised(bare);
 }
 
-/** "GPU 3" for "gpu3", "node7/PSU 0" for "node7/psu0"; other names unchanged. */
-export const labelOf = (name) =>
-  name.replace(/(^|\/)(gpu|psu|fan|cpu|numa) ?(\d+)$/, (_, path, kind, number) => `${path}${kind.toUpperCase()} ${number}`);
-
 /** Several labels in one text, consecutive numbers as a range: "GPUs 0-3, PSU 1". */
 export function labelList(labels) {
   const numbered = new Map();

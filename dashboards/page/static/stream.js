@@ -1,6 +1,5 @@
 // The connection to the node: server-sent events in, the page's state out. Knows no element of the page.
 
-import { labelOf } from "./format.js";
 import * as samples from "./samples.js";
 
 export const state = {
@@ -54,7 +53,7 @@ export function connect(on) {
     samples.add(data.tables, data.now_ms);
     Object.assign(state, {
       status: data.status,
-      entities: data.entities.map((entity) => ({ ...entity, label: entity.label ?? labelOf(entity.name) })),
+      entities: data.entities,
       labels: data.labels,
       records: data.records,
       staleAfterMs: data.stale_after_s * 1000,
