@@ -46,9 +46,9 @@ class SampleReader(Protocol):
         ...
 
 
-def step_for(span_ns: int) -> int:
-    """Return the shortest step that shows a span in at most `MOST_STEPS` rows, in ns."""
-    fitting = (step_s for step_s in STEPS_S if span_ns <= MOST_STEPS * step_s * NS_PER_S)
+def step_for(span_ns: int, most_steps: int = MOST_STEPS) -> int:
+    """Return the shortest step that shows a span in at most so many rows, in ns."""
+    fitting = (step_s for step_s in STEPS_S if span_ns <= most_steps * step_s * NS_PER_S)
     return next(fitting, STEPS_S[-1]) * NS_PER_S
 
 

@@ -97,7 +97,7 @@ def _checked_step_ns(span_ns: int, step_s: int | None, n_signals: int) -> int:
         raise HTTPException(422, f"step_s: got {step_s}; expected one of {_STEPS_TEXT}")
     step_ns = step_for(span_ns) if step_s is None else step_s * NS_PER_S
     if span_ns > MOST_STEPS * step_ns:
-        least_s = next(one for one in STEPS_S if span_ns <= MOST_STEPS * one * NS_PER_S)
+        least_s = step_for(span_ns, MOST_STEPS) // NS_PER_S
         raise HTTPException(422, f"step_s: got {step_s} s; expected {least_s} s or more")
     steps = -(-span_ns // step_ns)
     if steps * n_signals > MOST_CELLS:
