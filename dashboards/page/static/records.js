@@ -116,7 +116,7 @@ function answer(incident) {
   const decision = state.records.decisions.find((item) => item.incident_id === incident.id);
   const outcome = state.records.outcomes.find((item) => item.incident_id === incident.id);
   if (!decision && !outcome) return null;
-  const helped = { true: "helped", false: "did not help", null: "too early to judge" };
+  const helped = { true: "helped", false: "did not help", null: "not clear" };
   return element(
     "ul",
     { class: "answer" },
