@@ -92,7 +92,7 @@ class Worker:
         self.collector = collector
         self._clock = clock
         self._settings = settings
-        self._accounts = counters
+        self._counters = counters
         self._notices = notices
         self._pace = settings.pace_of(collector.name, collector.rate)
         self._is_fast = collector.rate is RateClass.FAST
@@ -180,7 +180,7 @@ class Worker:
             if self._busy_since_s is not None or not at_work:
                 return
             self.collector.read(self._early)
-            self._accounts.updates_kept += self._keeper.keep(stamp_ns, self._early)
+            self._counters.updates_kept += self._keeper.keep(stamp_ns, self._early)
         self._notices.on_rows(self.collector.spec.name)
 
     def add_row(self, due_s: float) -> bool:
@@ -194,7 +194,7 @@ class Worker:
         except Exception:  # supervisor of collectors: the thread that calls this reads on
             self._own_failures += 1
             self._errors += 1
-            self._accounts.collector_errors += 1
+            self._counters.collector_errors += 1
             self._own_retry_s, self._own_row_s = due_s + self._settings.backoff_s(self._own_failures), -math.inf
             if self._own_failures == 1:
                 logger.exception("collector %s failed to add a row from its own thread, will retry", self.name)
@@ -207,13 +207,13 @@ class Worker:
             if self._busy_since_s is not None or not at_work:
                 return False
             self.collector.read(self._early)
-            self._accounts.updates_kept += self._keeper.keep(stamp_ns, self._early)
+            self._counters.updates_kept += self._keeper.keep(stamp_ns, self._early)
             self._last_good_s = self._own_row_s = now_s
         passed_s, self._own_due_s = due_s - self._own_due_s, due_s
         if self._is_fast:
-            self._accounts.tick(now_s - due_s)
+            self._counters.tick(now_s - due_s)
             if passed_s < _LOOK_FOR_ROWS_S:
-                self._accounts.overruns += max(0, round(passed_s / self._timetable.period_s) - 1)
+                self._counters.overruns += max(0, round(passed_s / self._timetable.period_s) - 1)
         self._notices.on_rows(self.collector.spec.name)
         return True
 
@@ -262,7 +262,7 @@ class Worker:
             self._thread = None
         self._failures += 1
         self._hangs += 1
-        self._accounts.collector_hangs += 1
+        self._counters.collector_hangs += 1
         self._replace_at_s = now_s + self._settings.backoff_s(self._failures)
         self._change(WorkerState.HUNG, f"no answer within {self._pace.hung_after_s:g} s")
 
@@ -273,7 +273,7 @@ class Worker:
         self._thread = None
         self._endings += 1  # counted apart: the reads of such a thread may all be good
         self._errors += 1
-        self._accounts.collector_errors += 1
+        self._counters.collector_errors += 1
         self._replace_at_s = now_s + self._settings.backoff_s(self._endings)
         self._change(WorkerState.FAILING, f"its thread ended: {self._why_ended}")
 
@@ -295,7 +295,7 @@ class Worker:
                 schedule.advance(self._clock.monotonic_s())
                 continue
             if self._is_fast:
-                self._accounts.tick(now_s - schedule.deadline_s)
+                self._counters.tick(now_s - schedule.deadline_s)
             due = now_s >= self._retry_at_s
             if not (self._read(generation, now_s, values) if due else self._hold(generation, now_s)):
                 return
@@ -305,7 +305,7 @@ class Worker:
             ended_s = self._clock.monotonic_s()
             missed = schedule.advance(ended_s)
             if missed and self._is_fast:
-                self._accounts.overruns += missed
+                self._counters.overruns += missed
             if self.pacer is not None and (self.pacer.budget.stretch > 1.0 or self._slowed_s is not None):
                 self._check_cost(ended_s, self.pacer.budget)
 
@@ -334,7 +334,7 @@ class Worker:
             self._times.reading_s += ended_s - now_s
             if error is None:
                 age_s = None if self.pacer is None else partial(self.pacer.age_s, now_s, ended_s)
-                self._accounts.updates_kept += self._keep(stamp_ns, values, rows, age_s)
+                self._counters.updates_kept += self._keep(stamp_ns, values, rows, age_s)
                 self._last_good_s = now_s
                 if self._state is not WorkerState.WORKING:
                     self._failures = 0
@@ -350,7 +350,7 @@ class Worker:
         if self._stamped is None:
             return self._keeper.keep(stamp_ns, values, age_s)
         filled = sum(self._keeper.add(row) for row in rows)
-        self._accounts.updates_filled += filled
+        self._counters.updates_filled += filled
         return filled
 
     def _check_cost(self, now_s: float, budget: Budget) -> None:
@@ -385,7 +385,7 @@ class Worker:
     def _failed(self, now_s: float, error: Exception) -> None:
         self._failures += 1
         self._errors += 1
-        self._accounts.collector_errors += 1
+        self._counters.collector_errors += 1
         self._retry_at_s = now_s + self._settings.backoff_s(self._failures)
         # An error of the ports is one line, logged with the change of state.
         if self._state is not WorkerState.FAILING and not isinstance(error, RailwatchError):

@@ -135,14 +135,14 @@ class _GuardLink:
     def __init__(self, reenumeration: Reenumeration) -> None:
         self.reenumeration = reenumeration
         self._lock = Lock()
-        self._guarding: GuardThread | None = None
+        self._guard_thread: GuardThread | None = None
         self._waiting: list[Event] = []
         self.events_dropped = 0
 
     def connect(self, guard_thread: "GuardThread") -> None:
         """Pass on the events so far, and from now on everything at once."""
         with self._lock:
-            self._guarding = guard_thread
+            self._guard_thread = guard_thread
             for event in self._waiting:
                 guard_thread.guard.add_event(event)
             self._waiting.clear()
@@ -151,20 +151,20 @@ class _GuardLink:
 
     def note_row(self, table: str) -> None:
         """Pass on that a table has a new row."""
-        if self._guarding is not None:
-            self._guarding.waking.note(table)
+        if self._guard_thread is not None:
+            self._guard_thread.waking.note(table)
 
     def note_events(self, events: tuple[Event, ...]) -> None:
         """Pass on events."""
         self.reenumeration.note(events)
         with self._lock:
-            if self._guarding is None:
+            if self._guard_thread is None:
                 room = MAX_WAITING_EVENTS - len(self._waiting)
                 self._waiting += events[:room]
                 self.events_dropped += len(events[room:])
             else:
                 for event in events:
-                    self._guarding.guard.add_event(event)
+                    self._guard_thread.guard.add_event(event)
 
 
 def main(context: RunContext, stop: Flag, ready: Ready) -> None:

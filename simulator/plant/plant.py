@@ -71,7 +71,7 @@ class Plant:
         self.state = starting_state(node, self._values, power_w=self._modules.power_w)
         load_w = float(self._modules.power_w.sum()) + self._modules.other_w(self._values)
         self._feed = Feed(node, self._values, power_w=load_w, block_ms=BLOCK_MS, seed=seed)
-        self._accounts = DriverCounters(node)
+        self._counters = DriverCounters(node)
         self._failing = NodeFailures(node, seed=seed)
         self._events: list[PlantEvent] = []
         self._owed_ms = 0
@@ -237,12 +237,12 @@ class Plant:
         if loaded:
             self.settings = default_settings(self.node)
             self._modules.load_driver()
-            self._accounts.reset(state.gpus)
+            self._counters.reset(state.gpus)
 
     def _count(self, job: Job, *, mean_w: FloatArray, level: FloatArray) -> None:
         gone = job.dead or not self.state.driver_loaded
         share = 0.0 if gone else job.workload.memory_share
-        self._accounts.add(
+        self._counters.add(
             self.state.gpus,
             mean_w=mean_w,
             level=level,

@@ -55,7 +55,7 @@ class SelfMetrics:
             entity = Entity(kind=EntityKind.AGENT, key=f"{node}.{process}", name=f"{node} {process}", tags=tags)
             self.name = f"agent_{process}"
         self.spec = TableSpec(name=self.name, kind=EntityKind.AGENT, entities=(entity,), signals=_SIGNALS)
-        self._accounts = counters
+        self._counters = counters
         self._clock = clock
         self._process = psutil.Process()
         self._is_open = False
@@ -74,7 +74,7 @@ class SelfMetrics:
             self.open()
         now_s, cpu_s = self._clock.monotonic_s(), _cpu_s(self._process)
         elapsed_s = now_s - self._last_s
-        counters = self._accounts
+        counters = self._counters
         values[0] = (
             (cpu_s - self._last_cpu_s) / elapsed_s if elapsed_s > 0 else float("nan"),
             self._process.memory_info().rss,
