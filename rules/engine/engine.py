@@ -79,7 +79,7 @@ class Engine:
     @property
     def claims(self) -> tuple[CapClaim, ...]:
         """The caps to hold now; the actuator client renews their leases."""
-        return tuple(claim for claim in self._memory.claims.values() if self._stands(claim))
+        return tuple(claim for claim in list(self._memory.claims.values()) if self._stands(claim))
 
     @property
     def engagements(self) -> tuple[Engagement, ...]:
