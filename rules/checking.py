@@ -245,7 +245,7 @@ def _missing(policy: Policy) -> Iterator[tuple[str, str]]:
 def untested(policies: Sequence[Policy]) -> Iterator[Complaint]:
     """Yield every alternative that an incident can meet and no firing case does."""
     for policy in policies:
-        shown = [facts_at(case, step) for case in policy.cases if case.expect for step in case.steps]
+        shown = [facts_at(case, step) for case in policy.cases if case.expect for step in case.incident]
         for alternative in policy.when.alternatives:
             if combine({STATE: states_of(policy)}, alternative) is None:
                 continue

@@ -24,8 +24,7 @@ from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import FAST_COLLECTORS, build_event_sources
 from agent.ring.ring import Ring
 from agent.sampler.counters import SamplerCounters
-from agent.sampler.sampler import EVENT_BURST_S, Sampler, make_ring, tune_process
-from agent.sampler.settings import SamplerSettings
+from agent.sampler.sampler import EVENT_BURST_S, Sampler, tune_process
 from agent.scheduling import freeze_loaded_objects
 from analytics.catalogue import xid
 from config.sources import SourceUse
@@ -37,16 +36,17 @@ from railwatch.wiring.reenumeration import Reenumeration
 from railwatch.wiring.samplers import (
     LOOK_AGAIN_S,
     STATUS_EVERY_S,
+    STOP_HUNG_S,
     StatusFiles,
     chosen,
     event_settings,
+    make_run_ring,
     rail_sweeping,
     sampler_settings,
 )
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.records import Event, Severity
-from telemetry.topology import topology_of
 
 if TYPE_CHECKING:
     from railwatch.wiring.guard import GuardThread
@@ -67,8 +67,6 @@ _LATE_FILE = "built-late"
 _PLACE_FILE = "kernel-log.json"
 # heuristic: the guard is loaded within seconds; more events by then are a storm, of which the first ones count most.
 MAX_WAITING_EVENTS = 1_000
-# Heuristic: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
-STOP_HUNG_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +171,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     watch = DriverWatch(context, clock)
     sources = _open_sources(context, watch, clock)
     settings = sampler_settings(context.config)
-    ring = _ring(context, sources.collectors, settings)
+    ring = make_run_ring(context, context.ring_path, sources.collectors, settings)
     link = _GuardLink(Reenumeration(clock, context.run_dir))
     sampler = Sampler(
         ring,
@@ -264,20 +262,6 @@ def _open_sources(context: RunContext, watch: DriverWatch, clock: Clock) -> _Sou
         collectors=watch.keep_tables(collectors),
         events=(*events, *watch.event_sources()),
         statuses=(*statuses, *log_statuses),
-    )
-
-
-def _ring(context: RunContext, collectors: list[Collector], settings: SamplerSettings) -> Ring:
-    sampling = context.config.sampling
-    return make_ring(
-        context.ring_path,
-        collectors,
-        settings,
-        node=context.node.key,
-        topology=topology_of(context.node, [collector.spec for collector in collectors]),
-        simulated=context.simulated,
-        seconds=sampling.ring,
-        max_bytes=sampling.ring_max,
     )
 
 

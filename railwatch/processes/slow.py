@@ -15,7 +15,7 @@ from agent.collectors.registry.settings import SlowSettings
 from agent.collectors.registry.sources import BUILD_LIMIT_S, build_slow_event_sources, slow_builder
 from agent.ring.ring import Ring
 from agent.sampler.counters import SamplerCounters
-from agent.sampler.sampler import Sampler, make_ring
+from agent.sampler.sampler import Sampler
 from agent.sampler.settings import SamplerSettings
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.run_context import RunContext
@@ -23,24 +23,23 @@ from railwatch.wiring.reenumeration import Recount
 from railwatch.wiring.samplers import (
     LOOK_AGAIN_S,
     STATUS_EVERY_S,
+    STOP_HUNG_S,
     HungWatch,
     StatusFiles,
     chosen,
     hung_limits_s,
+    make_run_ring,
     sampler_settings,
 )
 from railwatch.wiring.slow_sources import slow_settings
 from telemetry.clock import Clock, SystemClock
 from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Event
-from telemetry.topology import topology_of
 
 logger = logging.getLogger(__name__)
 
 # A source hangs for good, or the GPUs were counted again: the next process starts from the beginning.
 SOURCES_CHANGED = 6
-# Heuristic: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
-STOP_HUNG_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +108,7 @@ def _read(process: _Process, ready: Ready) -> str:
         return reason
     settings = sampler_settings(process.context.config)
     hung = HungWatch(process.clock, hung_limits_s(sources.collectors, settings))
-    ring = _ring(process.context, sources.collectors, settings)
+    ring = make_run_ring(process.context, process.context.slow_ring_path, sources.collectors, settings)
     sampler = _sampler(process, sources, ring, settings)
     sampler.start()
     ready({"tables": list(ring.tables)})
@@ -139,20 +138,6 @@ def _sources(process: _Process) -> _Sources:
     if settings.readings is not None:
         statuses += (readings_status(settings.readings.listener),)
     return _Sources(collectors=collectors, events=events, statuses=statuses)
-
-
-def _ring(context: RunContext, collectors: list[Collector], settings: SamplerSettings) -> Ring:
-    sampling = context.config.sampling
-    return make_ring(
-        context.slow_ring_path,
-        collectors,
-        settings,
-        node=context.node.key,
-        topology=topology_of(context.node, [collector.spec for collector in collectors]),
-        simulated=context.simulated,
-        seconds=sampling.ring,
-        max_bytes=sampling.ring_max,
-    )
 
 
 def _sampler(process: _Process, sources: _Sources, ring: Ring, settings: SamplerSettings) -> Sampler:

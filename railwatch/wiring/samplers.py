@@ -12,10 +12,12 @@ from agent.collectors.port import BuiltCollector, Collector, SourceState, Source
 from agent.collectors.rails.pace import DEFAULT_MAX_HZ, MAX_HZ
 from agent.collectors.rails.sweep import SweepSettings
 from agent.collectors.registry.settings import EventSettings
+from agent.ring.ring import Ring
 from agent.sampler.pacing.budget import BudgetSettings
 from agent.sampler.pacing.pacer import PacerSettings
+from agent.sampler.sampler import make_ring
 from agent.sampler.settings import Pace, SamplerSettings
-from agent.sampler.worker import WorkerState, WorkerStatus
+from agent.sampler.watched_thread import WorkerState, WorkerStatus
 from config.models import Config
 from config.sources import SourceUse
 from railwatch.run_context import RunContext
@@ -23,6 +25,7 @@ from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.frames import TableSpec
 from telemetry.gpu import GpuIdentity
+from telemetry.topology import topology_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +37,8 @@ AUTO_FIXED_HZ = 50.0
 DEADLINES = 10
 # Heuristic: what was switched on late is read a minute later; what stays away costs one look a minute.
 LOOK_AGAIN_S = 60.0
+# Heuristic: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
+STOP_HUNG_S = 0.5
 # A process's sources and how its collectors do, for the page; one pair of files for each process.
 _SOURCES, _WORKERS = "sources", "workers"
 
@@ -81,6 +86,21 @@ def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
     low_v = config.detectors.rail_sag.at_once_below_v
     rows_hz = AUTO_FIXED_HZ if config.sampling.fast_hz is None else config.sampling.fast_hz
     return SweepOptions(settings=SweepSettings(hz=hz, max_hz=max_hz, low_v=low_v, rows_hz=rows_hz), clock=clock)
+
+
+def make_run_ring(context: RunContext, path: Path, collectors: list[Collector], settings: SamplerSettings) -> Ring:
+    """Create the ring of a sampling process."""
+    sampling = context.config.sampling
+    return make_ring(
+        path,
+        collectors,
+        settings,
+        node=context.node.key,
+        topology=topology_of(context.node, [collector.spec for collector in collectors]),
+        simulated=context.simulated,
+        seconds=sampling.ring,
+        max_bytes=sampling.ring_max,
+    )
 
 
 class HungWatch:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rules.fleet.engine import FleetEngine
 from rules.fleet.memory import Awaited, FleetMemory
 from rules.fleet.orders import FleetIncident, FleetView
-from rules.fleet.policy import FLEET_ACTIONS, FleetCase, FleetPolicy, FleetPolicyDocument
+from rules.fleet.policy import FLEET_ACTIONS, FleetCaseDocument, FleetPolicy, FleetPolicyDocument
 from rules.limits.fleet import FleetLedger, FleetLimits
 from rules.policy.loading import files_in, policy_problem, read_policy, taken_problem
 from rules.policy.model import ActionClass, PolicyStatus
@@ -88,7 +88,7 @@ def _load(path: Path) -> tuple[FleetPolicy, int | None]:
     return policy, lines.get(("id",))
 
 
-def played(policy: FleetPolicy, case: FleetCase) -> int:
+def played(policy: FleetPolicy, case: FleetCaseDocument) -> int:
     """Return on how many nodes a policy acts in a case, with default limits and all modes enforced."""
     memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
     limits = FleetLimits(modes=dict.fromkeys(FLEET_ACTIONS, Mode.ENFORCE))
@@ -105,31 +105,31 @@ def played(policy: FleetPolicy, case: FleetCase) -> int:
     return began or len(memory.notified)
 
 
-def _incident(case: FleetCase) -> Incident:
-    entity_id = f"{case.entity_kind}:it"
+def _incident(case: FleetCaseDocument) -> Incident:
+    entity_id = f"{case.incident.entity_kind}:it"
     finding = Finding(
         id="f",
         time_ns=_AT_NS,
         since_ns=_AT_NS,
         detector="case",
-        cause=case.cause,
+        cause=case.incident.cause,
         entity_id=entity_id,
         status=FindingStatus.RAISED,
-        severity=case.severity,
+        severity=case.incident.severity,
         score=1.0,
         summary=case.name,
-        evidence=tuple(Evidence(name=name, value=value, unit="") for name, value in case.numbers),
+        evidence=tuple(Evidence(name=name, value=value, unit="") for name, value in case.incident.numbers.items()),
     )
     return Incident(
         id=_INCIDENT_ID,
         time_ns=_AT_NS,
         opened_ns=_AT_NS,
         closed_ns=None,
-        cause=case.cause,
+        cause=case.incident.cause,
         entity_id=entity_id,
         affected=(entity_id,),
         state=IncidentState.OPEN,
-        severity=case.severity,
+        severity=case.incident.severity,
         impact_gpu_hours=0.0,
         summary=case.name,
         findings=(finding,),

@@ -59,22 +59,8 @@ class FleetResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetCase:
-    """One incident over some nodes and racks, and the number of nodes acted on at once."""
-
-    name: str
-    cause: Cause
-    severity: Severity
-    entity_kind: EntityKind
-    numbers: tuple[tuple[str, float], ...]
-    nodes: int
-    racks: int
-    expect: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPolicy:
-    """Policy of the fleet. With `after` it acts only once that policy's action did not help."""
+    """Policy of the fleet; cases as in its file. With `after` it acts only once that policy's action did not help."""
 
     id: str
     status: PolicyStatus
@@ -82,7 +68,7 @@ class FleetPolicy:
     source: tuple[str, ...]
     when: Condition = field(compare=False)
     then: FleetResponse
-    cases: tuple[FleetCase, ...]
+    cases: tuple["FleetCaseDocument", ...]
     where: str
     after: str | None = None
 
@@ -175,20 +161,6 @@ class FleetCaseDocument(BaseModel):
     racks: Annotated[_NodeCount, Field(ge=1)] = 1
     expect: _NodeCount = Field(description="nodes acted on at once; a notification counts as 1")
 
-    def case(self) -> FleetCase:
-        """Return it as the check uses it."""
-        incident = self.incident
-        return FleetCase(
-            name=self.name,
-            cause=incident.cause,
-            severity=incident.severity,
-            entity_kind=incident.entity_kind,
-            numbers=tuple(incident.numbers.items()),
-            nodes=self.nodes,
-            racks=self.racks,
-            expect=self.expect,
-        )
-
 
 class FleetPolicyDocument(PolicyHead):
     """One policy of the fleet."""
@@ -212,7 +184,7 @@ class FleetPolicyDocument(PolicyHead):
             source=self.source,
             when=condition_of(self.when),
             then=self.then.response(),
-            cases=tuple(case.case() for case in self.cases),
+            cases=self.cases,
             where=where,
             after=self.after,
         )

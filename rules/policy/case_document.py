@@ -18,7 +18,7 @@ from rules.policy.document_values import (
     Watt,
     as_list,
 )
-from rules.policy.model import Case, CaseMoment, CaseNode, Expectation, Verb
+from rules.policy.model import Verb
 from telemetry.entities import EntityKind
 from telemetry.quantities import EVIDENCE
 from telemetry.records import Cause, FaultClass, IncidentState, Severity
@@ -63,28 +63,6 @@ class CaseMomentDocument(BaseModel):
     job_started: bool = Field(default=False, description="true if a job begins at this time")
     helped: bool | None = Field(default=None, description="result of the symptom check of the policy named by `after`")
 
-    def step(self) -> CaseMoment:
-        """Return it as the engine's tests use it."""
-        return CaseMoment(
-            at_s=self.at,
-            cause=self.cause.value,
-            severity=self.severity.value,
-            state=self.state.value,
-            entity_kind=self.entity_kind.value,
-            affected_count=self.affected_count,
-            impact_gpu_hours=self.impact_gpu_hours,
-            root_cause=None if self.root_cause is None else self.root_cause.value,
-            confidence=self.confidence,
-            loss_probability=self.loss_probability,
-            numbers=tuple(self.numbers.items()),
-            minimum_v=self.minimum_v,
-            open_circuit_v=self.open_circuit_v,
-            source_resistance_ohm=self.source_resistance_ohm,
-            gpu_temp_c=self.gpu_temp_c,
-            job_started=self.job_started,
-            helped=self.helped,
-        )
-
 
 class CaseNodeDocument(BaseModel):
     """Node of a case; the defaults are those of four V100 SXM2 on one supply."""
@@ -101,20 +79,6 @@ class CaseNodeDocument(BaseModel):
     limit_min_w: Watt | None = Field(default=150.0, description="lowest power limit that can be set")
     limit_default_w: Watt | None = Field(default=300.0, description="the vendor's power limit")
     fan_min_ratio: Share | None = Field(default=None, description="lowest fan speed that can be set; no fan if unset")
-
-    def node(self) -> CaseNode:
-        """Return it as the engine's tests use it."""
-        return CaseNode(
-            gpus=self.gpus,
-            supplies=self.supplies,
-            max_clock_mhz=self.max_clock_mhz,
-            clock_step_mhz=self.clock_step_mhz,
-            power_high_w=self.power_high_w,
-            power_low_w=self.power_low_w,
-            limit_min_w=self.limit_min_w,
-            limit_default_w=self.limit_default_w,
-            fan_min_ratio=self.fan_min_ratio,
-        )
 
 
 class ExpectationDocument(BaseModel):
@@ -155,22 +119,3 @@ class CaseDocument(BaseModel):
         if any(later.at <= earlier.at for earlier, later in pairwise(value)):
             raise ValueError("times in order, each 'at' later than the one before")
         return value
-
-    def case(self) -> Case:
-        """Return it as the engine's tests use it."""
-        return Case(
-            name=self.name,
-            node=self.node.node(),
-            steps=tuple(item.step() for item in self.incident),
-            expect=tuple(
-                Expectation(
-                    at_s=item.at,
-                    action=item.action,
-                    targets=item.targets,
-                    clock_mhz=item.clock_mhz,
-                    power_limit_w=item.power_limit_w,
-                    fan_ratio=item.fan_ratio,
-                )
-                for item in self.expect
-            ),
-        )

@@ -13,15 +13,14 @@ from rules.conditions.facts import FactValue, facts_of
 from rules.engine.engine import Engine
 from rules.engine.policy_incident import decision_id
 from rules.limits.node import NodeLimits
-from rules.policy.model import ActionClass, Case, CaseMoment, CaseNode, Expectation, Policy, PolicyStatus
+from rules.policy.case_document import CaseDocument, CaseMomentDocument, CaseNodeDocument, ExpectationDocument
+from rules.policy.model import ActionClass, Policy, PolicyStatus
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.gpu import KnobKind
 from telemetry.records import (
-    Cause,
     Decision,
     Evidence,
-    FaultClass,
     Finding,
     FindingStatus,
     Hypothesis,
@@ -29,7 +28,6 @@ from telemetry.records import (
     IncidentState,
     Mode,
     Outcome,
-    Severity,
     Verdict,
 )
 
@@ -53,7 +51,7 @@ def run_cases(policies: Iterable[Policy]) -> tuple[CaseResult, ...]:
     return tuple(run_case(policy, case) for policy in policies for case in policy.cases)
 
 
-def run_case(policy: Policy, case: Case) -> CaseResult:
+def run_case(policy: Policy, case: CaseDocument) -> CaseResult:
     """Run one case."""
     topology = _topology(case.node)
     live = replace(policy, status=PolicyStatus.STABLE, then=replace(policy.then, mode=Mode.ENFORCE))
@@ -61,10 +59,10 @@ def run_case(policy: Policy, case: Case) -> CaseResult:
     engine = Engine((live,), limits=limits, topology=topology)
     decisions: list[Decision] = []
     for at_s in _ticks(policy, case):
-        step = [item for item in case.steps if item.at_s <= at_s]
+        step = [item for item in case.incident if item.at <= at_s]
         if step:
             now_ns = round(at_s * NS_PER_S)
-            incident = _incident(step[-1], case.steps[0], topology)
+            incident = _incident(step[-1], case.incident[0], topology)
             state = _node(case.node, step[-1], topology)
             decisions.extend(engine.step((incident,), state, now_ns))
             for waiting in engine.pending:  # a case approves at once
@@ -98,14 +96,14 @@ def _outcome(policy_id: str, incident: Incident, now_ns: int, *, helped: bool) -
     )
 
 
-def _ticks(policy: Policy, case: Case) -> tuple[float, ...]:
+def _ticks(policy: Policy, case: CaseDocument) -> tuple[float, ...]:
     """Return every second until the last time of the case, plus the hold time of the condition."""
-    moments = {step.at_s for step in case.steps} | {expected.at_s for expected in case.expect}
-    end_s = max(moments | {case.steps[-1].at_s + policy.then.hold_s})
+    moments = {step.at for step in case.incident} | {expected.at for expected in case.expect}
+    end_s = max(moments | {case.incident[-1].at + policy.then.hold_s})
     return tuple(sorted(moments | {_TICK_S * count for count in range(int(end_s / _TICK_S) + 1)} | {end_s}))
 
 
-def _topology(node: CaseNode) -> Topology:
+def _topology(node: CaseNodeDocument) -> Topology:
     box = Entity(kind=EntityKind.NODE, key="case", name="case")
     supplies = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{i}", name=f"psu{i}") for i in range(node.supplies))
     gpus = tuple(Entity(kind=EntityKind.GPU, key=f"GPU-{i}", name=f"gpu{i}") for i in range(node.gpus))
@@ -114,7 +112,7 @@ def _topology(node: CaseNode) -> Topology:
     return Topology(entities=(box, *supplies, *gpus), edges=tuple(edges))
 
 
-def _node(node: CaseNode, step: CaseMoment, topology: Topology) -> MeasuredNode:
+def _node(node: CaseNodeDocument, step: CaseMomentDocument, topology: Topology) -> MeasuredNode:
     count = int(node.max_clock_mhz / node.clock_step_mhz)
     clocks = tuple(node.max_clock_mhz - node.clock_step_mhz * k for k in range(count - 1, -1, -1))
     gpus = tuple(
@@ -141,17 +139,15 @@ def _node(node: CaseNode, step: CaseMoment, topology: Topology) -> MeasuredNode:
         )
         for supply in topology.of_kind(EntityKind.SUPPLY)
     )
-    began_ns = round(step.at_s * NS_PER_S) if step.job_started else None
+    began_ns = round(step.at * NS_PER_S) if step.job_started else None
     return MeasuredNode(gpus=gpus, supplies=supplies, job_started_ns=began_ns)
 
 
-def _incident(step: CaseMoment, first: CaseMoment, topology: Topology) -> Incident:
+def _incident(step: CaseMomentDocument, first: CaseMomentDocument, topology: Topology) -> Incident:
     """Return the incident of a step: one finding on each affected entity, all with the same numbers."""
-    kind = EntityKind(step.entity_kind)
-    named = [entity.id for entity in topology.of_kind(kind)] or [f"{kind.value}:case"]
+    named = [entity.id for entity in topology.of_kind(step.entity_kind)] or [f"{step.entity_kind}:case"]
     affected = tuple(named[: step.affected_count])
-    now_ns, opened_ns = round(step.at_s * NS_PER_S), round(first.at_s * NS_PER_S)
-    state = IncidentState(step.state)
+    now_ns, opened_ns = round(step.at * NS_PER_S), round(first.at * NS_PER_S)
     summary = f"{step.cause} on {affected[0]}"
     findings = tuple(
         Finding(
@@ -159,13 +155,13 @@ def _incident(step: CaseMoment, first: CaseMoment, topology: Topology) -> Incide
             time_ns=now_ns,
             since_ns=opened_ns,
             detector="case",
-            cause=Cause(step.cause),
+            cause=step.cause,
             entity_id=name,
-            status=FindingStatus.RAISED if state is IncidentState.OPEN else FindingStatus.CLEARED,
-            severity=Severity(step.severity),
+            status=FindingStatus.RAISED if step.state is IncidentState.OPEN else FindingStatus.CLEARED,
+            severity=step.severity,
             score=0.5,
             summary=summary,
-            evidence=tuple(Evidence(name=key, value=value, unit="") for key, value in step.numbers),
+            evidence=tuple(Evidence(name=key, value=value, unit="") for key, value in step.numbers.items()),
         )
         for name in affected
     )
@@ -173,12 +169,12 @@ def _incident(step: CaseMoment, first: CaseMoment, topology: Topology) -> Incide
         id="case",
         time_ns=now_ns,
         opened_ns=opened_ns,
-        closed_ns=now_ns if state is IncidentState.CLOSED else None,
-        cause=Cause(step.cause),
+        closed_ns=now_ns if step.state is IncidentState.CLOSED else None,
+        cause=step.cause,
         entity_id=affected[0],
         affected=affected,
-        state=state,
-        severity=Severity(step.severity),
+        state=step.state,
+        severity=step.severity,
         impact_gpu_hours=step.impact_gpu_hours,
         summary=summary,
         findings=findings,
@@ -187,14 +183,13 @@ def _incident(step: CaseMoment, first: CaseMoment, topology: Topology) -> Incide
     )
 
 
-def _hypotheses(step: CaseMoment) -> tuple[Hypothesis, ...]:
+def _hypotheses(step: CaseMomentDocument) -> tuple[Hypothesis, ...]:
     if step.root_cause is None:
         return ()
-    cause = FaultClass(step.root_cause)
-    return (Hypothesis(cause=cause, probability=step.confidence, for_=(), against=(), would_disprove=""),)
+    return (Hypothesis(cause=step.root_cause, probability=step.confidence, for_=(), against=(), would_disprove=""),)
 
 
-def _differences(expected: Sequence[Expectation], decisions: Sequence[Decision]) -> tuple[str, ...]:
+def _differences(expected: Sequence[ExpectationDocument], decisions: Sequence[Decision]) -> tuple[str, ...]:
     done = [decision for decision in decisions if decision.verdict is Verdict.EXECUTE]
     refused = [decision for decision in decisions if decision.verdict is Verdict.REFUSE]
     problems = [
@@ -209,10 +204,10 @@ def _differences(expected: Sequence[Expectation], decisions: Sequence[Decision])
     return tuple(problems)
 
 
-def _fits(want: Expectation, got: Decision) -> bool:
+def _fits(want: ExpectationDocument, got: Decision) -> bool:
     return (
         want.action.value == got.action
-        and abs(got.time_ns / NS_PER_S - want.at_s) <= _TICK_S
+        and abs(got.time_ns / NS_PER_S - want.at) <= _TICK_S
         and want.targets in (None, len(got.targets))
         and all(
             wanted is None or (found is not None and abs(found - wanted) <= near)
@@ -225,10 +220,10 @@ def _fits(want: Expectation, got: Decision) -> bool:
     )
 
 
-def _wanted(want: Expectation) -> str:
+def _wanted(want: ExpectationDocument) -> str:
     targets = "" if want.targets is None else f" for {want.targets}"
     at = _at(want.clock_mhz, want.power_limit_w, want.fan_ratio)
-    return f"{want.action.value}{targets}{at} after {want.at_s:g} s"
+    return f"{want.action.value}{targets}{at} after {want.at:g} s"
 
 
 def _described(got: Decision) -> str:
@@ -241,8 +236,8 @@ def _at(*settings: float | None) -> str:
     return "".join(f" at {knob.text(setting)}" for knob, setting in pairs if setting is not None)
 
 
-def facts_at(case: Case, step: CaseMoment) -> dict[str, FactValue]:
+def facts_at(case: CaseDocument, step: CaseMomentDocument) -> dict[str, FactValue]:
     """Return the facts of a condition at one time of a case."""
     topology = _topology(case.node)
-    incident = _incident(step, case.steps[0], topology)
-    return facts_of(incident, _node(case.node, step, topology), round(step.at_s * NS_PER_S))
+    incident = _incident(step, case.incident[0], topology)
+    return facts_of(incident, _node(case.node, step, topology), round(step.at * NS_PER_S))

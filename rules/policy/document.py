@@ -50,7 +50,7 @@ class PolicyDocument(PolicyHead):
             source=self.source,
             when=condition_of(self.when),
             then=self.then.response(),
-            cases=tuple(case.case() for case in self.cases),
+            cases=self.cases,
             where=where,
             after=self.after,
         )

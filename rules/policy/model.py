@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from rules.conditions.condition import Condition
 from telemetry.records import Mode
+
+if TYPE_CHECKING:
+    from rules.policy.case_document import CaseDocument
 
 
 class PolicyStatus(StrEnum):
@@ -152,68 +156,8 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseMoment:
-    """Incident of a case at one time, and the readings of its supply."""
-
-    at_s: float
-    cause: str
-    severity: str
-    state: str
-    entity_kind: str
-    affected_count: int
-    impact_gpu_hours: float
-    numbers: tuple[tuple[str, float], ...]
-    minimum_v: float | None
-    open_circuit_v: float | None
-    source_resistance_ohm: float | None
-    gpu_temp_c: float | None = None
-    job_started: bool = False
-    helped: bool | None = None
-    root_cause: str | None = None
-    confidence: float = 1.0
-    loss_probability: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseNode:
-    """Node of a case: identical GPUs on supplies that share them."""
-
-    gpus: int
-    supplies: int
-    max_clock_mhz: float
-    clock_step_mhz: float
-    power_high_w: float | None
-    power_low_w: float | None
-    limit_min_w: float | None = None
-    limit_default_w: float | None = None
-    fan_min_ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
-    """Decision that a case expects."""
-
-    at_s: float
-    action: Verb
-    targets: int | None
-    clock_mhz: float | None
-    power_limit_w: float | None = None
-    fan_ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """Test case of a policy with the expected decisions; no decision if `expect` is empty."""
-
-    name: str
-    node: CaseNode
-    steps: tuple[CaseMoment, ...]
-    expect: tuple[Expectation, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Policy: condition, action, reason and cases. `where` is its file.
+    """Policy: condition, action, reason and cases, these as in its file. `where` is its file.
 
     With `after` it is a rung of a ladder: it acts on an incident only once the symptom check of that policy's action
     on it has failed.
@@ -225,6 +169,6 @@ class Policy:
     source: tuple[str, ...]
     when: Condition = field(compare=False)
     then: Response
-    cases: tuple[Case, ...]
+    cases: tuple["CaseDocument", ...]
     where: str
     after: str | None = None

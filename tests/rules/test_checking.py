@@ -8,6 +8,7 @@ import pytest
 
 from rules.checking import OPEN_OR_MITIGATED, Complaint, Flaw, check_policies, describe_met, met_together
 from rules.conditions.document import parse_condition
+from rules.policy.case_document import CaseDocument
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Budget, Policy, PolicyStatus, SettingRule
 from telemetry.records import Cause, Mode
@@ -233,6 +234,10 @@ def test_errors_come_first() -> None:
     assert found[0].policy_id == "never"
 
 
+def _with_node(case: CaseDocument, **changes: float) -> CaseDocument:
+    return case.model_copy(update={"node": case.node.model_copy(update=changes)})
+
+
 @pytest.mark.parametrize(
     ("action", "key", "restrains", "restrains_nothing"),
     [
@@ -245,7 +250,7 @@ def test_a_fixed_setting_that_restrains_no_node_of_its_cases_is_an_error(
     action: ActionClass, key: str, restrains: float, restrains_nothing: float
 ) -> None:
     def fixed(value: float) -> Policy:
-        cases = tuple(replace(case, node=replace(case.node, fan_min_ratio=0.3)) for case in CAP.cases)
+        cases = tuple(_with_node(case, fan_min_ratio=0.3) for case in CAP.cases)
         return replace(CAP, then=replace(CAP.then, action=action, setting=SettingRule(fixed=value)), cases=cases)
 
     assert Flaw.INEFFECTIVE.is_error
@@ -255,5 +260,5 @@ def test_a_fixed_setting_that_restrains_no_node_of_its_cases_is_an_error(
 
 def test_a_fixed_clock_that_one_case_shows_at_work_is_none() -> None:
     then = replace(CAP.then, setting=SettingRule(fixed=1600.0))
-    first = replace(CAP.cases[0], node=replace(CAP.cases[0].node, max_clock_mhz=1980.0))
+    first = _with_node(CAP.cases[0], max_clock_mhz=1980.0)
     assert flaws([replace(CAP, then=then, cases=(first, *CAP.cases[1:]))], Flaw.INEFFECTIVE) == []

@@ -12,10 +12,11 @@ import yaml
 import rules
 from rules.conditions.facts import FACTS
 from rules.limits.node import LimitSettings
+from rules.policy.case_document import ExpectationDocument
 from rules.policy.cases import run_case, run_cases
 from rules.policy.document import policy_schema, policy_schema_text
 from rules.policy.loading import builtin_policy_files, load_builtin_policies, load_policies
-from rules.policy.model import Expectation, Policy, PolicyStatus, Verb
+from rules.policy.model import Policy, PolicyStatus, Verb
 from telemetry.records import Cause
 
 POLICIES = {policy.id: policy for policy in load_builtin_policies()}
@@ -108,17 +109,17 @@ def test_a_case_that_expects_something_else_states_what_came() -> None:
     case = policy.cases[0]
     (expected,) = case.expect
     for wrong, texts in (
-        (replace(expected, clock_mhz=1000.0), "at 1000 MHz after 0 s, got clock_cap for 1 at 1297.5 MHz"),
-        (replace(expected, targets=4), "clock_cap for 4"),
-        (replace(expected, at_s=9.0), "after 9 s"),
+        (expected.model_copy(update={"clock_mhz": 1000.0}), "at 1000 MHz after 0 s, got clock_cap for 1 at 1297.5 MHz"),
+        (expected.model_copy(update={"targets": 4}), "clock_cap for 4"),
+        (expected.model_copy(update={"at": 9.0}), "after 9 s"),
     ):
-        result = run_case(policy, replace(case, expect=(wrong,)))
+        result = run_case(policy, case.model_copy(update={"expect": (wrong,)}))
         assert not result.passed
         assert texts in result.problems[0]
-    quiet = run_case(policy, replace(case, expect=()))
+    quiet = run_case(policy, case.model_copy(update={"expect": ()}))
     assert "expected nothing more" in quiet.problems[0]
-    extra = Expectation(at_s=0.0, action=Verb.NOTIFY, targets=None, clock_mhz=None)
-    missing = run_case(policy, replace(case, expect=(*case.expect, extra)))
+    extra = ExpectationDocument(action=Verb.NOTIFY)
+    missing = run_case(policy, case.model_copy(update={"expect": (*case.expect, extra)}))
     assert missing.problems == ("expected notify after 0 s, got nothing",)
 
 
