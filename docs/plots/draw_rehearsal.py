@@ -4,11 +4,13 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from telemetry.documents import load_document
+
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from evaluation.control.plan import load_control
+from evaluation.control.plan import CONTROL, ControlPlan
 from evaluation.control.story import JobStartPlan, order_of, settings_holding
 from evaluation.rehearsal.loop import moved, watch
 from simulator.plant.events import PlantEvent, PlantEventKind
@@ -45,7 +47,7 @@ class Seen:
 
 def story() -> None:
     """Draw the start of a job on the node with banana plugs, with railwatch and without."""
-    start = JobStartPlan(plan=load_control().story, seed=SEED, watched=True)
+    start = JobStartPlan(plan=load_document(ControlPlan, CONTROL).story, seed=SEED, watched=True)
     order = order_of(start)
     ours, bare = Seen(), Seen()
     watch(order, settings_holding(None), ours.take)

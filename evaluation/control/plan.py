@@ -6,7 +6,6 @@ from typing import Annotated
 from pydantic import Field
 
 from simulator.files.part import FilePart
-from telemetry.documents import load_document
 from telemetry.durations import DurationS
 
 CONTROL = Path(__file__).with_name("control.yaml")
@@ -80,8 +79,3 @@ class ControlPlan(FilePart):
     story: StoryPlan
     months: MonthsPlan
     check: CheckPlan
-
-
-def load_control(path: Path = CONTROL) -> ControlPlan:
-    """Read the file; ConfigError with file, line and key where it is wrong."""
-    return load_document(ControlPlan, path)

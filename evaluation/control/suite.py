@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluation.control.check import CapState, TierAgreement, compare_tiers
 from evaluation.control.months import MonthCase, MonthResult, Strategy, simulate_month
-from evaluation.control.plan import CheckPlan, ControlPlan, MonthsPlan, StoryPlan, load_control
+from evaluation.control.plan import CONTROL, CheckPlan, ControlPlan, MonthsPlan, StoryPlan
 from evaluation.control.story import (
     JobStartPlan,
     JobStartResult,
@@ -27,6 +27,7 @@ from evaluation.measures import Measured, longest, mean, median, rate
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_row, step_counter
 from evaluation.workers import each
 from simulator.files.node import load_node
+from telemetry.documents import load_document
 
 SUITE = "control"
 _row = partial(measured_row, SUITE)
@@ -34,7 +35,7 @@ _row = partial(measured_row, SUITE)
 
 def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Yield all rows, those of the story first; `seeds` of the effort are starts of the job and nodes of a month."""
-    plan = _asked(load_control(), effort)
+    plan = _asked(load_document(ControlPlan, CONTROL), effort)
     months = _months(plan)
     starts = _starts(plan.story)
     states = _states(plan.months, plan.check)

@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field
 
 from simulator.files.part import FilePart
-from telemetry.documents import load_document
 from telemetry.durations import DurationS
 from telemetry.records import Cause
 
@@ -83,8 +82,3 @@ class HeatPlan(FilePart):
     chance: HeatChance
     detectors: tuple[str, ...]
     scenes: dict[str, HeatScene]
-
-
-def load_heat(path: Path = HEAT) -> HeatPlan:
-    """Read the file; ConfigError with file, line and key where it is wrong."""
-    return load_document(HeatPlan, path)

@@ -8,12 +8,13 @@ from analytics.detectors.build import build_detectors
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from evaluation.heat.nodes import FAULTY, HeatNodes
-from evaluation.heat.plan import HeatPlan, HeatScene, SceneKind, load_heat
+from evaluation.heat.plan import HEAT, HeatPlan, HeatScene, SceneKind
 from evaluation.measures import longest, median, rate, share
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_row, step_counter
 from evaluation.workers import each
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
+from telemetry.documents import load_document
 from telemetry.records import Cause, Finding, FindingStatus
 
 SUITE = "heat"
@@ -43,7 +44,7 @@ class SceneResult:
 
 def heat_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Yield the rows; EnvironmentLacksError where the recordings are not there."""
-    plan = load_heat()
+    plan = load_document(HeatPlan, HEAT)
     n_nodes = effort.seeds or (plan.full_nodes if effort.full else plan.nodes)
     work = [(plan, tuple(list(plan.scenes)[first::_BATCHES]), n_nodes) for first in range(_BATCHES)]
     results = [

@@ -7,7 +7,7 @@ from evaluation.baselines import BASELINES
 from evaluation.judgement.runs import JudgedRun, judge_run
 from evaluation.judgement.scoring import FaultScore, RunScore, score_run
 from evaluation.judgement.sightings import TrueFault
-from evaluation.judgement.table import Goal, JudgementTable, load_judgement
+from evaluation.judgement.table import JUDGEMENT, Goal, JudgementTable
 from evaluation.measures import (
     Measured,
     brier_score,
@@ -22,6 +22,7 @@ from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_r
 from evaluation.workers import each
 from simulator.files.scenario import TrueCause
 from telemetry.clock import NS_PER_S
+from telemetry.documents import load_document
 
 SUITE = "judgement"
 FULL_RATE = "full rate"
@@ -32,7 +33,7 @@ _MONTH_S = 30 * _DAY_S
 
 def judgement_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Run every scenario of the table and give the rows of the score table."""
-    table = load_judgement()
+    table = load_document(JudgementTable, JUDGEMENT)
     jobs = planned_runs(table, effort)
     yield from rows_of(
         [score_run(run, table) for run in each(judge_run, jobs, done=step_counter(progress, len(jobs), "runs"))], table

@@ -7,7 +7,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from simulator.files.part import FilePart
 from simulator.files.scenario import TrueCause
-from telemetry.documents import load_document
 from telemetry.durations import DurationS
 from telemetry.records import Cause, FaultClass, Severity
 
@@ -120,8 +119,3 @@ class JudgementTable(FilePart):
         if aimless:
             raise ValueError(f"a goal for {', '.join(aimless)}")
         return self
-
-
-def load_judgement(path: Path = JUDGEMENT) -> JudgementTable:
-    """Read the table; ConfigError with file, line and key where it is wrong."""
-    return load_document(JudgementTable, path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from agent.guard.pipeline import PipelineSettings
-from evaluation.judgement.table import load_judgement
+from evaluation.judgement.table import JUDGEMENT, JudgementTable
 from evaluation.rehearsal.actions import ActionSummary, summarise_actions
 from evaluation.rehearsal.loop import moved, watch
 from evaluation.rehearsal.outcome import RunOutcome, TruthRecorder
@@ -18,6 +18,7 @@ from simulator.plant.events import PlantEvent
 from simulator.plant.plant import Plant
 from simulator.plant.state import Stretch
 from simulator.runs.order import RunOrder
+from telemetry.documents import load_document
 
 _MARK = b"."
 MS_PER_S = 1000
@@ -129,7 +130,7 @@ def _run(
         watched.actions,
         scenario=order.scenario,
         witness=witness,
-        table=load_judgement(),
+        table=load_document(JudgementTable, JUDGEMENT),
         duration_s=order.duration_s,
     )
     return witness.outcome(), replace(actions, failed=actions.failed + watched.failures)

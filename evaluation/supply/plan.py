@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field
 
 from simulator.files.part import FilePart
-from telemetry.documents import load_document
 from telemetry.durations import DurationS
 
 SUPPLY = Path(__file__).with_name("supply.yaml")
@@ -84,8 +83,3 @@ class SupplyPlan(FilePart):
 
     recordings: RecordingsPlan
     ageing: AgeingPlan
-
-
-def load_supply(path: Path = SUPPLY) -> SupplyPlan:
-    """Read the file; ConfigError with file, line and key where it is wrong."""
-    return load_document(SupplyPlan, path)

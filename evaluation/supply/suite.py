@@ -8,8 +8,9 @@ from evaluation.measures import Measured, median, rate, share
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter
 from evaluation.supply.ageing import AgeingResult, age
 from evaluation.supply.feeds import judge_feed, load_feeds
-from evaluation.supply.plan import AgeingPlan, RecordingsPlan, SensorChain, load_supply
+from evaluation.supply.plan import SUPPLY, AgeingPlan, RecordingsPlan, SensorChain, SupplyPlan
 from evaluation.workers import each
+from telemetry.documents import load_document
 
 SUITE = "supply"
 _row = partial(measured_row, SUITE)
@@ -19,7 +20,7 @@ _FEEDS_SHARE = 0.1
 
 def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Yield the rows of the months first, then those of the recordings, which need the public data."""
-    plan = load_supply()
+    plan = load_document(SupplyPlan, SUPPLY)
     ageing = plan.ageing
     fleets = effort.seeds or (ageing.full_fleets if effort.full else 1)
     work = [

@@ -86,14 +86,9 @@ class WallResult:
     contact_wrong: int
 
 
-def load_wallpower(path: Path = WALLPOWER) -> WallPlan:
-    """Read the file; ConfigError with file, line and key where it is wrong."""
-    return load_document(WallPlan, path)
-
-
 def wallpower_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Yield the rows; EnvironmentLacksError where the recordings are not there."""
-    plan = load_wallpower()
+    plan = load_document(WallPlan, WALLPOWER)
     paths = sorted(data_folder(plan.folder).glob("*.csv.gz"))
     if not effort.full:
         places = np.linspace(0, len(paths) - 1, min(plan.plain_traces, len(paths)))
@@ -108,7 +103,7 @@ def wallpower_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
 def judge_path(work: tuple[Path, int]) -> WallResult | None:
     """Read and judge one trace; None where it is too short for a before and an after."""
     path, seed = work
-    plan = load_wallpower()
+    plan = load_document(WallPlan, WALLPOWER)
     trace = read_trace(path, failed=plan.failed_reading)
     return judge_trace(trace, plan, seed=seed) if len(trace.time_ns) >= plan.min_rows else None
 

@@ -50,6 +50,11 @@ def refuse_other_kind(data: Any, *, wanted: str, path: Path) -> None:
         raise ConfigError([Problem(where=str(path), line=None, key="", found=f"this is a {kind}", expected=expected)])
 
 
+def names_in(folder: Path) -> tuple[str, ...]:
+    """Return the names of the files of a folder that comes with railwatch, sorted."""
+    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
+
+
 def find(name_or_path: str, *, folder: Path, what: str, option: str, beside: Path | None = None) -> Path:
     """Return the path of a file that comes with railwatch, by name, or of any YAML file, by path.
 
@@ -64,7 +69,7 @@ def find(name_or_path: str, *, folder: Path, what: str, option: str, beside: Pat
             raise ConfigError([Problem(where=option, line=None, key="", found=found, expected=expected)])
     if path.exists():
         return path
-    raise unknown_name(name_or_path, sorted(known.stem for known in folder.glob("*.yaml")), what=what, option=option)
+    raise unknown_name(name_or_path, names_in(folder), what=what, option=option)
 
 
 def unknown_name(name: str, names: Iterable[str], *, what: str, option: str) -> ConfigError:

@@ -176,11 +176,6 @@ class NodeFile(FilePart):
         return f"{uuid.uuid5(_UUID_SPACE, f'{self.name}/serial/{index}').int % 10**13:013d}"
 
 
-def node_names() -> tuple[str, ...]:
-    """Return the names of the nodes that come with railwatch."""
-    return tuple(sorted(path.stem for path in NODES.glob("*.yaml")))
-
-
 def load_node(name_or_path: str, *, option: str = "--simulate") -> NodeFile:
     """Read a node by the name of one that comes with railwatch, or by the path of a YAML file.
 

@@ -58,11 +58,6 @@ class RackFile(FilePart):
     feed: RackFeed
 
 
-def rack_names() -> tuple[str, ...]:
-    """Return the names of the racks that come with railwatch."""
-    return tuple(sorted(path.stem for path in RACKS.glob("*.yaml")))
-
-
 def load_rack(name_or_path: str, *, option: str = "--rack") -> RackFile:
     """Read a rack by the name of one that comes with railwatch, or by the path of a YAML file.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from simulator.files.loading import at_key, find, items_of, refuse_other_kind, resolved
+from simulator.files.loading import at_key, find, items_of, names_in, refuse_other_kind, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name
 from simulator.files.rack import RACKS, NodeNumber, RackFile, load_rack, nodes_of
@@ -82,11 +82,6 @@ class RackScenario:
     nodes: tuple[ScenarioFile, ...]
 
 
-def rack_scenario_names() -> tuple[str, ...]:
-    """Return the names of the rack scenarios that come with railwatch."""
-    return tuple(sorted(path.stem for path in RACK_SCENARIOS.glob("*.yaml")))
-
-
 def is_rack_scenario(name_or_path: str) -> bool:
     """Return a rack's scenario from a node's: by its name, or by the key ``rack`` of a file; False where there is none.
 
@@ -101,7 +96,7 @@ def is_rack_scenario(name_or_path: str) -> bool:
         is_rack = isinstance(data, dict) and "rack" in data
         refuse_other_kind(data, wanted="rack scenario" if is_rack else "scenario", path=path)
         return is_rack
-    return name_or_path in rack_scenario_names()
+    return name_or_path in names_in(RACK_SCENARIOS)
 
 
 def undisturbed(rack: RackFile) -> RackScenario:

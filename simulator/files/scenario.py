@@ -42,7 +42,6 @@ __all__ = [
     "TrueCause",
     "Truth",
     "load_scenario",
-    "scenario_names",
     "target_of",
 ]
 
@@ -168,11 +167,6 @@ class ScenarioFile(FilePart):
 
 
 UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
-
-
-def scenario_names() -> tuple[str, ...]:
-    """Return the names of the scenarios that come with railwatch."""
-    return tuple(sorted(path.stem for path in SCENARIOS.glob("*.yaml")))
 
 
 def load_scenario(name_or_path: str, node: NodeFile, *, option: str = "--scenario") -> ScenarioFile:

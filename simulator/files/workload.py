@@ -113,11 +113,6 @@ class _WorkloadFile(RootModel[Workload]):
     """The whole file."""
 
 
-def workload_names() -> tuple[str, ...]:
-    """Return the names of the workloads that come with railwatch."""
-    return tuple(sorted(path.stem for path in WORKLOADS.glob("*.yaml")))
-
-
 def load_workload(name_or_path: str, *, option: str = "--workload") -> Workload:
     """Read a workload by name or by the path of a YAML file.
 

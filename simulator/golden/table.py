@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive
 from simulator.files.scenario import Change
-from telemetry.documents import load_document
 from telemetry.durations import DurationS
 
 TABLE = Path(__file__).parent / "table.yaml"
@@ -143,8 +142,3 @@ class GoldenTable(FilePart):
                 if name is not None and name not in self.runs:
                     raise ValueError(f"row {row.id}: one of the runs, not {name!r}")
         return self
-
-
-def load_table(path: Path = TABLE) -> GoldenTable:
-    """Read the golden table; ConfigError with every problem where the file is not one."""
-    return load_document(GoldenTable, path)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files.node import node_names
-from simulator.files.scenario import scenario_names
+from simulator.files.loading import names_in
+from simulator.files.node import NODES
+from simulator.files.scenario import SCENARIOS
 from tests.railwatch.command_line import Run, command_line, objects
 
 
@@ -18,7 +19,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_the_list_holds_every_node_and_scenario_each_on_one_line_where_nobody_reads_it_on_a_terminal(run: Run) -> None:
     status, out, err = run("list")
     assert (status, err) == (0, "")
-    for name in (*node_names(), *scenario_names()):
+    for name in (*names_in(NODES), *names_in(SCENARIOS)):
         assert f"\n{name} " in out
     assert not any(line.startswith(" ") for line in out.splitlines())
     wrong, fine = out.index("scenarios in which something is wrong"), out.index("nothing may alarm")

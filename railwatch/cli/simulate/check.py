@@ -13,8 +13,9 @@ from rich.table import Table
 from railwatch.cli.printing import ProgressLog, print_json
 from railwatch.cli.run_folder import JsonFlag
 from simulator.golden.checking import GoldenResult, check_rows, chosen_rows
-from simulator.golden.table import TABLE, GoldenRow, load_table
+from simulator.golden.table import TABLE, GoldenRow, GoldenTable
 from telemetry.clock import SystemClock
+from telemetry.documents import load_document
 
 DAY_S = 86_400.0
 NEVER_S = 100 * 365 * DAY_S
@@ -26,7 +27,7 @@ def check(
     as_json: JsonFlag = False,
 ) -> None:
     """Compare the simulator with published and measured numbers; exit status 1 if a row fails."""
-    table = load_table(TABLE if table_file is None else table_file)
+    table = load_document(GoldenTable, TABLE if table_file is None else table_file)
     rows = chosen_rows(table, only or ())
     results: list[GoldenResult] = []
     console = Console(stderr=True)

@@ -7,11 +7,12 @@ from typing import Any
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import JsonFlag
 from simulator.files import DEFAULT_NODE
-from simulator.files.node import load_node, node_names
-from simulator.files.rack import load_rack, rack_names
-from simulator.files.rack_scenario import load_rack_scenario, rack_scenario_names
-from simulator.files.scenario import load_scenario, scenario_names
-from simulator.files.workload import load_workload, workload_names
+from simulator.files.loading import names_in
+from simulator.files.node import NODES, load_node
+from simulator.files.rack import RACKS, load_rack
+from simulator.files.rack_scenario import RACK_SCENARIOS, load_rack_scenario
+from simulator.files.scenario import SCENARIOS, load_scenario
+from simulator.files.workload import WORKLOADS, load_workload
 from telemetry.durations import format_duration
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s")
@@ -50,21 +51,21 @@ def first_sentence(description: str) -> str:
 
 
 def _entries() -> Iterator[dict[str, Any]]:
-    for name in node_names():
+    for name in names_in(NODES):
         node = load_node(name)
         yield _entry("node", node.name, node.description, gpus=node.gpu_count, gpu=node.gpu.name)
-    for name in workload_names():
+    for name in names_in(WORKLOADS):
         job = load_workload(name)
         yield _entry("workload", job.name, job.description, job=job.kind)
     node = load_node(DEFAULT_NODE)
-    for name in scenario_names():
+    for name in names_in(SCENARIOS):
         scenario = load_scenario(name, node)
         fields = {"verdict": scenario.kind, "duration_s": scenario.duration}
         yield _entry("scenario", scenario.name, scenario.description, **fields)
-    for name in rack_names():
+    for name in names_in(RACKS):
         rack = load_rack(name)
         yield _entry("rack", rack.name, rack.description, nodes=len(rack.nodes))
-    for name in rack_scenario_names():
+    for name in names_in(RACK_SCENARIOS):
         file = load_rack_scenario(name).file
         of_rack: dict[str, object] = {"verdict": file.kind, "duration_s": file.duration, "rack": file.rack}
         yield _entry("rack scenario", file.name, file.description, **of_rack)

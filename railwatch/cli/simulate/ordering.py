@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.files import DEFAULT_NODE
-from simulator.files.loading import unknown_name
+from simulator.files.loading import names_in, unknown_name
 from simulator.files.node import load_node
 from simulator.files.rack import load_rack, nodes_of
-from simulator.files.rack_scenario import is_rack_scenario, load_rack_scenario, rack_scenario_names, undisturbed
-from simulator.files.scenario import UNDISTURBED, load_scenario, scenario_names
+from simulator.files.rack_scenario import RACK_SCENARIOS, is_rack_scenario, load_rack_scenario, undisturbed
+from simulator.files.scenario import SCENARIOS, UNDISTURBED, load_scenario
 from simulator.files.workload import load_workload
 from simulator.runs.order import (
     RackOrder,
@@ -68,12 +68,12 @@ def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, opt
             expected = "a node's scenario, or --rack in place of --node"
             raise ConfigError.at(option, f"{scenario!r} is a scenario of a rack", expected)
         return True
-    known = scenario in scenario_names() or Path(scenario).is_file()
+    known = scenario in names_in(SCENARIOS) or Path(scenario).is_file()
     if known and rack is not None:
         expected = "a rack's scenario (its file has the key rack), or --node in place of --rack"
         raise ConfigError.at(option, f"{scenario!r} is a scenario of a node", expected)
     if not known and node is None and rack is None and not Path(scenario).is_dir():
-        names = (*scenario_names(), *rack_scenario_names())
+        names = (*names_in(SCENARIOS), *names_in(RACK_SCENARIOS))
         raise unknown_name(scenario, names, what="scenario", option=option)
     return rack is not None
 

@@ -1,7 +1,6 @@
 """``railwatch simulate show``: a node, GPU part, workload, rack or scenario, with figures computed from its numbers."""
 
 import difflib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,23 +22,26 @@ from railwatch.cli.simulate.show_node import (
 from railwatch.cli.simulate.show_scenario import print_scenario
 from simulator.files import DEFAULT_NODE
 from simulator.files.gpu import GpuPart
-from simulator.files.loading import kind_of
-from simulator.files.node import GPUS, NODES, NodeFile, load_node, node_names
-from simulator.files.rack import RACKS, RackFile, load_rack, rack_names
-from simulator.files.rack_scenario import (
-    RACK_SCENARIOS,
-    RackScenarioFile,
-    load_rack_scenario,
-    rack_scenario_names,
-)
+from simulator.files.loading import kind_of, names_in
+from simulator.files.node import GPUS, NODES, NodeFile, load_node
+from simulator.files.rack import RACKS, RackFile, load_rack
+from simulator.files.rack_scenario import RACK_SCENARIOS, RackScenarioFile, load_rack_scenario
 from simulator.files.remarks import SourcedNumber, numbers_of
-from simulator.files.scenario import SCENARIOS, ScenarioFile, load_scenario, scenario_names
-from simulator.files.workload import WORKLOADS, load_workload, workload_names
+from simulator.files.scenario import SCENARIOS, ScenarioFile, load_scenario
+from simulator.files.workload import WORKLOADS, load_workload
 from telemetry.documents import load_document, read_document
 from telemetry.errors import ConfigError
 
 _SUFFIXES = (".yaml", ".yml")
 _NAME_OR_FILE = "a name from railwatch simulate list, or the path of a YAML file"
+_FOLDERS = {
+    "node": NODES,
+    "scenario": SCENARIOS,
+    "workload": WORKLOADS,
+    "GPU part": GPUS,
+    "rack": RACKS,
+    "rack scenario": RACK_SCENARIOS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,28 +89,16 @@ def show(
         typer.echo(f"\n{len(chosen.numbers)} numbers; --sources prints the source of each")
 
 
-def _kinds() -> dict[str, Callable[[], tuple[str, ...]]]:
-    return {
-        "node": node_names,
-        "scenario": scenario_names,
-        "workload": workload_names,
-        "GPU part": lambda: tuple(sorted(path.stem for path in GPUS.glob("*.yaml"))),
-        "rack": rack_names,
-        "rack scenario": rack_scenario_names,
-    }
-
-
 def _kind_of(name: str) -> str:
     if name.endswith(_SUFFIXES):
         return _kind_of_file(Path(name))
     if Path(name).exists():
         found = "is a folder" if Path(name).is_dir() else f"does not end in {' or '.join(_SUFFIXES)}"
         raise ConfigError.at(name, found, _NAME_OR_FILE)
-    kinds = _kinds()
-    for kind, names in kinds.items():
-        if name in names():
+    known = {kind: names_in(folder) for kind, folder in _FOLDERS.items()}
+    for kind, names in known.items():
+        if name in names:
             return kind
-    known = {kind: names() for kind, names in kinds.items()}
     nearest = difflib.get_close_matches(name, [each for names in known.values() for each in names], n=1)
     perhaps = f"; perhaps {nearest[0]}" if nearest else ""
     expected = "one of " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in known.items()) + perhaps

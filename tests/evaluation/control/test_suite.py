@@ -6,7 +6,7 @@ import pytest
 from evaluation.control.check import CapState, TierAgreement
 from evaluation.control.controllers import AimdController, RailwatchController, policies_holding
 from evaluation.control.months import MonthCase, MonthResult, Strategy, worn
-from evaluation.control.plan import load_control
+from evaluation.control.plan import CONTROL, ControlPlan
 from evaluation.control.story import (
     JobStartPlan,
     JobStartResult,
@@ -28,6 +28,7 @@ from simulator.fleet.fleet import Fleet
 from simulator.plant.steady import supply_figures
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
+from telemetry.documents import load_document
 
 _STEP_NS = 1200 * NS_PER_S
 
@@ -47,7 +48,7 @@ def _windows(node: NodeFile, n_nodes: int) -> WindowSource:
 
 
 def test_the_law_finds_the_clock_that_the_plant_itself_holds() -> None:
-    plan = load_control().story
+    plan = load_document(ControlPlan, CONTROL).story
     node = load_node(plan.node)
     true_mhz, computed_mhz = true_limit_mhz(node, plan.limit_v), law_mhz(node, plan.limit_v)
     assert steps_apart(node, true_mhz, computed_mhz) <= 1
@@ -133,7 +134,7 @@ def test_the_simple_answer_steps_down_at_a_dip_and_up_by_one_clock() -> None:
 
 
 def test_a_month_with_too_many_drops_misses_its_goal() -> None:
-    plan = load_control().months
+    plan = load_document(ControlPlan, CONTROL).months
     good = MonthResult(drops=(0, 1), goodput=(0.99, 0.985), clock_mhz=(1400.0, 1390.0), v_min_v=(11.49, 11.49))
     bad = MonthResult(drops=(3, 4), goodput=(0.97, 0.96), clock_mhz=(1400.0, 1390.0), v_min_v=(11.3, 11.3))
     for result, missed in ((good, 0), (bad, 2)):
@@ -159,7 +160,7 @@ def _ended(drops: int) -> JobStartResult:
 def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figure_elsewhere(
     reported_drops: int, *, missed: bool
 ) -> None:
-    plan = load_control().story
+    plan = load_document(ControlPlan, CONTROL).story
     starts = [
         (JobStartPlan(plan=plan, seed=1, watched=True, reported=True), _ended(reported_drops)),
         (JobStartPlan(plan=plan, seed=1, watched=True), _ended(1)),
@@ -171,7 +172,7 @@ def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figur
 
 
 def test_a_start_of_which_only_the_loss_counts_ends_with_it() -> None:
-    plan = load_control().story
+    plan = load_document(ControlPlan, CONTROL).story
     ended = simulate_start(JobStartPlan(plan=plan, seed=plan.first_seed, watched=False))
     assert ended.outcome.drops >= 1
     assert ended.outcome.first_drop_s is not None
@@ -188,7 +189,7 @@ def test_a_path_that_was_called_weak_is_ordered_to_the_rails_and_to_nobody_else(
 
 
 def test_no_clock_cap_brings_the_storys_node_to_no_drop_at_all() -> None:
-    floor_mhz, drops = least_drops(load_node(load_control().story.node), 30.0)
+    floor_mhz, drops = least_drops(load_node(load_document(ControlPlan, CONTROL).story.node), 30.0)
     assert floor_mhz == pytest.approx(0.4 * 1530, abs=8)
     assert 0.02 < drops < 0.5
     assert least_drops(load_node("v100x4-double-ring"), 30.0)[1] < drops / 10
@@ -198,5 +199,6 @@ def test_the_tiers_are_judged_by_their_worst_state() -> None:
     state = CapState(node="v100x4", branch_mohm=4.4, clock_mhz=1530.0, duration_s=60.0, seed=1)
     well = TierAgreement(state=state, v_min_v=(11.5, 11.505), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 1.1))
     off = TierAgreement(state=state, v_min_v=(11.5, 11.55), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 0.5))
-    assert [row.missed for row in check_rows(load_control().check, [well])] == [False, False, False]
-    assert [row.missed for row in check_rows(load_control().check, [well, off])] == [True, False, True]
+    plan = load_document(ControlPlan, CONTROL).check
+    assert [row.missed for row in check_rows(plan, [well])] == [False, False, False]
+    assert [row.missed for row in check_rows(plan, [well, off])] == [True, False, True]

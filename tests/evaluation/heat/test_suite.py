@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from evaluation.heat.nodes import FAULTY, HeatNodes
-from evaluation.heat.plan import HeatPlan, load_heat
+from evaluation.heat.plan import HEAT, HeatPlan
 from evaluation.heat.suite import RaisedFinding, SceneResult, judge_scenes, rows_of
 from evaluation.rows import Row
+from telemetry.documents import load_document
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray
 from telemetry.records import Cause
@@ -31,7 +32,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeatPlan:
     with (rooms / "room.csv").open("w", newline="") as lines:
         csv.writer(lines).writerows([["value"], *([72.0] for _ in range(50))])
     monkeypatch.setenv("RAILWATCH_DATA", str(tmp_path))
-    whole = load_heat()
+    whole = load_document(HeatPlan, HEAT)
     return whole.model_copy(
         update={"hours": 0.2, "onset_h": (0.1, 0.12), "inlet": whole.inlet.model_copy(update={"file": "room.csv"})}
     )
@@ -70,7 +71,7 @@ def reported(
 
 
 def rows(**scenes: tuple[RaisedFinding, ...]) -> dict[str, Row]:
-    plan = load_heat()
+    plan = load_document(HeatPlan, HEAT)
     named = {"well": WELL, "worse": WORSE, "fans": "half of the fans", "inlet": "a hot inlet"}
     results = [SceneResult(scene=named[name], n_nodes=2, reported=one) for name, one in scenes.items()]
     return {row.name: row for row in rows_of(results, plan)}

@@ -4,15 +4,16 @@ import pytest
 
 from evaluation.judgement.scoring import RunReport, score_run
 from evaluation.judgement.sightings import RankedCause, Sighting, TrueFault
-from evaluation.judgement.table import JudgementTable, load_judgement
+from evaluation.judgement.table import JUDGEMENT, JudgementTable
 from telemetry.clock import NS_PER_S
+from telemetry.documents import load_document
 
 NODE, PSU0, PSU1, GPU0 = "node:box", "supply:psu0", "supply:psu1", "gpu:GPU-0"
 
 
 @pytest.fixture(scope="module")
 def table() -> JudgementTable:
-    return load_judgement()
+    return load_document(JudgementTable, JUDGEMENT)
 
 
 def ns(seconds: float) -> int:

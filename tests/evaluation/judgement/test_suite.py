@@ -6,9 +6,10 @@ from evaluation.judgement.runs import JudgedRun, judge_run
 from evaluation.judgement.scoring import FaultScore, RunReport, RunScore, score_run
 from evaluation.judgement.sightings import RankedCause, TrueFault
 from evaluation.judgement.suite import rows_of
-from evaluation.judgement.table import load_judgement
+from evaluation.judgement.table import JUDGEMENT, JudgementTable
 from evaluation.rows import Row
 from telemetry.clock import NS_PER_S
+from telemetry.documents import load_document
 
 RUN = RunReport(
     scenario="hang",
@@ -38,7 +39,7 @@ QUIET = replace(RIGHT, run=replace(RUN, quiet=True, faults=()), faults=(), pages
 
 
 def rows(*scores: RunScore) -> dict[str, Row]:
-    return {row.name: row for row in rows_of(scores, load_judgement())}
+    return {row.name: row for row in rows_of(scores, load_document(JudgementTable, JUDGEMENT))}
 
 
 def test_every_row_but_those_of_the_baselines_has_a_goal() -> None:
@@ -106,7 +107,7 @@ def test_a_run_goes_from_the_plant_to_the_score() -> None:
     run = judge_run(JudgedRun(scenario="power-brake", node="v100x4", seed=7, duration_s=10.5))
     assert (run.first_drop_ns, run.quiet) == (None, False)
     assert {name for name, _ in run.baselines} == {"static limit", "rolling median and deviation"}
-    score = score_run(run, load_judgement())
+    score = score_run(run, load_document(JudgementTable, JUDGEMENT))
     (fault,) = score.faults
     assert (fault.cause, fault.found, score.wrong_drops) == ("supply_overload", True, 0)
     assert fault.delay_s is not None

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluation.judgement.table import load_judgement
+from evaluation.judgement.table import JUDGEMENT, JudgementTable
 from evaluation.rehearsal.actions import ActionSummary, summarise_actions
 from evaluation.rehearsal.outcome import TruthRecorder
 from simulator.files.node import load_node
@@ -13,6 +13,7 @@ from simulator.files.scenario import UNDISTURBED, ScenarioFile, load_scenario
 from simulator.plant.plant import Plant
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
+from telemetry.documents import load_document
 from telemetry.records import Action, ActionState, Cause, Incident
 from tests import record_samples
 
@@ -63,7 +64,7 @@ def _actions(cause: Cause, *, scenario: ScenarioFile, voltage_v: float = 12.0) -
         actions,
         scenario=scenario,
         witness=_witness(voltage_v),
-        table=load_judgement(),
+        table=load_document(JudgementTable, JUDGEMENT),
         duration_s=60.0,
     )
 

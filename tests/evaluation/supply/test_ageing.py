@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from evaluation.supply.ageing import AgedNode, AgeingResult, FleetView, age, months, scenarios_of
-from evaluation.supply.plan import AgeingPlan, NodesPlan, SensorChain, load_supply
+from evaluation.supply.plan import SUPPLY, AgeingPlan, NodesPlan, SensorChain, SupplyPlan
 from evaluation.supply.suite import ageing_rows
+from telemetry.documents import load_document
 
-PLAN = load_supply().ageing
+PLAN = load_document(SupplyPlan, SUPPLY).ageing
 
 
 def short() -> AgeingPlan:

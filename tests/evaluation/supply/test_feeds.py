@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from evaluation.supply.feeds import LoggedFeed, judge_feed, load_feeds
-from evaluation.supply.plan import load_supply
+from evaluation.supply.plan import SUPPLY, SupplyPlan
+from telemetry.documents import load_document
 
 R_OHM = 0.005
 
@@ -17,7 +18,7 @@ def square_wave(*, seconds: float = 10.0, rate_hz: int = 1000, noise_v: float = 
 
 
 def test_a_clean_feed_meets_every_goal_and_is_refused_when_it_is_skewed() -> None:
-    plan = load_supply().recordings
+    plan = load_document(SupplyPlan, SUPPLY).recordings
     result = judge_feed(square_wave(), plan)
     assert result.full_rate is not None
     assert result.full_rate <= plan.goals.full_rate

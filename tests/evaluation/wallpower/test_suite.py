@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from evaluation.rows import VARIABLE, data_folder
-from evaluation.wallpower.suite import WallResult, _contact_error, _onset, load_wallpower, rows_of
+from evaluation.wallpower.suite import WALLPOWER, WallPlan, WallResult, _contact_error, _onset, rows_of
 from evaluation.wallpower.traces import FaultKind, WallTrace, read_trace, with_fault
 from railwatch.cli import main
 from telemetry.clock import NS_PER_S
+from telemetry.documents import load_document
 from telemetry.errors import EnvironmentLacksError
 
 HEAD = "time,watts,volts,amps,pf"
@@ -79,7 +80,7 @@ def test_a_stuck_meter_repeats_its_last_value(trace: WallTrace) -> None:
 
 
 def test_rows_report_what_was_found_named_and_reported_too_much() -> None:
-    plan = load_wallpower()
+    plan = load_document(WallPlan, WALLPOWER)
     found: dict[str, tuple[float | None, bool]] = dict.fromkeys(plan.faults, (10.0, True))
     missed: dict[str, tuple[float | None, bool]] = dict.fromkeys(plan.faults, (None, False))
     results = [
@@ -97,14 +98,15 @@ def test_rows_report_what_was_found_named_and_reported_too_much() -> None:
 
 
 def test_a_fault_begins_early_enough_to_be_judged(trace: WallTrace) -> None:
-    plan = load_wallpower()
+    plan = load_document(WallPlan, WALLPOWER)
     for seed in range(50):
         row = _onset(trace, plan, np.random.default_rng(seed))
         assert 200 <= row < 400 - plan.within
 
 
 def test_the_resistance_of_a_worse_contact_is_found_where_the_load_moves_on_both_sides(trace: WallTrace) -> None:
-    plan, noise = load_wallpower().contact, np.random.default_rng(0).normal(0.0, 0.01, trace.voltage_v.shape)
+    plan = load_document(WallPlan, WALLPOWER).contact
+    noise = np.random.default_rng(0).normal(0.0, 0.01, trace.voltage_v.shape)
     trace = replace(trace, voltage_v=trace.voltage_v + noise)
     spoiled = with_fault(trace, FaultKind.RESISTANCE, size=plan.size, row=200)
     error = _contact_error(spoiled, trace, 200, plan)

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files.node import GPUS, NODES, load_node, node_names
+from simulator.files.loading import names_in
+from simulator.files.node import GPUS, NODES, load_node
 from simulator.files.rack import RACKS
 from simulator.files.scenario import SCENARIOS
 from simulator.files.workload import WORKLOADS
@@ -11,7 +12,7 @@ from telemetry.errors import ConfigError
 
 
 def test_the_node_that_comes_with_railwatch_is_four_gpus_on_two_supplies() -> None:
-    assert "v100x4" in node_names()
+    assert "v100x4" in names_in(NODES)
     node = load_node("v100x4")
     assert node.gpu_count == 4
     assert [unit.name for unit in node.supply.units] == ["psu0", "psu1"]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from simulator.files.node import GPUS, NODES, load_node, node_names
-from simulator.files.rack import load_rack, rack_names
+from simulator.files.loading import names_in
+from simulator.files.node import GPUS, NODES, load_node
+from simulator.files.rack import RACKS, load_rack
 from simulator.files.remarks import numbers_of
 from simulator.files.scenario import load_scenario
 from simulator.files.workload import load_workload
@@ -31,7 +32,7 @@ def test_the_states_of_the_box_differ_in_their_branches_alone(name: str) -> None
     assert node.model_copy(update=same) == base
 
 
-@pytest.mark.parametrize("name", node_names())
+@pytest.mark.parametrize("name", names_in(NODES))
 def test_a_node_bears_the_name_of_its_file_and_states_what_it_is_in_one_sentence(name: str) -> None:
     node = load_node(name)
     assert node.name == name
@@ -40,7 +41,7 @@ def test_a_node_bears_the_name_of_its_file_and_states_what_it_is_in_one_sentence
     load_workload(node.workload)
 
 
-@pytest.mark.parametrize("name", node_names())
+@pytest.mark.parametrize("name", names_in(NODES))
 def test_every_number_of_a_node_and_its_part_has_a_remark(name: str) -> None:
     numbers = numbers_of(NODES / f"{name}.yaml", folder=NODES, parts={"gpu": GPUS})
     assert len(numbers) > 60
@@ -80,7 +81,7 @@ def test_margins_and_temperatures_report_the_same(name: str) -> None:
     assert part.temperature_c.gpu_max - part.tlimit_c.shutdown == part.temperature_c.shutdown
 
 
-@pytest.mark.parametrize("name", rack_names())
+@pytest.mark.parametrize("name", names_in(RACKS))
 def test_the_breaker_of_a_rack_carries_all_its_nodes(name: str) -> None:
     rack = load_rack(name)
     total_w = 0.0

@@ -2,17 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files.node import GPUS, load_node, node_names
-from simulator.files.rack import load_rack, nodes_of, rack_names
-from simulator.files.rack_scenario import (
-    RACK_SCENARIOS,
-    is_rack_scenario,
-    load_rack_scenario,
-    rack_scenario_names,
-    undisturbed,
-)
-from simulator.files.scenario import scenario_names
-from simulator.files.workload import workload_names
+from simulator.files.loading import names_in
+from simulator.files.node import GPUS, NODES, load_node
+from simulator.files.rack import RACKS, load_rack, nodes_of
+from simulator.files.rack_scenario import RACK_SCENARIOS, is_rack_scenario, load_rack_scenario, undisturbed
+from simulator.files.scenario import SCENARIOS
+from simulator.files.workload import WORKLOADS
 from telemetry.errors import ConfigError
 
 RACK = load_rack("rack4-v100")
@@ -25,12 +20,12 @@ def found(error: ConfigError) -> list[tuple[str, int | None, str]]:
 
 
 def test_every_rack_and_rack_scenario_that_comes_with_railwatch_loads() -> None:
-    assert "rack4-v100" in rack_names()
-    for name in rack_names():
+    assert "rack4-v100" in names_in(RACKS)
+    for name in names_in(RACKS):
         rack = load_rack(name)
         assert (rack.name, len(nodes_of(rack))) == (name, len(rack.nodes))
-    assert rack_scenario_names() == ("breaker-open", "job-across-nodes", "lost-gpu-across-nodes", "pdu-sag")
-    for name in rack_scenario_names():
+    assert names_in(RACK_SCENARIOS) == ("breaker-open", "job-across-nodes", "lost-gpu-across-nodes", "pdu-sag")
+    for name in names_in(RACK_SCENARIOS):
         scenario = load_rack_scenario(name)
         assert scenario.file.name == name
         assert scenario.rack.name == scenario.file.rack
@@ -156,9 +151,8 @@ def test_undisturbed_is_a_quiet_scenario_for_every_node() -> None:
 
 
 def test_no_two_things_that_come_with_railwatch_have_one_name() -> None:
-    parts = [path.stem for path in GPUS.glob("*.yaml")]
-    kinds = [node_names(), workload_names(), scenario_names(), rack_names(), rack_scenario_names(), parts]
-    names = [name for kind in kinds for name in kind]
+    folders = [NODES, WORKLOADS, SCENARIOS, RACKS, RACK_SCENARIOS, GPUS]
+    names = [name for folder in folders for name in names_in(folder)]
     assert sorted(names) == sorted(set(names))
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files.node import load_node, node_names
+from simulator.files.loading import names_in
+from simulator.files.node import NODES, load_node
 from simulator.files.remarks import numbers_of
-from simulator.files.scenario import SCENARIOS, TrueCause, load_scenario, scenario_names
+from simulator.files.scenario import SCENARIOS, TrueCause, load_scenario
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant
 from simulator.plant.state import PlantNodeState
@@ -52,10 +53,10 @@ def problems_of(text: str, folder: Path) -> list[Problem]:
     return list(raised.value.problems)
 
 
-@pytest.mark.parametrize("node", node_names())
+@pytest.mark.parametrize("node", names_in(NODES))
 def test_every_scenario_fits_every_node(node: str) -> None:
     loaded = load_node(node)
-    for name in scenario_names():
+    for name in names_in(SCENARIOS):
         scenario = load_scenario(name, loaded)
         assert scenario.name == name
         assert scenario.include == ()
@@ -63,14 +64,14 @@ def test_every_scenario_fits_every_node(node: str) -> None:
 
 
 def test_what_must_be_found_has_a_truth_and_what_must_not_alarm_has_none() -> None:
-    scenarios = {name: load_scenario(name, NODE) for name in scenario_names()}
+    scenarios = {name: load_scenario(name, NODE) for name in names_in(SCENARIOS)}
     assert {name for name, scenario in scenarios.items() if scenario.kind == "quiet"} == QUIET
     assert {name for name, scenario in scenarios.items() if not scenario.truth} == QUIET
     causes = {truth.cause for scenario in scenarios.values() for truth in scenario.truth}
     assert causes == set(TrueCause)
 
 
-@pytest.mark.parametrize("name", scenario_names())
+@pytest.mark.parametrize("name", names_in(SCENARIOS))
 def test_every_number_of_a_scenario_has_a_remark(name: str) -> None:
     numbers = numbers_of(SCENARIOS / f"{name}.yaml", folder=SCENARIOS)
     assert [number.key for number in numbers if number.remark is None] == []

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simulator.files.loading import names_in
 from simulator.files.node import load_node
-from simulator.files.scenario import load_scenario, scenario_names
+from simulator.files.scenario import SCENARIOS, load_scenario
 from simulator.plant.events import PlantEventKind
 from simulator.plant.plant import Plant
 from simulator.plant.state import Stretch
@@ -41,7 +42,7 @@ def plateau_v(stretch: Stretch, *, from_s: float, to_s: float = 40.0) -> FloatAr
 
 
 def test_the_five_scenarios_come_with_railwatch() -> None:
-    assert set(FIVE) <= set(scenario_names())
+    assert set(FIVE) <= set(names_in(SCENARIOS))
     for name in FIVE:
         scenario = load_scenario(name, NODE)
         assert scenario.name == name

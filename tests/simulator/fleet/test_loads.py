@@ -2,11 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files.workload import Trace, load_workload, workload_names
+from simulator.files.loading import names_in
+from simulator.files.workload import WORKLOADS, Trace, load_workload
 from simulator.fleet.loads import refusal, rhythm_of, stalled
 
 
-@pytest.mark.parametrize("name", workload_names())
+@pytest.mark.parametrize("name", names_in(WORKLOADS))
 def test_every_workload_has_a_rhythm_within_bounds(name: str) -> None:
     rhythm = rhythm_of(load_workload(name))
     assert 0.0 <= rhythm.quiet_level <= rhythm.busy_level <= 1.0
@@ -21,7 +22,7 @@ def test_a_stalled_training_job_spins_without_rising() -> None:
 
 
 def test_a_workload_that_comes_with_railwatch_is_not_refused() -> None:
-    assert [refusal(load_workload(name)) for name in workload_names()] == [None] * len(workload_names())
+    assert [refusal(load_workload(name)) for name in names_in(WORKLOADS)] == [None] * len(names_in(WORKLOADS))
 
 
 def test_a_recording_has_no_closed_form() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from simulator.golden.checking import MEASURES, check_rows, chosen_rows
-from simulator.golden.table import Basis, GoldenRow, GoldenTable, MeasureName, load_table
+from simulator.golden.table import TABLE, Basis, GoldenRow, GoldenTable, MeasureName
+from telemetry.documents import load_document
 from telemetry.errors import ConfigError
 
-TABLE = load_table()
+GOLDEN = load_document(GoldenTable, TABLE)
 # Rows that need no run of their own, or a short one, stand for the rest; `railwatch simulate check` runs all.
 QUICK = (
     "banana-full-load",
@@ -51,29 +52,29 @@ def test_every_measure_has_its_function() -> None:
 
 
 def test_every_measure_is_used() -> None:
-    assert {row.measure for row in TABLE.rows} == set(MEASURES)
+    assert {row.measure for row in GOLDEN.rows} == set(MEASURES)
 
 
 def test_every_run_is_looked_at() -> None:
-    used = {name for row in TABLE.rows for name in (row.run, row.against)}
-    assert set(TABLE.runs) <= used
+    used = {name for row in GOLDEN.rows for name in (row.run, row.against)}
+    assert set(GOLDEN.runs) <= used
 
 
 def test_every_row_returns_its_source_and_why_its_bounds_are_where_they_are() -> None:
-    for row in TABLE.rows:
+    for row in GOLDEN.rows:
         assert row.source
         assert row.tolerance.endswith(".")
 
 
 def test_what_was_fitted_and_what_was_not_can_be_reported_apart() -> None:
-    counts = Counter(row.basis for row in TABLE.rows)
+    counts = Counter(row.basis for row in GOLDEN.rows)
     assert set(counts) == set(Basis)
     assert counts[Basis.VALIDATION] >= 5
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_quick_rows_hold(name: str) -> None:
-    [result] = check_rows(TABLE, chosen_rows(TABLE, [name]))
+    [result] = check_rows(GOLDEN, chosen_rows(GOLDEN, [name]))
     assert result.passed, result
 
 
@@ -110,7 +111,7 @@ def test_a_row_that_makes_no_sense_is_refused(changes: dict[str, object], expect
     path = tmp_path / "table.yaml"
     path.write_text(json.dumps({"runs": {"ring": {"node": "v100x4"}}, "rows": [a_row(**changes)]}))
     with pytest.raises(ConfigError, match=expected):
-        load_table(path)
+        load_document(GoldenTable, path)
 
 
 def test_an_unknown_row_is_reported_with_those_there_are() -> None:

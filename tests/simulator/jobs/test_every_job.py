@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.files.workload import Trace, Workload, load_workload, workload_names
+from simulator.files.loading import names_in
+from simulator.files.workload import WORKLOADS, Trace, Workload, load_workload
 from simulator.jobs.port import Job
 from simulator.jobs.synchronous import TIMEOUT_MS
 from telemetry.frames import FloatArray
@@ -44,8 +45,8 @@ def built(name: str, recording: Path, seed: int) -> Job:
 
 
 def test_these_workloads_come_with_railwatch() -> None:
-    assert set(workload_names()) == {*SYNCHRONOUS, *INDEPENDENT}
-    for name in workload_names():
+    assert set(names_in(WORKLOADS)) == {*SYNCHRONOUS, *INDEPENDENT}
+    for name in names_in(WORKLOADS):
         assert load_workload(name).name == name
         assert job_of(load_workload(name)).collective == (name in SYNCHRONOUS)
 
@@ -82,7 +83,7 @@ def test_not_a_bit_depends_on_how_time_is_cut(
         assert (expected[:, ~running] == 0.0).all()
 
 
-@pytest.mark.parametrize("name", workload_names())
+@pytest.mark.parametrize("name", names_in(WORKLOADS))
 def test_the_same_seed_returns_the_same_load_and_another_seed_may_not(name: str) -> None:
     first, again, other = (advance(job_of(load_workload(name), seed=seed), 60_000) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)

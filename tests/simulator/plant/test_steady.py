@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.files.node import NodeFile, load_node, node_names
+from simulator.files.loading import names_in
+from simulator.files.node import NODES, NodeFile, load_node
 from simulator.plant.steady import shortfall, steady_loads, supply_figures
 
 NODE = load_node("v100x4")
@@ -29,7 +30,7 @@ def test_the_states_of_the_field_report_stand_where_it_states(name: str, lowest_
     assert lowest_v <= peak.voltage_v <= sustained.voltage_v <= highest_v
 
 
-@pytest.mark.parametrize("name", node_names())
+@pytest.mark.parametrize("name", names_in(NODES))
 def test_what_the_branches_carry_is_what_the_node_takes(name: str) -> None:
     node = load_node(name)
     for load in steady_loads(node):
@@ -55,7 +56,7 @@ def fed_by(*, units: int = 2, **changes: float) -> NodeFile:
     return NODE.model_copy(update={"supply": NODE.supply.model_copy(update={"units": named})})
 
 
-@pytest.mark.parametrize("name", node_names())
+@pytest.mark.parametrize("name", names_in(NODES))
 def test_every_node_that_comes_with_railwatch_carries_its_own_load(name: str) -> None:
     assert shortfall(load_node(name)) is None
 

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files.node import load_node, node_names
+from simulator.files.loading import names_in
+from simulator.files.node import NODES, load_node
 from simulator.files.scenario import load_scenario
 from simulator.files.sensing import check_sensor, check_value, sensor_labels
 from simulator.files.sensor import SENSORS, load_sensor
@@ -21,7 +22,7 @@ def test_every_number_of_a_kind_has_a_source_or_states_that_it_is_assumed(name: 
             assert re.search(r"# (source|assumption|fit): \S", line), line
 
 
-@pytest.mark.parametrize("name", node_names())
+@pytest.mark.parametrize("name", names_in(NODES))
 def test_the_sensors_of_every_node_exist(name: str) -> None:
     assert "gpu0.power_w" in sensor_labels(load_node(name))
 
