@@ -117,16 +117,22 @@ def _annotation(name: str, colour: str, query: str) -> Any:
     return builder
 
 
+def _whole_range(kind: EntityKind, signal: str, statistic: str) -> Target:
+    """Query the minimum or maximum of a signal over the range and all entities of a kind."""
+    return Target(query=in_range(kind, f"{statistic}({column(kind, signal, statistic)})"))
+
+
+def _each(kind: EntityKind, signal: str, statistic: str) -> Target:
+    """Query the minimum, mean or maximum of a signal over time, one series per entity."""
+    return Target(query=over_time(kind, f"{statistic}({column(kind, signal, statistic)})"), alias=_EACH)
+
+
 def _figures() -> tuple[Any, ...]:
-    lowest = in_range(_SUPPLY, f"min({column(_SUPPLY, 'voltage_v', 'min')})")
-    highest = in_range(_SUPPLY, f"max({column(_SUPPLY, 'current_a', 'max')})")
-    hottest = in_range(_GPU, f"max({column(_GPU, 'gpu_temp_c', 'max')})")
-    slowest = in_range(_GPU, f"min({column(_GPU, 'sm_clock_mhz', 'min')})")
     return (
         figure(
             "Lowest 12 V",
             units.Volt,
-            Target(query=lowest),
+            _whole_range(_SUPPLY, "voltage_v", "min"),
             description=f"Lowest voltage of any supply in the range; the limit is {LEAST_RAIL_V:.2f} V.",
             decimals=2,
             limit=_RAIL,
@@ -134,7 +140,7 @@ def _figures() -> tuple[Any, ...]:
         figure(
             "Highest supply current",
             units.Ampere,
-            Target(query=highest),
+            _whole_range(_SUPPLY, "current_a", "max"),
             description="Highest current of any supply in the range.",
             decimals=1,
         ),
@@ -148,14 +154,14 @@ def _figures() -> tuple[Any, ...]:
         figure(
             "Hottest GPU",
             units.Celsius,
-            Target(query=hottest),
+            _whole_range(_GPU, "gpu_temp_c", "max"),
             description="Highest die temperature in the range.",
             decimals=0,
         ),
         figure(
             "Lowest SM clock",
             units.MegahertzRotation,
-            Target(query=slowest),
+            _whole_range(_GPU, "sm_clock_mhz", "min"),
             description="Lowest SM clock of any GPU in the range.",
             decimals=0,
         ),
@@ -170,15 +176,12 @@ def _figures() -> tuple[Any, ...]:
 
 
 def _power() -> tuple[Any, ...]:
-    voltage = over_time(_SUPPLY, f"min({column(_SUPPLY, 'voltage_v', 'min')})")
-    current = over_time(_SUPPLY, f"max({column(_SUPPLY, 'current_a', 'max')})")
-    power = over_time(_GPU, f"mean({column(_GPU, 'power_w', 'mean')})")
     energy = over_time(_GPU, f"non_negative_difference(last({column(_GPU, 'energy_j', 'last')}))")
     return (
         chart(
             "12 V, lowest",
             units.Volt,
-            Target(query=voltage, alias=_EACH),
+            _each(_SUPPLY, "voltage_v", "min"),
             description=f"Lowest voltage of every supply; below {LEAST_RAIL_V:.2f} V GPUs may fall off the bus.",
             decimals=3,
             limit=_RAIL,
@@ -186,7 +189,7 @@ def _power() -> tuple[Any, ...]:
         chart(
             "Supply current, highest",
             units.Ampere,
-            Target(query=current, alias=_EACH),
+            _each(_SUPPLY, "current_a", "max"),
             description="Highest current of every supply in each step.",
             decimals=1,
             floor=0,
@@ -194,7 +197,7 @@ def _power() -> tuple[Any, ...]:
         chart(
             "GPU power",
             units.Watt,
-            Target(query=power, alias=_EACH),
+            _each(_GPU, "power_w", "mean"),
             description="Mean board power, stacked over the GPUs.",
             decimals=0,
             stacked=True,
@@ -213,8 +216,6 @@ def _power() -> tuple[Any, ...]:
 
 
 def _computing() -> tuple[Any, ...]:
-    clock = over_time(_GPU, f"min({column(_GPU, 'sm_clock_mhz', 'min')})")
-    busy = over_time(_GPU, f"mean({column(_GPU, 'gpu_util_ratio', 'mean')})")
     reasons = over_time(_GPU, f"max({column(_GPU, 'throttle_reasons', 'any')})")
     held = tuple(
         Target(
@@ -232,14 +233,14 @@ def _computing() -> tuple[Any, ...]:
         chart(
             "SM clock, lowest",
             units.MegahertzRotation,
-            Target(query=clock, alias=_EACH),
+            _each(_GPU, "sm_clock_mhz", "min"),
             description="Lowest SM clock of every GPU in each step.",
             decimals=0,
         ),
         chart(
             "GPU busy",
             units.PercentUnit,
-            Target(query=busy, alias=_EACH),
+            _each(_GPU, "gpu_util_ratio", "mean"),
             description="Share of time in which a kernel ran.",
             decimals=0,
             floor=0,
@@ -261,15 +262,12 @@ def _computing() -> tuple[Any, ...]:
 
 
 def _cooling() -> tuple[Any, ...]:
-    die = over_time(_GPU, f"max({column(_GPU, 'gpu_temp_c', 'max')})")
     room = over_time(_GPU, f"min({column(_GPU, 'slowdown_temp_c', 'last')}) - max({column(_GPU, 'gpu_temp_c', 'max')})")
-    inlet = over_time(_NODE, f"mean({column(_NODE, 'inlet_temp_c', 'mean')})")
-    fan = over_time(_GPU, f"mean({column(_GPU, 'fan_ratio', 'mean')})")
     return (
         chart(
             "GPU temperature",
             units.Celsius,
-            Target(query=die, alias=_EACH),
+            _each(_GPU, "gpu_temp_c", "max"),
             description="Highest die temperature of every GPU in each step.",
             decimals=0,
         ),
@@ -284,14 +282,14 @@ def _cooling() -> tuple[Any, ...]:
         chart(
             "Inlet air",
             units.Celsius,
-            Target(query=inlet, alias=_EACH),
+            _each(_NODE, "inlet_temp_c", "mean"),
             description="Air temperature at the inlet, where the node has such a sensor.",
             decimals=1,
         ),
         chart(
             "GPU fans",
             units.PercentUnit,
-            Target(query=fan, alias=_EACH),
+            _each(_GPU, "fan_ratio", "mean"),
             description="Intended fan speed; passive boards have none.",
             decimals=0,
             floor=0,

@@ -1,6 +1,5 @@
 """The kinds of panel that the dashboards are made of, each with its unit and its data source."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,8 @@ from dashboards.grafana.influxql import DATASOURCE, Target
 
 # The finest step of the rollups; Grafana asks for no finer one.
 FINEST_INTERVAL = "1s"
+# Size of every panel but a figure, on Grafana's grid of 24 columns.
+_CHART_WIDTH, _CHART_HEIGHT = 12, 8
 
 # Clock event reasons (nvml.h, nvmlClocksEventReason*), by the highest bit that is set, which is also the gravest.
 THROTTLE_RANGES: tuple[tuple[int, int, str, str], ...] = (
@@ -40,7 +41,9 @@ class Limit:
         return dashboard_builders.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
 
 
-def _dressed(panel: Any, *, title: str, description: str, width: int, height: int, targets: Sequence[Target]) -> Any:
+def _dressed(
+    panel: Any, *targets: Target, title: str, description: str, width: int = _CHART_WIDTH, height: int = _CHART_HEIGHT
+) -> Any:
     panel.title(title).description(description).datasource(DATASOURCE).span(width).height(height)
     panel.interval(FINEST_INTERVAL).no_value("unknown")
     for target in targets:
@@ -53,15 +56,16 @@ def chart(
     unit: str,
     *targets: Target,
     description: str,
-    width: int = 12,
-    decimals: int | None = None,
+    decimals: int,
     limit: Limit | None = None,
     stacked: bool = False,
     floor: float | None = None,
 ) -> Any:
     """Build a chart over time; a gap in the data stays a gap."""
-    panel = _dressed(timeseries.Panel(), title=title, description=description, width=width, height=8, targets=targets)
-    panel.unit(unit).line_width(1).fill_opacity(35 if stacked else 0).show_points(common.VisibilityMode.NEVER)
+    panel = _dressed(timeseries.Panel(), *targets, title=title, description=description)
+    panel.unit(unit).decimals(decimals).line_width(1).fill_opacity(35 if stacked else 0).show_points(
+        common.VisibilityMode.NEVER
+    )
     panel.span_nulls(False).insert_nulls(5000)  # noqa: FBT003 -- the SDK's own signature
     panel.tooltip(common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI))
     panel.legend(
@@ -71,8 +75,6 @@ def chart(
         .placement(common.LegendPlacement.BOTTOM)
         .calcs(["min", "mean", "max", "lastNotNull"])
     )
-    if decimals is not None:
-        panel.decimals(decimals)
     if floor is not None:
         panel.min(floor)
     if stacked:
@@ -86,32 +88,21 @@ def chart(
 
 
 def figure(
-    title: str,
-    unit: str,
-    target: Target,
-    *,
-    description: str,
-    width: int = 4,
-    decimals: int | None = None,
-    limit: Limit | None = None,
+    title: str, unit: str, target: Target, *, description: str, decimals: int, limit: Limit | None = None
 ) -> Any:
     """Build one big number: the newest that the query gives."""
-    panel = _dressed(stat.Panel(), title=title, description=description, width=width, height=4, targets=[target])
-    panel.unit(unit).reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
+    panel = _dressed(stat.Panel(), target, title=title, description=description, width=4, height=4)
+    panel.unit(unit).decimals(decimals).reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
     panel.graph_mode(common.BigValueGraphMode.NONE).text_mode(common.BigValueTextMode.VALUE)
     panel.color_mode(common.BigValueColorMode.NONE if limit is None else common.BigValueColorMode.VALUE)
-    if decimals is not None:
-        panel.decimals(decimals)
     if limit is not None:
         panel.thresholds(limit.thresholds())
     return panel
 
 
-def reasons_timeline(title: str, target: Target, *, description: str, width: int = 12) -> Any:
+def reasons_timeline(title: str, target: Target, *, description: str) -> Any:
     """Build a band per GPU that names the gravest reason for which its clocks were held back."""
-    panel = _dressed(
-        statetimeline.Panel(), title=title, description=description, width=width, height=8, targets=[target]
-    )
+    panel = _dressed(statetimeline.Panel(), target, title=title, description=description)
     mappings = []
     for index, (low, high, text, colour) in enumerate(THROTTLE_RANGES):
         result = dashboard.ValueMappingResult(text=text, color=colour, index=index)
@@ -122,8 +113,8 @@ def reasons_timeline(title: str, target: Target, *, description: str, width: int
     return panel
 
 
-def record_table(title: str, target: Target, *, description: str, width: int = 12) -> Any:
+def record_table(title: str, target: Target, *, description: str) -> Any:
     """Build a table of records, newest first."""
-    panel = _dressed(table.Panel(), title=title, description=description, width=width, height=8, targets=[target])
+    panel = _dressed(table.Panel(), target, title=title, description=description)
     panel.unit("none").sort_by([common_builders.TableSortByFieldState().display_name("Time").desc(True)])  # noqa: FBT003
     return panel
