@@ -95,6 +95,11 @@ def joined(stretches: Sequence[Stretch]) -> Stretch:
     return Stretch(**{name: np.concatenate(parts) for name, parts in columns.items()})
 
 
+def rows_of(stretch: Stretch, rows: slice) -> Stretch:
+    """Return some rows of a stretch."""
+    return Stretch(**{field.name: getattr(stretch, field.name)[rows] for field in fields(Stretch)})
+
+
 def no_stretch(*, n_gpus: int, n_supplies: int) -> Stretch:
     """Return the stretch of no time at all."""
     return Stretch(

@@ -1,14 +1,12 @@
 """All sensors of a node: what can be known of the truth, and when it was measured."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.sensing import EXPORTER
 from simulator.plant.plant import BLOCK_MS
-from simulator.plant.state import PlantNodeState, Stretch
+from simulator.plant.state import PlantNodeState, Stretch, rows_of
 from simulator.sensors.bmc import Bmc, BmcReadings
 from simulator.sensors.instrument_builder import InstrumentBuilder, Role, kind_for
 from simulator.sensors.probes import DriverSensors, InletProbe, RailMonitors
@@ -49,7 +47,7 @@ class SensorBank:
     def advance(self, stretch: Stretch, state: PlantNodeState) -> None:
         """Process the true values of the last block, and the state at its end; several blocks share that state."""
         for first in range(0, len(stretch.time_ms), BLOCK_MS):
-            block = stretch if len(stretch.time_ms) == BLOCK_MS else _cut(stretch, first)
+            block = stretch if len(stretch.time_ms) == BLOCK_MS else rows_of(stretch, slice(first, first + BLOCK_MS))
             self._advance(int(block.time_ms[0]), block, state)
 
     @property
@@ -85,16 +83,3 @@ class SensorBank:
             self._inlet.begin(state)
         if self._bmc is not None:
             self._bmc.begin(start_ms, block, state)
-
-
-def _cut(stretch: Stretch, first: int) -> Stretch:
-    rows = slice(first, first + BLOCK_MS)
-    return replace(
-        stretch,
-        time_ms=stretch.time_ms[rows],
-        power_w=stretch.power_w[rows],
-        level=stretch.level[rows],
-        clock_mhz=stretch.clock_mhz[rows],
-        voltage_v=stretch.voltage_v[rows],
-        current_a=stretch.current_a[rows],
-    )

@@ -57,34 +57,21 @@ def columns_of(
         delay_ms = round(channel.delay * _MS_PER_S)
         error = np.clip(chance.standard_normal((2, n)), -2.0, 2.0)
         parts.append(
-            (
-                (phase_ms - 1 + delay_ms) % period_ms + 1,
-                np.full(n, 0 if channel.window is None else round(channel.window * _MS_PER_S)),
-                np.full(n, np.exp(-period_s / channel.lag) if channel.lag else 0.0),
-                1.0 + channel.gain_error * error[0],
-                channel.offset_error * error[1],
-                np.full(n, channel.noise),
-                np.full(n, channel.quantum or _FINEST),
-                np.full(n, channel.lowest),
-                np.full(n, np.inf if channel.highest is None else channel.highest),
-            )
+            {
+                "phase_ms": (phase_ms - 1 + delay_ms) % period_ms + 1,
+                "window_ms": np.full(n, 0 if channel.window is None else round(channel.window * _MS_PER_S)),
+                "keep": np.full(n, np.exp(-period_s / channel.lag) if channel.lag else 0.0),
+                "gain": 1.0 + channel.gain_error * error[0],
+                "offset": channel.offset_error * error[1],
+                "noise": np.full(n, channel.noise),
+                "quantum": np.full(n, channel.quantum or _FINEST),
+                "lowest": np.full(n, channel.lowest),
+                "highest": np.full(n, np.inf if channel.highest is None else channel.highest),
+            }
         )
-    joined = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     names = tuple(label for _, labels in channels for label in labels)
-    return Columns(
-        labels=names,
-        period_ms=period_ms,
-        source=np.arange(len(names)),
-        phase_ms=joined[0],
-        window_ms=joined[1],
-        keep=joined[2],
-        gain=joined[3],
-        offset=joined[4],
-        noise=joined[5],
-        quantum=joined[6],
-        lowest=joined[7],
-        highest=joined[8],
-    )
+    return Columns(labels=names, period_ms=period_ms, source=np.arange(len(names)), **joined)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
