@@ -1,20 +1,16 @@
 """Event source with its supervised thread."""
 
-import logging
-import threading
 from collections.abc import Callable
 
 from agent.collectors.port import EventSource
+from agent.sampler.schedule import wait_until
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.worker import WorkerState, WorkerStatus
+from agent.sampler.watched_thread import WatchedThread, WorkerStatus
 from telemetry.clock import Clock
-from telemetry.errors import DeviceLostError, RailwatchError
+from telemetry.errors import DeviceLostError
 from telemetry.records import Event
 
-logger = logging.getLogger(__name__)
-
 _POLL_S = 0.5
-_NAP_S = 0.2
 # A poll counts as hung five seconds after its time-out. heuristic.
 HUNG_AFTER_S = _POLL_S + 5.0
 
@@ -38,139 +34,68 @@ class EventPump:
     ) -> None:
         self.source = source
         self._clock = clock
-        self._settings = settings
         self._on_events = on_events
-        self._on_state = on_state
-        self._hung_after_s = hung_after_s
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        # Number of the thread that polls, the one started last. Raised, it retires the one that is stuck.
-        self._generation = 0
-        self._stuck: list[threading.Thread] = []
-        self._replace_at_s = 0.0
-        self._in_a_row = 0
         self._is_open = False
-        self._lock = threading.Lock()
-        self._busy_since_s: float | None = None
-        self._last_good_s: float | None = None
-        self._state = WorkerState.STARTING
-        self._detail = ""
-        self._errors = 0
-        self._hangs = 0
-
-    def status(self) -> WorkerStatus:
-        """Return how the source does now."""
-        last_good_s = self._last_good_s
-        return WorkerStatus(
-            name=self.source.name,
-            state=self._state,
-            detail=self._detail,
-            errors=self._errors,
-            hangs=self._hangs,
-            age_s=None if last_good_s is None else self._clock.monotonic_s() - last_good_s,
+        self._watched = WatchedThread(
+            "event source",
+            source.name,
+            self._run,
+            thread_name=f"events-{source.name}",
+            clock=clock,
+            settings=settings,
+            hung_after_s=hung_after_s,
+            on_state=on_state,
         )
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._generation += 1
-        self._thread = threading.Thread(
-            target=self._run, args=(self._generation,), name=f"events-{self.source.name}", daemon=True
-        )
-        self._thread.start()
+        self.status, self.start = self._watched.status, self._watched.start
 
     def request_stop(self) -> None:
         """Request the thread to end without waiting, so that many can end at the same time."""
-        self._stopping.set()
+        self._watched.stopping.set()
 
     def stop(self, timeout_s: float) -> None:
         """End the thread and close the source; a thread that is stuck is left behind."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-            if self._thread.is_alive():
-                logger.warning("event source %s did not stop in time; abandoning its thread", self.source.name)
-                return
-        if not any(thread.is_alive() for thread in self._stuck):
-            self.source.close()
+        self._watched.stop(timeout_s, self.source.close)
 
     def watch(self) -> None:
         """Abandon a poll that hangs and start another thread. Called by the watchdog at intervals."""
         now_s = self._clock.monotonic_s()
-        busy_since_s = self._busy_since_s
-        is_late = busy_since_s is not None and now_s - busy_since_s > self._hung_after_s
-        if self._thread is not None and not is_late and not self._stuck:
+        if self._watched.is_well(now_s):
             return
-        with self._lock:
-            busy_since_s = self._busy_since_s
-            if busy_since_s is not None and now_s - busy_since_s > self._hung_after_s:
-                self._retire(now_s)
-            self._stuck = [thread for thread in self._stuck if thread.is_alive()]
-            room = len(self._stuck) < self._settings.most_stuck_threads
-            wanted = self._generation > 0 and self._thread is None and not self._stopping.is_set()
-        if wanted and room and now_s >= self._replace_at_s:
-            self.start()
-
-    def _retire(self, now_s: float) -> None:
-        """Abandon the thread that is stuck; under the lock."""
-        self._generation += 1
-        self._busy_since_s = None
-        if self._thread is not None:
-            self._stuck.append(self._thread)
-            self._thread = None
-        self._hangs += 1
-        self._in_a_row += 1
-        self._replace_at_s = now_s + self._settings.backoff_s(self._in_a_row)
-        self._change(WorkerState.HUNG, f"no answer within {self._hung_after_s:g} s")
+        with self._watched.lock:
+            self._watched.abandon_if_hung(now_s)
+            self._watched.abandon_if_ended(now_s)
+            replace = self._watched.is_to_be_replaced(now_s)
+        if replace:
+            self._watched.start()
 
     def _run(self, generation: int) -> None:
-        while not self._stopping.is_set():
-            self._busy_since_s = self._clock.monotonic_s()
-            error = self._ask(generation)
-            with self._lock:
-                if generation != self._generation:
+        watched = self._watched
+        while not watched.stopping.is_set():
+            watched.busy_since_s = self._clock.monotonic_s()
+            error = self._poll(generation)
+            with watched.lock:
+                if generation != watched.generation:
                     return
-                self._busy_since_s = None
+                watched.busy_since_s = None
                 if error is None:
-                    self._in_a_row = 0
-                    self._last_good_s = self._clock.monotonic_s()
-                    self._change(WorkerState.WORKING, "")
-                else:
-                    self._failed(error)
-            if error is not None:
-                self._wait(self._settings.backoff_s(self._in_a_row))
+                    watched.succeeded(self._clock.monotonic_s())
+                    continue
+                self._is_open = self._is_open and isinstance(error, DeviceLostError)
+                pause_s = watched.failed(error)
+            wait_until(self._clock.monotonic_s() + pause_s, self._clock, watched.stopping)
 
-    def _ask(self, generation: int) -> Exception | None:
+    def _poll(self, generation: int) -> Exception | None:
         """Poll the source once and pass its events on; return the error, None without one."""
         try:
             if not self._is_open:
                 self.source.open()
                 self._is_open = True
             events = self.source.poll(_POLL_S)
-            with self._lock:
-                if generation == self._generation:
-                    self._busy_since_s = None  # the receiver of the events may take its time
+            with self._watched.lock:
+                if generation == self._watched.generation:
+                    self._watched.busy_since_s = None  # the receiver of the events may take its time
             if events:
                 self._on_events(events)
         except Exception as err:  # noqa: BLE001 -- the supervisor of event sources: the others go on
             return err
         return None
-
-    def _wait(self, seconds: float) -> None:
-        end_s = self._clock.monotonic_s() + seconds
-        while not self._stopping.is_set() and (now_s := self._clock.monotonic_s()) < end_s:
-            self._clock.sleep_until(min(end_s, now_s + _NAP_S))
-
-    def _failed(self, error: Exception) -> None:
-        self._errors += 1
-        self._in_a_row += 1
-        self._is_open = self._is_open and isinstance(error, DeviceLostError)
-        # An error of the ports is one line, logged with the change of state.
-        if self._state is not WorkerState.FAILING and not isinstance(error, RailwatchError):
-            logger.warning("event source %s failed", self.source.name, exc_info=error)
-        self._change(WorkerState.FAILING, f"{type(error).__name__}: {error}")
-
-    def _change(self, state: WorkerState, detail: str) -> None:
-        changed = state is not self._state
-        self._state, self._detail = state, detail
-        if changed:
-            self._on_state(self.status())

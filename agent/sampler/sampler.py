@@ -25,7 +25,8 @@ from agent.sampler.counters import SamplerCounters
 from agent.sampler.event_pump import EventPump
 from agent.sampler.pacing.pacer import PaceReport
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.worker import Worker, WorkerCallbacks, WorkerState, WorkerStatus
+from agent.sampler.watched_thread import WorkerState, WorkerStatus
+from agent.sampler.worker import Worker, WorkerCallbacks
 from agent.scheduling import freeze_loaded_objects
 from telemetry.clock import Clock
 from telemetry.entities import Topology

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent.collectors.port import Collector, EventSource
 from agent.ring.ring import Ring
-from agent.sampler.worker import WorkerState, WorkerStatus
+from agent.sampler.watched_thread import WorkerState, WorkerStatus
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_status import ABSENT, HANGS, Away, DriverChangeSource, probe_until_it_reads
 from railwatch.wiring.gpu_driver import OpenDriver, open_driver

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from agent.sampler.event_pump import EventPump
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.worker import WorkerState
+from agent.sampler.watched_thread import WorkerState
 from telemetry.clock import SystemClock
 from telemetry.records import Event
 from tests.analytics.scenes import event_of

@@ -14,7 +14,7 @@ from agent.sampler.counters import SamplerCounters
 from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
-from agent.sampler.worker import WorkerState
+from agent.sampler.watched_thread import WorkerState
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray

@@ -14,7 +14,7 @@ from agent.sampler.counters import SamplerCounters
 from agent.sampler.event_pump import EventPump
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
-from agent.sampler.worker import WorkerState
+from agent.sampler.watched_thread import WorkerState
 from telemetry.clock import SystemClock
 from telemetry.entities import EntityKind
 from telemetry.errors import DeviceLostError

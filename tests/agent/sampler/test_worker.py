@@ -13,7 +13,8 @@ from agent.sampler.counters import SamplerCounters
 from agent.sampler.pacing.pacer import PaceMode, PacerSettings
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.worker import CALM_S, WorkerState
+from agent.sampler.watched_thread import WorkerState
+from agent.sampler.worker import CALM_S
 from telemetry.clock import SystemClock
 from telemetry.errors import TransientError
 from telemetry.records import Event, EventKind, Severity

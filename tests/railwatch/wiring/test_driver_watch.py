@@ -16,7 +16,7 @@ from agent.driver.port import GpuReader
 from agent.sampler.counters import SamplerCounters
 from agent.sampler.sampler import make_ring
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.worker import WorkerState, WorkerStatus
+from agent.sampler.watched_thread import WorkerState, WorkerStatus
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring import driver_status as driver_asking
 from railwatch.wiring import driver_watch
