@@ -63,7 +63,11 @@ class TlsTransport:
 
     def send(self, node: str, body: bytes) -> ControlReply:
         """Send a request and return the reply of a node."""
-        return self._answer(node, "POST", ASK_PATH, body=body)
+        data = self._exchange(node, "POST", ASK_PATH, body=body)
+        try:
+            return ControlReply.model_validate_json(data)
+        except ValidationError as err:
+            raise TransientError(f"{node}: invalid reply") from err
 
     def status(self, node: str) -> dict[str, Any]:
         """Return the counters of the control endpoint of a node."""
@@ -80,13 +84,6 @@ class TlsTransport:
         """Close all connections."""
         for pool in self._pools.values():
             pool.close()
-
-    def _answer(self, node: str, method: str, path: str, *, body: bytes) -> ControlReply:
-        data = self._exchange(node, method, path, body=body)
-        try:
-            return ControlReply.model_validate_json(data)
-        except ValidationError as err:
-            raise TransientError(f"{node}: invalid reply") from err
 
     def _exchange(self, node: str, method: str, path: str, **fields: Any) -> bytes:
         try:

@@ -75,7 +75,9 @@ class Outbox:
             key=lambda pair: pair[0],
         ):
             tags = {"node": node, "simulated": simulated_tag(simulated=home_simulated), "by": BY_FLEET}
-            body = encode_records([_as_known_there(one, node) for _, one in own], tags=tags)
+            # Under the entity id of its node, so that it is listed with the records of the node.
+            at_node = [replace(one, entity_id=at_home(one.entity_id, node)) for _, one in own]
+            body = encode_records(at_node, tags=tags)
             self._spool.append(Resolution.ROLLUP, body, newest_ns=published_ns)
         self._spool.sync()
         self._waiting = list(fresh)
@@ -155,11 +157,6 @@ def _node_of(record: Audited) -> str:
     entity_id = record.entity_id if isinstance(record, Action | Event) else None
     kind, _, key = (entity_id or "").partition(":")
     return key if kind == EntityKind.NODE else ""
-
-
-def _as_known_there(record: Published, node: str) -> Published:
-    """Return a record with the entity id of its node, so that it is listed with the records of the node."""
-    return replace(record, entity_id=at_home(record.entity_id, node))
 
 
 def _read_marker(path: Path) -> int:

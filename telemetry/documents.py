@@ -83,13 +83,13 @@ def decoded(content: bytes, *, where: str) -> str:
     """Return the text of a file; ConfigError with the line and the byte if it is not UTF-8."""
     marked = next((encoding for mark, encoding in _MARKS if content.startswith(mark)), None)
     if marked is not None:
-        raise ConfigError([_problem(where, 1, "(file)", marked, "YAML in UTF-8")])
+        raise ConfigError.at(where, marked, "YAML in UTF-8", key="(file)", line=1)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         line = content[: err.start].count(b"\n") + 1
         found = f"byte {content[err.start]:#04x}, which is not UTF-8 text"
-        raise ConfigError([_problem(where, line, "(file)", found, "YAML in UTF-8")]) from err
+        raise ConfigError.at(where, found, "YAML in UTF-8", key="(file)", line=line) from err
 
 
 def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
@@ -106,7 +106,7 @@ def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     """
     if len(text) > SIZE_MAX_BYTES:
         found, expected = f"{len(text) / SIZE_MAX_BYTES:.0f} MiB of text", "at most 1 MiB"
-        raise ConfigError([_problem(where, None, "(file)", found, expected)])
+        raise ConfigError.at(where, found, expected, key="(file)")
     try:
         node = _reading(lambda: _composed(text), where)
     except ConfigError as err:
@@ -175,7 +175,7 @@ def read_document(path: Path) -> tuple[Any, Lines]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as err:
         reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
-        raise ConfigError([_problem(str(path), None, "(file)", reason, "a readable YAML file")]) from err
+        raise ConfigError.at(path, reason, "a readable YAML file", key="(file)") from err
     return read_yaml(text, where=str(path))
 
 
@@ -301,13 +301,13 @@ def _reading(read: Callable[[], Any], where: str) -> Any:
         mark = err.problem_mark
         line = None if mark is None else mark.line + 1
         why = (err.problem or "not YAML").replace("but got '<stream end>'", "but the file ends")
-        raise ConfigError([_problem(where, line, "(document)", f"not valid YAML ({why})", "YAML")]) from err
+        raise ConfigError.at(where, f"not valid YAML ({why})", "YAML", key="(document)", line=line) from err
     except yaml.YAMLError as err:  # a byte that no YAML may hold
-        raise ConfigError([_problem(where, None, "(document)", str(err).splitlines()[0], "YAML")]) from err
+        raise ConfigError.at(where, str(err).splitlines()[0], "YAML", key="(document)") from err
     except RecursionError as err:
-        raise ConfigError([_problem(where, None, "(document)", "nested too deeply", "YAML")]) from err
+        raise ConfigError.at(where, "nested too deeply", "YAML", key="(document)") from err
     except ValueError as err:  # a date that no calendar has
-        raise ConfigError([_problem(where, None, "(document)", str(err), "YAML")]) from err
+        raise ConfigError.at(where, str(err), "YAML", key="(document)") from err
 
 
 def _problem(where: str, line: int | None, key: str, found: str, expected: str) -> Problem:

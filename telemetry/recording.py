@@ -26,7 +26,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 from telemetry.frames import Frame, TableSpec
-from telemetry.recording_files import MAX_PROBLEMS, Header, RowWriter, open_writer, read_header, read_rows, refuse
+from telemetry.recording_files import MAX_PROBLEMS, Header, RowWriter, open_writer, read_header, read_rows
 from telemetry.recording_rows import (
     KERNEL_LINE,
     KINDS,
@@ -120,7 +120,7 @@ class Recording:
 def check_suffix(path: Path) -> None:
     """Check the suffix of a file name; ConfigError unless it is Parquet or CSV."""
     if path.suffix not in SUFFIXES:
-        raise refuse(path, row=None, key="(name)", found=f"ends in {path.suffix!r}", expected=" or ".join(SUFFIXES))
+        raise ConfigError.at(path, f"ends in {path.suffix!r}", " or ".join(SUFFIXES), key="(name)")
 
 
 def write_recording(
@@ -208,14 +208,14 @@ def read_recording(path: Path) -> Recording:
     """
     check_suffix(path)
     if not path.is_file():
-        raise refuse(path, row=None, key="(file)", found="no such file", expected="a recording")
+        raise ConfigError.at(path, "no such file", "a recording", key="(file)")
     try:
         header = read_header(path)
         reading = _Reading(path)
         for number, rows in read_rows(path):
             reading.take(number, rows)
     except OSError as err:
-        raise refuse(path, row=None, key="(file)", found=err.strerror or str(err), expected="a recording") from err
+        raise ConfigError.at(path, err.strerror or str(err), "a recording", key="(file)") from err
     return reading.recording(header)
 
 
@@ -336,7 +336,7 @@ class _Reading:
             return tables, Topology(entities=entities), RecordingMeta()
         if header.get("format") != FORMAT:
             found = f"format {header.get('format')}"
-            raise refuse(self._path, row=None, key="(header)", found=found, expected=f"format {FORMAT}")
+            raise ConfigError.at(self._path, found, f"format {FORMAT}", key="(header)")
         try:
             tables = tuple(spec_from_json(json.dumps(spec)) for spec in header["tables"])
             topology = Topology(
@@ -345,7 +345,5 @@ class _Reading:
             )
             meta = meta_of(header)
         except (KeyError, TypeError, ValueError) as err:
-            raise refuse(
-                self._path, row=None, key="(header)", found=repr(err), expected="a header of railwatch"
-            ) from err
+            raise ConfigError.at(self._path, repr(err), "a header of railwatch", key="(header)") from err
         return tables, topology, meta

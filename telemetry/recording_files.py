@@ -36,11 +36,6 @@ class RowWriter(Protocol):
         ...
 
 
-def refuse(path: Path, *, row: int | None, key: str, found: str, expected: str) -> ConfigError:
-    """Return the error for one problem of a file."""
-    return ConfigError([Problem(where=str(path), line=row, key=key, found=found, expected=expected)])
-
-
 class ParquetWriter:
     """Writer of Parquet with zstd, the header in the metadata."""
 
@@ -108,9 +103,9 @@ def read_header(path: Path) -> Header:
     try:
         header = json.loads(text)
     except ValueError as err:
-        raise refuse(path, row=None, key="(header)", found="not JSON", expected="a header of railwatch") from err
+        raise ConfigError.at(path, "not JSON", "a header of railwatch", key="(header)") from err
     if not isinstance(header, dict):
-        raise refuse(path, row=None, key="(header)", found="not an object", expected="a header of railwatch")
+        raise ConfigError.at(path, "not an object", "a header of railwatch", key="(header)")
     return header
 
 
@@ -126,7 +121,7 @@ def _parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except pa.ArrowInvalid as err:
-        raise refuse(path, row=None, key="(file)", found="not Parquet", expected="a Parquet file") from err
+        raise ConfigError.at(path, "not Parquet", "a Parquet file", key="(file)") from err
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
@@ -148,7 +143,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
             nulls = columns["time_ns"].null_count
             if nulls:
                 row = number + columns["time_ns"].is_null().to_pylist().index(True)
-                raise refuse(path, row=row, key="time_ns", found="empty", expected="nanoseconds since 1970 UTC")
+                raise ConfigError.at(path, "empty", "nanoseconds since 1970 UTC", key="time_ns", line=row)
             yield (
                 number,
                 RecordingRows(
@@ -163,7 +158,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
             number += len(batch)
     except (pa.ArrowInvalid, OSError) as err:
         reason = str(err).splitlines()[0]
-        raise refuse(path, row=number, key="(row group)", found=reason, expected="an intact Parquet file") from err
+        raise ConfigError.at(path, reason, "an intact Parquet file", key="(row group)", line=number) from err
 
 
 def _texts(column: Any) -> Any:
@@ -176,7 +171,7 @@ def _cast(path: Path, column: Any, kind: Any, name: str, number: int) -> Any:
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
-        raise refuse(path, row=number, key=name, found=f"column of {column.type}", expected=f"{kind}") from err
+        raise ConfigError.at(path, f"column of {column.type}", f"{kind}", key=name, line=number) from err
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
@@ -184,9 +179,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:
         with path.open(encoding="utf-8", newline="") as source:
             yield from _csv_batches(path, source)
     except UnicodeDecodeError as err:
-        raise refuse(path, row=None, key="(file)", found="not UTF-8 text", expected="a CSV file") from err
+        raise ConfigError.at(path, "not UTF-8 text", "a CSV file", key="(file)") from err
     except csv.Error as err:
-        raise refuse(path, row=None, key="(file)", found=str(err), expected="a CSV file") from err
+        raise ConfigError.at(path, str(err), "a CSV file", key="(file)") from err
 
 
 def _csv_batches(path: Path, source: IO[str]) -> Iterator[tuple[int, RecordingRows]]:
@@ -201,13 +196,13 @@ def _csv_batches(path: Path, source: IO[str]) -> Iterator[tuple[int, RecordingRo
             _check_columns(path, names, row=number)
             continue
         if len(row) != len(names):
-            raise refuse(path, row=number, key="(row)", found=f"{len(row)} cells", expected=f"{len(names)}")
+            raise ConfigError.at(path, f"{len(row)} cells", f"{len(names)}", key="(row)", line=number)
         cells.append((number, dict(zip(names, row, strict=True))))
         if len(cells) == _BATCH_ROWS:
             yield _csv_batch(path, cells)
             cells = []
     if names is None:
-        raise refuse(path, row=None, key="(file)", found="empty", expected="columns " + ", ".join(REQUIRED))
+        raise ConfigError.at(path, "empty", "columns " + ", ".join(REQUIRED), key="(file)")
     if cells:
         yield _csv_batch(path, cells)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -48,14 +48,7 @@ class RecordingRows:
 
     def taken(self, which: slice | npt.NDArray[np.int64]) -> "RecordingRows":
         """Return rows by index, in the given order."""
-        return RecordingRows(
-            time_ns=self.time_ns[which],
-            kind=self.kind[which],
-            entity=self.entity[which],
-            signal=self.signal[which],
-            value=self.value[which],
-            text=self.text[which],
-        )
+        return RecordingRows(**{column.name: getattr(self, column.name)[which] for column in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,14 +101,8 @@ def sample_kind(spec: TableSpec) -> str:
 
 def in_order(parts: Sequence[RecordingRows]) -> RecordingRows:
     """Return all rows in order of time; rows of the same time keep their order."""
-    rows = RecordingRows(
-        time_ns=np.concatenate([part.time_ns for part in parts]),
-        kind=np.concatenate([part.kind for part in parts]),
-        entity=np.concatenate([part.entity for part in parts]),
-        signal=np.concatenate([part.signal for part in parts]),
-        value=np.concatenate([part.value for part in parts]),
-        text=np.concatenate([part.text for part in parts]),
-    )
+    columns = {column.name: [getattr(part, column.name) for part in parts] for column in fields(RecordingRows)}
+    rows = RecordingRows(**{name: np.concatenate(arrays) for name, arrays in columns.items()})
     return rows.taken(np.argsort(rows.time_ns, kind="stable"))
 
 

@@ -15,7 +15,7 @@ from simulator.files.rack_scenario import is_rack_scenario
 from simulator.files.scenario import load_scenario
 from simulator.files.workload import load_workload
 from simulator.runs.order import RunOrder, check_duration
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 from telemetry.records import Mode
 
 
@@ -38,9 +38,7 @@ class Rehearsal:
         """Return what the simulator is asked for; ConfigError where there is no such thing."""
         node = load_node(self.node, option="--node")
         if is_rack_scenario(self.scenario):
-            found = f"{self.scenario!r} is a scenario of a rack"
-            problem = Problem(where="SCENARIO", line=None, key="", found=found, expected="a scenario of one node")
-            raise ConfigError([problem])
+            raise ConfigError.at("SCENARIO", f"{self.scenario!r} is a scenario of a rack", "a scenario of one node")
         scenario = load_scenario(self.scenario, node, option="SCENARIO")
         duration_s = scenario.duration if self.duration_s is None else self.duration_s
         check_duration(duration_s, tier="a")

@@ -47,7 +47,7 @@ def refuse_other_kind(data: Any, *, wanted: str, path: Path) -> None:
     kind = kind_of(data)
     if kind not in (None, wanted):
         expected = f"a {wanted}; {_PLACE[kind]}"
-        raise ConfigError([Problem(where=str(path), line=None, key="", found=f"this is a {kind}", expected=expected)])
+        raise ConfigError.at(path, f"this is a {kind}", expected)
 
 
 def names_in(folder: Path) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def find(name_or_path: str, *, folder: Path, what: str, option: str, beside: Pat
         path = folder / f"{name_or_path}.yaml"
         if Path(name_or_path).is_dir() and not path.exists():
             found, expected = f"{name_or_path!r} is a folder", "a name, or the path of a YAML file"
-            raise ConfigError([Problem(where=option, line=None, key="", found=found, expected=expected)])
+            raise ConfigError.at(option, found, expected)
     if path.exists():
         return path
     raise unknown_name(name_or_path, names_in(folder), what=what, option=option)
@@ -78,7 +78,7 @@ def unknown_name(name: str, names: Iterable[str], *, what: str, option: str) -> 
     nearest = difflib.get_close_matches(name, known, n=1)
     perhaps = f"; perhaps {nearest[0]}" if nearest else ""
     expected = f"a {what}: {', '.join(known)}, or the path of a YAML file{perhaps}"
-    return ConfigError([Problem(where=option, line=None, key="", found=f"got {name!r}", expected=expected)])
+    return ConfigError.at(option, f"got {name!r}", expected)
 
 
 def at_key(err: ConfigError, *, path: Path | str, line: int | None, key: str) -> list[Problem]:
@@ -178,7 +178,7 @@ def read_chain(path: Path, folder: Path) -> tuple[Any, Origins]:
         if len(layers) >= _CHAIN_MAX or any(following.samefile(layer[0]) for layer in layers):
             expected = f"files that end somewhere, at most {_CHAIN_MAX} in a row"
             found = "goes in a circle"
-            raise ConfigError([Problem(where=str(path), line=line, key=_EXTENDS, found=found, expected=expected)])
+            raise ConfigError.at(path, found, expected, key=_EXTENDS, line=line)
         path = following
     merged: Any = {}
     origins: Origins = {}

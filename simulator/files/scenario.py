@@ -25,7 +25,7 @@ from simulator.files.scenario_names import (
 from simulator.files.sensing import SensorFaultKind
 from telemetry.documents import check_document, read_document
 from telemetry.durations import DurationS
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError
 
 __all__ = [
     "SCENARIOS",
@@ -232,8 +232,7 @@ def _as_values(change: Change, node: NodeFile) -> tuple[Change, ...]:
 def _refuse_circle(other: Path, trail: tuple[Path, ...], line: int | None) -> None:
     if len(trail) > _NESTING_MAX or any(other.samefile(known) for known in trail):
         expected = f"scenarios that end somewhere, at most {_NESTING_MAX} deep"
-        problem = Problem(where=str(trail[-1]), line=line, key="include", found="goes in a circle", expected=expected)
-        raise ConfigError([problem])
+        raise ConfigError.at(trail[-1], "goes in a circle", expected, key="include", line=line)
 
 
 def _with(scenario: ScenarioFile, other: ScenarioFile, *, later_s: float) -> ScenarioFile:

@@ -51,11 +51,7 @@ class FleetEvents:
         before = self._on if len(self._on) else np.ones_like(on)
         self._on = on.copy()
         events = [
-            PlantEvent(
-                time_ms=round(1000.0 * time_s),
-                kind=PlantEventKind.SUPPLY_ON if on[unit] else PlantEventKind.SUPPLY_OFF,
-                supply=int(unit),
-            )
+            _event(time_s, PlantEventKind.SUPPLY_ON if on[unit] else PlantEventKind.SUPPLY_OFF, supply=int(unit))
             for unit in np.flatnonzero(on != before)
         ]
         if on.any() != before.any():
@@ -84,5 +80,5 @@ def _loss(drop: Drop) -> list[PlantEvent]:
     ]
 
 
-def _event(time_s: float, kind: PlantEventKind, *, gpu: int | None = None, code: int | None = None) -> PlantEvent:
-    return PlantEvent(time_ms=round(1000.0 * time_s), kind=kind, gpu=gpu, code=code)
+def _event(time_s: float, kind: PlantEventKind, **about: int) -> PlantEvent:
+    return PlantEvent(time_ms=round(1000.0 * time_s), kind=kind, **about)

@@ -58,10 +58,10 @@ def read_series(trace: Trace, *, n_gpus: int) -> RecordedLoad:
         if not wrong:
             before_s = values[0]
             table.append(values)
-    if not problems and not table:
-        problems.append(_of_file(trace.file, "no rows", "at least one row below the header"))
     if problems:
         raise ConfigError(problems)
+    if not table:
+        raise ConfigError.at(trace.file, "no rows", "at least one row below the header", key="(file)")
     return _series(np.array(table))
 
 
@@ -78,7 +78,7 @@ def _lines(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
             rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if cells]
     except (OSError, UnicodeDecodeError, csv.Error) as err:
         reason = (err.strerror if isinstance(err, OSError) else None) or "not CSV in UTF-8"
-        raise ConfigError([_of_file(path, reason, "a readable CSV file")]) from err
+        raise ConfigError.at(path, reason, "a readable CSV file", key="(file)") from err
     return (rows[0][1], rows[1:]) if rows else ([], [])
 
 
@@ -88,10 +88,6 @@ def _of_header(header: list[str], path: Path, n_gpus: int) -> list[Problem]:
     found = f"got {', '.join(header) or 'nothing'}"
     expected = f"{_TIME} and then one column for all GPUs, or {n_gpus}, one for each"
     return [Problem(where=str(path), line=1, key="(header)", found=found, expected=expected)]
-
-
-def _of_file(path: Path, found: str, expected: str) -> Problem:
-    return Problem(where=str(path), line=None, key="(file)", found=found, expected=expected)
 
 
 def _row(cells: list[str], header: list[str], highest: float) -> tuple[list[float], list[tuple[str, str, str]]]:

@@ -79,7 +79,7 @@ def check_closed_form(order: RunOrder) -> None:
     lost = unsupported_parts(order.node, order.scenario, order.workload, step_s=step_s)
     if lost:
         expected = "--tier a, or a scenario and workload that the closed form can show"
-        raise ConfigError([_problem("--tier b", reason, expected) for reason in lost])
+        raise ConfigError([Problem(where="--tier b", found=reason, expected=expected) for reason in lost])
 
 
 def closed_form_step_s(duration_s: float) -> float:
@@ -94,18 +94,14 @@ def check_settings(node: NodeFile, *, power_limit_w: float | None, clock_mhz: fl
     limits = node.gpu.power_limit_w
     if power_limit_w is not None and not limits.min <= power_limit_w <= limits.max:
         expected = f"{limits.min:g} to {limits.max:g} W on {node.gpu.name}"
-        problems.append(_problem("--power-limit-w", f"got {power_limit_w:g}", expected))
+        problems.append(Problem(where="--power-limit-w", found=f"got {power_limit_w:g}", expected=expected))
     supported = node.gpu.clocks.supported_mhz
     if clock_mhz is not None and clock_mhz not in supported:
         nearest = min(supported, key=lambda known: (abs(known - clock_mhz), known))
         expected = f"a supported clock of {node.gpu.name}, {nearest} MHz is the nearest"
-        problems.append(_problem("--clock-mhz", f"got {clock_mhz:g}", expected))
+        problems.append(Problem(where="--clock-mhz", found=f"got {clock_mhz:g}", expected=expected))
     if problems:
         raise ConfigError(problems)
-
-
-def _problem(option: str, found: str, expected: str) -> Problem:
-    return Problem(where=option, line=None, key="", found=found, expected=expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,4 +154,4 @@ def _check_span(duration_s: float, longest_s: float, where: str, option: str) ->
     shortest_s = BLOCK_MS / _MS_PER_S
     if not shortest_s <= duration_s <= longest_s:
         expected = f"{format_duration(shortest_s)} to {format_duration(longest_s)}{where}"
-        raise ConfigError([_problem(option, f"got {format_duration(duration_s)}", expected)])
+        raise ConfigError.at(option, f"got {format_duration(duration_s)}", expected)
