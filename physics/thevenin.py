@@ -16,7 +16,7 @@ import numpy as np
 
 from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO, Z_BOTH
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
 # Copper near room temperature, IEC 60028: 0.393 % of the resistance at 20 °C for each kelvin.
 COPPER_20_PER_K = 0.00393
@@ -81,25 +81,20 @@ class Moments:
     envelope of the current, which falls back to the mean with the same memory.
     """
 
-    weight: FloatArray
-    weight_squares: FloatArray
-    independent: FloatArray
+    weight: FromZero
+    weight_squares: FromZero
+    independent: FromZero
     age_ns: TimeArray
-    mean_a: FloatArray
-    mean_v: FloatArray
-    offset_a: FloatArray
-    offset_v: FloatArray
-    spread_aa: FloatArray
-    spread_av: FloatArray
-    spread_vv: FloatArray
-    high_a: FloatArray
-    low_a: FloatArray
-    max_a: FloatArray
-
-    @staticmethod
-    def start(n_supplies: int) -> "Moments":
-        """Return the moments of no sample."""
-        return filled(Moments, n_supplies, 0.0)
+    mean_a: FromZero
+    mean_v: FromZero
+    offset_a: FromZero
+    offset_v: FromZero
+    spread_aa: FromZero
+    spread_av: FromZero
+    spread_vv: FromZero
+    high_a: FromZero
+    low_a: FromZero
+    max_a: FromZero
 
 
 def add_sample(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, TypeAlias, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -115,27 +115,40 @@ class Cells:
         return known[1]
 
 
+# Floats that `filled` starts at zero, as counts and sums do. Another value is ``Annotated[FloatArray, np.inf]``, a
+# second axis of nine ``Annotated[FloatArray, 0.0, 9]``.
+FromZero: TypeAlias = Annotated[FloatArray, 0.0]
+
 _State = TypeVar("_State")
-_DTYPES: dict[Any, type] = {FloatArray: np.float64, TimeArray: np.int64, MaskArray: np.bool_}
+_STARTS: dict[Any, tuple[type, float]] = {
+    FloatArray: (np.float64, np.nan),
+    TimeArray: (np.int64, 0),
+    MaskArray: (np.bool_, False),
+}
 
 
-def filled(kind: Callable[..., _State], shape: int | tuple[int, ...], blank: float = np.nan, **starts: Any) -> _State:
+def filled(kind: Callable[..., _State], shape: int | tuple[int, ...], **starts: Any) -> _State:
     """Return a dataclass of arrays of one shape, as a state before its first row.
 
-    Floats are `blank`, times 0, masks False and what may be None is None; a dataclass within is what its ``start``
-    returns for this shape, or filled alike. `starts` names the fields that begin otherwise, by a number or the value.
+    Floats are NaN, times 0, masks False unless the field is annotated otherwise (`FromZero`); numbers are 0 and what
+    may be None is None. A dataclass within is what its ``start`` returns for this shape, or filled alike. `starts` has
+    the values of the other fields.
     """
+    axes = shape if isinstance(shape, tuple) else (shape,)
     made: dict[str, Any] = {}
     for field in fields(cast("Any", kind)):
-        form, start = cast("Any", field.type), starts.get(field.name)
-        dtype = _DTYPES.get(form)
-        if dtype is not None and not isinstance(start, np.ndarray):
-            usual = blank if dtype is np.float64 else 0
-            made[field.name] = np.full(shape, usual if start is None else start, dtype=dtype)
-        elif field.name in starts:
-            made[field.name] = start
+        declared = cast("Any", field.type)
+        form, *start = get_args(declared) if get_origin(declared) is Annotated else (declared,)
+        if starts.get(field.name) is not None:
+            made[field.name] = starts[field.name]
+        elif form in _STARTS:
+            dtype, usual = _STARTS[form]
+            value, *inner = start or (usual,)
+            made[field.name] = np.full((*axes, *inner), value, dtype=dtype)
         elif is_dataclass(form):
             made[field.name] = form.start(shape) if hasattr(form, "start") else filled(cast("Any", form), shape)
+        elif form in (bool, int, float):
+            made[field.name] = form()
         elif type(None) in get_args(form):
             made[field.name] = None
     return kind(**made)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
 # The usual design for a shift of one sigma, half of which is the allowance. One-sided, 0.5 and 5 give a false alarm
 # every 931 values, 0.5 and 8 every 19,000 (Siegmund's approximation and the Markov chain of Brook and Evans,
@@ -31,13 +31,8 @@ MAX_SIGMAS = 4.0
 class CusumState:
     """The sums above and below ``(n_series,)``, in sigmas."""
 
-    above: FloatArray
-    below: FloatArray
-
-    @staticmethod
-    def start(n_series: int) -> "CusumState":
-        """Return the sums of no value."""
-        return filled(CusumState, n_series, 0.0)
+    above: FromZero
+    below: FromZero
 
     def cleared(self, series: MaskArray) -> "CusumState":
         """Return the state with the sums of `series` at zero again, as after an alarm."""
@@ -70,13 +65,8 @@ GAIN = 0.1  # Lucas and Saccucci, table 3: 0.05 to 0.25 for shifts of half to on
 class EwmaState:
     """The mean of each series in sigmas off its frozen mean ``(n_series,)``, and how many values it holds."""
 
-    off_sigmas: FloatArray
+    off_sigmas: FromZero
     n_values: TimeArray
-
-    @staticmethod
-    def start(n_series: int) -> "EwmaState":
-        """Return the state of no value."""
-        return EwmaState(off_sigmas=np.zeros(n_series), n_values=np.zeros(n_series, dtype=np.int64))
 
     def distance(self, *, gain: float = GAIN) -> FloatArray:
         """Return how far each mean lies off, in the standard deviations that white noise would give it; 0 at first."""
@@ -113,15 +103,9 @@ class PageHinkleyState:
     """Count and mean of the values, and the sums that rise with values above and below the mean, ``(n_series,)``."""
 
     n_values: TimeArray
-    mean: FloatArray
-    above: FloatArray
-    below: FloatArray
-
-    @staticmethod
-    def start(n_series: int) -> "PageHinkleyState":
-        """Return the state of no value."""
-        zero = np.zeros(n_series)
-        return PageHinkleyState(n_values=np.zeros(n_series, dtype=np.int64), mean=zero, above=zero, below=zero)
+    mean: FromZero
+    above: FromZero
+    below: FromZero
 
 
 def page_hinkley_step(

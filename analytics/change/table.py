@@ -25,7 +25,7 @@ from analytics.change.control_charts import (
     page_hinkley_step,
 )
 from analytics.novelty.calibration import N_BLOCKS
-from telemetry.frames import FloatArray, TimeArray
+from telemetry.frames import FloatArray, TimeArray, filled
 
 MAX_CORRELATION = 0.99  # a series nearer to a random walk has no mean to be off from; heuristic
 MIN_PAIRS = 30  # heuristic: the error of a correlation is then below 0.2
@@ -123,7 +123,7 @@ Running = Callable[[FloatArray, float], FloatArray]
 
 
 def _cusum(n_columns: int) -> Running:
-    state = CusumState.start(n_columns)
+    state = filled(CusumState, n_columns)
 
     def take(values: FloatArray, limit: float) -> FloatArray:
         nonlocal state
@@ -136,7 +136,7 @@ def _cusum(n_columns: int) -> Running:
 
 
 def _ewma(n_columns: int) -> Running:
-    state = EwmaState.start(n_columns)
+    state = filled(EwmaState, n_columns)
 
     def take(values: FloatArray, limit: float) -> FloatArray:
         nonlocal state
@@ -150,7 +150,7 @@ def _ewma(n_columns: int) -> Running:
 
 
 def _page_hinkley(n_columns: int) -> Running:
-    state = PageHinkleyState.start(n_columns)
+    state = filled(PageHinkleyState, n_columns)
 
     def take(values: FloatArray, limit: float) -> FloatArray:
         nonlocal state

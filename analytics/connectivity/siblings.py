@@ -39,11 +39,6 @@ class Siblings:
     topology: Topology | None
     groups: GroupArray
 
-    @staticmethod
-    def start(n_entities: int) -> "Siblings":
-        """Return the groups before the first frame: all in one."""
-        return Siblings(topology=None, groups=np.zeros(n_entities, dtype=np.intp))
-
     def under(self, topology: Topology, entities: Sequence[Entity]) -> "Siblings":
         """Return the groups under this topology."""
         if self.topology is topology:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from analytics.connectivity import GroupArray, any_sibling
 from analytics.fusion import DEVICE_BACK, LOSS_WINDOW_NS, is_bus_loss
 from telemetry.entities import Entity
-from telemetry.frames import FloatArray, MaskArray, filled
+from telemetry.frames import FloatArray, MaskArray
 from telemetry.records import Event, EventKind, Severity
 
 
@@ -17,12 +18,7 @@ class Presence:
     """Masks of entities that ever answered, and that are silent now, shape ``(n_entities,)``."""
 
     answered: MaskArray
-    silent: MaskArray
-
-    @staticmethod
-    def start(n_entities: int) -> "Presence":
-        """Return the state before the first row."""
-        return filled(Presence, n_entities, silent=True)
+    silent: Annotated[MaskArray, True]
 
     def after(self, silent: MaskArray) -> "Presence":
         """Return the state after a row in which these were silent."""

@@ -16,7 +16,7 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from physics.cooling import SINK_S, resistance_factor
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # A load counts as steady where power lies within this of its mean over the minutes before. heuristic: training steps
@@ -47,16 +47,11 @@ class SuddenState:
     load_w: FloatArray
     now: FloatArray
     so_far: FloatArray
-    settled_s: FloatArray
+    settled_s: FromZero
     temp_c: FloatArray
     mean_c: FloatArray
     peak_c: FloatArray
-    watched_s: FloatArray
-
-    @staticmethod
-    def start(n_entities: int) -> "SuddenState":
-        """Return the state before the first row."""
-        return filled(SuddenState, n_entities, settled_s=0.0, watched_s=0.0)
+    watched_s: FromZero
 
     def excess(self) -> FloatArray:
         """Return resistance now over resistance so far, less 1; NaN until both are known."""

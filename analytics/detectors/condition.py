@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
 IndexArray = npt.NDArray[np.intp]
 
@@ -68,13 +68,8 @@ class Conditions:
     phase_ns: TimeArray
     held_ns: TimeArray
     reported_ns: TimeArray
-    reported_badness: FloatArray
+    reported_badness: FromZero
     busy: bool = False
-
-    @staticmethod
-    def start(n_entities: int) -> "Conditions":
-        """Return a condition that holds on no entity."""
-        return filled(Conditions, n_entities, reported_badness=0.0)
 
     @property
     def engaged(self) -> MaskArray:

@@ -7,6 +7,7 @@ health. A GPU that left the topology, or that its driver unbound in order, was r
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class GpuLostState:
     conditions: Conditions
     presence: Presence
     siblings: Siblings
-    known: MaskArray
+    known: Annotated[MaskArray, True]
     orderly: OrderlyRemovals = field(default_factory=OrderlyRemovals)
 
 
@@ -49,7 +50,7 @@ class GpuLost:
 
     def start(self, spec: TableSpec) -> GpuLostState:
         """Return the state before the first row."""
-        return filled(GpuLostState, len(spec.entities), known=True)
+        return filled(GpuLostState, len(spec.entities))
 
     def take_events(self, state: GpuLostState, events: Sequence[Event]) -> GpuLostState:
         """Note orderly removals of GPUs from events."""

@@ -9,6 +9,7 @@ spin because a sibling fell silent wait for it, which `gpu_lost` reports.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from analytics.detectors.seconds import SignalTally, newest, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.quantities import duration, percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -45,7 +46,7 @@ class OpenSecond:
 
     @staticmethod
     def start(n_gpus: int) -> "OpenSecond":
-        """Return the sums before the first row."""
+        """Return the sums before the first row; quicker than `filled`."""
         unknown, tally = np.full(n_gpus, np.nan), SignalTally.start(n_gpus)
         return OpenSecond(
             power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown
@@ -66,10 +67,10 @@ class HangState:
     open: OpenSecond
     spin: Spin
     heartbeat: Heartbeat
-    threads_s: FloatArray
+    threads_s: FromZero
     thread_ratio: FloatArray
     link_errors: FloatArray
-    quiet_links_s: FloatArray
+    quiet_links_s: Annotated[FloatArray, np.inf]
     answered: MaskArray
     others: MaskArray
     siblings: Siblings
@@ -96,7 +97,7 @@ class Hang:
 
     def start(self, spec: TableSpec) -> HangState:
         """Return the state before the first row."""
-        return filled(HangState, len(spec.entities), threads_s=0.0, quiet_links_s=np.inf)
+        return filled(HangState, len(spec.entities))
 
     def step(self, state: HangState, frame: Frame, topology: Topology) -> tuple[HangState, tuple[Finding, ...]]:
         """Judge each second of a frame when the next one begins."""

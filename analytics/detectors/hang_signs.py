@@ -4,12 +4,13 @@ A GPU spins at full utilisation and a constant fraction of the power that it com
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.seconds import SignalTally
-from telemetry.frames import FloatArray, MaskArray, filled
+from telemetry.frames import FloatArray, FromZero, MaskArray
 
 # heuristic: the median of so many last steps rides over a checkpoint, and this many must be seen before it counts.
 _REMEMBERED = 5
@@ -24,16 +25,11 @@ class Heartbeat:
     """
 
     steps: FloatArray
-    stalled_s: FloatArray
-    beats: FloatArray
-    intervals_s: FloatArray
+    stalled_s: FromZero
+    beats: FromZero
+    intervals_s: Annotated[FloatArray, np.nan, _REMEMBERED]
     moved: MaskArray
     answered: MaskArray
-
-    @staticmethod
-    def start(n_entities: int) -> "Heartbeat":
-        """Return the state before any step."""
-        return filled(Heartbeat, n_entities, 0.0, steps=np.nan, intervals_s=np.full((n_entities, _REMEMBERED), np.nan))
 
     @property
     def known(self) -> MaskArray:
@@ -102,17 +98,12 @@ class Spin:
     """
 
     high_w: FloatArray
-    worked_s: FloatArray
-    lasted_s: FloatArray
-    seconds: FloatArray
-    total_w: FloatArray
-    square_w2: FloatArray
+    worked_s: FromZero
+    lasted_s: FromZero
+    seconds: FromZero
+    total_w: FromZero
+    square_w2: FromZero
     memory_bytes: FloatArray
-
-    @staticmethod
-    def start(n_gpus: int) -> "Spin":
-        """Return the state before the first second."""
-        return filled(Spin, n_gpus, 0.0, high_w=np.nan, memory_bytes=np.nan)
 
     @property
     def compute_w(self) -> FloatArray:

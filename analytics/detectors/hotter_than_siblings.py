@@ -23,7 +23,7 @@ from analytics.heat.comparison import LAG_ERROR, MIN_RISE_C, SLOT_AIR_C, beyond,
 from physics.cooling import SINK_S, felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, TimeArray, filled
 from telemetry.gpu import COOLING_REASONS
 from telemetry.quantities import multiple
 from telemetry.records import Cause, Finding, FindingStatus, Severity
@@ -42,15 +42,10 @@ class WarmMeans:
     temp_c: FloatArray
     power_w: FloatArray
     sink_w: FloatArray
-    observed_s: FloatArray
+    observed_s: FromZero
     seen_ns: TimeArray
     cooled_ns: TimeArray
     was_cooled: MaskArray
-
-    @staticmethod
-    def start(n_gpus: int) -> "WarmMeans":
-        """Return the state before the first row."""
-        return filled(WarmMeans, n_gpus, last_ns=None, observed_s=0.0)
 
     @property
     def felt_w(self) -> FloatArray:
@@ -185,15 +180,7 @@ class HotterThanSiblings:
 
     def start(self, spec: TableSpec) -> HotterThanSiblingsState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        unknown = np.full(size, np.nan)
-        return HotterThanSiblingsState(
-            judged_ns=None,
-            conditions=Conditions.start(size),
-            means=WarmMeans.start(size),
-            siblings=Siblings.start(size),
-            comparison=SiblingComparison(ratio=unknown, excess_c=unknown, sibling_c=unknown),
-        )
+        return filled(HotterThanSiblingsState, len(spec.entities))
 
     def step(
         self, state: HotterThanSiblingsState, frame: Frame, topology: Topology

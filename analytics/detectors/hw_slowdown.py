@@ -15,7 +15,7 @@ from analytics.detectors.limits import HwSlowdownLimits
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE, REASON_SW_THERMAL
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
@@ -31,7 +31,7 @@ class HwSlowdownState:
 
     last_ns: int | None
     conditions: Conditions
-    slowed_s: FloatArray
+    slowed_s: FromZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class HwSlowdown:
 
     def start(self, spec: TableSpec) -> HwSlowdownState:
         """Return the state before the first row."""
-        return filled(HwSlowdownState, len(spec.entities), slowed_s=0.0)
+        return filled(HwSlowdownState, len(spec.entities))
 
     def step(
         self, state: HwSlowdownState, frame: Frame, topology: Topology

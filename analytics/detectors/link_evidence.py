@@ -1,12 +1,13 @@
 """Errors, width and speed of a GPU's links, compared with its siblings and with their best."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
 from analytics.detectors.bus_limits import LinkHealthLimits
-from telemetry.frames import FloatArray, MaskArray, filled
+from telemetry.frames import FloatArray, MaskArray
 
 # A counter that jumps by half of 32 bits in a second was not read right: a GPU that is gone answers all ones.
 _IMPLAUSIBLE = 2.0**31
@@ -112,15 +113,10 @@ class LinkShape:
     The best is the maximum that the driver reports, else the highest value seen.
     """
 
-    now: FloatArray
-    best: FloatArray
-    low_s: FloatArray
+    now: Annotated[FloatArray, np.nan, 3]
+    best: Annotated[FloatArray, np.nan, 3]
+    low_s: Annotated[FloatArray, 0.0, 3]
     lacking: MaskArray
-
-    @staticmethod
-    def start(n_gpus: int) -> "LinkShape":
-        """Return the state before the first second."""
-        return filled(LinkShape, (n_gpus, 3), low_s=0.0, lacking=np.zeros(n_gpus, dtype=np.bool_))
 
     def after(self, columns: FloatArray, *, passed_s: float, limits: LinkHealthLimits) -> "LinkShape":
         """Return the state a second later.

@@ -19,7 +19,7 @@ from analytics.detectors.seconds import newest, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -71,15 +71,12 @@ class LinkHealth:
     def start(self, spec: TableSpec) -> LinkHealthState:
         """Return the state before the first row."""
         size = len(spec.entities)
-        return LinkHealthState(
-            second=None,
-            judged=None,
-            conditions=Conditions.start(size),
+        return filled(
+            LinkHealthState,
+            size,
             columns=(np.full(size, np.nan),) * len(_COLUMNS),
             counts=ErrorCounts.none(size, len(_COUNTED)),
             worst=ErrorCounts.none(size, 1),
-            shape=LinkShape.start(size),
-            siblings=Siblings.start(size),
         )
 
     def step(

@@ -8,7 +8,7 @@ from analytics.connectivity import Kinship
 from analytics.detectors.columns import optional
 from analytics.detectors.joined_columns import JoinedColumn, Relation
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame
+from telemetry.frames import FloatArray, Frame, FromZero
 
 JOINED_COLUMNS = (
     JoinedColumn(kind=EntityKind.GPU, signal="gpu_temp_c", how=Relation.MEAN_BELOW, column="mean_gpu_temp_c"),
@@ -23,12 +23,7 @@ class GpuCounts:
     """Number of GPUs per node, ``(n_nodes,)``, computed again only when the topology changes."""
 
     topology: Topology | None
-    counts: FloatArray
-
-    @staticmethod
-    def start(n_nodes: int) -> "GpuCounts":
-        """Return the state before the first frame."""
-        return GpuCounts(topology=None, counts=np.zeros(n_nodes))
+    counts: FromZero
 
     def under(self, topology: Topology, entities: tuple[Entity, ...]) -> "GpuCounts":
         """Return the counts under this topology."""

@@ -25,7 +25,7 @@ from analytics.novelty.features import FEATURE_SIGNALS, features_of, present
 from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.gpu import COOLING_REASONS
 from telemetry.records import Cause, Event, Finding, FindingStatus
 
@@ -78,17 +78,13 @@ class Novelty:
         """Return the state before the first row."""
         size, n_senses = len(spec.entities), len(present(spec.signals))
         zero = np.zeros((size, n_senses))
-        return NoveltyState(
-            window=None,
+        return filled(
+            NoveltyState,
+            size,
             total=zero,
             count=zero,
-            cut=np.zeros(size, dtype=np.bool_),
-            siblings=Siblings.start(size),
             models=StreamModels.unknown(size, n_senses + 1, self.plan),
-            explained=Explained.start(size),
-            conditions=Conditions.start(size),
-            far=np.full(size, np.nan),
-            sensed=LastWindow.nothing(size, n_senses),
+            sensed=filled(LastWindow, (size, n_senses)),
         )
 
     def take_events(self, state: NoveltyState, events: Sequence[Event]) -> NoveltyState:

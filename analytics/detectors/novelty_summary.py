@@ -8,7 +8,7 @@ from analytics.detectors.limits import NoveltyLimits
 from analytics.detectors.statements import Statement, evidence
 from analytics.novelty.features import FEATURE_SIGNALS
 from telemetry.entities import Entity
-from telemetry.frames import FloatArray, MaskArray, filled, reset_where
+from telemetry.frames import FloatArray, MaskArray, reset_where
 from telemetry.quantities import quantity
 from telemetry.records import FindingStatus, Severity
 
@@ -20,11 +20,6 @@ class LastWindow:
     values: FloatArray
     usual: FloatArray
     shares: FloatArray
-
-    @staticmethod
-    def nothing(n_gpus: int, n_senses: int) -> "LastWindow":
-        """Return the state before the first window."""
-        return filled(LastWindow, (n_gpus, n_senses))
 
     def renewed(self, values: FloatArray, usual: FloatArray, shares: FloatArray, *, where: MaskArray) -> "LastWindow":
         """Return the newest window of the GPUs marked."""

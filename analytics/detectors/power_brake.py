@@ -14,7 +14,7 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import PowerBrakeLimits
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.gpu import REASON_POWER_BRAKE
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
@@ -32,9 +32,9 @@ class PowerBrakeState:
     conditions: Conditions
     counter_s: FloatArray
     braked: MaskArray
-    polled_s: FloatArray
-    counted_s: FloatArray
-    times: FloatArray
+    polled_s: FromZero
+    counted_s: FromZero
+    times: FromZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class PowerBrake:
 
     def start(self, spec: TableSpec) -> PowerBrakeState:
         """Return the state before the first row."""
-        return filled(PowerBrakeState, len(spec.entities), 0.0, counter_s=np.nan)
+        return filled(PowerBrakeState, len(spec.entities))
 
     def step(
         self, state: PowerBrakeState, frame: Frame, topology: Topology

@@ -6,6 +6,7 @@ source resistance if voltage and current identify it.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from physics.constants import IMPLAUSIBLE_BELOW_V
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, TimeArray, filled
 from telemetry.quantities import duration, ohms, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -40,21 +41,14 @@ class Dips:
 
     below: MaskArray
     start_ns: TimeArray
-    count: FloatArray
-    longest_s: FloatArray
-    minimum_v: FloatArray
-    recent_v: FloatArray
-    quiet_v: FloatArray
+    count: FromZero
+    longest_s: FromZero
+    minimum_v: Annotated[FloatArray, np.inf]
+    recent_v: Annotated[FloatArray, np.inf]
+    quiet_v: Annotated[FloatArray, np.inf]
     before_a: FloatArray
     lowest_a: FloatArray
     step_a: FloatArray
-
-    @staticmethod
-    def start(n_supplies: int) -> "Dips":
-        """Return the state before the first dip."""
-        return filled(
-            Dips, n_supplies, np.nan, count=0.0, longest_s=0.0, minimum_v=np.inf, recent_v=np.inf, quiet_v=np.inf
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

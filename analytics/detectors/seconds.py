@@ -51,11 +51,9 @@ class SignalTally:
 
     @staticmethod
     def start(n_entities: int) -> "SignalTally":
-        """Return the tally before the first row."""
-        zero = np.zeros(n_entities)
-        return SignalTally(
-            count=zero, total=zero, square=zero, low=np.full(n_entities, np.inf), high=np.full(n_entities, -np.inf)
-        )
+        """Return the tally before the first row; quicker than `filled`, as every second begins with some."""
+        zero, high = np.zeros(n_entities), np.full(n_entities, -np.inf)
+        return SignalTally(count=zero, total=zero, square=zero, low=-high, high=high)
 
     def add(self, rows: FloatArray) -> "SignalTally":
         """Count rows of shape ``(n_rows, n_entities)``."""

@@ -78,12 +78,6 @@ class SignalAbsence:
     lasted_ns: TimeArray
     whole: bool
 
-    @staticmethod
-    def never_seen(n_entities: int, n_watched: int) -> "SignalAbsence":
-        """Return the state before the first row; a signal that was never seen is not absent."""
-        zero = np.zeros((n_entities, n_watched), dtype=np.int64)
-        return SignalAbsence(answered=zero > 0, rows=zero, lasted_ns=zero, whole=False)
-
     def after(self, missing: MaskArray, passed_ns: int) -> "SignalAbsence":
         """Return the state after a row in which these were missing."""
         none_missing = not missing.any()
@@ -129,15 +123,7 @@ class SensorLost:
         """Return the state before the first row."""
         size = len(spec.entities)
         watched = sum(name in spec.signals for name in self.watched)
-        return SensorLostState(
-            last_ns=None,
-            conditions=Conditions.start(size),
-            absence=SignalAbsence.never_seen(size, watched),
-            presence=Presence.start(size),
-            rest=filled(Rest, size),
-            noted=np.zeros(size, dtype=np.bool_),
-            siblings=Siblings.start(size),
-        )
+        return filled(SensorLostState, size, absence=filled(SignalAbsence, (size, watched)))
 
     def step(
         self, state: SensorLostState, frame: Frame, topology: Topology

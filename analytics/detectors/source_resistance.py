@@ -30,7 +30,7 @@ from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, TimeArray, filled
 from telemetry.records import Cause, Finding
 
 # A value that moves by less is one value with the rounding of a float; more is the sensor's step.
@@ -49,14 +49,9 @@ _SURELY_DEAD_NS = NS_PER_S // 10
 class Streaks:
     """Consecutive windows of evidence, shape ``(n_supplies,)``; `since_ns` is when the streak began."""
 
-    count: FloatArray
-    against: FloatArray
+    count: FromZero
+    against: FromZero
     since_ns: TimeArray
-
-    @staticmethod
-    def start(size: int) -> "Streaks":
-        """Return the state before the first window."""
-        return filled(Streaks, size, 0.0)
 
     def after(self, *, over: MaskArray, under: MaskArray, now_ns: int) -> "Streaks":
         """Count one window of each supply; what is neither leaves the streak as it is."""
@@ -74,8 +69,8 @@ class SourceResistanceState:
     last_ns: int | None
     siblings: Siblings
     blocks: Blocks
-    air_sum_c: FloatArray
-    air_rows: FloatArray
+    air_sum_c: FromZero
+    air_rows: FromZero
     means: BlockMeans
     reference: Reference
     branches: Branches
@@ -104,7 +99,7 @@ class SourceResistance:
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
         """Return the state before the first row."""
-        return filled(SourceResistanceState, len(spec.entities), air_sum_c=0.0, air_rows=0.0)
+        return filled(SourceResistanceState, len(spec.entities))
 
     def accept(self, state: SourceResistanceState, accepted: MaskArray) -> SourceResistanceState:
         """Reset reference and baseline of the accepted paths."""

@@ -21,7 +21,7 @@ from analytics.detectors.seconds import SignalTally, passed_s, running_sum, stre
 from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -59,16 +59,11 @@ class PowerSwing:
 class PhaseCounts:
     """Phases of each GPU compared with those of most siblings, as fading counts of rows, shape ``(n_gpus,)``."""
 
-    seen: FloatArray
-    both: FloatArray
-    late: FloatArray
-    early: FloatArray
-    lasted_s: FloatArray
-
-    @staticmethod
-    def start(n_gpus: int) -> "PhaseCounts":
-        """Return the state before the first row."""
-        return filled(PhaseCounts, n_gpus, 0.0)
+    seen: FromZero
+    both: FromZero
+    late: FromZero
+    early: FromZero
+    lasted_s: FromZero
 
     def add(self, high: MaskArray, known: MaskArray, groups: GroupArray) -> "PhaseCounts":
         """Count rows of shape ``(n_rows, n_gpus)``; nothing where fewer than two siblings are known.

@@ -8,6 +8,7 @@ It is disproved by a source resistance above its reference: then it is the path.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.quantities import multiple, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -44,34 +45,19 @@ class LoadExtremes:
     `well_a` the largest current under which the rail never fell.
     """
 
-    high_a: FloatArray
-    low_a: FloatArray
-    peak_w: FloatArray
-    lowest_v: FloatArray
+    high_a: Annotated[FloatArray, -np.inf]
+    low_a: Annotated[FloatArray, np.inf]
+    peak_w: Annotated[FloatArray, -np.inf]
+    lowest_v: Annotated[FloatArray, np.inf]
     block_high_a: FloatArray
     block_low_a: FloatArray
     block_peak_w: FloatArray
     block_lowest_v: FloatArray
-    steps: FloatArray
-    plateaus: FloatArray
-    trips: FloatArray
+    steps: FromZero
+    plateaus: FromZero
+    trips: FromZero
     size_w: FloatArray
     well_a: FloatArray
-
-    @staticmethod
-    def start(size: int) -> "LoadExtremes":
-        """Return the state before the first row."""
-        return filled(
-            LoadExtremes,
-            size,
-            high_a=-np.inf,
-            low_a=np.inf,
-            peak_w=-np.inf,
-            lowest_v=np.inf,
-            steps=0.0,
-            plateaus=0.0,
-            trips=0.0,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,7 +150,7 @@ class SupplyHeadroom:
         low &= high_a > _MORE_THAN_EVER * load.well_a
         stepped = seen & sound & swings & ~heavy & (peaks | low)
         stayed = seen & sound & (heavy | (low & ~swings))
-        empty = LoadExtremes.start(len(seen))
+        empty = filled(LoadExtremes, len(seen))
         load = replace(
             load,
             high_a=empty.high_a,

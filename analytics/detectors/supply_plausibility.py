@@ -11,6 +11,7 @@ Disproved if the siblings' voltage repeats too, or their resistance changes at t
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Annotated
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from analytics.supply.stream_estimate import (
 )
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
@@ -71,17 +72,17 @@ class SupplyPlausibilityState:
     judged_ns: int | None
     blocks: Blocks
     means: BlockMeans
-    usual_v: FloatArray
-    usual_a: FloatArray
+    usual_v: FromZero
+    usual_a: FromZero
     fitted: MaskArray
     correlation: FloatArray
-    power_sum_w: FloatArray
-    power_rows: FloatArray
+    power_sum_w: FromZero
+    power_rows: FromZero
     mismatch: FloatArray
-    mismatch_s: FloatArray
-    agreed: FloatArray
+    mismatch_s: FromZero
+    agreed: FromZero
     stillness: Stillness
-    streaks: FloatArray
+    streaks: Annotated[FloatArray, 0.0, len(_FAULTS)]
     conditions: Conditions
 
 
@@ -96,15 +97,7 @@ class SupplyPlausibility:
 
     def start(self, spec: TableSpec) -> SupplyPlausibilityState:
         """Return the state before the first row."""
-        size = len(spec.entities)
-        return filled(
-            SupplyPlausibilityState,
-            size,
-            0.0,
-            correlation=np.nan,
-            mismatch=np.nan,
-            streaks=np.zeros((size, len(_FAULTS))),
-        )
+        return filled(SupplyPlausibilityState, len(spec.entities))
 
     def step(
         self, state: SupplyPlausibilityState, frame: Frame, topology: Topology

@@ -7,6 +7,7 @@ and time constant give it (`analytics.detectors.thermal_margin`).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class ThermalMarginState:
 
     last_ns: int | None
     conditions: Conditions
-    least_c: FloatArray
+    least_c: Annotated[FloatArray, np.inf]
     climb: Climb
 
 
@@ -100,7 +101,7 @@ class ThermalMargin:
 
     def start(self, spec: TableSpec) -> ThermalMarginState:
         """Return the state before the first row."""
-        return filled(ThermalMarginState, len(spec.entities), least_c=np.inf)
+        return filled(ThermalMarginState, len(spec.entities))
 
     def step(
         self, state: ThermalMarginState, frame: Frame, topology: Topology

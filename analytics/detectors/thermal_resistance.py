@@ -214,7 +214,7 @@ class ThermalResistance:
         """Add the excess over power, idle windows included, while there is an excess."""
         kept = (state.levels.quick > self.limits.clear_ratio) | state.conditions.active
         if not kept.any():
-            return state if not state.shape.weight.any() else replace(state, shape=ExcessSums.start(len(kept)))
+            return state if not state.shape.weight.any() else replace(state, shape=filled(ExcessSums, len(kept)))
         at_any_load = compare(window, state.siblings.groups, air_c=air_c, usable=level, min_rise_c=0.0)
         excess_c = at_any_load.excess_c - slot_offset_c(state.offsets, at_any_load.sibling_rise_c)
         shape = add_window(state.shape, power_w=at_any_load.power_w, excess_c=excess_c, kept=kept)

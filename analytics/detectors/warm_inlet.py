@@ -1,6 +1,7 @@
 """Warm inlet: inlet air warmer than the ASHRAE class allows."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class WarmInletState:
 
     last_ns: int | None
     conditions: Conditions
-    highest_c: FloatArray
+    highest_c: Annotated[FloatArray, -np.inf]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class WarmInlet:
 
     def start(self, spec: TableSpec) -> WarmInletState:
         """Return the state before the first row."""
-        return filled(WarmInletState, len(spec.entities), highest_c=-np.inf)
+        return filled(WarmInletState, len(spec.entities))
 
     def step(
         self, state: WarmInletState, frame: Frame, topology: Topology

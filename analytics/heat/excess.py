@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from telemetry.frames import FloatArray, MaskArray, filled, reset_where
+from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
 
 # Share of a new window in the unrest. heuristic: as quick as the level that it guards.
 _UNREST_SHARE = 0.3
@@ -30,19 +30,14 @@ class Levels:
     Statistics 12(4), 1941): a step counts in it once, a level not at all.
     """
 
-    quick: FloatArray
-    quick_weight: FloatArray
-    slow: FloatArray
-    slow_weight: FloatArray
-    windows: FloatArray
+    quick: FromZero
+    quick_weight: FromZero
+    slow: FromZero
+    slow_weight: FromZero
+    windows: FromZero
     last: FloatArray
     last_variance: FloatArray
-    unrest: FloatArray
-
-    @staticmethod
-    def start(n_entities: int) -> "Levels":
-        """Return the levels before the first window."""
-        return filled(Levels, n_entities, 0.0, last=np.nan, last_variance=np.nan)
+    unrest: FromZero
 
 
 def add_ratio(
@@ -82,7 +77,7 @@ def doubt(levels: Levels, weight: FloatArray) -> FloatArray:
 
 def forget(levels: Levels, where: MaskArray) -> Levels:
     """Reset the levels of the marked entities; `unrest` stays."""
-    return reset_where(levels, replace(Levels.start(len(where)), unrest=levels.unrest), where)
+    return reset_where(levels, replace(filled(Levels, len(where)), unrest=levels.unrest), where)
 
 
 # heuristic: what a window counts for after another one: the last fifty windows or so.
@@ -97,16 +92,11 @@ MIN_WINDOWS = 4.0
 class ExcessSums:
     """Weighted sums of excess over power, each of shape ``(n_gpus,)``."""
 
-    weight: FloatArray
-    power: FloatArray
-    power_power: FloatArray
-    excess: FloatArray
-    power_excess: FloatArray
-
-    @staticmethod
-    def start(n_gpus: int) -> "ExcessSums":
-        """Return the sums of no window."""
-        return filled(ExcessSums, n_gpus, 0.0)
+    weight: FromZero
+    power: FromZero
+    power_power: FromZero
+    excess: FromZero
+    power_excess: FromZero
 
 
 def add_window(sums: ExcessSums, *, power_w: FloatArray, excess_c: FloatArray, kept: MaskArray) -> ExcessSums:

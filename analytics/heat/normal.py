@@ -12,11 +12,12 @@ over some windows and then frozen; where no cell is near, there is no judgement.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated, TypeAlias
 
 import numpy as np
 
 from analytics.heat.comparison import SCATTER_C
-from telemetry.frames import FloatArray, MaskArray, filled, reset_where
+from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
 
 # Prior: constant part. Assumption: warm air adds up to 2.5 K at the rear slots of a chassis.
 CONSTANT_SD_C = 2.0
@@ -29,16 +30,11 @@ SLOPE_SD_RATIO = 0.04
 class SlotOffsets:
     """Sums of the regression, each of shape ``(n_gpus,)``; an uncertain window counts as part of one."""
 
-    windows: FloatArray
-    rise: FloatArray
-    rise_rise: FloatArray
-    excess: FloatArray
-    rise_excess: FloatArray
-
-    @staticmethod
-    def start(n_gpus: int) -> "SlotOffsets":
-        """Return the state before the first window: nothing."""
-        return filled(SlotOffsets, n_gpus, 0.0)
+    windows: FromZero
+    rise: FromZero
+    rise_rise: FromZero
+    excess: FromZero
+    rise_excess: FromZero
 
     def learned(self, windows: int) -> MaskArray:
         """Return a mask of slots with enough windows, which are frozen."""
@@ -96,7 +92,7 @@ def _precision(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray, FloatArray
 
 def accept_slots(offsets: SlotOffsets, where: MaskArray) -> SlotOffsets:
     """Reset the marked slots."""
-    return reset_where(offsets, SlotOffsets.start(len(where)), where)
+    return reset_where(offsets, filled(SlotOffsets, len(where)), where)
 
 
 # How far conditions may lie from the middle of a cell. heuristic: with fans that hold a temperature, resistance goes
@@ -105,21 +101,17 @@ NEAR_POWER_RATIO = 0.08
 NEAR_AIR_C = 2.0
 # Cells of one entity. heuristic: six loads in two rooms.
 CELLS = 12
+_Cells: TypeAlias = Annotated[FloatArray, 0.0, CELLS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LikePast:
     """Cells, each array of shape ``(n_entities, CELLS)``; a cell without windows is free."""
 
-    log_power: FloatArray
-    air_c: FloatArray
-    mean: FloatArray
-    windows: FloatArray
-
-    @staticmethod
-    def start(n_entities: int) -> "LikePast":
-        """Return a past of which nothing is known."""
-        return filled(LikePast, (n_entities, CELLS), 0.0)
+    log_power: _Cells
+    air_c: _Cells
+    mean: _Cells
+    windows: _Cells
 
     def like(self, power_w: FloatArray, air_c: FloatArray) -> "Likeness":
         """Find the cell that is nearest to the conditions of each entity."""

@@ -9,12 +9,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
 from physics.cooling import SINK_S, carried_w
 from telemetry.clock import NS_PER_MS, NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled
 
 # Steps of the sums: 1/1024 K and W, finer than any sensor, and 1/256 of a weight, so that whole numbers of them add up
 # exactly below 2**53.
@@ -50,20 +51,20 @@ class HeatWindowSums:
     first_ns: int
     last_ns: int
     spacing_ns: float
-    count: FloatArray
-    temp: FloatArray
-    power: FloatArray
-    recent: FloatArray
-    recent_weight: FloatArray
+    count: FromZero
+    temp: FromZero
+    power: FromZero
+    recent: FromZero
+    recent_weight: FromZero
     sink_w: FloatArray
-    begun_ms: FloatArray
-    ended_ms: FloatArray
-    air_count: FloatArray
-    air: FloatArray
-    fan_count: FloatArray
-    fan: FloatArray
-    part: FloatArray
-    part_part: FloatArray
+    begun_ms: Annotated[FloatArray, np.inf]
+    ended_ms: Annotated[FloatArray, -np.inf]
+    air_count: FromZero
+    air: FromZero
+    fan_count: FromZero
+    fan: FromZero
+    part: FromZero
+    part_part: FromZero
     cut: MaskArray
 
     @staticmethod
@@ -71,20 +72,7 @@ class HeatWindowSums:
         n_entities: int, *, number: int = -1, spacing_ns: float = 0.0, sink_w: FloatArray | None = None
     ) -> "HeatWindowSums":
         """Return the sums of no sample."""
-        return filled(
-            HeatWindowSums,
-            n_entities,
-            0.0,
-            number=number,
-            newest=number,
-            rows=0,
-            first_ns=0,
-            last_ns=0,
-            spacing_ns=spacing_ns,
-            sink_w=np.nan if sink_w is None else sink_w,
-            begun_ms=np.inf,
-            ended_ms=-np.inf,
-        )
+        return filled(HeatWindowSums, n_entities, number=number, newest=number, spacing_ns=spacing_ns, sink_w=sink_w)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

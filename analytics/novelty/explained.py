@@ -61,11 +61,6 @@ class Explained:
     lasting: tuple[tuple[str, str], ...] = ()
     kinship: Kinship | None = None
 
-    @staticmethod
-    def start(n_entities: int) -> "Explained":
-        """Return the state at first."""
-        return Explained(held=np.zeros(n_entities, dtype=np.bool_), quiet_ns=np.zeros(n_entities, dtype=np.int64))
-
     def take_events(self, events: Sequence[Event]) -> "Explained":
         """Add events."""
         added = [

@@ -9,11 +9,12 @@ time, the bus voltage decides: it lies below the open-circuit voltage of the dea
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from analytics.connectivity import GroupArray
-from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
 # Ten watts in a ring lug, the point from which it warms by some twenty kelvin at 2 K/W (assumption).
 HOT_JOINT_W = 10.0
@@ -72,17 +73,10 @@ class Branches:
     usual_a: FloatArray
     usual_others_a: FloatArray
     since_ns: TimeArray
-    rows: FloatArray
-    others_a: FloatArray
-    lowest_a: FloatArray
-    highest_a: FloatArray
-
-    @staticmethod
-    def start(n_branches: int) -> "Branches":
-        """Return the state before the first block."""
-        return filled(
-            Branches, n_branches, 0.0, usual_a=np.nan, usual_others_a=np.nan, lowest_a=np.inf, highest_a=-np.inf
-        )
+    rows: FromZero
+    others_a: FromZero
+    lowest_a: Annotated[FloatArray, np.inf]
+    highest_a: Annotated[FloatArray, -np.inf]
 
     def mean_others_a(self) -> FloatArray:
         """Return the siblings' mean current since the branch is dead, NaN where it is not."""

@@ -6,12 +6,13 @@ the only one of a rail, may as well have lost its contact; at the voltage of mai
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from analytics.connectivity import GroupArray
 from analytics.supply.branches import group_sum
-from telemetry.frames import FloatArray, MaskArray, filled, reset_where
+from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
 
 # IEC 61000-4-30 and EN 50160: a dip begins where the voltage falls below 90 % of its reference, and ends 2 % above.
 DIP_RATIO = 0.90
@@ -40,13 +41,8 @@ class InputFall:
     low_v: FloatArray
     high_w: FloatArray
     now_v: FloatArray
-    rows: FloatArray
-    back: MaskArray
-
-    @staticmethod
-    def start(n_supplies: int) -> "InputFall":
-        """Return the state before the first block."""
-        return filled(InputFall, n_supplies, rows=0.0, back=True)
+    rows: FromZero
+    back: Annotated[MaskArray, True]
 
     @property
     def fallen(self) -> MaskArray:
@@ -80,7 +76,7 @@ def fall_row(
 
 def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
     """Reset the usual readings of the accepted supplies, as after a move to other mains."""
-    return reset_where(fall, InputFall.start(len(accepted)), accepted)
+    return reset_where(fall, filled(InputFall, len(accepted)), accepted)
 
 
 def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:

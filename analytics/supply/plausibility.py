@@ -6,10 +6,11 @@ value has no chance left.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
-from telemetry.frames import FloatArray, MaskArray, filled
+from telemetry.frames import FloatArray, MaskArray
 
 # heuristic: below 20 W the offsets of the meters count for more than their gains, unless the two have agreed before.
 MIN_POWER_W = 20.0
@@ -81,16 +82,11 @@ class Stillness:
     last block.
     """
 
-    step: FloatArray
-    lively: FloatArray
-    calm: FloatArray
-    last: FloatArray
-    still: MaskArray
-
-    @staticmethod
-    def start(n_supplies: int) -> "Stillness":
-        """Return the state before the first row."""
-        return filled(Stillness, (n_supplies, 2), step=np.inf, lively=0.0, calm=np.inf)
+    step: Annotated[FloatArray, np.inf, 2]
+    lively: Annotated[FloatArray, 0.0, 2]
+    calm: Annotated[FloatArray, np.inf, 2]
+    last: Annotated[FloatArray, np.nan, 2]
+    still: Annotated[MaskArray, False, 2]
 
     def after_row(self, pair: FloatArray, used: MaskArray) -> "Stillness":
         """Add one row of shape ``(n_supplies, 2)``, `used` of shape ``(n_supplies, 1)`` where it is new."""

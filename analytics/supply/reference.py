@@ -9,12 +9,13 @@ its readings shows it, one that is read ten times a second misses most of it, an
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from analytics.supply.stream_estimate import ResistanceWindows
 from physics.constants import NOMINAL_V
-from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
+from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 # heuristic: the median of three survives one window in which a job began.
 REFERENCE_WINDOWS = 3
@@ -30,8 +31,8 @@ class Reference:
     voltage `now_v` are of the newest window that was identified, at `seen_ns`; `before_ohm` is the one before it.
     """
 
-    first_ohm: FloatArray
-    first_v: FloatArray
+    first_ohm: Annotated[FloatArray, np.nan, REFERENCE_WINDOWS]
+    first_v: Annotated[FloatArray, np.nan, REFERENCE_WINDOWS]
     ohm: FloatArray
     open_v: FloatArray
     now_ohm: FloatArray
@@ -39,12 +40,6 @@ class Reference:
     now_v: FloatArray
     before_ohm: FloatArray
     seen_ns: TimeArray
-
-    @staticmethod
-    def start(n_paths: int) -> "Reference":
-        """Return the state before the first window."""
-        table = np.full((n_paths, REFERENCE_WINDOWS), np.nan)
-        return filled(Reference, n_paths, first_ohm=table, first_v=table)
 
     def ratio(self) -> FloatArray:
         """Return the present resistance over the reference, NaN where either is unknown."""
@@ -113,12 +108,7 @@ _LARGEST_OHM = 0.030
 class DipImpedance:
     """Impedance of the newest blocks with steps, ``(n_paths, n_blocks)``; NaN before the first."""
 
-    blocks_ohm: FloatArray
-
-    @staticmethod
-    def start(n_paths: int) -> "DipImpedance":
-        """Return the state before the first block."""
-        return DipImpedance(blocks_ohm=np.full((n_paths, _BLOCKS), np.nan))
+    blocks_ohm: Annotated[FloatArray, np.nan, _BLOCKS]
 
     @property
     def ohm(self) -> FloatArray:

@@ -9,6 +9,7 @@ an autocorrelation of 0.6: hence hourly medians, a floor under the scatter, and 
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from analytics.change.control_charts import CusumState, cusum_step
 from physics.constants import MAD_TO_SD, MEDIAN_TO_MEAN, Z_BOTH
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, TimeArray, filled, reset_where
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
 HOUR_NS = 3600 * NS_PER_S
 _MINUTE_NS = 60 * NS_PER_S
@@ -31,14 +32,9 @@ class OpenHour:
     """
 
     number: int | None
-    kept_ohm: FloatArray
+    kept_ohm: Annotated[FloatArray, np.nan, _MINUTES]
     kept_ns: TimeArray
-    variance: FloatArray
-
-    @staticmethod
-    def start(n_paths: int) -> "OpenHour":
-        """Return the state before the first window."""
-        return filled(OpenHour, n_paths, number=None, kept_ohm=np.full((n_paths, _MINUTES), np.nan), variance=0.0)
+    variance: FromZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,26 +135,14 @@ class SlowChange:
     what lies over the centre, a logarithm, followed by a Kalman filter of a random walk; `variance` is its own.
     """
 
-    learnt: FloatArray
+    learnt: Annotated[FloatArray, np.nan, BASELINE_HOURS]
     hours: CountArray
     centre: FloatArray
     centre_sd: FloatArray
     scatter: FloatArray
     cusum: CusumState
-    effect: FloatArray
-    variance: FloatArray
-
-    @staticmethod
-    def start(n_paths: int) -> "SlowChange":
-        """Return the state before the first hour."""
-        return filled(
-            SlowChange,
-            n_paths,
-            learnt=np.full((n_paths, BASELINE_HOURS), np.nan),
-            cusum=CusumState.start(n_paths),
-            effect=0.0,
-            variance=0.0,
-        )
+    effect: FromZero
+    variance: FromZero
 
     @property
     def known(self) -> MaskArray:
@@ -210,7 +194,7 @@ def add_hour(
 
 def accept(state: SlowChange, accepted: MaskArray) -> SlowChange:
     """Reset the baseline of the accepted paths."""
-    return reset_where(state, SlowChange.start(len(accepted)), accepted)
+    return reset_where(state, filled(SlowChange, len(accepted)), accepted)
 
 
 def _judged(state: SlowChange, value: FloatArray, seen: MaskArray, sd_ratio: FloatArray) -> SlowChange:

@@ -7,6 +7,7 @@ later, and a scatter that is small against the answer.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
 from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO, NOMINAL_V
 from physics.thevenin import INDEPENDENT_AFTER_S, MIN_SAMPLES
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, MaskArray, filled
+from telemetry.frames import FloatArray, FromZero, MaskArray
 
 # heuristic: two training steps of about a second, and enough rows to estimate their scatter.
 BLOCK_S = 2.0
@@ -52,28 +53,11 @@ class Blocks:
     zero_v: FloatArray
     last_a: FloatArray
     last_v: FloatArray
-    max_a: FloatArray
-    sums: FloatArray
-    pooled: FloatArray
-    pooled_s: FloatArray
-    independent: FloatArray
-
-    @staticmethod
-    def start(n_supplies: int) -> "Blocks":
-        """Return the state before the first row."""
-        return filled(
-            Blocks,
-            n_supplies,
-            0.0,
-            start_ns=None,
-            rows=0,
-            zero_a=np.nan,
-            zero_v=np.nan,
-            last_a=np.nan,
-            last_v=np.nan,
-            sums=np.zeros((n_supplies, _COLUMNS)),
-            pooled=np.zeros((n_supplies, _COLUMNS)),
-        )
+    max_a: FromZero
+    sums: Annotated[FloatArray, 0.0, _COLUMNS]
+    pooled: Annotated[FloatArray, 0.0, _COLUMNS]
+    pooled_s: FromZero
+    independent: FromZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,16 +65,11 @@ class BlockMeans:
     """Means of one block, shape ``(n_supplies,)``; NaN for a supply without a sample."""
 
     seconds: float
-    samples: FloatArray
+    samples: FromZero
     mean_a: FloatArray
     mean_v: FloatArray
     spread_a: FloatArray
     spread_v: FloatArray
-
-    @staticmethod
-    def start(n_supplies: int) -> "BlockMeans":
-        """Return the means before the first block."""
-        return filled(BlockMeans, n_supplies, seconds=0.0, samples=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ from physics.thevenin import (
     add_sample,
     estimate,
 )
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, filled
 
 YES = np.array([True])
 TIMES_S: FloatArray = np.arange(400, dtype=np.float64) * 0.05
@@ -58,7 +58,7 @@ def load(rng: np.random.Generator, rows: int, *, low: float = 20.0, high: float 
 
 
 def stream(volts: FloatArray, amps: FloatArray, *, step_ns: int, memory_s: float) -> SupplyEstimate:
-    moments = Moments.start(1)
+    moments = filled(Moments, 1)
     for volt, amp in zip(volts, amps, strict=True):
         moments = add_sample(
             moments,
@@ -163,7 +163,7 @@ def test_a_supply_without_current_does_not_disturb_the_one_beside_it() -> None:
     rng = np.random.default_rng(6)
     amps = load(rng, 400)
     volts = 12.3 - 0.007 * amps
-    moments = Moments.start(2)
+    moments = filled(Moments, 2)
     for volt, amp in zip(volts, amps, strict=True):
         moments = add_sample(
             moments,

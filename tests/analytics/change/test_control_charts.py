@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from analytics.change.control_charts import CusumState, cusum_step
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, filled
 
 
 def exceeds(state: CusumState, limit_sigmas: float = 8.0) -> MaskArray:
@@ -12,7 +12,7 @@ def exceeds(state: CusumState, limit_sigmas: float = 8.0) -> MaskArray:
 
 def run_lengths(*, shift_sigmas: float, limit_sigmas: float, n_series: int, max_rows: int, seed: int) -> FloatArray:
     rng = np.random.default_rng(seed)
-    state = CusumState.start(n_series)
+    state = filled(CusumState, n_series)
     length = np.full(n_series, np.nan)
     for row in range(1, max_rows + 1):
         state = cusum_step(state, rng.normal(shift_sigmas, 1.0, n_series), mean=0.0, sigma=1.0)
@@ -30,7 +30,7 @@ def test_white_noise_returns_a_false_alarm_every_931_values_at_a_limit_of_five()
 
 def test_white_noise_returns_a_false_alarm_every_19000_values_at_a_limit_of_eight() -> None:
     rng = np.random.default_rng(2)
-    state, alarms, n_series = CusumState.start(20_000), 0, 20_000
+    state, alarms, n_series = filled(CusumState, 20_000), 0, 20_000
     for row in range(1200):
         state = cusum_step(state, rng.normal(0, 1, n_series), mean=0.0, sigma=1.0)
         passed = state.above > 8.0
@@ -49,7 +49,7 @@ def test_a_shift_is_found_after_the_delay_of_the_table(limit: float, shift: floa
 
 def test_neighbours_that_resemble_each_other_ruin_the_rate_and_whitening_restores_it() -> None:
     rng = np.random.default_rng(4)
-    state, length, value = CusumState.start(2000), np.full(2000, np.nan), rng.normal(0, 1, 2000)
+    state, length, value = filled(CusumState, 2000), np.full(2000, np.nan), rng.normal(0, 1, 2000)
     for row in range(1, 3000):
         value = 0.9 * value + np.sqrt(1 - 0.81) * rng.normal(0, 1, 2000)
         state = cusum_step(state, value, mean=0.0, sigma=1.0)
@@ -65,7 +65,7 @@ def test_a_gap_a_dead_sigma_and_other_series_change_nothing() -> None:
 
 
 def test_both_directions_are_watched() -> None:
-    state = CusumState.start(2)
+    state = filled(CusumState, 2)
     for _ in range(20):
         state = cusum_step(state, np.array([2.0, -2.0]), mean=0.0, sigma=1.0)
     assert exceeds(state).tolist() == [True, True]
@@ -73,5 +73,5 @@ def test_both_directions_are_watched() -> None:
 
 
 def test_one_wild_value_alone_raises_nothing() -> None:
-    state = cusum_step(CusumState.start(1), np.array([1e9]), mean=0.0, sigma=1.0)
+    state = cusum_step(filled(CusumState, 1), np.array([1e9]), mean=0.0, sigma=1.0)
     assert not exceeds(state).any()

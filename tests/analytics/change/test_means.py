@@ -5,7 +5,7 @@ import pytest
 
 from analytics.change.control_charts import MIN_VALUES, EwmaState, PageHinkleyState, ewma_step, page_hinkley_step
 from analytics.change.table import fit_autoregression, whitened
-from telemetry.frames import MaskArray
+from telemetry.frames import MaskArray, filled
 
 EWMA_LIMIT = 2.814  # Lucas and Saccucci (1990), table 3, gain 0.1: a false alarm every 500 values of white noise
 PAGE_HINKLEY_LIMIT = 50.0  # the default of River and CapyMOA for values of unit scale
@@ -19,7 +19,7 @@ def alarms(state: PageHinkleyState) -> MaskArray:
 def test_the_weighted_mean_of_white_noise_leaves_its_limits_once_in_five_hundred_values() -> None:
     # Lucas and Saccucci (1990), table 3: gain 0.1, limit 2.814.
     rng = np.random.default_rng(1)
-    state, length = EwmaState.start(2000), np.full(2000, np.nan)
+    state, length = filled(EwmaState, 2000), np.full(2000, np.nan)
     for row in range(1, 5000):
         state = ewma_step(state, rng.normal(0, 1, 2000), mean=0.0, sigma=1.0)
         length[(state.distance() > EWMA_LIMIT) & np.isnan(length)] = row
@@ -27,21 +27,21 @@ def test_the_weighted_mean_of_white_noise_leaves_its_limits_once_in_five_hundred
 
 
 def test_the_weighted_mean_knows_the_size_of_a_shift() -> None:
-    state = EwmaState.start(1)
+    state = filled(EwmaState, 1)
     for _ in range(100):
         state = ewma_step(state, np.array([13.0]), mean=10.0, sigma=2.0)
     assert state.off_sigmas[0] == pytest.approx(1.5, rel=1e-3)
 
 
 def test_gaps_leave_the_weighted_mean_alone() -> None:
-    state = ewma_step(EwmaState.start(2), np.array([3.0, np.nan]), mean=0.0, sigma=1.0)
+    state = ewma_step(filled(EwmaState, 2), np.array([3.0, np.nan]), mean=0.0, sigma=1.0)
     assert state.n_values.tolist() == [1, 0]
     assert (state.distance() > EWMA_LIMIT).tolist() == [True, False]
 
 
 def test_page_hinkley_finds_a_step_up_and_a_step_down_of_an_unknown_mean() -> None:
     rng = np.random.default_rng(2)
-    state, found = PageHinkleyState.start(3), [0, 0, 0]
+    state, found = filled(PageHinkleyState, 3), [0, 0, 0]
     for row in range(1000):
         step = 3.0 if row >= 500 else 0.0
         state = page_hinkley_step(state, 7.0 + np.array([step, -step, 0.0]) + rng.normal(0, 1, 3))
@@ -53,7 +53,7 @@ def test_page_hinkley_finds_a_step_up_and_a_step_down_of_an_unknown_mean() -> No
 
 
 def test_page_hinkley_states_nothing_of_few_values_and_ignores_gaps() -> None:
-    state = PageHinkleyState.start(1)
+    state = filled(PageHinkleyState, 1)
     for row in range(MIN_VALUES - 1):
         state = page_hinkley_step(state, np.array([0.0 if row < 5 else 1e4]))
     assert not alarms(state).any()

@@ -12,7 +12,7 @@ from analytics.detectors.hotter_than_siblings import WarmMeans, add_row, add_row
 from analytics.detectors.limits import DetectorLimits
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.frames import Frame
+from telemetry.frames import Frame, filled
 from tests.analytics.scenes import START_NS, frame_of, gpu, node_of
 
 GPUS, ROWS = 4, 60
@@ -87,12 +87,12 @@ def test_warm_means_of_many_rows_are_those_of_the_rows_one_by_one(gap: float) ->
     temps_c[20:25, 1] = gap
     cooled = np.zeros(temps_c.shape, dtype=np.bool_)
     cooled[30, 2] = np.isnan(gap)
-    one = WarmMeans.start(GPUS)
+    one = filled(WarmMeans, GPUS)
     for row, now_ns in enumerate(frame.time_ns.tolist()):
         one = add_row(
             one, now_ns=now_ns, temp_c=temps_c[row], power_w=powers_w[row], cooled=cooled[row], smoothing_s=20.0
         )
-    many = WarmMeans.start(GPUS)
+    many = filled(WarmMeans, GPUS)
     for start, stop in ((0, 1), (1, 40), (40, ROWS)):
         rows = slice(start, stop)
         many = add_rows(

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from analytics.heat.excess import Levels, add_ratio, doubt, forget
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, filled
 
 SURE, UNSURE = 0.02**2, 0.2**2
 
 
 def levels_of(*windows: tuple[float, float]) -> Levels:
     """Return the levels after windows of a ratio and its variance."""
-    levels = Levels.start(1)
+    levels = filled(Levels, 1)
     for ratio, variance in windows:
         levels = add_ratio(levels, np.array([ratio]), np.array([variance]), quick_share=0.4, slow_share=0.02)
     return levels
@@ -50,5 +50,5 @@ def test_what_is_not_known_leaves_the_levels_alone(ratio: float, variance: float
 
 
 def test_a_level_without_windows_is_uncertain() -> None:
-    assert np.isinf(chance(Levels.start(2))).all()
+    assert np.isinf(chance(filled(Levels, 2))).all()
     assert np.isinf(chance(forget(levels_of((0.1, SURE)), np.array([True])))).all()

@@ -15,12 +15,13 @@ from analytics.heat.normal import (
     slot_offset_c,
     slot_variance_c2,
 )
+from telemetry.frames import filled
 
 EVERY = np.array([True])
 
 
 def taught(rises_c: list[float], excesses_c: list[float]) -> SlotOffsets:
-    offsets = SlotOffsets.start(1)
+    offsets = filled(SlotOffsets, 1)
     for rise_c, excess_c in zip(rises_c, excesses_c, strict=True):
         offsets = learn_slots(
             offsets,
@@ -33,7 +34,7 @@ def taught(rises_c: list[float], excesses_c: list[float]) -> SlotOffsets:
 
 
 def test_a_slot_that_was_not_learnt_adds_nothing() -> None:
-    assert slot_offset_c(SlotOffsets.start(2), np.array([10.0, 30.0])).tolist() == [0.0, 0.0]
+    assert slot_offset_c(filled(SlotOffsets, 2), np.array([10.0, 30.0])).tolist() == [0.0, 0.0]
 
 
 def test_constant_and_proportional_parts_are_reported_apart_where_the_load_changed() -> None:
@@ -78,25 +79,25 @@ def normal(state: LikePast, power_w: float, air_c: float) -> float:
 
 
 def test_similar_conditions_are_expected_to_repeat() -> None:
-    state = seen(LikePast.start(1), 250.0, 22.0, 30.0, times=10)
+    state = seen(filled(LikePast, 1), 250.0, 22.0, 30.0, times=10)
     assert normal(state, 255.0, 23.0) == pytest.approx(30.0)
 
 
 @pytest.mark.parametrize(("power_w", "air_c"), [(200.0, 22.0), (250.0, 26.0), (float("nan"), 22.0), (0.0, 22.0)])
 def test_other_conditions_are_not_judged(power_w: float, air_c: float) -> None:
-    state = seen(LikePast.start(1), 250.0, 22.0, 30.0, times=10)
+    state = seen(filled(LikePast, 1), 250.0, 22.0, 30.0, times=10)
     assert np.isnan(normal(state, power_w, air_c))
 
 
 def test_a_cell_is_not_used_before_it_is_learned_and_frozen_afterwards() -> None:
-    state = seen(LikePast.start(1), 250.0, 22.0, 30.0, times=9)
+    state = seen(filled(LikePast, 1), 250.0, 22.0, 30.0, times=9)
     assert np.isnan(normal(state, 250.0, 22.0))
     state = seen(seen(state, 250.0, 22.0, 30.0), 250.0, 22.0, 60.0, times=500)
     assert normal(state, 250.0, 22.0) == pytest.approx(30.0)
 
 
 def test_more_conditions_than_cells_are_left_aside() -> None:
-    state = LikePast.start(1)
+    state = filled(LikePast, 1)
     for number in range(CELLS + 5):
         state = seen(state, 50.0 * 1.3**number, 22.0, float(number), times=10)
     assert normal(state, 50.0, 22.0) == pytest.approx(0.0)
@@ -104,6 +105,6 @@ def test_more_conditions_than_cells_are_left_aside() -> None:
 
 
 def test_an_accepted_past_is_learned_again() -> None:
-    state = accept_past(seen(LikePast.start(1), 250.0, 22.0, 30.0, times=10), EVERY)
+    state = accept_past(seen(filled(LikePast, 1), 250.0, 22.0, 30.0, times=10), EVERY)
     assert np.isnan(normal(state, 250.0, 22.0))
     assert normal(seen(state, 250.0, 22.0, 40.0, times=10), 250.0, 22.0) == pytest.approx(40.0)

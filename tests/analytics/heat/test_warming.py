@@ -4,6 +4,7 @@ import pytest
 from analytics.detectors.thermal_margin import time_to_limit_s
 from analytics.heat.excess import ExcessSums, add_window, grown_share
 from physics.cooling import power_factor, resistance_factor
+from telemetry.frames import filled
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ def test_time_to_a_limit(temp_c: float, drift_c_per_s: float, expected_s: float 
 def test_an_excess_that_grows_with_power_is_reported_from_one_that_stays(
     slope: float, constant_c: float, share: float
 ) -> None:
-    sums = ExcessSums.start(1)
+    sums = filled(ExcessSums, 1)
     for power_w in [300.0, 100.0] * 5:
         excess_c = np.array([constant_c + slope * power_w])
         sums = add_window(sums, power_w=np.array([power_w]), excess_c=excess_c, kept=np.array([True]))
@@ -34,7 +35,7 @@ def test_an_excess_that_grows_with_power_is_reported_from_one_that_stays(
 
 
 def test_a_steady_load_does_not_report_whether_an_excess_grows() -> None:
-    sums = ExcessSums.start(1)
+    sums = filled(ExcessSums, 1)
     for power_w in [250.0, 240.0] * 5:
         sums = add_window(sums, power_w=np.array([power_w]), excess_c=np.array([5.0]), kept=np.array([True]))
     assert np.isnan(grown_share(sums)[0])

@@ -3,7 +3,7 @@ import pytest
 
 from analytics.connectivity import GroupArray
 from analytics.supply.input_fall import MIN_ROWS, InputFall, fall_row, forget, usual_after
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, filled
 
 BOTH: GroupArray = np.array([0, 0])
 ALONE: GroupArray = np.array([0, 1])
@@ -11,7 +11,7 @@ ALONE: GroupArray = np.array([0, 1])
 
 def after(rows: list[tuple[FloatArray, FloatArray]], *, usual_v: float, groups: GroupArray) -> InputFall:
     """Run a block of a training job at a voltage, then some rows."""
-    fall = InputFall.start(2)
+    fall = filled(InputFall, 2)
     used = np.array([True, True])
     for amps in (30.0, 60.0, 30.0, 60.0):
         fall = fall_row(fall, voltage_v=np.full(2, usual_v), current_a=np.full(2, amps), used=used, groups=groups)

@@ -1,14 +1,14 @@
 import numpy as np
 
 from analytics.supply.plausibility import Stillness
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, filled
 
 SEEN = np.array([[True]])
 
 
 def after(blocks: FloatArray, state: Stillness | None = None) -> Stillness:
     """Take in blocks of voltage and current, shape ``(n_blocks, n_rows, 2)``."""
-    state = state or Stillness.start(1)
+    state = state or filled(Stillness, 1)
     for block in blocks:
         for pair in block:
             state = state.after_row(pair[np.newaxis], SEEN)

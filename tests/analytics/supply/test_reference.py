@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analytics.supply.reference import LEAST_BLOCKS, DipImpedance, Reference
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, filled
 
 OHM, OPEN_V, HIGH_A, LOW_A = 0.005, 12.3, 74.0, 36.0
 
@@ -16,7 +16,7 @@ def floats(*values: float) -> FloatArray:
 
 
 def known(n_paths: int) -> Reference:
-    return replace(Reference.start(n_paths), now_ohm=np.full(n_paths, OHM), now_v=np.full(n_paths, OPEN_V))
+    return replace(filled(Reference, n_paths), now_ohm=np.full(n_paths, OHM), now_v=np.full(n_paths, OPEN_V))
 
 
 def seen(dips: DipImpedance, lowest_v: FloatArray, *, stepped: bool = True) -> DipImpedance:
@@ -33,7 +33,7 @@ def seen(dips: DipImpedance, lowest_v: FloatArray, *, stepped: bool = True) -> D
 def test_the_dip_beyond_what_the_resistance_explains_is_the_impedance() -> None:
     plateau_v = OPEN_V - OHM * HIGH_A
     lowest_v = floats(plateau_v - 0.0026 * (HIGH_A - LOW_A), plateau_v)
-    dips = DipImpedance.start(2)
+    dips = filled(DipImpedance, 2)
     for _ in range(LEAST_BLOCKS - 1):
         dips = seen(dips, lowest_v)
         assert np.isnan(dips.ohm).all()
@@ -42,7 +42,7 @@ def test_the_dip_beyond_what_the_resistance_explains_is_the_impedance() -> None:
 
 def test_glitches_unknown_minima_and_blocks_without_steps_change_nothing() -> None:
     plateau_v = OPEN_V - OHM * HIGH_A
-    dips = DipImpedance.start(1)
+    dips = filled(DipImpedance, 1)
     for _ in range(5):
         dips = seen(dips, floats(plateau_v - 0.1))
     before = dips.ohm[0]
@@ -50,7 +50,7 @@ def test_glitches_unknown_minima_and_blocks_without_steps_change_nothing() -> No
         dips = seen(dips, floats(lowest_v))
     dips = seen(dips, floats(plateau_v - 0.5), stepped=False)
     dips = dips.after(
-        Reference.start(1),
+        filled(Reference, 1),
         stepped=np.array([True]),
         high_a=floats(HIGH_A),
         low_a=floats(LOW_A),
@@ -60,14 +60,14 @@ def test_glitches_unknown_minima_and_blocks_without_steps_change_nothing() -> No
 
 
 def test_a_rail_above_what_the_resistance_explains_has_no_dip() -> None:
-    dips = DipImpedance.start(1)
+    dips = filled(DipImpedance, 1)
     for _ in range(LEAST_BLOCKS):
         dips = seen(dips, floats(OPEN_V - OHM * HIGH_A + 0.02))
     assert dips.ohm[0] == 0.0
 
 
 def test_the_newest_blocks_count() -> None:
-    dips = DipImpedance.start(1)
+    dips = filled(DipImpedance, 1)
     for ohm in [0.002] * 9 + [0.004] * 9:
         dips = seen(dips, floats(OPEN_V - OHM * HIGH_A - ohm * (HIGH_A - LOW_A)))
     assert dips.ohm[0] == pytest.approx(0.004)

@@ -12,7 +12,7 @@ from analytics.supply.slow_change import (
     take,
     turn,
 )
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray, MaskArray, filled
 
 FINE: MaskArray = np.array([False])
 COARSE: MaskArray = np.array([True])
@@ -20,7 +20,7 @@ COARSE: MaskArray = np.array([True])
 
 def reported_at(ohms: FloatArray, *, coarse: MaskArray = FINE) -> int | None:
     """Return the first hour at which the rise is reported."""
-    state = SlowChange.start(1)
+    state = filled(SlowChange, 1)
     for hour, ohm in enumerate(ohms):
         state = add_hour(state, np.array([ohm]))
         if state.risen(coarse)[0]:
@@ -52,7 +52,7 @@ def test_a_joint_that_ages_is_found_before_it_is_a_fifth_up_and_not_before_a_twe
 def test_nothing_is_reported_of_stable_paths_over_three_hundred_months(scatter: float, phi: float) -> None:
     paths, hours = 100, 90 * 24
     ohms = np.stack([hourly(seed, hours, scatter=scatter, phi=phi) for seed in range(paths)], axis=1)
-    state = SlowChange.start(paths)
+    state = filled(SlowChange, paths)
     reported = np.zeros(paths, dtype=np.bool_)
     for row in ohms:
         state = add_hour(state, row)
@@ -82,7 +82,7 @@ def test_hours_without_an_answer_are_evidence_neither_for_nor_against() -> None:
 
 def test_the_baseline_is_frozen_until_it_is_accepted() -> None:
     ohms = np.full(200 * 24, 0.005) * np.exp(np.linspace(0, np.log(2.0), 200 * 24))
-    state = SlowChange.start(1)
+    state = filled(SlowChange, 1)
     for ohm in ohms:
         state = add_hour(state, np.array([ohm]))
     assert state.risen(FINE)[0]
@@ -95,7 +95,7 @@ def test_the_baseline_is_frozen_until_it_is_accepted() -> None:
 
 
 def test_a_baseline_needs_a_week_and_some_answers() -> None:
-    state = add_hour(SlowChange.start(1), np.array([0.005]))
+    state = add_hour(filled(SlowChange, 1), np.array([0.005]))
     state = add_hour(state, np.array([np.nan]), hours=2 * BASELINE_HOURS)
     assert not state.known[0]
     for answers in range(2, 9):
@@ -105,7 +105,7 @@ def test_a_baseline_needs_a_week_and_some_answers() -> None:
 
 
 def test_the_median_of_an_hour_withstands_outliers_and_a_clock_set_back_ends_none() -> None:
-    hour, ended = turn(OpenHour.start(2), 0)
+    hour, ended = turn(filled(OpenHour, 2), 0)
     assert ended is None
     hour, _ = turn(hour, 10 * HOUR_NS)
     for minute in range(60):
@@ -123,7 +123,7 @@ def test_the_median_of_an_hour_withstands_outliers_and_a_clock_set_back_ends_non
 
 def test_a_block_that_takes_half_a_day_is_reported_with_its_own_error_and_not_a_block_later() -> None:
     ohms, sd_ohm = np.array([0.005]), np.array([1e-4])
-    hour, ended = take(OpenHour.start(1), ohms, sd_ohm, 12 * HOUR_NS, block_s=43_200.0)
+    hour, ended = take(filled(OpenHour, 1), ohms, sd_ohm, 12 * HOUR_NS, block_s=43_200.0)
     assert ended is not None
     assert ended.resistance_ohm[0] == 0.005
     assert ended.sd_ratio[0] == pytest.approx(0.02)
@@ -134,7 +134,7 @@ def test_a_block_that_takes_half_a_day_is_reported_with_its_own_error_and_not_a_
 
 def test_hours_that_know_little_move_the_effect_little_and_do_not_trip_the_sum() -> None:
     ohms = hourly(4, 40 * 24, scatter=0.012)
-    sure, poor = SlowChange.start(1), SlowChange.start(1)
+    sure, poor = filled(SlowChange, 1), filled(SlowChange, 1)
     for hour, ohm in enumerate(ohms):
         shown = ohm * (1.3 if 20 * 24 <= hour < 20 * 24 + 6 else 1.0)
         sure = add_hour(sure, np.array([shown]), sd_ratio=0.01)
@@ -146,7 +146,7 @@ def test_hours_that_know_little_move_the_effect_little_and_do_not_trip_the_sum()
 
 
 def test_few_scattered_hours_of_a_baseline_require_more_than_many() -> None:
-    few, many = SlowChange.start(1), SlowChange.start(1)
+    few, many = filled(SlowChange, 1), filled(SlowChange, 1)
     scatter = np.random.default_rng(0).normal(0.0, 0.06, BASELINE_HOURS)
     for hour, off in enumerate(scatter):
         ohm = 0.005 * np.exp(off)
