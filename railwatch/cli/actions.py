@@ -13,9 +13,18 @@ from agent.actuation.client import ActuatorClient
 from railwatch.cli import approvals
 from railwatch.cli.action_view import print_groups, print_records, print_stories, records_of, stories_of
 from railwatch.cli.actuator_connection import actuator_of_run, configured_actuator_socket, has_ended
-from railwatch.cli.baselines import Who, current_user
+from railwatch.cli.baselines import current_user
 from railwatch.cli.printing import print_json
-from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, Verbose, data_dir_of, names_of_run, open_records
+from railwatch.cli.run_folder import (
+    ConfigFile,
+    DataDir,
+    JsonFlag,
+    Verbose,
+    Who,
+    data_dir_of,
+    names_of_run,
+    open_records,
+)
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.leftovers import has_leftovers, release_leftovers, state_dir_of
 from railwatch.operator.release import held_outside, release_outside

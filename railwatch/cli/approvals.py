@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from evaluation.agreement import agreements_of
-from railwatch.cli.baselines import Who, current_user
+from railwatch.cli.baselines import current_user
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import (
     ConfigFile,
     DataDir,
     JsonFlag,
+    Who,
     data_dir_of,
     live_session,
     names_of_run,

@@ -3,7 +3,7 @@
 import getpass
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -11,7 +11,7 @@ import typer
 from agent.ring.ring import Ring
 from analytics.connectivity import Kinship
 from railwatch.cli.printing import print_json, print_table
-from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, Who, data_dir_of, live_session
 from railwatch.operator.commands import send_to_guard
 from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock, iso_utc
@@ -28,7 +28,6 @@ app = typer.Typer(
 )
 
 Why = Annotated[str, typer.Option("--why", help="What was changed or checked; kept in the record.")]
-Who = Annotated[str | None, typer.Option("--who", help="Name of the operator; default: the user who runs the command.")]
 
 
 @app.command(name="list", epilog="Example: railwatch baselines list --json")
@@ -81,7 +80,7 @@ def accept(
             err=True,
         )
         raise typer.Exit(1)
-    accept_entities(context, with_contents(matches, topology), topology, why=why, who=who, as_json=as_json)
+    accept_entities(context, matches, why=why, who=who, as_json=as_json)
 
 
 def topology_of_run(context: RunContext) -> Topology:
@@ -92,7 +91,7 @@ def topology_of_run(context: RunContext) -> Topology:
     return topology
 
 
-def with_contents(entity_ids: Iterable[str], topology: Topology) -> tuple[str, ...]:
+def _with_contents(entity_ids: Iterable[str], topology: Topology) -> tuple[str, ...]:
     """Return the entities, with the parts of each node: a node that was serviced is accepted as a whole."""
     kinship = Kinship.of(topology)
     found: dict[str, None] = {}
@@ -104,16 +103,20 @@ def with_contents(entity_ids: Iterable[str], topology: Topology) -> tuple[str, .
 
 
 def accept_entities(
-    context: RunContext, entity_ids: Sequence[str], topology: Topology, *, why: str, who: str | None, as_json: bool
+    context: RunContext, entity_ids: Iterable[str], *, why: str, who: str | None, as_json: bool
 ) -> None:
-    """Send one acceptance for each entity and print them; TransientError where the guard does not take them."""
+    """Send one acceptance for each entity, with the parts of each node, and print them.
+
+    Raises TransientError where the guard does not take them.
+    """
+    topology = topology_of_run(context)
     if not why.strip():
         raise typer.BadParameter("got no text; expected what was changed or checked", param_hint="--why")
     who, now_ns = (who or "").strip() or current_user(), SystemClock().utc_ns()
     try:
         commands = [
             new_command(CommandVerb.ACCEPT_BASELINE, entity_id, who=who, why=why.strip(), now_ns=now_ns)
-            for entity_id in entity_ids
+            for entity_id in _with_contents(entity_ids, topology)
         ]
     except ValueError as err:
         raise typer.BadParameter(str(err)) from err

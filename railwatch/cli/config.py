@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from agent.collectors.readings.listener import ListenerSettings
 from agent.responding.hook import check_program
@@ -14,6 +15,7 @@ from config.models import Config
 from config.policies import check_names, policies_of
 from config.reference import sample_yaml
 from railwatch.cli.printing import pluralize, print_json, print_problems
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from rules.fleet.loading import load_fleet_policies
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
@@ -24,7 +26,6 @@ app = typer.Typer(
     epilog="Example: railwatch config check /etc/railwatch.yaml",
 )
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 # The keys that name folders of policies.
 _FOLDERS: Mapping[tuple[str, ...], Callable[[Config], tuple[Path, ...]]] = {
     ("rules", "dirs"): lambda config: config.rules.dirs,
@@ -143,10 +144,13 @@ def sample() -> None:
 
 
 @app.command(epilog="Example: RAILWATCH_SAMPLING__FAST_HZ=50 railwatch config show")
-def show(file: Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).")] = None) -> None:
-    """Print the configuration in force as JSON: defaults, file and environment, without secrets."""
-    fields = load_config(file, os.environ).model_dump(mode="json")
+def show(config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """Print the configuration in force as YAML: defaults, file and environment, without secrets."""
+    fields = load_config(config_file, os.environ).model_dump(mode="json")
     for section, key in (("store", "password"), ("store", "token"), ("page", "token"), ("page", "act_token")):
         if fields[section][key] is not None:
             fields[section][key] = "***"
-    print_json(fields)
+    if as_json:
+        print_json(fields)
+    else:
+        typer.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True), nl=False)

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from analytics.catalogue import CodeExplanation, explain_sxid, explain_xid
-from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
+from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES, FaultClassGuide, SymptomGuide
 from railwatch.cli.explain_incident import incident
 from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import JsonFlag
 from telemetry.records import Cause, FaultClass
 
 app = typer.Typer(
@@ -27,7 +28,6 @@ def _code(text: str) -> int:
 
 
 Code = Annotated[int, typer.Argument(parser=_code, metavar="CODE", help="Number in the kernel log, e.g. 79.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command(epilog="Example: railwatch explain xid 79")
@@ -49,9 +49,9 @@ def cause(
 ) -> None:
     """Explain a cause: its meaning, what disproves it or lies behind it, what to check."""
     if name in FAULT_CLASS_GUIDES:
-        _print_cause(FaultClass(name), as_json=as_json)
+        _print_guide(name, FAULT_CLASS_GUIDES[FaultClass(name)], as_json=as_json)
     elif name in SYMPTOM_GUIDES:
-        _print_symptom(Cause(name), as_json=as_json)
+        _print_guide(name, SYMPTOM_GUIDES[Cause(name)], as_json=as_json)
     else:
         known = ", ".join(dict.fromkeys(one.value for one in (*FaultClass, *Cause)))
         raise typer.BadParameter(f"got {name!r}; expected one of {known}", param_hint="NAME")
@@ -60,33 +60,20 @@ def cause(
 app.command(epilog="Example: railwatch explain incident i-7f2a7a248c --plot incident.svg")(incident)
 
 
-def _print_cause(one: FaultClass, *, as_json: bool) -> None:
-    answer = FAULT_CLASS_GUIDES[one]
+def _print_guide(name: str, guide: FaultClassGuide | SymptomGuide, *, as_json: bool) -> None:
     if as_json:
-        print_json({"cause": one.value, **asdict(answer)})
+        print_json({"cause": name, **asdict(guide)})
         return
+    if isinstance(guide, SymptomGuide):
+        means = f"{guide.means}; a symptom, not a root cause"
+        lines = [("", f"{one.value}: {FAULT_CLASS_GUIDES[one].means}") for one in guide.behind]
+        lines[0] = ("behind it", lines[0][1])
+    else:
+        means, lines = guide.means, [("disproved by", guide.would_disprove)]
     console = Console(highlight=False)
-    console.print(f"[bold]{one.value}[/]  {escape(answer.means)}", soft_wrap=True)
-    console.print(f"  [dim]disproved by[/] {escape(answer.would_disprove)}", soft_wrap=True)
-    _print_check(console, answer.check)
-
-
-def _print_symptom(one: Cause, *, as_json: bool) -> None:
-    symptom = SYMPTOM_GUIDES[one]
-    if as_json:
-        print_json({"cause": one.value, **asdict(symptom)})
-        return
-    console = Console(highlight=False)
-    console.print(f"[bold]{one.value}[/]  {escape(symptom.means)}; a symptom, not a root cause", soft_wrap=True)
-    for place, cause in enumerate(symptom.behind):
-        label = "behind it" if place == 0 else ""
-        console.print(f"  [dim]{label:<12}[/] {cause.value}: {escape(FAULT_CLASS_GUIDES[cause].means)}", soft_wrap=True)
-    _print_check(console, symptom.check)
-
-
-def _print_check(console: Console, check: str) -> None:
-    console.print(f"  [dim]check[/]        {escape(check)}", soft_wrap=True)
-    console.print("  [dim]more[/]         docs/runbook/causes.md", soft_wrap=True)
+    console.print(f"[bold]{name}[/]  {escape(means)}", soft_wrap=True)
+    for label, text in (*lines, ("check", guide.check), ("more", "docs/runbook/causes.md")):
+        console.print(f"  [dim]{label:<12}[/] {escape(text)}", soft_wrap=True)
 
 
 def _print_code(found: CodeExplanation | None, title: str, *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from evaluation.replay import recommending, recorded_topology, replayed
 from railwatch.cli.incident_plot import plot
 from railwatch.cli.incident_view import find_incident, print_head
 from railwatch.cli.printing import print_json
-from railwatch.cli.run_folder import ConfigFile, DataDir, data_dir_of, names_of_run, open_records
+from railwatch.cli.run_folder import ConfigFile, DataDir, IncidentId, JsonFlag, data_dir_of, names_of_run, open_records
 from railwatch.operator.action_groups import capped_gpus
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_context import SampleEvidence, sample_evidence
@@ -46,7 +46,7 @@ NODE = Entity(kind=EntityKind.NODE, key="node", name="node")
 
 
 def incident(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Incident id, or the first characters of it.")],
+    incident_id: IncidentId,
     recording: Annotated[
         Path | None,
         typer.Option(help="Read the incident from a recording; replay it if it holds none."),
@@ -56,7 +56,7 @@ def incident(
     ] = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Explain one incident: what was seen first, the likely cause, what was done, what to check next."""
     if plot_file is not None and plot_file.suffix not in (".svg", ".png"):

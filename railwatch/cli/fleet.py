@@ -62,7 +62,7 @@ for _name, _command, _example in (
 def fleet(
     context: typer.Context,
     config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder for state, spool and records.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(readable=False, help="Folder for state, spool and records.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Judge the windows that are due, then exit.")] = False,
     since: Annotated[
         int | None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import TextColumn
 from rich.text import Text
 
 from config.loading import load_config
@@ -18,7 +18,7 @@ from fleet.building import token_in
 from fleet.certificates.identity import client_context
 from fleet.ledger_file import LEDGER, command_writer, read_memory, service_runs
 from railwatch.cli.baselines import current_user
-from railwatch.cli.printing import print_json
+from railwatch.cli.printing import print_json, progress_bar
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of
 from railwatch.operator.commands import send_and_wait
 from rules.fleet.memory import FleetMemory
@@ -107,15 +107,13 @@ def rehearse(
 
     if scenario != "pdu-sag":
         raise typer.BadParameter(f"got {scenario!r}; expected pdu-sag", param_hint="SCENARIO")
-    console = Console(stderr=True)  # standard output is the result's
-    columns = (TextColumn("rehearsing"), BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} seconds"))
+    seconds = TextColumn("{task.completed:.0f} of {task.total:.0f} seconds")
     with (
         tempfile.TemporaryDirectory(prefix="railwatch-") as folder,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        progress_bar("rehearsing", WATCHED_S + LATENESS_S, seconds) as progress,
     ):
-        task = bar.add_task("", total=WATCHED_S + LATENESS_S)
         sag = PduSag(Path(folder), nodes=nodes, others=nodes // 4 if others is None else others)
-        result = sag.run(reached=lambda second: bar.update(task, completed=second))
+        result = sag.run(reached=progress)
     row = {
         "scenario": scenario,
         "nodes": result.nodes,

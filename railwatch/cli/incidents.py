@@ -14,14 +14,16 @@ from rich.markup import escape
 from analytics.calibration.achieved import PAGE_FROM
 from config.loading import load_config
 from railwatch.cli.action_view import print_records
-from railwatch.cli.baselines import Who, Why, accept_entities, topology_of_run, with_contents
+from railwatch.cli.baselines import Why, accept_entities
 from railwatch.cli.incident_view import find_incident, print_incident
 from railwatch.cli.printing import SEVERITY_STYLE, print_json, print_table
 from railwatch.cli.run_folder import (
     ConfigFile,
     DataDir,
+    IncidentId,
     JsonFlag,
     Verbose,
+    Who,
     check_data_dir,
     data_dir_of,
     live_session,
@@ -79,7 +81,7 @@ def list_command(
 
 @app.command(epilog="Example: railwatch incidents show i-7f2a7a248c")
 def show(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Incident id, or the first characters of it.")],
+    incident_id: IncidentId,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     verbose: Verbose = False,
@@ -123,7 +125,7 @@ def _print_verbose(console: Console, incident: Incident, linked: Sequence[Record
 
 @app.command(epilog='Example: railwatch incidents accept i-7f2a7a248c --why "cable replaced, torque checked"')
 def accept(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Incident id, or the first characters of it.")],
+    incident_id: IncidentId,
     why: Why,
     who: Who = None,
     data_dir: DataDir = None,
@@ -135,15 +137,7 @@ def accept(
     context = live_session(folder)
     with closing(open_records(folder)) as records:
         incident = find_incident(records.find("incident", limit=1000), incident_id)
-    concerned = dict.fromkeys((incident.entity_id, *incident.affected))
-    accept_entities(
-        context,
-        with_contents(concerned, topology_of_run(context)),
-        topology_of_run(context),
-        why=why,
-        who=who,
-        as_json=as_json,
-    )
+    accept_entities(context, (incident.entity_id, *incident.affected), why=why, who=who, as_json=as_json)
 
 
 @app.command(epilog="Example: railwatch incidents rate --json")

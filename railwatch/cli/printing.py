@@ -1,13 +1,15 @@
 """Output of commands: JSON lines for programs, tables and lines for people, problems on standard error."""
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn
 from rich.table import Table
 
 from railwatch.operator.action_groups import change_text, knob_label
@@ -140,6 +142,17 @@ def _described_decision(record: Decision, names: EntityNames, *, brief: bool) ->
     else:
         reason = f"{record.action}: {shortened(record.reason, SUMMARY_LENGTH if brief else REASON_CHARACTERS)}"
     return f"[magenta]decision {record.verdict.value}[/]  {escape(names.in_text(reason))}  [dim]rule {record.rule}[/]"
+
+
+@contextlib.contextmanager
+def progress_bar(title: str, total: float, *columns: ProgressColumn) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on standard error if it is a terminal; yield a function that takes how much is done."""
+    console = Console(stderr=True)  # standard output is for the result
+    with Progress(
+        title, BarColumn(), *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
 class ProgressLog:

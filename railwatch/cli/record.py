@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
+from rich.progress import TimeRemainingColumn
 
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import BoxEntry, EntryKind
@@ -17,7 +17,7 @@ from agent.recorder.recording_folder import event_order
 from agent.recorder.row_follower import RowFollower
 from agent.recorder.unpacking import contents_of
 from config.sources import SourceUse
-from railwatch.cli.printing import print_json
+from railwatch.cli.printing import print_json, progress_bar
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
 from railwatch.recorded_run import run_meta
@@ -131,17 +131,7 @@ def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list
         return rows.read(0)
     rows.skip_to_end()
     entries: list[BoxEntry] = []
-    progress = Console(stderr=True)  # standard output is for the result
-    bars = Progress(
-        "recording",
-        BarColumn(),
-        TimeRemainingColumn(),
-        console=progress,
-        transient=True,
-        disable=not progress.is_terminal,
-    )
-    with bars as bar:
-        task = bar.add_task("recording", total=duration_s)
+    with progress_bar("recording", duration_s, TimeRemainingColumn()) as progress:
         end_s = clock.monotonic_s() + duration_s
         while True:
             done = clock.monotonic_s() >= end_s
@@ -149,7 +139,7 @@ def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list
             if done:
                 return entries
             clock.sleep_until(min(end_s, clock.monotonic_s() + LOOK_S))
-            bar.update(task, completed=duration_s - (end_s - clock.monotonic_s()))
+            progress(duration_s - (end_s - clock.monotonic_s()))
 
 
 def _records(context: RunContext, start_ns: int, stop_ns: int) -> tuple[Record, ...]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TextColumn, TimeRemainingColumn
 
 from evaluation.measures import Measured
 from evaluation.rehearsal.plan import Rehearsal
@@ -19,8 +19,8 @@ from evaluation.rehearsal.runs import SeedResult, Variant, simulated_s
 from evaluation.rehearsal.runs import rehearse as rehearsed
 from evaluation.rehearsal.summary import LEAST_SEEDS, cost_only, not_carried_out, summarised
 from evaluation.workers import none_left_at_work
-from railwatch.cli.printing import print_json, print_table
-from railwatch.cli.run_folder import ConfigFile, JsonFlag
+from railwatch.cli.printing import print_json, print_table, progress_bar
+from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
 from railwatch.cli.up import seconds
 from simulator.files import DEFAULT_NODE
 from telemetry.durations import format_duration
@@ -34,9 +34,7 @@ def rehearse(
     scenario: Annotated[str, typer.Argument(help="Scenario, by name or YAML file.")],
     node: Annotated[str, typer.Option("--node", help="Node, by name or YAML file.")] = DEFAULT_NODE,
     workload: Annotated[str | None, typer.Option("--workload", help="Workload; default: that of the node.")] = None,
-    rules: Annotated[
-        Path | None, typer.Option("--rules", help="Folder of policies; they replace those of the same id.")
-    ] = None,
+    rules: RulesFolder = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Number of seeds.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="First seed.")] = 1,
     duration: Annotated[
@@ -148,26 +146,20 @@ def _text(found: Measured | None, *, bounded: bool) -> str:
 @contextlib.contextmanager
 def _shown(total_s: float) -> Iterator[Path]:
     """Show progress on standard error, read from the marks that runs leave in the folder that this yields."""
-    console = Console(stderr=True)  # standard output is for the result
-    columns = (
-        TextColumn("rehearsing"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds"),
-        TimeRemainingColumn(),
-    )
+    is_terminal = Console(stderr=True).is_terminal
+    columns = (TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds"), TimeRemainingColumn())
     over = threading.Event()
     with (
         tempfile.TemporaryDirectory(prefix="railwatch-") as folder,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        progress_bar("rehearsing", total_s, *columns) as progress,
     ):
-        task = bar.add_task("", total=total_s)
 
         def follow() -> None:
-            wait_s = _LOOK_S if console.is_terminal else _FIRST_LINE_S
+            wait_s = _LOOK_S if is_terminal else _FIRST_LINE_S
             while not over.wait(wait_s):
                 made_s = simulated_s(Path(folder))
-                bar.update(task, completed=made_s)
-                if not console.is_terminal:
+                progress(made_s)
+                if not is_terminal:
                     sys.stderr.write(f"railwatch: rehearse: {made_s} of {total_s:.0f} simulated seconds\n")
                     wait_s = _LINE_INTERVAL_S
 

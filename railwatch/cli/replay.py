@@ -14,7 +14,7 @@ from config.loading import load_config
 from config.policies import with_site_policies
 from evaluation.replay import recommending, replayed
 from railwatch.cli.printing import describe, pluralize, print_json
-from railwatch.cli.run_folder import ConfigFile, JsonFlag
+from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.recording import read_recording
 from telemetry.records import to_json
@@ -24,10 +24,7 @@ _DAY_NS = 86_400 * NS_PER_S  # longer recordings are printed with dates
 
 def replay(
     recording: Annotated[Path, typer.Argument(help="Recording, .parquet or .csv in long form.")],
-    rules: Annotated[
-        Path | None,
-        typer.Option(help="Folder of policies; they replace those of the same id."),
-    ] = None,
+    rules: RulesFolder = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -11,7 +11,7 @@ from config.loading import load_config
 from config.models import Config
 from config.policies import check_names, layers_of, policies_of, with_site_policies
 from railwatch.cli.printing import pluralize, print_json, print_problems
-from railwatch.cli.run_folder import ConfigFile, JsonFlag
+from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
 from rules.policy.cases import run_cases
 from rules.policy.loading import Layered, builtin_policy_files, load_policies
 from rules.policy.model import Policy
@@ -46,9 +46,11 @@ def try_policies(
     ] = None,
     from_store: Annotated[
         Path | None,
-        typer.Option(help="Replay every recording of this data folder and compare decisions with its records."),
+        typer.Option(
+            readable=False, help="Replay every recording of this data folder and compare decisions with its records."
+        ),
     ] = None,
-    rules: Annotated[Path | None, typer.Option(help="Folder of policies; they replace those of the same id.")] = None,
+    rules: RulesFolder = None,
     since: Annotated[
         str | None, typer.Option(help="Start: a UTC time, or a duration before the end, such as 7d.")
     ] = None,

@@ -15,9 +15,17 @@ from telemetry.errors import EnvironmentLacksError, RailwatchError
 from telemetry.store.embedded import EmbeddedReader
 from telemetry.store.records import RecordFile
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Data folder of the run (see railwatch up).")]
+# An unreadable folder is reported by the command that reads it, not as wrong use.
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", readable=False, help="Data folder of the run (see railwatch up).")
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file of the run (YAML).")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print every record, with UUIDs.")]
+IncidentId = Annotated[str, typer.Argument(metavar="ID", help="Incident id, or the first characters of it.")]
+RulesFolder = Annotated[
+    Path | None, typer.Option("--rules", help="Folder of policies; they replace those of the same id.")
+]
+Who = Annotated[str | None, typer.Option("--who", help="Name of the operator; default: the user who runs the command.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 

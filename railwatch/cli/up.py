@@ -15,6 +15,7 @@ from config.loading import load_config
 from config.models import Config
 from config.policies import check_names, policies_of
 from railwatch import __version__
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.launcher import Launcher
 from railwatch.run import NodeRun, RunRequest
 from rules.policy.model import ActionClass
@@ -58,8 +59,8 @@ def up(
             help="Stop after this time, e.g. 10m.",
         ),
     ] = None,
-    config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Run railwatch on this node: sampling, guard, store and web page.
 

@@ -56,15 +56,7 @@ class AbsentReader:
         del values
         raise TransientError(self._why)
 
-    def read_slow(self, values: FloatArray) -> None:
-        """Raise TransientError: there is nothing to read."""
-        del values
-        raise TransientError(self._why)
-
-    def read_rare(self, values: FloatArray) -> None:
-        """Raise TransientError: there is nothing to read."""
-        del values
-        raise TransientError(self._why)
+    read_slow = read_rare = read_fast
 
 
 class AbsentCollector:

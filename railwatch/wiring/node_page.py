@@ -49,6 +49,12 @@ WATCHED = (EntityKind.GPU, EntityKind.SUPPLY)
 # A source without a row for this long is stale, or for this many periods where those are longer.
 STALE_S = 3.0
 STALE_PERIODS = 3.0
+# Field and values of records that are open or in force, by kind.
+_LIVE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "incident": ("state", (IncidentState.OPEN, IncidentState.MITIGATED)),
+    "action": ("state", tuple(IN_FORCE)),
+    "decision": ("verdict", (Verdict.PENDING,)),
+}
 
 
 class NodePage:
@@ -163,14 +169,7 @@ class NodePage:
         # A simulated node starts with its run: records of earlier runs are not its past.
         since_ns = self._context.started_ns if self._context.simulated else 0
         recent = {record.id: record for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT)}
-        field = "state"
-        live: tuple[str, ...] = ()
-        if kind == "incident":
-            live = (IncidentState.OPEN.value, IncidentState.MITIGATED.value)
-        elif kind == "action":
-            live = tuple(state.value for state in IN_FORCE)
-        elif kind == "decision":
-            field, live = "verdict", (Verdict.PENDING.value,)
+        field, live = _LIVE.get(kind, ("state", ()))
         for state in live:
             for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT, where={field: state}):
                 recent.setdefault(record.id, record)

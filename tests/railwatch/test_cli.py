@@ -1,12 +1,14 @@
 import gzip
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from railwatch.cli.printing import print_table
 from railwatch.run_context import FILE_NAME, run_dir_of
@@ -168,11 +170,21 @@ def test_the_configuration_in_force_is_shown_without_secrets(run: Run, monkeypat
     monkeypatch.setenv("RAILWATCH_STORE__PASSWORD", "hunter2hunter2")
     monkeypatch.setenv("RAILWATCH_SAMPLING__FAST_HZ", "50")
     status, out, _ = run("config", "show")
-    (fields,) = objects(out)
+    fields = yaml.safe_load(out)
     assert status == 0
+    assert objects(run("config", "show", "--json")[1]) == [fields]
     assert fields["sampling"]["fast_hz"] == 50
     assert fields["store"]["password"] == "***"
     assert "hunter2" not in out
+
+
+@pytest.mark.parametrize("command", ["incidents list", "actions pending", "baselines list", "fleet status"])
+def test_an_unreadable_data_folder_is_reported_by_the_command_and_is_not_wrong_use(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    status, out, err = run(*command.split(), "--data-dir", str(tmp_path))
+    assert (status, out, err.count("\n")) == (3, "", 1)
 
 
 def test_the_sample_configuration_is_accepted(run: Run, tmp_path: Path) -> None:

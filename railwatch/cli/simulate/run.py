@@ -1,17 +1,15 @@
 """``railwatch simulate run``: a node or a rack for a while, faster than real time, into files."""
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
+from rich.progress import TimeRemainingColumn
 
-from railwatch.cli.printing import pluralize, print_json
+from railwatch.cli.printing import pluralize, print_json, progress_bar
 from railwatch.cli.run_folder import JsonFlag
 from railwatch.cli.simulate.ordering import SimulationOptions, order_of
 from railwatch.cli.up import seconds
@@ -143,7 +141,7 @@ def _run_node(order: RunOrder, out: Path, truth: Path | None, *, closed_form: bo
     _warn(order)
     record = record_long_run if closed_form else record_run
     watch = _Watch()
-    with _shown(order.duration_s) as progress:
+    with progress_bar("simulating", order.duration_s, TimeRemainingColumn()) as progress:
         summary = record(order, out, truth=truth, progress=progress)
     times = watch.times(summary.simulated_s)
     if as_json:
@@ -158,7 +156,7 @@ def _run_rack(order: RackOrder, out: Path, truth: Path | None, *, as_json: bool)
     for single in order.nodes():
         _warn(single)
     watch = _Watch()
-    with _shown(order.duration_s) as progress:
+    with progress_bar("simulating", order.duration_s, TimeRemainingColumn()) as progress:
         summary = record_rack(order, out, truth=truth, progress=progress)
     times = watch.times(summary.simulated_s)
     if as_json:
@@ -187,15 +185,3 @@ class _Watch:
     def times(self, simulated_s: float) -> float:
         """Return simulated over passed seconds."""
         return simulated_s / max(self._clock.monotonic_s() - self._start_s, 1e-9)
-
-
-@contextlib.contextmanager
-def _shown(duration_s: float) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar during a run; yields a function that takes the simulated seconds."""
-    terminal = Console(stderr=True)  # standard output is the result's
-    quiet = not terminal.is_terminal
-    with Progress(
-        "simulating", BarColumn(), TimeRemainingColumn(), console=terminal, transient=True, disable=quiet
-    ) as bar:
-        task = bar.add_task("simulating", total=duration_s)
-        yield lambda done_s: bar.update(task, completed=done_s)
