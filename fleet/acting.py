@@ -7,7 +7,7 @@ begun: it counts it, sends the request again where it had no reply, and releases
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.responding.port import Message, MessageRequest, Switch
 from fleet.agent_client import AgentClient, OrderReply
@@ -182,23 +182,14 @@ class FleetActing:
 
     def _acted(self, order: FleetOrder, action: Action) -> Action:
         """Return an action of an agent as the fleet records it: at the node, with the GPU in its knob."""
-        return Action(
+        return replace(
+            action,
             id=f"fleet/{order.claim.node}/{action.id}",
-            time_ns=action.time_ns,
             decision_id=order.claim.decision_id,
             incident_id=order.claim.incident_id,
             knob=f"{action.entity_id}/{action.knob}",
-            knob_kind=action.knob_kind,
             entity_id=f"node:{order.claim.node}",
-            unit=action.unit,
-            found=action.found,
-            wanted=action.wanted,
-            read_back=action.read_back,
-            state=action.state,
-            mode=action.mode,
-            lease_until_ns=action.lease_until_ns,
-            owner=action.owner,
-            reason=action.reason,
+            released_by=None,  # the cause of a release is in the record of the node
         )
 
     def _did(self, order: FleetOrder, reply: OrderReply) -> Action:

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from telemetry.entities import EntityKind
-from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.frames import FloatArray, Frame, FromZero, TableSpec, filled
 from telemetry.signals import SignalKind, signal
 
 NS_PER_S = 1_000_000_000
@@ -89,12 +90,12 @@ class _Second:
     """Accumulated statistics of the open second, all arrays of shape ``(n_entities, n_signals)``."""
 
     start_ns: int
-    count: FloatArray
-    total: FloatArray
-    low: FloatArray
-    high: FloatArray
+    count: FromZero
+    total: FromZero
+    low: Annotated[FloatArray, np.inf]
+    high: Annotated[FloatArray, -np.inf]
     last: FloatArray
-    bits: FloatArray
+    bits: FromZero
 
 
 class Rollup:
@@ -160,16 +161,7 @@ class Rollup:
         if self._open is not None and start_ns > self._open.start_ns:
             self._close(done)
         if self._open is None:
-            shape = self._table.shape
-            self._open = _Second(
-                start_ns=start_ns,
-                count=np.zeros(shape),
-                total=np.zeros(shape),
-                low=np.full(shape, np.inf),
-                high=np.full(shape, -np.inf),
-                last=np.full(shape, np.nan),
-                bits=np.zeros(shape),
-            )
+            self._open = filled(_Second, self._table.shape, start_ns=start_ns)
         self._add(self._open, values)
 
     def _add(self, second: _Second, values: FloatArray) -> None:

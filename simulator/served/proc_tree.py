@@ -3,7 +3,6 @@
 The fields are those of proc(5). What programs that look for a hang read there is what the plant says of it.
 """
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.plant.state import GpuState, PlantNodeState
+from telemetry.atomic_files import replace_file
 from telemetry.frames import MaskArray
 
 # Of the rank on GPU 0. Beyond PID_MAX_LIMIT (2^22 on 64 bit, include/linux/threads.h of the Linux kernel): no process
@@ -196,13 +196,7 @@ def _write_task(folder: Path, task: _Task) -> None:
 
 def _replace(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old text or the new one."""
-    fresh = path.with_name(f".{path.name}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
-    fresh.replace(path)
+    replace_file(path, text.encode(), synced=False)
 
 
 def _stat(task: _Task) -> str:

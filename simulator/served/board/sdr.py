@@ -8,7 +8,6 @@ from simulator.served.board.sensors import (
     INPUT_LOST,
     PRESENT,
     BoardSensor,
-    SensorLimits,
     SensorLocation,
     SensorQuantity,
     SensorScale,
@@ -67,7 +66,8 @@ def threshold_bytes(sensor: BoardSensor) -> tuple[int, Sequence[int]]:
 
     The numbers are those of table 43-1: 0 lower caution, 1 lower critical, 3 upper caution, 4 upper critical.
     """
-    values = _by_number(sensor.limits)
+    limits = sensor.limits
+    values = {0: limits.lower_caution, 1: limits.lower_critical, 3: limits.upper_caution, 4: limits.upper_critical}
     scale = sensor.scale or SensorScale(m=1, exponent=0)
     present = sum(1 << number for number, value in values.items() if value is not None)
     raw = [0 if (value := values.get(number)) is None else scale.raw(value) or 0 for number in range(6)]
@@ -79,10 +79,6 @@ def full_record(sensor: BoardSensor) -> bytes:
     name = sensor.name.encode("ascii")[:_NAME_MAX]
     body = bytes([*_key(sensor), *_kind(sensor), *_factors(sensor), *_range(sensor), 0xC0 | len(name), *name])
     return bytes([0, 0, _VERSION, _FULL_RECORD, len(body)]) + body
-
-
-def _by_number(limits: SensorLimits) -> dict[int, float | None]:
-    return {0: limits.lower_caution, 1: limits.lower_critical, 3: limits.upper_caution, 4: limits.upper_critical}
 
 
 def _key(sensor: BoardSensor) -> list[int]:
