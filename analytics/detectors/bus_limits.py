@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
 
 from telemetry.durations import DurationS
 
-_STRICT = ConfigDict(extra="forbid")
+_strict = with_config(ConfigDict(extra="forbid"))
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangLimits:
     """Limits of a hang: GPUs spin, and steps stopped or the driver's threads spin too.
@@ -53,9 +54,8 @@ class HangLimits:
     silent_spin_s: DurationS = 20.0
     clear_after_s: DurationS = 10.0
 
-    __pydantic_config__ = _STRICT
 
-
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StragglerLimits:
     """Limits of a rank that holds up the others of a synchronous job.
@@ -92,14 +92,13 @@ class StragglerLimits:
     hold_s: DurationS = 30.0
     clear_after_s: DurationS = 60.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not 0.0 <= self.clear_late_ratio <= self.late_ratio:
             raise ValueError("0 <= clear_late_ratio <= late_ratio")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkHealthLimits:
     """Limits of link errors and speed: a weak sign of a loose module, no forecast of a drop.
@@ -136,5 +135,3 @@ class LinkHealthLimits:
     hold_s: DurationS = 10.0
     load_ratio: float = 0.5
     clear_after_s: DurationS = 600.0
-
-    __pydantic_config__ = _STRICT

@@ -104,13 +104,12 @@ class Hang:
         columns = _columns(frame)
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
         findings: list[Finding] = []
-        for second, start, stop in stretches(frame.time_ns):
-            if state.second is not None and second != state.second:
-                now_ns = int(frame.time_ns[start])
-                state, changes = self._close(state, now_ns)
+        for second, rows, ended_ns in stretches(frame.time_ns, state.second):
+            if ended_ns is not None:
+                state, changes = self._close(state, ended_ns)
                 if changes.some:
-                    findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
-            state = replace(state, second=second, open=_counted(state.open, [rows[start:stop] for rows in columns]))
+                    findings.extend(self._findings(state, changes, ended_ns, frame.spec.entities))
+            state = replace(state, second=second, open=_counted(state.open, [column[rows] for column in columns]))
         return state, tuple(findings)
 
     def _close(self, state: HangState, now_ns: int) -> tuple[HangState, Changes]:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
 
 from telemetry.durations import DurationS
 
-_STRICT = ConfigDict(extra="forbid")
+_strict = with_config(ConfigDict(extra="forbid"))
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThermalResistanceLimits:
     """Limits of thermal resistance: excess over the siblings beyond the normal offset of the slot.
@@ -75,8 +76,6 @@ class ThermalResistanceLimits:
     windows: int = 2
     slow_windows: int = 60
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not 0.0 <= self.clear_ratio <= self.ratio <= self.warn_ratio <= self.severe_ratio:
@@ -89,6 +88,7 @@ class ThermalResistanceLimits:
             raise ValueError("window_s at least 1 s and learn_windows at least 1")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmInletLimits:
     """Limits of the inlet temperature of a node.
@@ -111,14 +111,13 @@ class WarmInletLimits:
     hold_s: DurationS = 30.0
     clear_after_s: DurationS = 60.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not self.clear_c <= self.set_c <= self.critical_c:
             raise ValueError("clear_c <= set_c <= critical_c")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowLimits:
     """Limits of airflow: heat removal compared with the past at a similar load and inlet.
@@ -149,8 +148,6 @@ class AirflowLimits:
     windows: int = 3
     learn_windows: int = 10
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not 0.0 <= self.clear_ratio <= self.ratio:
@@ -159,6 +156,7 @@ class AirflowLimits:
             raise ValueError("0 < smoothing <= 1, window_s at least 1 s, learn_windows at least 1")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowLostLimits:
     """Limits of a sudden loss of airflow within minutes at the same load.
@@ -191,14 +189,13 @@ class AirflowLostLimits:
     hold_s: DurationS = 15.0
     clear_after_s: DurationS = 120.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not 0.0 <= self.clear_ratio <= self.ratio:
             raise ValueError("0 <= clear_ratio <= ratio")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanStoppedLimits:
     """Limits of a stopped fan.
@@ -219,5 +216,3 @@ class FanStoppedLimits:
     min_duty_ratio: float = 0.1
     hold_s: DurationS = 15.0
     clear_after_s: DurationS = 15.0
-
-    __pydantic_config__ = _STRICT

@@ -6,7 +6,7 @@ durations such as ``10s`` and refuses unknown keys.
 
 from dataclasses import dataclass, field
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
 
 from analytics.detectors.bus_limits import HangLimits, LinkHealthLimits, StragglerLimits
 from analytics.detectors.heat_limits import (
@@ -25,9 +25,10 @@ from analytics.detectors.supply_limits import (
 )
 from telemetry.durations import DurationS
 
-_STRICT = ConfigDict(extra="forbid")
+_strict = with_config(ConfigDict(extra="forbid"))
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoveltyLimits:
     """Limits of novelty: distance from the learnt behaviour, and how often a healthy GPU may exceed it.
@@ -72,8 +73,6 @@ class NoveltyLimits:
     clear_after_s: DurationS = 120.0
     settle_s: DurationS = 300.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse shares that are none, and what cannot be learnt from."""
         if not (self.distance > 0 and 0 < self.clear_ratio <= 1 and 0 < self.smoothing <= 1):
@@ -84,6 +83,7 @@ class NoveltyLimits:
             raise ValueError("window_s at least 1s, notes_per_gpu_month above 0")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HwSlowdownLimits:
     """Limits of a hardware slowdown without power brake or heat.
@@ -102,9 +102,8 @@ class HwSlowdownLimits:
     hold_s: DurationS = 0.3
     clear_after_s: DurationS = 10.0
 
-    __pydantic_config__ = _STRICT
 
-
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThermalMarginLimits:
     """Limits of the margin to the slowdown temperature.
@@ -130,14 +129,13 @@ class ThermalMarginLimits:
     hold_s: DurationS = 5.0
     clear_after_s: DurationS = 10.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not self.critical_below_c <= self.set_below_c <= self.clear_above_c:
             raise ValueError("critical_below_c <= set_below_c <= clear_above_c")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotterThanSiblingsLimits:
     """Limits of a GPU hotter than its siblings at the same power.
@@ -179,14 +177,13 @@ class HotterThanSiblingsLimits:
     hold_s: DurationS = 6.0
     clear_after_s: DurationS = 30.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not (1.0 <= self.clear_ratio <= self.ratio and 0.0 <= self.clear_excess_c <= self.excess_c):
             raise ValueError("1 <= clear_ratio <= ratio and 0 <= clear_excess_c <= excess_c")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLostLimits:
     """Limits of a lost GPU: silence while a sibling answers, 1 s of the 2 s promised from loss to incident.
@@ -204,9 +201,8 @@ class GpuLostLimits:
     hold_s: DurationS = 1.0
     clear_after_s: DurationS = 5.0
 
-    __pydantic_config__ = _STRICT
 
-
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorLostLimits:
     """Limits of an absent signal before the health of its entity is unknown: five periods at 1 Hz.
@@ -232,9 +228,8 @@ class SensorLostLimits:
     rest_s: DurationS = 5.0
     away_s: DurationS = 900.0
 
-    __pydantic_config__ = _STRICT
 
-
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuErrorLimits:
     """Limit of GPU errors: time without a report until an error clears.
@@ -249,9 +244,8 @@ class GpuErrorLimits:
 
     clear_after_s: DurationS = 600.0
 
-    __pydantic_config__ = _STRICT
 
-
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectorLimits:
     """Limits of all detectors."""
@@ -276,5 +270,3 @@ class DetectorLimits:
     supply_headroom: SupplyHeadroomLimits = field(default_factory=SupplyHeadroomLimits)
     supply_plausibility: SupplyPlausibilityLimits = field(default_factory=SupplyPlausibilityLimits)
     novelty: NoveltyLimits = field(default_factory=NoveltyLimits)
-
-    __pydantic_config__ = _STRICT

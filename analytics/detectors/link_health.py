@@ -86,15 +86,14 @@ class LinkHealth:
         there = [(place, frame.signal(name)) for place, name in enumerate(_COLUMNS) if name in frame.spec.signals]
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
         findings: list[Finding] = []
-        for second, start, stop in stretches(frame.time_ns, every_s=_JUDGE_EVERY_S):
-            if state.second is not None and second != state.second:
-                now_ns = int(frame.time_ns[start])
-                state, changes = self._close(state, now_ns)
+        for second, rows, ended_ns in stretches(frame.time_ns, state.second, every_s=_JUDGE_EVERY_S):
+            if ended_ns is not None:
+                state, changes = self._close(state, ended_ns)
                 if changes.some:
-                    findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
+                    findings.extend(self._findings(state, changes, ended_ns, frame.spec.entities))
             columns = list(state.columns)
-            for place, rows in there:
-                columns[place] = newest(columns[place], rows[start:stop])
+            for place, column in there:
+                columns[place] = newest(columns[place], column[rows])
             state = replace(state, second=second, columns=tuple(columns))
         return state, tuple(findings)
 

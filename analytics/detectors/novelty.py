@@ -109,19 +109,18 @@ class Novelty:
         flags = optional(frame, "throttle_reasons")
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
         findings: list[Finding] = []
-        for window, start, stop in stretches(frame.time_ns, every_s=round(self.limits.window_s)):
-            if state.window is not None and window != state.window:
-                now_ns = int(frame.time_ns[start])
-                state, found = self._close(state, window, now_ns, frame.spec, topology)
+        for window, rows, ended_ns in stretches(frame.time_ns, state.window, every_s=round(self.limits.window_s)):
+            if ended_ns is not None:
+                state, found = self._close(state, window, ended_ns, frame.spec, topology)
                 findings.extend(found)
-            values = frame.values[start:stop][:, :, places]
+            values = frame.values[rows][:, :, places]
             known = np.isfinite(values)
             state = replace(
                 state,
                 window=window,
                 total=running_sum(state.total, np.where(known, values, 0.0)),
                 count=state.count + known.sum(axis=0),
-                cut=state.cut | bits_set(flags[start:stop], COOLING_REASONS).any(axis=0),
+                cut=state.cut | bits_set(flags[rows], COOLING_REASONS).any(axis=0),
             )
         return state, tuple(findings)
 

@@ -17,17 +17,22 @@ from telemetry.frames import FloatArray, TimeArray
 MAX_GAP_S = 5
 
 
-def stretches(time_ns: TimeArray, *, every_s: int = 1) -> Iterator[tuple[int, int, int]]:
-    """Yield the second, the first row and the row behind the last of each stretch of rows in one second.
+def stretches(
+    time_ns: TimeArray, open_second: int | None, *, every_s: int = 1
+) -> Iterator[tuple[int, slice, int | None]]:
+    """Yield the second and the rows of each stretch of rows in one second, and when they ended the one before.
 
-    With `every_s` in so many seconds, which are counted in that unit then.
+    That time is None where `open_second` continues, or at the very first row. With `every_s` in so many seconds, which
+    are counted in that unit then.
     """
     if not len(time_ns):
         return
     seconds = time_ns // (every_s * NS_PER_S)
     cuts = [0, *(np.flatnonzero(np.diff(seconds)) + 1).tolist(), len(time_ns)]
     for start, stop in pairwise(cuts):
-        yield int(seconds[start]), start, stop
+        second = int(seconds[start])
+        yield second, slice(start, stop), None if open_second in (None, second) else int(time_ns[start])
+        open_second = second
 
 
 def passed_s(before: int, after: int, *, every_s: int = 1) -> int:

@@ -176,13 +176,11 @@ class Straggler:
         flags = optional(frame, "throttle_reasons")
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
         findings: list[Finding] = []
-        for second, start, stop in stretches(frame.time_ns):
-            if state.second is not None and second != state.second:
-                now_ns = int(frame.time_ns[start])
-                state, changes = self._close(state, now_ns)
+        for second, rows, ended_ns in stretches(frame.time_ns, state.second):
+            if ended_ns is not None:
+                state, changes = self._close(state, ended_ns)
                 if changes.some:
-                    findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
-            rows = slice(start, stop)
+                    findings.extend(self._findings(state, changes, ended_ns, frame.spec.entities))
             left_out = bits_set(flags[rows], WITH_OWN_FINDING)
             state = replace(_counted(state, powers_w[rows], clocks_mhz[rows], left_out), second=second)
         return state, tuple(findings)

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
 
 from physics.constants import LEAST_RAIL_V
 from telemetry.durations import DurationS
 
-_STRICT = ConfigDict(extra="forbid")
+_strict = with_config(ConfigDict(extra="forbid"))
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RailSagLimits:
     """Limits of a 12 V rail sag.
@@ -40,14 +41,13 @@ class RailSagLimits:
     clear_after_s: DurationS = 10.0
     memory_s: DurationS = 4.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not 0 < self.at_once_below_v <= self.minimum_v <= self.clear_above_v:
             raise ValueError("at_once_below_v <= minimum_v <= clear_above_v, all above 0")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerBrakeLimits:
     """Limit of a power brake: raised at once, cleared after this long without one.
@@ -62,9 +62,8 @@ class PowerBrakeLimits:
 
     clear_after_s: DurationS = 10.0
 
-    __pydantic_config__ = _STRICT
 
-
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceResistanceLimits:
     """Limits of an aged supply path, a lost supply and an input sag.
@@ -105,14 +104,13 @@ class SourceResistanceLimits:
     flat_ratio: float = 0.15
     clear_after_s: DurationS = 5.0
 
-    __pydantic_config__ = _STRICT
-
     def __post_init__(self) -> None:
         """Refuse levels in the wrong order."""
         if not (1.0 <= self.clear_ratio <= self.quick_ratio and 0.0 < self.clear_sag_v <= self.sag_v):
             raise ValueError("1 <= clear_ratio <= quick_ratio and 0 < clear_sag_v <= sag_v")
 
 
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyHeadroomLimits:
     """Limits of sound supplies that carry more than their size.
@@ -152,9 +150,8 @@ class SupplyHeadroomLimits:
     flat_ratio: float = 1.15
     clear_after_s: DurationS = 10.0
 
-    __pydantic_config__ = _STRICT
 
-
+@_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyPlausibilityLimits:
     """Limits of readings of one supply that contradict each other.
@@ -176,5 +173,3 @@ class SupplyPlausibilityLimits:
     power_hold_s: DurationS = 60.0
     blocks: int = 3
     clear_after_s: DurationS = 10.0
-
-    __pydantic_config__ = _STRICT
