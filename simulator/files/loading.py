@@ -157,7 +157,7 @@ def _of_references(data: Any, origins: Origins, references: References) -> list[
             try:
                 read(section[key[-1]], option=where)
             except ConfigError as err:
-                problems += at_key(err, path=where, line=line, key=_dotted(key))
+                problems += at_key(err, path=where, line=line, key=dotted_key(key))
     return problems
 
 
@@ -195,7 +195,7 @@ def _merged(base: Any, over: Any) -> Any:
 
 
 def _at_origin(problem: Problem, origins: Origins) -> Problem:
-    dotted = {_dotted(key): place for key, place in origins.items()}
+    dotted = {dotted_key(key): place for key, place in origins.items()}
     key = problem.key
     while key and key not in dotted:
         key = key.rpartition("[")[0] if key.endswith("]") else key.rpartition(".")[0]
@@ -203,6 +203,7 @@ def _at_origin(problem: Problem, origins: Origins) -> Problem:
     return Problem(where=where, line=problem.line, key=problem.key, found=problem.found, expected=problem.expected)
 
 
-def _dotted(path: tuple[str | int, ...]) -> str:
+def dotted_key(path: tuple[str | int, ...]) -> str:
+    """Return a key within a file as text: ``supply.units[0].joint_mohm``."""
     dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return dotted.removeprefix(".")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulator.files.loading import Origins, find, read_chain
+from simulator.files.loading import Origins, dotted_key, find, read_chain
 from telemetry.durations import parse_duration_s
 
 Key = tuple[str | int, ...]
@@ -51,7 +51,7 @@ def _numbers(data: Any, origins: Origins, key: Key) -> Iterator[SourcedNumber]:
         where, line = origins[key]
         text = Path(where).read_text(encoding="utf-8").split("\n")[line - 1]
         remark = text.partition(" #")[2].strip()
-        dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
+        dotted = dotted_key(key)
         value = f"0x{data:08X}" if dotted.endswith("_id") else str(data)
         yield SourcedNumber(key=dotted, value=value, file=Path(where), line=line, remark=remark or None)
 

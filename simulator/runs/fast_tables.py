@@ -5,15 +5,15 @@ import numpy as np
 from simulator.files.node import NodeFile
 from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import PlantNodeState
-from simulator.runs.description import START_NS
+from simulator.runs.description import START_NS, places_of
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
 from simulator.sensors.instrument import Instrument
 from telemetry.clock import NS_PER_MS
-from telemetry.entities import Entity, EntityKind
+from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, TableSpec
-from telemetry.recording_rows import TICK, Place
+from telemetry.recording_rows import TICK
 from telemetry.signals import RateClass, Source, signals_of
 
 _POWER = 0
@@ -35,17 +35,19 @@ class FastTables:
         self._bank, self._out = bank, out
         self._mem_clock_mhz = float(node.gpu.clocks.memory_mhz)
         signals = tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.FAST))
-        specs = [TableSpec(name="gpu_fast", kind=EntityKind.GPU, entities=entities.gpus, signals=signals)]
+        gpus = TableSpec(name="gpu_fast", kind=EntityKind.GPU, entities=entities.gpus, signals=signals)
+        specs = [gpus]
         self._signals = signals
-        self._gpu_places = out.places(_places(EntityKind.GPU, entities.gpus, signals)).reshape(len(signals), -1)
+        self._gpu_places = out.places(places_of([gpus])).reshape(len(signals), -1)
         self._held: FloatArray = np.full(self._gpu_places.shape, np.nan)
         self._answered = np.zeros(node.gpu_count, dtype=np.bool_)
         self._ticks = _Ticks(out, "gpu_fast", every_ms=node.gpu.sensor.period_ms)
         self._rail = bank.rail.fast
         if self._rail is not None:
-            rails = ("voltage_v", "current_a")
-            specs.append(TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=entities.supplies, signals=rails))
-            self._rail_places = out.places(_places(EntityKind.SUPPLY, entities.supplies, rails))
+            signals = ("voltage_v", "current_a")
+            rails = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=entities.supplies, signals=signals)
+            specs.append(rails)
+            self._rail_places = out.places(places_of([rails]))
             self._rail_ticks = _Ticks(out, "supply", every_ms=BLOCK_MS)
         self.specs = tuple(specs)
 
@@ -135,7 +137,3 @@ def fast_values(
     for place, name in enumerate(signals):
         values[place] = columns[name]
     return values
-
-
-def _places(kind: EntityKind, entities: tuple[Entity, ...], signals: tuple[str, ...]) -> list[Place]:
-    return [(str(kind), entity.key, signal) for signal in signals for entity in entities]
