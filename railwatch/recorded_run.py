@@ -1,13 +1,12 @@
 """Metadata of a recording about its run."""
 
-import json
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from railwatch.run_context import RunContext
+from railwatch.run_context import RunContext, read_status
 from railwatch.wiring.driver_watch import read_ranges
 from telemetry.recording import RecordingMeta
 
@@ -22,10 +21,7 @@ def run_meta(context: RunContext) -> RecordingMeta:
     """Return the metadata of a recording; the clocks that can be set are known once the sampler has started."""
     settings = context.config
     config = _without_places(settings, settings.model_dump(mode="json"))
-    try:
-        clocks = json.loads(context.clocks_path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        clocks = {}
+    clocks = read_status(context.clocks_path)
     ranges = read_ranges(context)
     extra = {"supported_mhz": clocks, "ranges": ranges, "source": context.source, "scenario": context.scenario}
     return RecordingMeta(node=context.node.key, simulated=context.simulated, config=config | extra)

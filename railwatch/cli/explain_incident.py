@@ -18,7 +18,7 @@ from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from evaluation.replay import recommending, recorded_topology, replayed
 from railwatch.cli.incident_plot import plot
-from railwatch.cli.incident_view import find_incident, print_head
+from railwatch.cli.incident_view import find_incident, print_head, print_part
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, IncidentId, JsonFlag, data_dir_of, names_of_run, open_records
 from railwatch.operator.action_groups import capped_gpus
@@ -135,26 +135,16 @@ def _print(story: IncidentStory, samples: SampleEvidence, names: EntityNames) ->
         _print_hypothesis(console, hypothesis)
     if not one.hypotheses:
         console.print("  none ranked: the record is of an earlier version", soft_wrap=True)
-    _print_lines(console, "evidence against the likeliest cause", story.contradicts)
-    _print_lines(console, "which signal moved first", samples.leads)
-    _print_lines(console, "what held the clocks down", samples.clocks)
+    print_part(console, "\nevidence against the likeliest cause", story.contradicts)
+    print_part(console, "\nwhich signal moved first", samples.leads)
+    print_part(console, "\nwhat held the clocks down", samples.clocks)
     _print_timeline(console, "what was done", story.done, one.opened_ns)
     if not story.done:
-        console.print("\n[bold]what was done[/]\n  nothing")
-    console.print(f"\n[bold]what is at stake[/]\n  {escape(story.stake)}", soft_wrap=True)
-    console.print("\n[bold]what to check next[/]")
-    for number, text in enumerate(story.checks, 1):
-        console.print(f"  {number}. {escape(text)}", soft_wrap=True)
-    for text in samples.offered:
-        console.print(f"  {escape(text)}", soft_wrap=True)
-    console.print("  more: docs/runbook/causes.md, by cause", soft_wrap=True)
-
-
-def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:
-    if lines:
-        console.print(f"\n[bold]{title}[/]")
-    for line in lines:
-        console.print(f"  {escape(line)}", soft_wrap=True)
+        print_part(console, "\nwhat was done", ["nothing"])
+    print_part(console, "\nwhat is at stake", [story.stake])
+    checks = [f"{number}. {text}" for number, text in enumerate(story.checks, 1)]
+    more = "more: docs/runbook/causes.md, by cause"
+    print_part(console, "\nwhat to check next", [*checks, *samples.offered, more])
 
 
 def _print_timeline(console: Console, title: str, entries: tuple[TimelineEntry, ...], opened_ns: int) -> None:

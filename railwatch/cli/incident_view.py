@@ -98,15 +98,15 @@ def print_incident(
     """
     print_head(console, incident, names)
     evidence = [*evidence_lines(incident.findings, names)]
-    _print_part(console, "evidence", evidence[:_MOST_EVIDENCE], more=len(evidence) - _MOST_EVIDENCE)
+    print_part(console, "evidence", evidence[:_MOST_EVIDENCE], more=len(evidence) - _MOST_EVIDENCE)
     changes = [one for one in linked if isinstance(one, Action)]
     done = [line for group in group_actions(changes) for line in group_lines(group, names)]
     done += decision_lines(linked, names, has_routes=has_routes)
-    _print_part(console, "what was done", done or ["nothing"])
+    print_part(console, "what was done", done or ["nothing"])
     outcomes = [*outcome_lines(linked)]
     unjudged = ["not judged before the end"] if changes and incident.closed_ns else []
-    _print_part(console, "did it help", outcomes[-_MOST_OUTCOMES:] or unjudged, more=len(outcomes) - _MOST_OUTCOMES)
-    _print_part(console, "check next", [f"{number}. {text}" for number, text in enumerate(checks_of(incident), 1)])
+    print_part(console, "did it help", outcomes[-_MOST_OUTCOMES:] or unjudged, more=len(outcomes) - _MOST_OUTCOMES)
+    print_part(console, "check next", [f"{number}. {text}" for number, text in enumerate(checks_of(incident), 1)])
     console.print(f"[dim]more: railwatch explain incident {incident.id}; UUIDs and every record: --verbose[/]")
 
 
@@ -187,7 +187,8 @@ def decision_lines(linked: Sequence[Record], names: EntityNames, *, has_routes: 
     return [*lines[:_MOST_DECISIONS], *([f"... and {hidden} more"] if hidden > 0 else [])]
 
 
-def _print_part(console: Console, title: str, lines: Sequence[str], *, more: int = 0) -> None:
+def print_part(console: Console, title: str, lines: Sequence[str], *, more: int = 0) -> None:
+    """Print a heading and its lines, and how many more there are; nothing without lines."""
     if not lines:
         return
     console.print(f"[bold]{title}[/]")

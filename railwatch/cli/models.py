@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TimeElapsedColumn
 
 from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, CalibratedLimit, HealthyMaxima, calibrated
 from analytics.detectors.limits import DetectorLimits
 from config.loading import load_config
 from config.thresholds import ThresholdFile, in_force, write_thresholds
 from evaluation.calibration import calibration_steps
-from railwatch.cli.printing import ProgressLog, print_json, print_table
+from railwatch.cli.printing import ProgressLog, print_json, print_table, progress_bar
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError
@@ -102,15 +102,13 @@ def _with_recording(
 ) -> HealthyMaxima:
     """Add one recording to the healthy time, and count its findings by detector and entity."""
     first_ns, last_ns = read.span_ns or (0, 0)
-    progress, columns = ProgressLog(SystemClock()), (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(escape(path.name), total=max(last_ns - first_ns, 1))
+    log, is_terminal = ProgressLog(SystemClock()), Console(stderr=True).is_terminal
+    with progress_bar(path.name, max(last_ns - first_ns, 1), TimeElapsedColumn()) as progress:
         for seen in calibration_steps(read, limits, healthy):
             healthy = seen.healthy
-            bar.update(task, completed=seen.time_ns - first_ns)
-            if not console.is_terminal and seen.time_ns:
-                progress.update(f"{path.name}: {(seen.time_ns - first_ns) / max(last_ns - first_ns, 1):.0%}")
+            progress(seen.time_ns - first_ns)
+            if not is_terminal and seen.time_ns:
+                log.update(f"{path.name}: {(seen.time_ns - first_ns) / max(last_ns - first_ns, 1):.0%}")
             for one in seen.raised:
                 found[f"{one.severity.value} {one.cause.value} on {one.entity_id} by {one.detector}"] += 1
     return healthy

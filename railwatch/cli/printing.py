@@ -149,9 +149,9 @@ def progress_bar(title: str, total: float, *columns: ProgressColumn) -> Iterator
     """Show a progress bar on standard error if it is a terminal; yield a function that takes how much is done."""
     console = Console(stderr=True)  # standard output is for the result
     with Progress(
-        title, BarColumn(), *columns, console=console, transient=True, disable=not console.is_terminal
+        "{task.description}", BarColumn(), *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(escape(title), total=total)
         yield lambda done: bar.update(task, completed=done)
 
 

@@ -107,7 +107,7 @@ def _read(process: _Process, ready: Ready) -> str:
                 break
         return reason
     settings = sampler_settings(process.context.config)
-    hung = HungWatch(process.clock, hung_limits_s(sources.collectors, settings))
+    hung, limits_s = HungWatch(process.clock), hung_limits_s(sources.collectors, settings)
     ring = make_run_ring(process.context, process.context.slow_ring_path, sources.collectors, settings)
     sampler = _sampler(process, sources, ring, settings)
     sampler.start()
@@ -117,7 +117,7 @@ def _read(process: _Process, ready: Ready) -> str:
         statuses = sampler.statuses()
         process.files.write_workers(statuses)
         process.recount.look_at(ring.tables.values())
-        reason = hung.check_hung(statuses) or _reason_to_end(process)
+        reason = hung.check_hung(statuses, limits_s) or _reason_to_end(process)
     if reason:
         sampler.stop(STOP_HUNG_S)
     else:

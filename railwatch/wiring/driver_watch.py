@@ -15,10 +15,11 @@ from pathlib import Path
 
 from agent.collectors.port import Collector, EventSource
 from agent.ring.ring import Ring
-from agent.sampler.watched_thread import WorkerState, WorkerStatus
-from railwatch.run_context import DriverKind, RunContext
+from agent.sampler.watched_thread import WorkerStatus
+from railwatch.run_context import DriverKind, RunContext, read_status
 from railwatch.wiring.driver_status import ABSENT, HANGS, Away, DriverChangeSource, probe_until_it_reads
 from railwatch.wiring.gpu_driver import OpenDriver, open_driver
+from railwatch.wiring.samplers import DEADLINES, HungWatch
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, TransientError
@@ -32,8 +33,6 @@ logger = logging.getLogger(__name__)
 DRIVER_HUNG, DRIVER_BACK = 7, 8
 # Heuristic: without persistence mode the first caller initialises every GPU, seconds each.
 OPEN_LIMIT_S = 20.0
-# A driver that hangs counts as dead after so many deadlines of a read; by then three threads are stuck in it.
-DEADLINES = 10
 # Heuristic: at least this long, so that the guard of this process has reported the loss (after five seconds).
 LEAST_S = 10.0
 _MARK, _GPUS, _RATES = "{process}-driver-away.json", "driver-gpus.json", "table-rates.json"
@@ -112,7 +111,7 @@ class DriverWatch:
         self._open_limit_s = open_limit_s
         self._on_open = on_open or _read_constants
         self._mark = context.run_dir / _MARK.format(process=process)
-        self._hung_since_s: dict[str, float] = {}
+        self._hung = HungWatch(clock)
         self._limit_s = max(LEAST_S, DEADLINES * context.config.sampling.deadline)
         self.away: Away | None = None
         self.absent: Away | None = None
@@ -185,11 +184,7 @@ class DriverWatch:
         """Return the clocks that can be set, those of before where the driver does not answer."""
         if self.away is None:
             return driver.supported_mhz()
-        try:
-            known = json.loads(self._context.clocks_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return {uuid: tuple(clocks) for uuid, clocks in known.items()}
+        return {uuid: tuple(clocks) for uuid, clocks in read_status(self._context.clocks_path).items()}
 
     def ranges(self, driver: OpenDriver) -> dict[str, dict[str, tuple[float, float]]]:
         """Return what else can be set, as before where the driver does not answer."""
@@ -197,15 +192,9 @@ class DriverWatch:
 
     def check_hung(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
         """Return why the driver counts as dead, from the state of its collectors; an empty text where it does not."""
-        now_s = self._clock.monotonic_s()
-        hung = {status.name for status in statuses if status.state is WorkerState.HUNG}
-        if hung:
-            hung &= {collector.name for collector in collectors if _uses_driver(collector)}
-        self._hung_since_s = {name: self._hung_since_s.get(name, now_s) for name in hung}
-        for name, since_s in self._hung_since_s.items():
-            if now_s - since_s >= self._limit_s:
-                return f"the GPU driver does not respond: {name} has hung for {now_s - since_s:.0f} s"
-        return ""
+        limits_s = {collector.name: self._limit_s for collector in collectors if _uses_driver(collector)}
+        hung = self._hung.check_hung(statuses, limits_s)
+        return f"the GPU driver does not respond: {hung}" if hung else ""
 
     def mark_away(self, why: str) -> None:
         """Leave a mark for the next process not to wait for the driver."""
@@ -260,10 +249,7 @@ def open_in_time(
 
 def read_ranges(context: RunContext) -> dict[str, dict[str, tuple[float, float]]]:
     """Return the ranges that the guard of a run wrote; empty before it has begun."""
-    try:
-        known = json.loads(context.ranges_path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    known = read_status(context.ranges_path)
     return {kind: {uuid: (low, high) for uuid, (low, high) in by_gpu.items()} for kind, by_gpu in known.items()}
 
 

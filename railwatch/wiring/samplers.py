@@ -106,18 +106,20 @@ def make_run_ring(context: RunContext, path: Path, collectors: list[Collector], 
 class HungWatch:
     """Detects a collector that has hung for so long that only a restart helps: its threads are all stuck."""
 
-    def __init__(self, clock: Clock, limits_s: Mapping[str, float]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._limits_s = limits_s
         self._since_s: dict[str, float] = {}
 
-    def check_hung(self, statuses: Iterable[WorkerStatus]) -> str:
-        """Return which collector has hung for longer than its limit, an empty text where none has."""
+    def check_hung(self, statuses: Iterable[WorkerStatus], limits_s: Mapping[str, float]) -> str:
+        """Return which collector has hung for longer than its limit, an empty text where none has.
+
+        A collector without a limit may hang for ever.
+        """
         now_s = self._clock.monotonic_s()
-        hung = {status.name for status in statuses if status.state is WorkerState.HUNG} & self._limits_s.keys()
+        hung = {status.name for status in statuses if status.state is WorkerState.HUNG} & limits_s.keys()
         self._since_s = {name: self._since_s.get(name, now_s) for name in hung}
         for name, since_s in self._since_s.items():
-            if now_s - since_s >= self._limits_s[name]:
+            if now_s - since_s >= limits_s[name]:
                 return f"{name} has hung for {now_s - since_s:.0f} s"
         return ""
 

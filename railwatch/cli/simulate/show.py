@@ -119,25 +119,21 @@ def _choose(name: str, kind: str, *, node: str | None, rack: str | None) -> _Cho
     match kind:
         case "node":
             chosen: BaseModel = load_node(name, option=option)
-            numbers = numbers_of(_path(name, NODES), folder=NODES, parts={"gpu": GPUS})
         case "scenario":
             on = node or DEFAULT_NODE
             chosen = load_scenario(name, load_node(on, option="--node"), option=option)
-            numbers = numbers_of(_path(name, SCENARIOS), folder=SCENARIOS)
         case "workload":
             chosen = load_workload(name, option=option)
-            numbers = numbers_of(_path(name, WORKLOADS), folder=WORKLOADS)
         case "GPU part":
             chosen = load_document(GpuPart, _path(name, GPUS))
-            numbers = numbers_of(_path(name, GPUS), folder=GPUS)
         case "rack":
             chosen = load_rack(name, option=option)
-            numbers = numbers_of(_path(name, RACKS), folder=RACKS)
         case _:
             asked = None if rack is None else load_rack(rack, option="--rack")
             scenario = load_rack_scenario(name, asked, option=option)
             chosen, on = scenario.file, scenario.rack.name
-            numbers = numbers_of(_path(name, RACK_SCENARIOS), folder=RACK_SCENARIOS)
+    parts = {"gpu": GPUS} if kind == "node" else None
+    numbers = numbers_of(_path(name, _FOLDERS[kind]), folder=_FOLDERS[kind], parts=parts)
     return _Choice(kind=kind, model=chosen, numbers=numbers, on=on)
 
 
