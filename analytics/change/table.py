@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -102,8 +103,10 @@ def change_scores(
         model = fit_autoregression(healthy)
         before = np.concatenate([np.full((1, rows.shape[1]), np.nan), rows[:-1]])
         values = whitened(model, before, rows)
-    take = _RUNNING[method](rows.shape[1])
-    table = np.array([take(row, limit) for row in values]).reshape(rows.shape)
+    kind, step = _CHARTS[method]
+    state, table = filled(kind, rows.shape[1]), np.empty(rows.shape)
+    for place, row in enumerate(values):
+        state, table[place] = step(state, row, limit)
     known = np.isfinite(rows).any(axis=1)
     leading = np.where(known, table.argmax(axis=1), -1)
     return ChangeScores(score=np.where(known, table.max(axis=1), np.nan), leading=leading)
@@ -118,58 +121,36 @@ def unseen_change_scores(method: ChangeMethod, healthy: FloatArray) -> tuple[Flo
     )
 
 
-# Takes one row and the limit above which a sum restarts; returns how far each column has changed.
-Running = Callable[[FloatArray, float], FloatArray]
+def _cusum(state: CusumState, values: FloatArray, limit: float) -> tuple[CusumState, FloatArray]:
+    state = cusum_step(state, values, mean=0.0, sigma=1.0)
+    changed = np.maximum(state.above, state.below)
+    return state.cleared(changed > limit), changed
 
 
-def _cusum(n_columns: int) -> Running:
-    state = filled(CusumState, n_columns)
-
-    def take(values: FloatArray, limit: float) -> FloatArray:
-        nonlocal state
-        state = cusum_step(state, values, mean=0.0, sigma=1.0)
-        changed = np.maximum(state.above, state.below)
-        state = state.cleared(changed > limit)
-        return changed
-
-    return take
+def _ewma(state: EwmaState, values: FloatArray, limit: float) -> tuple[EwmaState, FloatArray]:
+    state = ewma_step(state, values, mean=0.0, sigma=1.0)
+    changed = state.distance()
+    kept = changed <= limit
+    return EwmaState(off_sigmas=state.off_sigmas * kept, n_values=state.n_values * kept), changed
 
 
-def _ewma(n_columns: int) -> Running:
-    state = filled(EwmaState, n_columns)
-
-    def take(values: FloatArray, limit: float) -> FloatArray:
-        nonlocal state
-        state = ewma_step(state, values, mean=0.0, sigma=1.0)
-        changed = state.distance()
-        kept = changed <= limit
-        state = EwmaState(off_sigmas=state.off_sigmas * kept, n_values=state.n_values * kept)
-        return changed
-
-    return take
+def _page_hinkley(state: PageHinkleyState, values: FloatArray, limit: float) -> tuple[PageHinkleyState, FloatArray]:
+    state = page_hinkley_step(state, values)
+    changed = np.where(state.n_values >= MIN_VALUES, np.maximum(state.above, state.below), 0.0)
+    kept = changed <= limit
+    # The mean restarts as well: it is that of the level before the change.
+    state = PageHinkleyState(
+        n_values=state.n_values * kept, mean=state.mean * kept, above=state.above * kept, below=state.below * kept
+    )
+    return state, changed
 
 
-def _page_hinkley(n_columns: int) -> Running:
-    state = filled(PageHinkleyState, n_columns)
-
-    def take(values: FloatArray, limit: float) -> FloatArray:
-        nonlocal state
-        state = page_hinkley_step(state, values)
-        changed = np.where(state.n_values >= MIN_VALUES, np.maximum(state.above, state.below), 0.0)
-        kept = changed <= limit
-        # The mean restarts as well: it is that of the level before the change.
-        state = PageHinkleyState(
-            n_values=state.n_values * kept, mean=state.mean * kept, above=state.above * kept, below=state.below * kept
-        )
-        return changed
-
-    return take
-
-
-_RUNNING: dict[ChangeMethod, Callable[[int], Running]] = {
-    ChangeMethod.CUSUM: _cusum,
-    ChangeMethod.EWMA: _ewma,
-    ChangeMethod.PAGE_HINKLEY: _page_hinkley,
+# The state of each chart, and its step: from a row and the limit above which a sum restarts, how far each column has
+# changed.
+_CHARTS: dict[ChangeMethod, tuple[type[Any], Callable[[Any, FloatArray, float], tuple[Any, FloatArray]]]] = {
+    ChangeMethod.CUSUM: (CusumState, _cusum),
+    ChangeMethod.EWMA: (EwmaState, _ewma),
+    ChangeMethod.PAGE_HINKLEY: (PageHinkleyState, _page_hinkley),
 }
 
 

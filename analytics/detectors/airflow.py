@@ -123,8 +123,16 @@ class Airflow:
         learns = usable & ~state.conditions.active & ~(over.quick > limits.clear_ratio)
         learned = learn_past(state.rise, likeness, rise_c, where=learns, windows=limits.learn_windows)
         duty = learn_past(state.duty, duty_likeness, window.fan_ratio, where=learns, windows=limits.learn_windows)
-        state = replace(state, rise=learned, duty=duty, over=over)
-        state = _with_numbers(state, window, rise_c=rise_c, normal_c=normal_c, normal_fan_ratio=normal_duty)
+        newest = AirNumbers(
+            rise_c=rise_c,
+            normal_c=normal_c,
+            power_w=window.power_w,
+            inlet_c=window.air_c,
+            fan_ratio=window.fan_ratio,
+            normal_fan_ratio=normal_duty,
+        )
+        numbers = reset_where(state.numbers, newest, np.isfinite(rise_c) & np.isfinite(normal_c))
+        state = replace(state, rise=learned, duty=duty, over=over, numbers=numbers)
         state, changes = self._judge(state, window.ended_ns, seen=np.isfinite(ratio))
         if not changes.some:
             return state, ()
@@ -198,23 +206,3 @@ def _with_fans(state: AirflowState, window: HeatWindow) -> AirflowState:
     if not new.any():
         return state
     return replace(state, by_fan=state.by_fan | new, rise=accept_past(state.rise, new))
-
-
-def _with_numbers(
-    state: AirflowState,
-    window: HeatWindow,
-    *,
-    rise_c: FloatArray,
-    normal_c: FloatArray,
-    normal_fan_ratio: FloatArray,
-) -> AirflowState:
-    newest = AirNumbers(
-        rise_c=rise_c,
-        normal_c=normal_c,
-        power_w=window.power_w,
-        inlet_c=window.air_c,
-        fan_ratio=window.fan_ratio,
-        normal_fan_ratio=normal_fan_ratio,
-    )
-    numbers = reset_where(state.numbers, newest, np.isfinite(rise_c) & np.isfinite(normal_c))
-    return replace(state, numbers=numbers)

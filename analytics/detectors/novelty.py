@@ -25,7 +25,7 @@ from analytics.novelty.features import FEATURE_SIGNALS, features_of, present
 from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled, reset_where
 from telemetry.gpu import COOLING_REASONS
 from telemetry.records import Cause, Event, Finding, FindingStatus
 
@@ -144,7 +144,7 @@ class Novelty:
         far = np.where(masked, np.nan, far)
         conditions, changes = self._judge(state, far, masked, now_ns=now_ns, passed=passed)
         fresh = ~masked & np.isfinite(reading.far)
-        sensed = state.sensed.renewed(means, beside + state.models.centre[:, 1:], reading.shares[:, 1:], where=fresh)
+        newest = LastWindow(values=means, usual=beside + state.models.centre[:, 1:], shares=reading.shares[:, 1:])
         models = take_in(state.models, features, far, where=~masked & ~conditions.engaged, plan=plan)
         zero = np.zeros_like(state.total)
         state = replace(
@@ -156,7 +156,7 @@ class Novelty:
             explained=explained,
             conditions=conditions,
             far=far,
-            sensed=sensed,
+            sensed=reset_where(state.sensed, newest, fresh),
         )
         return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, masked=masked)
 

@@ -8,7 +8,7 @@ from analytics.detectors.limits import NoveltyLimits
 from analytics.detectors.statements import Statement, evidence
 from analytics.novelty.features import FEATURE_SIGNALS
 from telemetry.entities import Entity
-from telemetry.frames import FloatArray, MaskArray, reset_where
+from telemetry.frames import FloatArray
 from telemetry.quantities import quantity
 from telemetry.records import FindingStatus, Severity
 
@@ -20,10 +20,6 @@ class LastWindow:
     values: FloatArray
     usual: FloatArray
     shares: FloatArray
-
-    def renewed(self, values: FloatArray, usual: FloatArray, shares: FloatArray, *, where: MaskArray) -> "LastWindow":
-        """Return the newest window of the GPUs marked."""
-        return reset_where(self, LastWindow(values=values, usual=usual, shares=shares), where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,7 +123,8 @@ class SourceResistance:
         for row in np.flatnonzero(used.any(axis=1)).tolist():
             now_ns = int(frame.time_ns[row])
             if measured[row].any():
-                state = _aired(state, inlet_c[row], measured[row])
+                air_sum_c = state.air_sum_c + np.where(measured[row], inlet_c[row], 0.0)
+                state = replace(state, air_sum_c=air_sum_c, air_rows=state.air_rows + measured[row])
             state, dipped = self._fall(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
             findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
             state, lost = self._row(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
@@ -307,14 +308,6 @@ class SourceResistance:
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if cause is Cause.JOINT_AGEING else f"{self.name}.{cause.value}"
         return findings_from(name, cause, spec.entities, conditions, changes, now_ns=now_ns, describe=describe)
-
-
-def _aired(state: SourceResistanceState, inlet_c: FloatArray, measured: MaskArray) -> SourceResistanceState:
-    return replace(
-        state,
-        air_sum_c=state.air_sum_c + np.where(measured, inlet_c, 0.0),
-        air_rows=state.air_rows + measured,
-    )
 
 
 def _settled(
