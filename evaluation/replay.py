@@ -13,7 +13,7 @@ from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.commands import Command
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import Frame, TableSpec
+from telemetry.frames import Frame, TableSpec, joined_frames
 from telemetry.recording import Recording
 from telemetry.records import Action, Event, Mode, Record
 from telemetry.topology import topology_of
@@ -80,14 +80,7 @@ def _trace(read: Recording) -> RecordedSteps | None:
 
 def _whole(read: Recording, spec: TableSpec) -> Frame | None:
     parts = [frame for frame in read.frames() if frame.spec.name == spec.name]
-    if not parts:
-        return None
-    return Frame(
-        spec=spec,
-        time_ns=np.concatenate([part.time_ns for part in parts]),
-        values=np.concatenate([part.values for part in parts]),
-        fresh=np.concatenate([part.fresh for part in parts]),
-    )
+    return joined_frames(parts) if parts else None
 
 
 def _records(pipeline: Pipeline, read: Recording, window_ns: int) -> Iterator[Record]:

@@ -1,6 +1,6 @@
 """Frames: values of one kind of entity over an interval, as arrays, and dataclasses of arrays with a row per entity."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_args, get_origin
 
@@ -89,6 +89,16 @@ class Frame:
             values=self.values[start:stop],
             fresh=self.fresh[start:stop],
         )
+
+
+def joined_frames(frames: Sequence[Frame]) -> Frame:
+    """Return the rows of frames of one table, at least one, as one frame."""
+    return Frame(
+        spec=frames[0].spec,
+        time_ns=np.concatenate([frame.time_ns for frame in frames]),
+        values=np.concatenate([frame.values for frame in frames]),
+        fresh=np.concatenate([frame.fresh for frame in frames]),
+    )
 
 
 CellView: TypeAlias = "memoryview[float]"

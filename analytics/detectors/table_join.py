@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from analytics.connectivity import GroupArray
-from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
+from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray, joined_frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,14 +115,7 @@ def _merged(frames: list[Frame]) -> list[Frame]:
     """Return the frames of one table as one where their times ascend: each part of a join costs as much."""
     if len(frames) < 2 or any(after.time_ns[0] < before.time_ns[-1] for before, after in pairwise(frames)):
         return frames
-    return [
-        Frame(
-            spec=frames[0].spec,
-            time_ns=np.concatenate([frame.time_ns for frame in frames]),
-            values=np.concatenate([frame.values for frame in frames]),
-            fresh=np.concatenate([frame.fresh for frame in frames]),
-        )
-    ]
+    return [joined_frames(frames)]
 
 
 def _in_order(times_ns: list[TimeArray]) -> TimeArray:

@@ -18,7 +18,7 @@ import numpy as np
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import TransientError
-from telemetry.frames import Frame, TableSpec
+from telemetry.frames import Frame, TableSpec, joined_frames
 from telemetry.rollup import Resolution, coarsen
 from telemetry.series import FULL_RATE, merge_frames, rollup_columns
 from telemetry.store.chunks import encode_chunk, spec_from_json, spec_to_json
@@ -325,13 +325,7 @@ class EmbeddedStore:
         parts = [part for row_id, body in rows for part in self._chunks.decoded(row_id, spec, body)]
         self._connection.executemany("DELETE FROM chunk WHERE id = ?", [(row_id,) for row_id, _ in rows])
         if parts:
-            whole = Frame(
-                spec=spec,
-                time_ns=np.concatenate([part.time_ns for part in parts]),
-                values=np.concatenate([part.values for part in parts]),
-                fresh=np.concatenate([part.fresh for part in parts]),
-            )
-            self._insert(resolution, spec_id, whole, merged=True)
+            self._insert(resolution, spec_id, joined_frames(parts), merged=True)
 
     def _trim(self) -> None:
         now_ns = self._clock.utc_ns()

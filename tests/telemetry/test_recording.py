@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import ConfigError, EnvironmentLacksError
-from telemetry.frames import Frame
+from telemetry.frames import Frame, joined_frames
 from telemetry.recording import Recording, RecordingMeta, read_recording, write_recording
 from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Event, EventKind, Severity
@@ -40,13 +40,7 @@ FINDING = replace(record_samples.FINDING, time_ns=START_NS + 9, since_ns=START_N
 
 
 def whole(recording: Recording, table: str) -> Frame:
-    parts = [frame for frame in recording.frames() if frame.spec.name == table]
-    return Frame(
-        spec=parts[0].spec,
-        time_ns=np.concatenate([part.time_ns for part in parts]),
-        values=np.concatenate([part.values for part in parts]),
-        fresh=np.concatenate([part.fresh for part in parts]),
-    )
+    return joined_frames([frame for frame in recording.frames() if frame.spec.name == table])
 
 
 def in_seconds(*frames: Frame) -> Iterator[Frame]:

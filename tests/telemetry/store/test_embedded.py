@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError
-from telemetry.frames import Frame
+from telemetry.frames import joined_frames
 from telemetry.rollup import Rollup
 from telemetry.signals import RateClass
 from telemetry.store import embedded
@@ -87,13 +87,7 @@ def test_whole_frames_come_back_in_order_through_merging(tmp_path: Path) -> None
     reader = EmbeddedReader(tmp_path)
     pieces = list(reader.frames(start_ns=START_NS + 25 * 50_000_000, stop_ns=END_NS))
     assert len(pieces) == 2 + 30  # two merged minutes, and what waits for the third
-    whole = Frame(
-        spec=frame.spec,
-        time_ns=np.concatenate([piece.time_ns for piece in pieces]),
-        values=np.concatenate([piece.values for piece in pieces]),
-        fresh=np.concatenate([piece.fresh for piece in pieces]),
-    )
-    assert_frames_equal(whole, frame.rows(25, len(frame)))
+    assert_frames_equal(joined_frames(pieces), frame.rows(25, len(frame)))
     store.close()
     reader.close()
 
