@@ -150,7 +150,7 @@ class Admission:
     def reject_peer(self, where: str, reason: str) -> None:
         """Count and report a peer without a valid certificate."""
         with self._lock:
-            self._count(RefusalKind.FORGED)
+            self.counts[RefusalKind.FORGED] += 1
             self._report_unknown(RefusalKind.FORGED, where, reason)
 
     def may_read(self, token: str, peer: Peer) -> str:
@@ -292,15 +292,12 @@ class Admission:
         )
 
     def _refuse(self, err: RefusedError, request: NodeRequest | None, peer: Peer) -> ControlReply:
-        self._count(err.kind)
+        self.counts[err.kind] += 1
         if request is None:
             self._report_unknown(err.kind, f"{peer.fleet} at {peer.where}", str(err))
         elif request.do is not RequestVerb.RENEW or err.kind is not RefusalKind.FAILED:
             self.publish(self._decision(request, Verdict.REFUSE, f"{err.kind}: {err}"))
         return ControlReply(kind=err.kind, reason=str(err))
-
-    def _count(self, kind: RefusalKind) -> None:
-        self.counts[kind] += 1
 
     def _report_unknown(self, kind: RefusalKind, sender: str, reason: str) -> None:
         now_s, now_ns = self.clock.monotonic_s(), self.clock.utc_ns()
