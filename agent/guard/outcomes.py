@@ -40,11 +40,11 @@ class OutcomeMeasure:
     signal: str
     unit: str
     label: str
-    higher_is_better: bool
-    evidence: str | None
-    limit: str | float | None
-    settle_s: float
-    verify_s: float
+    higher_is_better: bool = False
+    evidence: str | None = None
+    limit: str | float | None = None
+    settle_s: float = SETTLE_S
+    verify_s: float = VERIFY_S
 
     @property
     def window_s(self) -> float:
@@ -57,9 +57,7 @@ _HEAT = OutcomeMeasure(
     signal="gpu_temp_c",
     unit="°C",
     label="highest temperature",
-    higher_is_better=False,
     evidence="gpu_temp_c",
-    limit=None,
     settle_s=THERMAL_SETTLE_S,
     verify_s=THERMAL_VERIFY_S,
 )
@@ -72,8 +70,6 @@ _RAIL = OutcomeMeasure(
     higher_is_better=True,
     evidence="minimum_v",
     limit="limit_v",
-    settle_s=SETTLE_S,
-    verify_s=VERIFY_S,
 )
 MEASURES = {
     Cause.SUPPLY_SAG: _RAIL,
@@ -88,11 +84,7 @@ MEASURES = {
         signal="throttle_reasons",
         unit="ratio",
         label="time under power brake",
-        higher_is_better=False,
-        evidence=None,
         limit=0.0,
-        settle_s=SETTLE_S,
-        verify_s=VERIFY_S,
     ),
 }
 _SIGNALS = frozenset(measure.signal for measure in MEASURES.values())

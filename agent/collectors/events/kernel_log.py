@@ -286,8 +286,8 @@ class KernelLog:
         self.records_lost += records or 0
         time_ns = self._clock.utc_ns()
         message = f"{records or 'Some'} records of the kernel log were overwritten before they were read"
-        gap_id = f"kernel_gap:{self._node}:{time_ns}:{self.gaps}"
-        return [gap_event(gap_id, message, node=self._node, source=self.name, time_ns=time_ns)]
+        suffix = f":{self.gaps}"
+        return [gap_event("kernel_gap", message, node=self._node, source=self.name, time_ns=time_ns, suffix=suffix)]
 
 
 def _is_readable(descriptor: int, timeout_s: float) -> bool:

@@ -59,11 +59,11 @@ class LineBuffer:
         return lines
 
 
-def gap_event(gap_id: str, message: str, *, node: str, source: str, time_ns: int) -> Event:
+def gap_event(prefix: str, message: str, *, node: str, source: str, time_ns: int, suffix: str = "") -> Event:
     """Log and return the event of messages that were overwritten before they were read."""
     logger.warning("%s", message)
     return Event(
-        id=gap_id,
+        id=f"{prefix}:{node}:{time_ns}{suffix}",
         time_ns=time_ns,
         kind=EventKind.KERNEL_GAP,
         entity_id=f"node:{node}",

@@ -154,10 +154,8 @@ class Tracepoints:
     def _gap(self, count: int | None) -> Event:
         """Count and report lost hits, None for an unknown number."""
         self.lost += count or 0
-        time_ns = self._clock.utc_ns()
         message = f"{count or 'Some'} tracepoint hits were overwritten before they were read"
-        gap_id = f"trace_gap:{self._node}:{time_ns}"
-        return gap_event(gap_id, message, node=self._node, source=self.name, time_ns=time_ns)
+        return gap_event("trace_gap", message, node=self._node, source=self.name, time_ns=self._clock.utc_ns())
 
 
 def may_use(tracefs: Path) -> bool:

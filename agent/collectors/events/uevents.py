@@ -187,10 +187,8 @@ class Uevents:
 
     def _overrun(self) -> Event:
         self.overruns += 1
-        time_ns = self._clock.utc_ns()
         message = "Kernel uevents were lost before they were read"
-        gap_id = f"uevents_gap:{self._node}:{time_ns}"
-        return gap_event(gap_id, message, node=self._node, source=self.name, time_ns=time_ns)
+        return gap_event("uevents_gap", message, node=self._node, source=self.name, time_ns=self._clock.utc_ns())
 
 
 def parse_uevent(message: bytes) -> dict[str, str] | None:

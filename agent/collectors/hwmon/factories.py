@@ -1,5 +1,9 @@
 """Factories of the hwmon collectors."""
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
 from agent.collectors.hwmon.rails import MAIN_RAILS, main_rails
 from agent.collectors.hwmon.slow import (
     FANS,
@@ -14,8 +18,6 @@ from agent.collectors.hwmon.slow import (
 from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.port import BuiltCollector, Collector, missing, working
 from agent.collectors.registry.settings import FastSettings, SlowSettings
-
-_OFF = "switched off by configuration"
 
 
 def hwmon(settings: FastSettings) -> BuiltCollector:
@@ -46,32 +48,29 @@ def rails(settings: FastSettings) -> BuiltCollector:
 
 def board_supplies(settings: SlowSettings) -> BuiltCollector:
     """Build the collector of PMBus power supplies."""
-    if not settings.hwmon:
-        return missing(SUPPLIES, _OFF)
     how_to_get = "load the driver of the supply's PMBus interface (pmbus, crps, ibm-cffps)"
-    return _built(settings, SUPPLIES, supply_table(settings.sysfs_root), "no PMBus power supply", how_to_get)
+    return _built(settings, SUPPLIES, supply_table, "no PMBus power supply", how_to_get)
 
 
 def board_fans(settings: SlowSettings) -> BuiltCollector:
     """Build the collector of the board's fans."""
-    if not settings.hwmon:
-        return missing(FANS, _OFF)
     how_to_get = "load the driver of the board's fan controller (sensors-detect names it), or read the board controller"
-    return _built(settings, FANS, fan_table(settings.sysfs_root), "no fan", how_to_get)
+    return _built(settings, FANS, fan_table, "no fan", how_to_get)
 
 
 def board_temperatures(settings: SlowSettings) -> BuiltCollector:
     """Build the collector of processor, memory, drive and board temperatures."""
-    if not settings.hwmon:
-        return missing(TEMPERATURES, _OFF)
     how_to_get = "load coretemp or k10temp, and the driver of the board's monitor (sensors-detect names it)"
-    table = temperature_table(settings.sysfs_root, settings.node)
-    return _built(settings, TEMPERATURES, table, "no temperature of processors, memory or board", how_to_get)
+    survey = partial(temperature_table, node=settings.node)
+    return _built(settings, TEMPERATURES, survey, "no temperature of processors, memory or board", how_to_get)
 
 
 def _built(
-    settings: SlowSettings, name: str, collector: Collector | None, absent: str, how_to_get: str
+    settings: SlowSettings, name: str, survey: Callable[[Path], Collector | None], absent: str, how_to_get: str
 ) -> BuiltCollector:
+    if not settings.hwmon:
+        return missing(name, "switched off by configuration")
+    collector = survey(settings.sysfs_root)
     if collector is None:
         return missing(name, f"{absent} under {settings.sysfs_root}/class/hwmon", how_to_get)
     return working(collector, _found(collector))
