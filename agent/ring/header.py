@@ -60,7 +60,7 @@ def header_to_json(
     offset = _pages(len(json.dumps(head)) + 64 * (len(tables) + 1))
     for spec, table in zip(tables, described, strict=True):
         table["offset_bytes"] = offset
-        offset += _section_bytes(spec, table["rows"])
+        offset += _PAGE_BYTES + _pages(table["rows"] * _row_bytes(spec))
     head["size_bytes"] = offset
     return head
 
@@ -89,10 +89,6 @@ def header_from_json(body: bytes, *, where: str, inode: int) -> RingHeader:
         )
     except (ValueError, KeyError, TypeError) as err:
         raise EnvironmentLacksError(f"{where}: the header of the sample ring cannot be read: {err}") from err
-
-
-def _section_bytes(spec: TableSpec, rows: int) -> int:
-    return _PAGE_BYTES + _pages(rows * _row_bytes(spec))
 
 
 def _row_bytes(spec: TableSpec) -> int:

@@ -213,11 +213,8 @@ class Pacer:
 
     def _between_s(self, last_s: float, period_s: float) -> float:
         """Return a moment clear of both polls of a period."""
-        return last_s + period_s * (0.25 + 0.5 * self._dither())
-
-    def _dither(self) -> float:
-        """Return numbers that fill 0 to 1 evenly, however many are taken."""
-        return (self._turn * _GOLDEN) % 1.0
+        evenly = (self._turn * _GOLDEN) % 1.0  # fills 0 to 1 evenly, however many are taken
+        return last_s + period_s * (0.25 + 0.5 * evenly)
 
     def _chance(self) -> float:
         """Return numbers from 0 to 1 as dice do, the same in every run.
