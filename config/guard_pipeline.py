@@ -3,7 +3,7 @@
 from agent.guard.pipeline import PipelineSettings
 from config.models import Config
 from config.policies import policies_of
-from config.thresholds import limits_of
+from config.calibrated_thresholds import limits_of
 from rules.policy.model import ActionClass
 
 

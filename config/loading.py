@@ -74,7 +74,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
     if problems:
         raise ConfigError(problems)
     if config.analytics.thresholds is not None:  # saves the import where there is none
-        from config.thresholds import check_thresholds  # noqa: PLC0415
+        from config.calibrated_thresholds import check_thresholds  # noqa: PLC0415
 
         check_thresholds(config, where=from_environment.get("analytics.thresholds", where), lines=lines)
     return config

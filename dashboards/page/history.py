@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel
 
-from dashboards.page.columns import numbers
+from dashboards.page.series_tables import numbers
 from dashboards.page.source import PageSource
 from telemetry.clock import NS_PER_MS, NS_PER_S, Clock
 from telemetry.entities import EntityKind

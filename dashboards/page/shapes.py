@@ -5,7 +5,7 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from dashboards.page.columns import Table
+from dashboards.page.series_tables import Table
 from telemetry.commands import Command
 from telemetry.records import DERIVED_KEYS, Action, Decision, Event, Incident, Outcome, Record
 

@@ -1,4 +1,4 @@
-from dashboards.page.columns import PAGE_SIGNALS
+from dashboards.page.series_tables import PAGE_SIGNALS
 from dashboards.page.labels import labels
 from telemetry.records import ActionState, Cause, EventKind, IncidentState, Mode
 from telemetry.signals import signal

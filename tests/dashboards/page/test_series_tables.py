@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dashboards.page.columns import table_json, table_of, thin, whole_buckets
+from dashboards.page.series_tables import table_json, table_of, thin, whole_buckets
 from telemetry.frames import Frame
 from telemetry.signals import CATALOGUE
 from tests.dashboards.fakes import GPU_FAST_TABLE, GPUS, SUPPLIES, SUPPLY_TABLE
