@@ -1,9 +1,9 @@
 """Settings of the pipeline of a node: policies and limits from the configuration."""
 
 from agent.guard.pipeline import PipelineSettings
+from config.calibrated_thresholds import limits_of
 from config.models import Config
 from config.policies import policies_of
-from config.calibrated_thresholds import limits_of
 from rules.policy.model import ActionClass
 
 

@@ -1,4 +1,4 @@
-"""Section `store`: where samples and records are stored, and for how long."""
+"""Section `store`: where samples and records are stored, and how long samples are kept."""
 
 from enum import StrEnum
 from typing import Annotated, Self

@@ -8,7 +8,7 @@ from evaluation.heat.suite import heat_rows
 from evaluation.judgement.suite import judgement_rows
 from evaluation.rows import Effort, Progress, Row
 from evaluation.series.suite import series_rows
-from evaluation.supply.suite import supply_rows
+from evaluation.source_resistance.suite import supply_rows
 from evaluation.wallpower.suite import wallpower_rows
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from analytics.connectivity import Kinship
 from analytics.connectivity.kinship import ByIdentity
-from analytics.fleet.common_mode import nodes_under
 from analytics.fleet.judge import FleetJudge, FleetSettings
+from analytics.fleet.shared_faults import nodes_under
 from analytics.fleet.snapshot import pack_judge, unpack_judge
 from fleet.outbox import Outbox, Published
 from fleet.reader import FleetReader

@@ -13,9 +13,9 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge, rep
 from analytics.detectors.heat_limits import AirflowLimits
 from analytics.detectors.node_air import JOINED_COLUMNS, GpuCounts, node_air
 from analytics.detectors.statements import Statement, evidence, findings_from
+from analytics.heat.baseline import LikePast, accept_past, expected_from_past, learn_past
 from analytics.heat.comparison import SCATTER_C, balanced
 from analytics.heat.excess import Levels, add_ratio, doubt, forget
-from analytics.heat.normal import LikePast, accept_past, expected_from_past, learn_past
 from analytics.heat.windows import HeatColumns, HeatWindow, HeatWindowSums, add_rows
 from physics.cooling import felt_w, power_factor, resistance_factor
 from telemetry.clock import NS_PER_S

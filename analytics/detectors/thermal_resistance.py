@@ -19,6 +19,17 @@ from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.thermal_resistance_summary import ThermalStatus, WindowReadings, describe
+from analytics.heat.baseline import (
+    LikePast,
+    SlotOffsets,
+    accept_past,
+    accept_slots,
+    expected_from_past,
+    learn_past,
+    learn_slots,
+    slot_offset_c,
+    slot_variance_c2,
+)
 from analytics.heat.comparison import (
     SCATTER_C,
     HeatComparison,
@@ -30,17 +41,6 @@ from analytics.heat.comparison import (
     group_size,
 )
 from analytics.heat.excess import ExcessSums, Levels, add_ratio, add_window, doubt, forget, grown_share
-from analytics.heat.normal import (
-    LikePast,
-    SlotOffsets,
-    accept_past,
-    accept_slots,
-    expected_from_past,
-    learn_past,
-    learn_slots,
-    slot_offset_c,
-    slot_variance_c2,
-)
 from analytics.heat.windows import HeatColumns, HeatWindow, HeatWindowSums, add_rows
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology

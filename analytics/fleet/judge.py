@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from analytics.connectivity import Kinship
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
-from analytics.fleet.common_mode import CommonMode
-from analytics.fleet.folding import Folded, NodeReports
+from analytics.fleet.already_explained import Folded, NodeReports
 from analytics.fleet.members import Members
+from analytics.fleet.shared_faults import CommonMode
 from analytics.fleet.topology import FeedsAndRacks, fleet_topology
 from analytics.fleet.window import FleetWindow, HeldValues
 from analytics.incidents.book import IncidentBook

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
 
-from analytics.fleet.common_mode import CommonMode
-from analytics.fleet.folding import NodeReports
+from analytics.fleet.already_explained import NodeReports
 from analytics.fleet.judge import FleetJudge, FleetSettings
+from analytics.fleet.shared_faults import CommonMode
 from analytics.incidents.book import IncidentBook
 from analytics.shards.packing import archive, opened
 from analytics.shards.panel import pack_panel, unpack_panel

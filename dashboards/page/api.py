@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from dashboards.page.series_tables import NS_PER_MS, table_json, table_of
 from dashboards.page.live import entities_json, status_json, stream, with_freshness
 from dashboards.page.record_texts import RecordTexts, array_of, dumps
+from dashboards.page.series_tables import NS_PER_MS, table_json, table_of
 from dashboards.page.shapes import (
     ActionShape,
     DecisionShape,

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dashboards.page.series_tables import NS_PER_MS, PAGE_SIGNALS, Table, table_json, table_of, whole_buckets
 from dashboards.page.labels import labels
 from dashboards.page.record_texts import RecordState, RecordTexts, dumps
+from dashboards.page.series_tables import NS_PER_MS, PAGE_SIGNALS, Table, table_json, table_of, whole_buckets
 from dashboards.page.source import NodeStatus, PageSource
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Topology

@@ -12,8 +12,8 @@ from rich.progress import TimeElapsedColumn
 
 from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, CalibratedLimit, HealthyMaxima, calibrated
 from analytics.detectors.limits import DetectorLimits
-from config.loading import load_config
 from config.calibrated_thresholds import ThresholdFile, in_force, write_thresholds
+from config.loading import load_config
 from evaluation.calibration import calibration_steps
 from railwatch.cli.printing import ProgressLog, print_json, print_table, progress_bar
 from railwatch.cli.run_folder import ConfigFile, JsonFlag

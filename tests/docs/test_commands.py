@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config.loading import load_config
 from config.calibrated_thresholds import ThresholdFile, write_thresholds
+from config.loading import load_config
 from railwatch.reference.cli import CliCommand, cli_markdown, commands
 from railwatch.reference.records import records_markdown
 from rules.policy.cases import run_cases

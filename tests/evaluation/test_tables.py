@@ -6,8 +6,8 @@ from evaluation.judgement.runs import order_of
 from evaluation.judgement.suite import planned_runs
 from evaluation.judgement.table import JUDGEMENT, JudgementTable
 from evaluation.rows import Effort
+from evaluation.source_resistance.plan import SUPPLY, SensorChain, SupplyPlan
 from evaluation.suites import SUITES
-from evaluation.supply.plan import SUPPLY, SensorChain, SupplyPlan
 from evaluation.wallpower.suite import WALLPOWER, WallPlan
 from simulator.files.loading import names_in
 from simulator.files.scenario import SCENARIOS, TrueCause

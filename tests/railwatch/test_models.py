@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from config.loading import load_config
 from config.calibrated_thresholds import limits_of, read_thresholds
+from config.loading import load_config
 from telemetry.errors import ConfigError
 from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import Event

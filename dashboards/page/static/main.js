@@ -4,7 +4,7 @@ import { drawCharts, layOutCharts, loadCharts } from "./charts.js";
 import { byId, setText } from "./dom.js";
 import { duration } from "./format.js";
 import { drawConnection, drawHeader } from "./header.js";
-import { drawReadings, layOutReadings } from "./readings.js";
+import { drawReadings, layOutReadings } from "./tables.js";
 import { drawLeases, drawRecords } from "./records.js";
 import * as samples from "./samples.js";
 import { drawSources } from "./sources.js";

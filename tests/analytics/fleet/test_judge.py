@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from analytics.fleet.folding import NodeReports
+from analytics.fleet.already_explained import NodeReports
 from analytics.fleet.judge import FleetJudge, FleetSettings, WindowRecords
 from analytics.fleet.snapshot import pack_judge, unpack_judge
 from analytics.fleet.topology import FeedsAndRacks

@@ -1,5 +1,5 @@
-from dashboards.page.series_tables import PAGE_SIGNALS
 from dashboards.page.labels import labels
+from dashboards.page.series_tables import PAGE_SIGNALS
 from telemetry.records import ActionState, Cause, EventKind, IncidentState, Mode
 from telemetry.signals import signal
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analytics.connectivity import Kinship
-from analytics.fleet.common_mode import CommonMode
+from analytics.fleet.shared_faults import CommonMode
 from analytics.fleet.window import NodeIncident
 from analytics.incidents.families import family_of, finding_key
 from telemetry.clock import NS_PER_S

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluation.supply.ageing import AgedNode, AgeingResult, FleetView, age, months, scenarios_of
-from evaluation.supply.plan import SUPPLY, AgeingPlan, NodesPlan, SensorChain, SupplyPlan
-from evaluation.supply.suite import ageing_rows
+from evaluation.source_resistance.ageing import AgedNode, AgeingResult, FleetView, age, months, scenarios_of
+from evaluation.source_resistance.plan import SUPPLY, AgeingPlan, NodesPlan, SensorChain, SupplyPlan
+from evaluation.source_resistance.suite import ageing_rows
 from telemetry.documents import load_document
 
 PLAN = load_document(SupplyPlan, SUPPLY).ageing

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from analytics.supply.log_estimate import SeriesEstimate, estimate_series
-from evaluation.supply.plan import RecordingsPlan
+from evaluation.source_resistance.plan import RecordingsPlan
 from physics.thevenin import Identifiability
 from telemetry.frames import FloatArray
 

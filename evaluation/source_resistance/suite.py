@@ -6,9 +6,9 @@ from operator import call
 
 from evaluation.measures import Measured, median, rate, share
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter
-from evaluation.supply.ageing import AgeingResult, age
-from evaluation.supply.feeds import judge_feed, load_feeds
-from evaluation.supply.plan import SUPPLY, AgeingPlan, RecordingsPlan, SensorChain, SupplyPlan
+from evaluation.source_resistance.ageing import AgeingResult, age
+from evaluation.source_resistance.feeds import judge_feed, load_feeds
+from evaluation.source_resistance.plan import SUPPLY, AgeingPlan, RecordingsPlan, SensorChain, SupplyPlan
 from evaluation.workers import each
 from telemetry.documents import load_document
 

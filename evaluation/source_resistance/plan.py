@@ -9,7 +9,7 @@ from pydantic import Field
 from simulator.files.part import FilePart
 from telemetry.durations import DurationS
 
-SUPPLY = Path(__file__).with_name("supply.yaml")
+SUPPLY = Path(__file__).with_name("source_resistance.yaml")
 
 
 class SensorChain(StrEnum):

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.supply.feeds import LoggedFeed, judge_feed, load_feeds
-from evaluation.supply.plan import SUPPLY, SupplyPlan
+from evaluation.source_resistance.feeds import LoggedFeed, judge_feed, load_feeds
+from evaluation.source_resistance.plan import SUPPLY, SupplyPlan
 from telemetry.documents import load_document
 
 R_OHM = 0.005

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from analytics.heat.comparison import SCATTER_C
-from analytics.heat.normal import (
+from analytics.heat.baseline import (
     CELLS,
     LikePast,
     SlotOffsets,
@@ -15,6 +14,7 @@ from analytics.heat.normal import (
     slot_offset_c,
     slot_variance_c2,
 )
+from analytics.heat.comparison import SCATTER_C
 from telemetry.frames import filled
 
 EVERY = np.array([True])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evaluation.detector_pipeline import DetectorPipeline
-from evaluation.supply.plan import AgeingPlan, SensorChain
+from evaluation.source_resistance.plan import AgeingPlan, SensorChain
 from physics.thevenin import COPPER_20_PER_K, REFERENCE_C
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
