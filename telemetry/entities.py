@@ -7,6 +7,8 @@ from enum import StrEnum
 from itertools import groupby
 
 _UUID = re.compile(r"(GPU-[0-9a-f]{8})-[0-9a-f-]{27}")
+# Tags of a supply: the nominal voltage of its rail in volts, and what named it.
+NOMINAL_TAG, NOMINAL_SOURCE_TAG = "nominal_v", "nominal_from"
 # Names that end in a number, as collectors build them: gpu3, psu0.
 _NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa) ?(\d+)")
 
@@ -58,6 +60,14 @@ class Entity:
     def tag(self, name: str) -> str | None:
         """Return the value of one tag, None where it has no such tag."""
         return dict(self.tags).get(name)
+
+    @property
+    def nominal_v(self) -> float | None:
+        """The nominal voltage of a rail that is named by its tag; None where none is, or it is no number."""
+        try:
+            return float(self.tag(NOMINAL_TAG) or "")
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import RailSagLimits
-from physics.constants import IMPLAUSIBLE_BELOW_V
+from analytics.supply.rail_levels import RailLevels
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -22,7 +23,7 @@ from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, 
 from telemetry.quantities import duration, ohms, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# -10 %, which ATX12V allows its second rail at peak load: the far end of the score.
+# At 12 V, as all limits here. -10 %, which ATX12V allows its second rail at peak load: the far end of the score.
 _WORST_V = 10.80
 # A minimum this much deeper is reported as an update; about the noise of one sample (9.7 mV, see RailSagLimits).
 _DEEPER_V = 0.01
@@ -56,6 +57,7 @@ class RailSagState:
     """State between rows."""
 
     last_ns: int | None
+    rails: RailLevels
     conditions: Conditions
     dips: Dips
     moments: Moments
@@ -63,7 +65,10 @@ class RailSagState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RailSag:
-    """Raises `Cause.SUPPLY_SAG` on supplies; see `RailSagLimits` for the levels."""
+    """Raises `Cause.SUPPLY_SAG` on supplies; see `RailSagLimits` for the levels, which each rail has as its own share.
+
+    A rail whose nominal voltage is not known yet, or has no limit, is not judged.
+    """
 
     limits: RailSagLimits
     name: str = "rail_sag"
@@ -84,6 +89,8 @@ class RailSag:
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             passed_ns = elapsed_ns(state.last_ns, now_ns)
+            rails = state.rails.after_row(frame.spec.entities, voltages_v[row])
+            state = state if rails is state.rails else replace(state, rails=rails)
             moments = add_sample(
                 state.moments,
                 elapsed_ns=passed_ns,
@@ -103,23 +110,25 @@ class RailSag:
         self, state: RailSagState, now_ns: int, passed_ns: int, *, voltage_v: FloatArray, current_a: FloatArray
     ) -> tuple[RailSagState, Changes]:
         """Judge one row; the moments are those of the rows before."""
-        limits = self.limits
-        over = voltage_v < limits.minimum_v
+        limits, scale = self.limits, state.rails.scale
+        minimum_v = scale * limits.minimum_v
+        over: MaskArray = voltage_v < minimum_v
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
             elapsed_ns=passed_ns,
             over=over,
-            under=voltage_v > limits.clear_above_v,
+            under=voltage_v > scale * limits.clear_above_v,
             seen=~np.isnan(voltage_v),
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
-            at_once=(voltage_v < limits.at_once_below_v) & (voltage_v > IMPLAUSIBLE_BELOW_V),
+            at_once=(voltage_v < scale * limits.at_once_below_v)
+            & (voltage_v > LEAST_PLAUSIBLE_RATIO * state.rails.nominal_v),
         )
         dips = state.dips
         if conditions.busy or state.conditions.busy:
             kept = state.conditions.engaged
             dips = _with_load(_count(dips, now_ns, voltage_v, over, kept=kept), dips, state.moments, current_a, kept)
-        badness = dips.count + np.where(dips.count > 0, limits.minimum_v - dips.minimum_v, 0.0) / _DEEPER_V
+        badness = dips.count + np.where(dips.count > 0, minimum_v - dips.minimum_v, 0.0) / (scale * _DEEPER_V)
         conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, last_ns=now_ns, conditions=conditions, dips=dips), changes
 
@@ -136,7 +145,8 @@ class RailSag:
     def _describe(
         self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, entity: Entity
     ) -> Statement:
-        limit_v, dips = self.limits.minimum_v, state.dips
+        dips, scale = state.dips, float(state.rails.scale[index])
+        limit_v = scale * self.limits.minimum_v
         source = estimate(state.moments, index)
         minimum_v, count = float(dips.minimum_v[index]), int(dips.count[index])
         seconds = state.conditions.lasted_s(index, now_ns)
@@ -152,8 +162,8 @@ class RailSag:
                 f"{_load_text(dips, index)}, {_path_text(source)}"
             )
         return Statement(
-            severity=Severity.CRITICAL if minimum_v < self.limits.at_once_below_v else Severity.WARNING,
-            score=(limit_v - minimum_v) / (limit_v - _WORST_V),
+            severity=Severity.CRITICAL if minimum_v < scale * self.limits.at_once_below_v else Severity.WARNING,
+            score=(limit_v - minimum_v) / (limit_v - scale * _WORST_V),
             summary=summary,
             evidence=evidence(
                 ("limit_v", limit_v, "V"),

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analytics.detectors.rail_sag import RailSag
 from analytics.detectors.supply_limits import RailSagLimits
-from telemetry.entities import EntityKind
+from telemetry.entities import NOMINAL_TAG, EntityKind
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 from tests.analytics.scenes import frame_of, node_of, supply, training_load
@@ -52,6 +54,35 @@ def test_it_is_raised_below_the_limit_and_only_there(volts: list[float], *, rais
     findings = run(rail(volts))
     assert bool(findings) is raised
     assert all(finding.cause is Cause.SUPPLY_SAG for finding in findings)
+
+
+@pytest.mark.parametrize("times", [48.0 / 12.0, 54.0 / 12.0])
+def test_a_rail_of_another_voltage_is_judged_by_the_same_shares(times: float) -> None:
+    at_12_v = run(rail(training_load(20.0, low=12.0, high=11.30)))
+    found = run(rail([times * 12.0]), rail(times * training_load(20.0, low=12.0, high=11.30), start_s=0.05))
+    assert statuses(found) == statuses(at_12_v)
+    assert [item.score for item in found] == pytest.approx([item.score for item in at_12_v])
+    assert found[-1].number("limit_v") == pytest.approx(times * 11.40)
+    assert not run(rail(times * training_load(20.0, low=12.0, high=11.46)))
+
+
+def test_a_54_v_rail_that_starts_under_load_is_known_once_it_is_idle() -> None:
+    assert run(rail([50.8] * 20 + [53.9] * 20 + [50.8] * 20))
+    assert not run(rail([50.8] * 20 + [900.0] + [50.8] * 20))  # a glitch is no other class
+
+
+def test_a_rail_is_judged_from_the_reading_that_shows_its_voltage_on() -> None:
+    assert not run(rail([0.0] * 40))  # a supply that was off from the start
+    assert not run(rail([0.0] * 10 + [53.9] * 40))
+    assert run(rail([0.0] * 10 + [53.9] * 10 + [50.9] * 10))
+    assert not run(rail([229.0] * 10 + [180.0] * 10))  # mains: its dips are judged elsewhere
+
+
+def test_the_tag_of_a_rail_decides_where_its_readings_do_not() -> None:
+    tagged = replace(supply(0), tags=((NOMINAL_TAG, "54"),))
+    low = {"voltage_v": np.array([50.5] * 10)}
+    assert run(frame_of(EntityKind.SUPPLY, (tagged,), low))
+    assert not run(frame_of(EntityKind.SUPPLY, (supply(0),), low))  # as a 48 V rail it is high
 
 
 def test_a_load_that_dips_every_step_is_one_finding_with_counted_dips() -> None:
