@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.retracing import RecordedSteps, retrace
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import tables_of
+from physics.feeding import feeding_of
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.commands import Command
@@ -52,7 +54,7 @@ def recorded_topology(read: Recording) -> Topology:
     if read.topology.edges:
         return read.topology
     name = read.meta.node or read.path.stem
-    return topology_of(Entity(kind=EntityKind.NODE, key=name, name=name), read.tables)
+    return topology_of(Entity(kind=EntityKind.NODE, key=name, name=name), read.tables, partial(feeding_of, None))
 
 
 def _trace(read: Recording) -> RecordedSteps | None:

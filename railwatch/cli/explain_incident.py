@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from analytics.classification.reading import AFTER_NS, BEFORE_NS
 from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from evaluation.replay import recommending, recorded_topology, replayed
+from physics.feeding import feeding_of
 from railwatch.cli.incident_plot import plot
 from railwatch.cli.incident_view import find_incident, print_head, print_part
 from railwatch.cli.printing import print_json
@@ -121,7 +123,7 @@ def _sample_evidence(found: Incident, samples: SampleReader | None, capped: Coll
     else:
         specs = {frame.spec.name: frame.spec for frame in frames}
         node = next((one for spec in specs.values() for one in spec.entities if one.kind is EntityKind.NODE), NODE)
-        topology = topology_of(node, list(specs.values()))
+        topology = topology_of(node, list(specs.values()), partial(feeding_of, None))
     return sample_evidence(found, frames, topology, capped=capped)
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.watched_thread import WorkerState, WorkerStatus
 from config.models import Config
 from config.sources import SourceUse
+from physics.feeding import feeding_of
 from railwatch.run_context import RunContext
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
@@ -96,7 +98,7 @@ def make_run_ring(context: RunContext, path: Path, collectors: list[Collector], 
         collectors,
         settings,
         node=context.node.key,
-        topology=topology_of(context.node, [collector.spec for collector in collectors]),
+        topology=topology_of(context.node, [collector.spec for collector in collectors], partial(feeding_of, None)),
         simulated=context.simulated,
         seconds=sampling.ring,
         max_bytes=sampling.ring_max,

@@ -1,6 +1,7 @@
 """The GPUs of the process for slow sources, over the real C library."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from agent.collectors.gpu.factories import gpu_processes, gpu_rare
 from agent.collectors.gpu.sources import GpuSources
 from agent.collectors.registry.settings import SlowSettings
 from agent.driver.nvml import NvmlDriver
+from physics.feeding import feeding_of
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.slow_sources import slow_gpus
 from telemetry.clock import SystemClock
@@ -63,14 +65,14 @@ def test_a_gpu_holds_its_links_in_the_topology() -> None:
         TableSpec(name="gpu_fast", kind=EntityKind.GPU, entities=(gpu,), signals=("power_w",)),
         TableSpec(name="gpu_links", kind=EntityKind.LINK, entities=(link,), signals=("nvlink_up",)),
     ]
-    assert topology_of(node, specs).parents(link.id) == (gpu,)
+    assert topology_of(node, specs, partial(feeding_of, None)).parents(link.id) == (gpu,)
 
 
 def test_a_node_holds_its_fans_in_the_topology() -> None:
     node = Entity(kind=EntityKind.NODE, key="n", name="n")
     fan = Entity(kind=EntityKind.FAN, key="n/fan1", name="fan1")
     specs = [TableSpec(name="fan", kind=EntityKind.FAN, entities=(fan,), signals=("fan_rpm",))]
-    assert topology_of(node, specs).parents(fan.id) == (node,)
+    assert topology_of(node, specs, partial(feeding_of, None)).parents(fan.id) == (node,)
 
 
 def _settings(gpus: GpuSources) -> SlowSettings:

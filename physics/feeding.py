@@ -1,0 +1,103 @@
+"""Which supply feeds which GPU: from the wiring that is configured, else from the nominal voltages of the rails."""
+
+from collections.abc import Sequence
+
+from physics.rail_classes import RAIL_CLASSES
+from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
+from telemetry.entities import Entity, EntityKind
+from telemetry.topology import Feeding
+
+# Rails that GPUs hang on. From 48 V on they are the main bus of a rack or board (OCP Open Rack V3, HGX): a node that
+# has one makes its 12 V from it.
+_GPU_RAILS_V = frozenset(one.nominal_v for one in RAIL_CLASSES if one.feeds_gpus)
+_MAIN_BUS_V = 48.0
+
+
+def inferred_wiring(supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Wiring:
+    """Return the wiring that the nominal voltages of the rails suggest.
+
+    Rails of one nominal voltage are taken to share a bus. Those of 48 and 54 V feed every GPU where there are any, else
+    those of 12 V: SXM modules since 2020 take 48 to 54 V. A rail of unknown voltage may feed any GPU.
+    """
+    groups: dict[float | None, list[Entity]] = {}
+    for supply in supplies:
+        groups.setdefault(supply.nominal_v, []).append(supply)
+    gpu_rails_v = _GPU_RAILS_V.intersection(groups)
+    main_v = {nominal_v for nominal_v in gpu_rails_v if nominal_v >= _MAIN_BUS_V}
+    feeding_v = {*(main_v or gpu_rails_v), None}
+    buses = tuple(
+        Bus(
+            name="unknown voltage" if nominal_v is None else f"{nominal_v:g} V",
+            nominal_v=nominal_v,
+            supplies=tuple(one.key for one in members),
+            branches=(Branch(gpus=None),) if gpus and nominal_v in feeding_v else (),
+        )
+        for nominal_v, members in sorted(groups.items(), key=lambda group: -(group[0] or 0.0))
+    )
+    wired = tuple(WiredSupply(name=one.key, sensors=(one.key,), nominal_v=one.nominal_v) for one in supplies)
+    return Wiring(origin=Origin.INFERRED, supplies=wired, buses=buses)
+
+
+def feeding_of(wiring: Wiring | None, supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Feeding:
+    """Return what feeds what among measured supplies and GPUs; None as wiring infers it.
+
+    Each edge leads from a supply to a GPU that its bus reaches, from a supply to a converter behind its bus, or from a
+    shelf to its modules. A supply that the wiring does not name feeds the GPUs of the buses of its nominal voltage; one
+    without a nominal voltage, every GPU. A GPU that no bus is known to feed is taken to hang on every supply that feeds
+    any: a cap too many costs speed, one too few a GPU.
+    """
+    known = inferred_wiring(supplies, gpus) if wiring is None else wiring
+    reach = {supply.id: _reach(known, supply, gpus) for supply in supplies}
+    unfed = tuple(gpu for gpu in gpus if not any(gpu in reached for reached in reach.values()))
+    edges = [
+        (supply.id, gpu.id)
+        for supply in supplies
+        for gpu in gpus
+        if gpu in reach[supply.id] or (gpu in unfed and (reach[supply.id] or _is_gpu_rail(supply)))
+    ]
+    edges += _to_converters(known, supplies)
+    shelves, held = _shelves(known, supplies, edges)
+    return Feeding(entities=shelves, edges=tuple(dict.fromkeys((*held, *edges))))
+
+
+def _is_gpu_rail(supply: Entity) -> bool:
+    return supply.nominal_v is None or supply.nominal_v in _GPU_RAILS_V
+
+
+def _reach(wiring: Wiring, supply: Entity, gpus: Sequence[Entity]) -> tuple[Entity, ...]:
+    """Return the GPUs that a measured supply feeds, as far as that is known."""
+    wired = wiring.supply_of(supply)
+    if wired is not None:
+        bus = wiring.bus_of(wired.name)
+        return () if bus is None else wiring.gpus_of(bus, gpus)
+    if supply.nominal_v is None:
+        return tuple(gpus)
+    alike = [wiring.gpus_of(bus, gpus) for bus in wiring.buses if bus.nominal_v == supply.nominal_v]
+    return tuple(gpu for gpu in gpus if any(gpu in reached for reached in alike))
+
+
+def _to_converters(wiring: Wiring, supplies: Sequence[Entity]) -> list[tuple[str, str]]:
+    """Return the edges from each measured supply to the measured converters that draw from its bus."""
+    wired = [(supply, one) for supply in supplies if (one := wiring.supply_of(supply)) is not None]
+    return [
+        (supply.id, converter.id)
+        for supply, one in wired
+        for converter, behind in wired
+        if behind.from_bus and (bus := wiring.bus_of(one.name)) is not None and bus.name == behind.from_bus
+    ]
+
+
+def _shelves(
+    wiring: Wiring, supplies: Sequence[Entity], edges: Sequence[tuple[str, str]]
+) -> tuple[tuple[Entity, ...], list[tuple[str, str]]]:
+    """Return the shelves that hold measured modules as entities, and their edges to what hangs on them."""
+    shelves: list[Entity] = []
+    held: list[tuple[str, str]] = []
+    for shelf in wiring.shelves:
+        held_by = {supply.id: wiring.supply_of(supply) for supply in supplies}
+        modules = [supply_id for supply_id, one in held_by.items() if one is not None and one.shelf == shelf.name]
+        if modules:
+            shelves.append(Entity(kind=EntityKind.SUPPLY, key=shelf.name, name=shelf.name))
+            held += [(shelves[-1].id, module) for module in modules]
+            held += [(shelves[-1].id, below) for above, below in edges if above in modules]
+    return tuple(shelves), held

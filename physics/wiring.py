@@ -1,0 +1,221 @@
+"""Wiring of a node: which supplies share a bus, what each bus feeds, and through which plugs.
+
+A supply puts its power on one bus. A bus feeds branches, which end at GPUs, a board or fans, and converters, which are
+supplies of another bus: 54 V bus, converter, 12 V bus. A shelf holds supplies as modules.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from physics.breakers import BreakerCurve
+from telemetry.entities import Entity
+
+# Digits of the domain, bus and device of a PCI address; NVML writes eight for the domain where sysfs writes four.
+_DOMAIN_DIGITS = 4
+
+
+class Origin(StrEnum):
+    """What a wiring is known from."""
+
+    CONFIGURED = "configured"
+    INFERRED = "inferred"
+
+
+class Redundancy(StrEnum):
+    """Supplies of a bus beyond those that its load needs: none, one, two, or as many again."""
+
+    N = "N"
+    N_PLUS_1 = "N+1"
+    N_PLUS_2 = "N+2"
+    N_PLUS_N = "N+N"
+
+    def spare(self, n_supplies: int) -> int:
+        """Return how many of that many supplies may be lost."""
+        if self is Redundancy.N_PLUS_N:
+            return n_supplies // 2
+        return {Redundancy.N: 0, Redundancy.N_PLUS_1: 1, Redundancy.N_PLUS_2: 2}[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugs:
+    """Equal plugs side by side; `rating_a` and `peak_a` are of one plug, None where unknown."""
+
+    name: str
+    count: int = 1
+    rating_a: float | None = None
+    peak_a: float | None = None
+
+    @property
+    def total_rating_a(self) -> float | None:
+        """Continuous current of all of them, if it divides evenly; None where unknown."""
+        return None if self.rating_a is None else self.rating_a * self.count
+
+    @property
+    def label(self) -> str:
+        """Name with the count, such as ``2x XT60``."""
+        return self.name if self.count == 1 else f"{self.count}x {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MainsFeed:
+    """Feed that supplies draw from: a circuit or a PDU. `breaker_a` is the rating of its breaker, None if unknown."""
+
+    name: str
+    nominal_v: float | None = None
+    breaker_a: float | None = None
+    curve: BreakerCurve | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """Power shelf whose modules are supplies."""
+
+    name: str
+    rated_w: float | None = None
+    feed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiredSupply:
+    """Supply of a bus.
+
+    Parameters
+    ----------
+    name
+        Name of the supply.
+    sensors
+        Keys or names of the measured entities that show it.
+    rated_w, nominal_v
+        Rated power and voltage of its output; None where unknown.
+    feed, shelf, from_bus
+        Feed that it draws from, shelf that holds it, and bus that a converter draws from; empty where there is none.
+    inlet
+        Plug on its input side.
+    plugs
+        Plugs between its output and the bus, in the order of the current.
+    """
+
+    name: str
+    sensors: tuple[str, ...]
+    rated_w: float | None = None
+    nominal_v: float | None = None
+    feed: str = ""
+    shelf: str = ""
+    from_bus: str = ""
+    inlet: Plugs | None = None
+    plugs: tuple[Plugs, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Branch of a bus to its loads.
+
+    Parameters
+    ----------
+    gpus
+        GPUs by index, name, UUID or PCI address; None for every GPU of the node.
+    board
+        Name of the board that it feeds, empty for none.
+    fans
+        True if it feeds the fans.
+    plugs
+        Plugs that the current of all its loads passes.
+    plugs_each
+        Plugs of each GPU by itself.
+    """
+
+    gpus: tuple[str, ...] | None = ()
+    board: str = ""
+    fans: bool = False
+    plugs: tuple[Plugs, ...] = ()
+    plugs_each: tuple[Plugs, ...] = ()
+
+    def feeds(self, gpu: Entity) -> bool:
+        """Return True if the branch ends at this GPU."""
+        return self.gpus is None or any(names_gpu(reference, gpu) for reference in self.gpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bus:
+    """Conductor that supplies share; `joins` names buses that a bar or cable ties to it."""
+
+    name: str
+    nominal_v: float | None
+    supplies: tuple[str, ...]
+    branches: tuple[Branch, ...] = ()
+    redundancy: Redundancy | None = None
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """Wiring of one node; supplies and buses refer to each other by name, each supply is on one bus."""
+
+    origin: Origin
+    supplies: tuple[WiredSupply, ...]
+    buses: tuple[Bus, ...]
+    feeds: tuple[MainsFeed, ...] = ()
+    shelves: tuple[Shelf, ...] = ()
+    _bus_of: Mapping[str, Bus] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index the bus of each supply."""
+        object.__setattr__(self, "_bus_of", {supply: bus for bus in self.buses for supply in bus.supplies})
+
+    def supply_of(self, entity: Entity) -> WiredSupply | None:
+        """Return the supply that a measured entity shows; None for one that the wiring does not name."""
+        return next((one for one in self.supplies if entity.key in one.sensors or entity.name in one.sensors), None)
+
+    def bus_of(self, supply: str) -> Bus | None:
+        """Return the bus of a supply by its name; None where there is none."""
+        return self._bus_of.get(supply)
+
+    def on_bus(self, bus: Bus) -> tuple[WiredSupply, ...]:
+        """Return the supplies of a bus."""
+        return tuple(one for one in self.supplies if one.name in bus.supplies)
+
+    def converters(self, bus: Bus) -> tuple[WiredSupply, ...]:
+        """Return the converters that draw from a bus."""
+        return tuple(one for one in self.supplies if one.from_bus == bus.name)
+
+    def at_and_below(self, bus: Bus) -> tuple[Bus, ...]:
+        """Return the buses that a sag of this one reaches: itself, those tied to it, those behind converters."""
+        found: dict[str, Bus] = {}
+        waiting = [bus]
+        while waiting:
+            here = waiting.pop(0)
+            if here.name in found:
+                continue
+            found[here.name] = here
+            waiting += [other for other in self.buses if other.name in here.joins or here.name in other.joins]
+            waiting += [
+                below for converter in self.converters(here) if (below := self.bus_of(converter.name)) is not None
+            ]
+        return tuple(found.values())
+
+    def gpus_of(self, bus: Bus, gpus: Sequence[Entity]) -> tuple[Entity, ...]:
+        """Return the GPUs that a sag of this bus reaches, in their order."""
+        branches = [branch for reached in self.at_and_below(bus) for branch in reached.branches]
+        return tuple(gpu for gpu in gpus if any(branch.feeds(gpu) for branch in branches))
+
+    def unfed(self, gpus: Iterable[Entity]) -> tuple[Entity, ...]:
+        """Return the GPUs that no branch names."""
+        branches = [branch for bus in self.buses for branch in bus.branches]
+        return tuple(gpu for gpu in gpus if not any(branch.feeds(gpu) for branch in branches))
+
+
+def names_gpu(reference: str, gpu: Entity) -> bool:
+    """Return True if an index, name, UUID or PCI address means this GPU."""
+    text = reference.casefold()
+    if text.isdecimal():
+        return gpu.name == f"gpu{int(text)}"
+    return text in (gpu.key.casefold(), gpu.name.casefold()) or pci_address(text) == pci_address(gpu.tag("pci") or "-")
+
+
+def pci_address(text: str) -> str:
+    """Return a PCI address as sysfs writes it, ``0000:3b:00.0``, whatever its domain; other text unchanged."""
+    parts = text.casefold().split(":")
+    if len(parts) == 2:
+        parts = ["0" * _DOMAIN_DIGITS, *parts]
+    return ":".join((parts[0][-_DOMAIN_DIGITS:], *parts[1:])) if len(parts) > 1 else text.casefold()

@@ -1,0 +1,141 @@
+"""Tests of what feeds what: inferred from nominal voltages, and from a configured wiring."""
+
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from physics.feeding import feeding_of, inferred_wiring
+from physics.wiring import Branch, Bus, Origin, Shelf, WiredSupply, Wiring
+from telemetry.entities import NOMINAL_TAG, Entity, EntityKind, Topology
+from telemetry.frames import TableSpec
+from telemetry.topology import topology_of
+
+
+def _supply(name: str, nominal_v: float | None = None) -> Entity:
+    tags = () if nominal_v is None else ((NOMINAL_TAG, f"{nominal_v:g}"),)
+    return Entity(kind=EntityKind.SUPPLY, key=name, name=name, tags=tags)
+
+
+def _gpus(count: int) -> tuple[Entity, ...]:
+    return tuple(
+        Entity(kind=EntityKind.GPU, key=f"GPU-{n}", name=f"gpu{n}", tags=(("pci", f"0000:{n + 1:02x}:00.0"),))
+        for n in range(count)
+    )
+
+
+def _topology(wiring: Wiring | None, supplies: tuple[Entity, ...], gpus: tuple[Entity, ...]) -> Topology:
+    node = Entity(kind=EntityKind.NODE, key="n", name="n")
+    specs = [
+        TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=supplies, signals=("voltage_v",)),
+        TableSpec(name="gpu", kind=EntityKind.GPU, entities=gpus, signals=("power_w",)),
+    ]
+    return topology_of(node, specs, partial(feeding_of, wiring))
+
+
+def _fed(topology: Topology, supply: str) -> list[str]:
+    return [one.name for one in topology.children(f"supply:{supply}") if one.kind is EntityKind.GPU]
+
+
+def _wired(*names: str, shelf: str = "") -> tuple[WiredSupply, ...]:
+    return tuple(WiredSupply(name=name, sensors=(name,), nominal_v=12.0, shelf=shelf) for name in names)
+
+
+def _two_buses() -> Wiring:
+    return Wiring(
+        origin=Origin.CONFIGURED,
+        supplies=_wired("psu0", "psu1"),
+        buses=(
+            Bus(name="a", nominal_v=12.0, supplies=("psu0",), branches=(Branch(gpus=("0", "1", "2")),)),
+            Bus(name="b", nominal_v=12.0, supplies=("psu1",), branches=(Branch(gpus=("3",)),)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rails", "feeding"),
+    [
+        ({"psu0": 12.0, "psu1": 12.0}, ["psu0", "psu1"]),
+        ({"psu0": 12.0, "v5": 5.0, "v33": 3.3}, ["psu0"]),
+        ({"hsc": 54.0, "ibc": 12.0, "v33": 3.3}, ["hsc"]),
+        ({"bus48": 48.0, "hsc": 54.0, "ibc": 12.0}, ["bus48", "hsc"]),
+        ({"psu0": 54.0, "meter": None, "v5": 5.0}, ["psu0", "meter"]),
+        ({"v5": 5.0, "v33": 3.3}, []),
+        ({"outlet": 230.0, "psu0": 12.0}, ["psu0"]),
+    ],
+)
+def test_without_a_wiring_gpus_hang_on_48_and_54_v_rails_else_on_12_v(
+    rails: dict[str, float | None], feeding: list[str]
+) -> None:
+    supplies = tuple(_supply(name, nominal_v) for name, nominal_v in rails.items())
+    topology = _topology(None, supplies, _gpus(4))
+    assert [name for name in rails if _fed(topology, name)] == feeding
+    assert all(len(_fed(topology, name)) == 4 for name in feeding)
+
+
+def test_a_configured_bus_feeds_its_own_gpus_alone() -> None:
+    topology = _topology(_two_buses(), (_supply("psu0", 12.0), _supply("psu1", 12.0)), _gpus(4))
+    assert _fed(topology, "psu0") == ["gpu0", "gpu1", "gpu2"]
+    assert _fed(topology, "psu1") == ["gpu3"]
+
+
+def test_a_gpu_that_no_bus_names_is_taken_to_hang_on_every_supply_that_feeds_any() -> None:
+    topology = _topology(_two_buses(), (_supply("psu0", 12.0), _supply("psu1", 12.0), _supply("v5", 5.0)), _gpus(5))
+    assert "gpu4" in _fed(topology, "psu0")
+    assert "gpu4" in _fed(topology, "psu1")
+    assert _fed(topology, "v5") == []
+
+
+def test_a_rail_that_the_wiring_does_not_name_feeds_what_buses_of_its_voltage_feed() -> None:
+    supplies = (_supply("psu0", 12.0), _supply("psu1", 12.0), _supply("board", 12.0), _supply("v5", 5.0))
+    topology = _topology(_two_buses(), supplies, _gpus(4))
+    assert len(_fed(topology, "board")) == 4
+    assert _fed(topology, "v5") == []
+
+
+def test_a_supply_feeds_the_gpus_behind_the_converters_of_its_bus() -> None:
+    wiring = Wiring(
+        origin=Origin.CONFIGURED,
+        supplies=(
+            WiredSupply(name="psu0", sensors=("psu0",), nominal_v=54.0),
+            WiredSupply(name="ibc", sensors=("p12v",), nominal_v=12.0, from_bus="main"),
+        ),
+        buses=(
+            Bus(name="main", nominal_v=54.0, supplies=("psu0",), branches=(Branch(gpus=("0",)),)),
+            Bus(name="aux", nominal_v=12.0, supplies=("ibc",), branches=(Branch(gpus=("1",)),)),
+        ),
+    )
+    topology = _topology(wiring, (_supply("psu0", 54.0), _supply("p12v", 12.0)), _gpus(2))
+    assert _fed(topology, "psu0") == ["gpu0", "gpu1"]
+    assert _fed(topology, "p12v") == ["gpu1"]
+    assert "supply:p12v" in [one.id for one in topology.children("supply:psu0")]
+
+
+def test_a_shelf_is_one_entity_above_its_modules_and_what_they_feed() -> None:
+    wiring = Wiring(
+        origin=Origin.CONFIGURED,
+        supplies=_wired("psu0", "psu1", shelf="shelf0"),
+        buses=(Bus(name="main", nominal_v=12.0, supplies=("psu0", "psu1"), branches=(Branch(gpus=None),)),),
+        shelves=(Shelf(name="shelf0"), Shelf(name="elsewhere")),
+    )
+    topology = _topology(wiring, (_supply("psu0"), _supply("psu1")), _gpus(2))
+    below = [one.id for one in topology.children("supply:shelf0")]
+    assert below == ["supply:psu0", "supply:psu1", "gpu:GPU-0", "gpu:GPU-1"]
+    assert [one.id for one in topology.parents("supply:shelf0")] == ["node:n"]
+    assert all(one.key != "elsewhere" for one in topology.entities)
+
+
+@pytest.mark.parametrize("reference", ["1", "gpu1", "GPU-1", "0000:02:00.0", "00000000:02:00.0", "02:00.0"])
+def test_a_gpu_is_named_by_index_name_uuid_or_pci_address(reference: str) -> None:
+    branch = Branch(gpus=(reference,))
+    assert [gpu.name for gpu in _gpus(12) if branch.feeds(gpu)] == ["gpu1"]
+
+
+@given(st.lists(st.sampled_from((None, 3.3, 5.0, 12.0, 48.0, 54.0, 230.0)), max_size=8), st.integers(0, 16))
+def test_an_inferred_wiring_has_each_supply_on_one_bus(nominals_v: list[float | None], n_gpus: int) -> None:
+    supplies = [_supply(f"psu{n}", nominal_v) for n, nominal_v in enumerate(nominals_v)]
+    wiring = inferred_wiring(supplies, _gpus(n_gpus))
+    named = [name for bus in wiring.buses for name in bus.supplies]
+    assert sorted(named) == sorted(one.key for one in supplies)
+    assert wiring.origin is Origin.INFERRED
