@@ -18,6 +18,12 @@ RESERVED = ("RAILWATCH_PLANT", "RAILWATCH_LOG_LEVEL", "RAILWATCH_DATA")
 
 # Sections that were renamed; the earlier name is read for one more release.
 EARLIER_SECTIONS = {"rails": "limits"}
+# Keys that were removed, and what replaces them; each is read and ignored for one more release.
+REMOVED_KEYS: dict[tuple[str, ...], str] = {
+    ("detectors", "supply_headroom", "sized_ratio"): (
+        "ratings are not derived from power limits; set detectors.supply_headroom.rated_w where supplies report none"
+    ),
+}
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +64,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
         )
     problems: list[Problem] = []
     data, lines = _renamed(data, lines, where, problems)
+    data = _without_removed(data, lines, where)
     from_environment = _override(data, environ, problems)
     try:
         config = Config.model_validate(data)
@@ -96,6 +103,26 @@ def _renamed(data: dict[str, Any], lines: Lines, where: str, problems: list[Prob
     return data, lines
 
 
+def _without_removed(data: dict[str, Any], lines: Lines, where: str) -> dict[str, Any]:
+    """Return the document without keys that were removed; each is logged once."""
+    for path, instead in REMOVED_KEYS.items():
+        *sections, key = path
+        place: Any = data
+        for section in sections:
+            place = place.get(section) if isinstance(place, dict) else None
+        if isinstance(place, dict) and key in place:
+            _log.warning("%s:%s: key %s is removed and ignored: %s", where, lines.get(path), ".".join(path), instead)
+            data = _without(data, path)
+    return data
+
+
+def _without(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    first, *rest = path
+    if not rest:
+        return {key: value for key, value in data.items() if key != first}
+    return {**data, first: _without(data[first], tuple(rest))}
+
+
 def _lateness_problems(
     config: Config, *, where: str, lines: Lines, from_environment: Mapping[str, str]
 ) -> Iterator[Problem]:
@@ -120,6 +147,9 @@ def _override(data: dict[str, Any], environ: Mapping[str, str], problems: list[P
             continue
         keys = variable.removeprefix(PREFIX).lower().split("__")
         keys[0] = EARLIER_SECTIONS.get(keys[0], keys[0])
+        if (instead := REMOVED_KEYS.get(tuple(keys))) is not None:
+            _log.warning("%s: key %s is removed and ignored: %s", variable, ".".join(keys), instead)
+            continue
         if not _known(keys):
             problems.append(
                 Problem(

@@ -20,7 +20,7 @@ _NAMES_BY_UNIT = {
         "open_circuit_v predicted_dip_v recent_minimum_v recovered_minimum_v usual_spread_v voltage_spread_v "
         "voltage_v"
     ),
-    "W": "chosen_for_w compute_power_w hot_joint_w joint_extra_w peak_w power_w usual_power_w",
+    "W": "chosen_for_w compute_power_w hot_joint_w joint_extra_w peak_w power_w rated_w usual_power_w",
     "deviations": "distance limit",
     "ohm": (
         "baseline_ohm source_resistance_high_ohm source_resistance_low_ohm source_resistance_ohm "
@@ -49,6 +49,8 @@ _NAMES_BY_UNIT = {
 # Conditions of policies read them as `incident.numbers.NAME`, and `railwatch rules check` refuses other names. A test
 # keeps the list in step with the detectors.
 EVIDENCE: dict[str, str] = {name: unit for unit, names in _NAMES_BY_UNIT.items() for name in names.split()}
+# Evidence by its earlier name, which policies may still use for one release.
+EARLIER_EVIDENCE = {"chosen_for_w": "rated_w"}
 
 
 # heuristic: what fits in one line of a terminal, a pager message and a table row.

@@ -165,6 +165,24 @@ def test_the_limits_of_actions_are_still_read_under_their_earlier_name(
         load_config(path, {})
 
 
+def test_a_removed_key_is_read_for_one_more_release_with_one_line_that_names_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("detectors:\n  supply_headroom:\n    sized_ratio: 1.9\n    rated_w: 1100\n")
+    environ = {"RAILWATCH_DETECTORS__SUPPLY_HEADROOM__SIZED_RATIO": "1.8"}
+    assert load_config(path, environ).detectors.supply_headroom.rated_w == 1100.0
+    of_file, of_variable = caplog.messages
+    assert of_file.startswith(f"{path}:3: key detectors.supply_headroom.sized_ratio is removed and ignored: ratings ")
+    assert of_variable.startswith("RAILWATCH_DETECTORS__SUPPLY_HEADROOM__SIZED_RATIO: key detectors.supply_headroom.")
+    assert "sized_ratio" not in sample_yaml()
+
+
+def test_a_section_of_another_form_around_a_removed_key_is_still_refused(tmp_path: Path) -> None:
+    (problem,) = problems("detectors: {supply_headroom: 3}\n", tmp_path)
+    assert problem.startswith("FILE:1: detectors.supply_headroom: ")
+
+
 def test_the_limits_of_actions_under_both_names_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "railwatch.yaml"
     path.write_text("limits: {spacing: 2m}\nrails: {spacing: 1m}\n")

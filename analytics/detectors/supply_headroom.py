@@ -1,24 +1,26 @@
-"""Supply headroom: sound supplies that carry more than their size.
+"""Supply headroom: sound supplies that carry more than their rating.
 
 The path is as it was (R and E at their reference), so it is the load: steps that all GPUs take together, or a plateau
-that one supply was left with. Two kinds of evidence: the rail falls below its limit, or a supply's power passes the
-size that supplies are chosen for. The finding predicts the worst dip, at the cautious ends of the estimates.
+that one supply was left with. Two kinds of evidence: the rail falls below its limit, or a supply's power passes its
+rating. The finding predicts the worst dip, at the cautious ends of the estimates.
+
+A rating is configured, or reported by the supply (`telemetry.ratings`); where it is unknown, watts are evidence of
+nothing, and what the rail shows still counts.
 
 It is disproved by a source resistance above its reference: then it is the path.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
 
-from analytics.connectivity import Siblings
+from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge
-from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
-from analytics.supply.branches import known_count
 from analytics.supply.reference import DipImpedance, Reference, look
 from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
 from physics.constants import IMPLAUSIBLE_BELOW_V
@@ -26,11 +28,12 @@ from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.quantities import multiple, volts
+from telemetry.ratings import rated_power_w
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # heuristic: two rows in a row over the trip level, as a trip takes some milliseconds and one row may be a glitch.
 _TRIP_ROWS = 2
-# heuristic: a mean this far over the size is no effect of steps any more.
+# heuristic: a mean this far over the rating is no effect of steps any more.
 _FAR_OVER = 1.15
 # heuristic: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
 _MORE_THAN_EVER = 1.1
@@ -40,9 +43,9 @@ _MORE_THAN_EVER = 1.1
 class LoadExtremes:
     """The extremes of the block that runs and of the one before, shape ``(n_supplies,)``; infinite before a sample.
 
-    `steps` and `plateaus` count blocks in a row in which the load stepped over the size, or stayed over it. `trips`
-    counts rows in a row over the level at which supplies trip. `size_w` is what a supply was chosen for, as known last,
-    `well_a` the largest current under which the rail never fell.
+    `steps` and `plateaus` count blocks in a row in which the load stepped over the rating, or stayed over it. `trips`
+    counts rows in a row over the level at which supplies trip. `rated_w` is the rating of a supply, NaN where it is
+    unknown, `well_a` the largest current under which the rail never fell.
     """
 
     high_a: Annotated[FloatArray, -np.inf]
@@ -56,7 +59,7 @@ class LoadExtremes:
     steps: FromZero
     plateaus: FromZero
     trips: FromZero
-    size_w: FloatArray
+    rated_w: FloatArray
     well_a: FloatArray
 
 
@@ -66,7 +69,6 @@ class SupplyHeadroomState:
 
     last_ns: int | None
     judged_ns: int | None
-    siblings: Siblings
     blocks: Blocks
     means: BlockMeans
     reference: Reference
@@ -84,9 +86,6 @@ class SupplyHeadroom:
     name: str = "supply_headroom"
     kind: EntityKind = EntityKind.SUPPLY
     signals: tuple[str, ...] = ("voltage_v", "current_a")
-    joined_columns: tuple[JoinedColumn, ...] = (
-        JoinedColumn(kind=EntityKind.GPU, signal="power_limit_w", how=Relation.SUM_BELOW, column="gpu_limits_w"),
-    )
 
     def start(self, spec: TableSpec) -> SupplyHeadroomState:
         """Return the state before the first row."""
@@ -96,20 +95,21 @@ class SupplyHeadroom:
         self, state: SupplyHeadroomState, frame: Frame, topology: Topology
     ) -> tuple[SupplyHeadroomState, tuple[Finding, ...]]:
         """Judge the rows of a frame: trips row by row, the rest once a block."""
-        volts, amps, limits_w = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "gpu_limits_w")
+        del topology
+        volts, amps = frame.signal("voltage_v"), frame.signal("current_a")
         lowest_v = np.fmin(volts, optional(frame, "voltage_min_v"))
         pair = [frame.spec.signals.index(name) for name in self.signals]
         used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
-        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        rated_w = _rated_w(ByIdentity(frame.spec.entities), self.limits.rated_w)
+        state = replace(state, load=replace(state.load, rated_w=rated_w))
         findings: list[Finding] = []
         for row in np.flatnonzero(used.any(axis=1)).tolist():
             now_ns = int(frame.time_ns[row])
             passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
             blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
             blocks = add_row(blocks, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
-            load = self._loaded(state.load, limits_w[row], state.siblings)
-            load = _extremes(load, volts[row], amps[row], lowest_v[row], used[row])
-            over = used[row] & (volts[row] * amps[row] > self.limits.overload_ratio * load.size_w)
+            load = _extremes(state.load, volts[row], amps[row], lowest_v[row], used[row])
+            over = used[row] & (volts[row] * amps[row] > self.limits.overload_ratio * load.rated_w)
             trips = np.where(used[row], np.where(over, load.trips + 1, 0.0), load.trips)
             state = replace(state, last_ns=now_ns, blocks=blocks, load=replace(load, trips=trips))
             full = is_full(blocks, now_ns)
@@ -121,16 +121,6 @@ class SupplyHeadroom:
             findings.extend(self._findings(state, Cause.SYNCHRONOUS_OVERLOAD, stepping, now_ns, frame.spec.entities))
             findings.extend(self._findings(state, Cause.SUPPLY_OVERLOAD, overload, now_ns, frame.spec.entities))
         return state, tuple(findings)
-
-    def _loaded(self, load: LoadExtremes, limits_w: FloatArray, siblings: Siblings) -> LoadExtremes:
-        if self.limits.rated_w is not None:
-            return replace(load, size_w=np.full(len(limits_w), self.limits.rated_w))
-        known = np.isfinite(limits_w)
-        if not known.any():
-            return load
-        share = known_count(limits_w, siblings.groups)
-        size_w = self.limits.sized_ratio * limits_w / np.where(known, share, 1.0)
-        return replace(load, size_w=np.where(known, size_w, load.size_w))
 
     def _block(self, state: SupplyHeadroomState, now_ns: int) -> SupplyHeadroomState:
         limits, load = self.limits, state.load
@@ -144,8 +134,8 @@ class SupplyHeadroom:
         sound = ~(reference.ratio() > limits.flat_ratio)
         low = (load.lowest_v < limits.minimum_v) & (load.lowest_v > IMPLAUSIBLE_BELOW_V)
         mean_w = means.mean_a * means.mean_v
-        heavy = (mean_w > _FAR_OVER * load.size_w) | (~swings & (mean_w > load.size_w))
-        peaks = load.peak_w > limits.step_ratio * load.size_w
+        heavy = (mean_w > _FAR_OVER * load.rated_w) | (~swings & (mean_w > load.rated_w))
+        peaks = load.peak_w > limits.step_ratio * load.rated_w
         # More current than the rail ever bore well: a path that was weak from its first day is not overloaded.
         low &= high_a > _MORE_THAN_EVER * load.well_a
         stepped = seen & sound & swings & ~heavy & (peaks | low)
@@ -219,6 +209,13 @@ class SupplyHeadroom:
         return findings_from(name, cause, entities, conditions, changes, now_ns=now_ns, describe=describe)
 
 
+@lru_cache(maxsize=32)
+def _rated_w(supplies: ByIdentity[tuple[Entity, ...]], configured_w: float | None) -> FloatArray:
+    rated_w = rated_power_w(supplies.it, configured_w=configured_w)
+    rated_w.flags.writeable = False  # several states share it
+    return rated_w
+
+
 def _extremes(
     load: LoadExtremes, voltage_v: FloatArray, current_a: FloatArray, lowest_v: FloatArray, used: MaskArray
 ) -> LoadExtremes:
@@ -244,31 +241,31 @@ def _describe(
     load, reference = state.load, state.reference
     shown_w = np.fmax(load.block_peak_w, np.where(np.isfinite(load.peak_w), load.peak_w, np.nan))
     shown_v = np.fmin(load.block_lowest_v, np.where(np.isfinite(load.lowest_v), load.lowest_v, np.nan))
-    peak_w, size_w, lowest_v = float(shown_w[index]), float(load.size_w[index]), float(shown_v[index])
+    peak_w, rated_w, lowest_v = float(shown_w[index]), float(load.rated_w[index]), float(shown_v[index])
     high_a, low_a = float(load.block_high_a[index]), float(load.block_low_a[index])
     ratio, worst_v = (
         float(reference.ratio()[index]),
         _worst(state, index, high_a=high_a, low_a=low_a, limits=limits),
     )
     path = f"path {multiple(ratio)} baseline" if np.isfinite(ratio) else "path not known yet"
-    size = f", sized for {size_w:.0f} W" if np.isfinite(size_w) else ""
+    rating = f"rated {rated_w:.0f} W" if np.isfinite(rated_w) else "rating unknown"
     if status is FindingStatus.CLEARED:
-        summary = f"{name} load within its size again: peak {peak_w:.0f} W, lowest {volts(lowest_v)}"
+        summary = f"{name} load normal again: peak {peak_w:.0f} W, lowest {volts(lowest_v)}"
     elif stepping:
         summary = (
-            f"{name} load steps {low_a:.0f} to {high_a:.0f} A peak at {peak_w:.0f} W{size}, "
+            f"{name} load steps {low_a:.0f} to {high_a:.0f} A, peak {peak_w:.0f} W ({rating}), "
             f"down to {volts(lowest_v)}; {path}"
         )
     else:
-        summary = f"{name} overloaded: {peak_w:.0f} W{size}, down to {volts(lowest_v)}; {path}"
-    over = peak_w / size_w - 1.0 if np.isfinite(size_w) else 0.0
+        summary = f"{name} overloaded: {peak_w:.0f} W ({rating}), down to {volts(lowest_v)}; {path}"
+    over = peak_w / rated_w - 1.0 if np.isfinite(rated_w) else 0.0
     return Statement(
         severity=Severity.WARNING if stepping else Severity.CRITICAL,
         score=max(over, (limits.minimum_v - lowest_v) / limits.minimum_v * 20.0, 0.1),
         summary=summary,
         evidence=evidence(
             ("peak_w", peak_w, "W"),
-            ("chosen_for_w", size_w, "W"),
+            ("rated_w", rated_w, "W"),
             ("current_high_a", high_a, "A"),
             ("current_low_a", low_a, "A"),
             ("minimum_v", lowest_v, "V"),

@@ -113,22 +113,19 @@ class SourceResistanceLimits:
 @_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyHeadroomLimits:
-    """Limits of sound supplies that carry more than their size.
+    """Limits of sound supplies that carry more than their rating.
 
     Parameters
     ----------
     minimum_v, clear_above_v
         Voltage at the load's end, as for a sag (`RailSagLimits`).
-    sized_ratio
-        Assumed size of supplies where it is not configured, over the sum of the GPUs' power limits. heuristic:
-        1.7, from processors and fans at half the GPUs' power and peaks of 1.2 times their limits; the field report's
-        box (blbadger.github.io/gpu-server) has 2 x 1100 W for 4 x 300 W, 1.83.
     rated_w
-        What each supply is rated for, where known; `sized_ratio` does not count then.
+        Rated output power of each supply; unset, what the supply itself reports. Where neither is known, no finding
+        comes from watts over a rating; the voltage, steps and the path are still judged.
     step_ratio
-        Peaks over that size which steps of the load reach while the mean stays below it.
+        Peaks over the rating that steps of the load reach while the mean stays below it.
     overload_ratio
-        Share of that size at which supplies trip within milliseconds; common over-current limits lie at 1.3.
+        Share of the rating at which supplies trip within milliseconds; common over-current limits lie at 1.3.
     swing_ratio
         Least fall of the current between steps for them to count as steps. heuristic.
     windows
@@ -141,7 +138,6 @@ class SupplyHeadroomLimits:
 
     minimum_v: float = LEAST_RAIL_V
     clear_above_v: float = 11.45
-    sized_ratio: float = 1.7
     rated_w: float | None = None
     step_ratio: float = 1.08
     overload_ratio: float = 1.3

@@ -10,7 +10,7 @@ from enum import StrEnum
 from physics.node_state import MeasuredNode
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.quantities import EVIDENCE
+from telemetry.quantities import EARLIER_EVIDENCE, EVIDENCE
 from telemetry.records import Cause, FaultClass, FindingStatus, Incident, IncidentState, Severity
 
 FactValue = str | float | bool
@@ -152,6 +152,9 @@ def facts_of(incident: Incident, node: MeasuredNode | None = None, now_ns: int |
         facts |= {"root_cause": incident.hypotheses[0].cause.value, "confidence": incident.hypotheses[0].probability}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
         facts.update({f"{NUMBERS}.{item.name}": item.value for item in finding.evidence})
+    for earlier, present in EARLIER_EVIDENCE.items():
+        if f"{NUMBERS}.{present}" in facts:
+            facts[f"{NUMBERS}.{earlier}"] = facts[f"{NUMBERS}.{present}"]
     facts.update(_node_facts(incident.entity_id, MeasuredNode(gpus=()) if node is None else node, now_ns))
     return facts
 

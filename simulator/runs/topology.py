@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from simulator.files.node import NodeFile
 from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.ratings import RatingSource, rating_tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,10 @@ def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
     n_fans = 0 if node.sensors.bmc is None else node.cooling.fans
     return NodeEntities(
         node=Entity(kind=EntityKind.NODE, key=node.name, name=node.name),
-        supplies=tuple(_own(EntityKind.SUPPLY, node, unit.name) for unit in node.supply.units),
+        supplies=tuple(
+            replace(_own(EntityKind.SUPPLY, node, unit.name), tags=rating_tags(unit.rated_w, RatingSource.SUPPLY))
+            for unit in node.supply.units
+        ),
         gpus=gpus,
         links=links,
         fans=tuple(_own(EntityKind.FAN, node, f"fan{index}") for index in range(n_fans)),

@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from simulator.files.node import NodeFile
+from simulator.files.node import NodeFile, SupplyUnit
 from simulator.files.sensor import SensorKind, load_sensor
 from simulator.sensors.bank import SensorBank
 
@@ -55,10 +55,10 @@ class Attribute:
 class _Supply:
     """The hwmon device of one supply."""
 
-    def __init__(self, device: Path, kind: SensorKind, *, name: str, rail_v: float) -> None:
+    def __init__(self, device: Path, kind: SensorKind, unit: SupplyUnit, *, rail_v: float) -> None:
         self._input: Attribute | None = None
         self._power: Attribute | None = None
-        rail = f"{name} {round(rail_v)}V"
+        rail = f"{unit.name} {round(rail_v)}V"
         labels = {"in0": rail, "curr1": rail}
         voltage, current = "in0", "curr1"
         if kind.protocol == "pmbus":
@@ -66,6 +66,8 @@ class _Supply:
             voltage = "in2"
             self._input = Attribute(device / "in1_input")
             self._power = Attribute(device / "power1_input")
+            # MFR_POUT_MAX, as the kernel's driver shows it; a shunt monitor knows no rating.
+            (device / "power1_rated_max").write_text(f"{round(unit.rated_w * 1e6)}\n", encoding="utf-8")
         for channel, label in labels.items():
             (device / f"{channel}_label").write_text(f"{label}\n", encoding="utf-8")
         self._voltage, self._current = Attribute(device / f"{voltage}_input"), Attribute(device / f"{current}_input")
@@ -96,7 +98,7 @@ class HwmonTree:
             rail_v = node.supply.nominal_rail_v
             for index, unit in enumerate(node.supply.units):
                 device = self._device(index, kind.name)
-                self._supplies.append(_Supply(device, kind, name=unit.name, rail_v=rail_v))
+                self._supplies.append(_Supply(device, kind, unit, rail_v=rail_v))
         self._inlet: Attribute | None = None
         if node.sensors.inlet is not None:
             device = self._device(len(self._supplies), load_sensor(node.sensors.inlet).name)

@@ -1,11 +1,13 @@
 """Scenes with findings of the supply detectors: 400 rows of two supplies on one bus, 20 a second."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
+from telemetry.ratings import RatingSource, rating_tags
 from tests.analytics.scenes import frame_of, supply
 
 MEMBERS = (supply(0), supply(1))
@@ -13,8 +15,7 @@ ROWS = 400
 RATE_HZ = 20.0
 OHM = 0.005
 OPEN_V = 12.3
-# Processors and fans at half of what four GPUs of 300 W may draw.
-LIMITS_W = 1200.0
+RATED_W = 1020.0
 
 
 def load(seed: int, rows: int = ROWS, *, low: float = 36.0, high: float = 74.0) -> FloatArray:
@@ -33,10 +34,11 @@ def rail(
     return np.asarray(open_v - ohm * amps + rng.normal(0, 0.004, amps.shape), dtype=np.float64)
 
 
-def frame(volts: FloatArray, amps: FloatArray, **others: FloatArray) -> Frame:
-    """Return a table of two supplies."""
+def frame(volts: FloatArray, amps: FloatArray, *, rated_w: float | None = None, **others: FloatArray) -> Frame:
+    """Return a table of two supplies, which report a rating where one is given."""
     columns = {"voltage_v": volts, "current_a": amps, **others}
-    return frame_of(EntityKind.SUPPLY, MEMBERS, columns, rate_hz=RATE_HZ)
+    members = tuple(replace(one, tags=rating_tags(rated_w, RatingSource.SUPPLY)) for one in MEMBERS)
+    return frame_of(EntityKind.SUPPLY, members, columns, rate_hz=RATE_HZ)
 
 
 def ageing(seed: int, *, times: float = 1.6, from_row: int = 160) -> Frame:
@@ -66,10 +68,10 @@ def input_sag(seed: int, *, both: bool = True) -> Frame:
     return frame(rail(amps, seed=seed, open_v=open_v), amps)
 
 
-def overload(seed: int) -> Frame:
-    """Return a frame whose load steps grow past what the supplies were chosen for."""
+def overload(seed: int, *, rated_w: float | None = RATED_W) -> Frame:
+    """Return a frame whose load steps grow past the rating of the supplies."""
     amps = np.where(np.arange(ROWS)[:, np.newaxis] < 160, load(seed), load(seed, low=51.0, high=101.0))
-    return frame(rail(amps, seed=seed), amps, gpu_limits_w=np.full(amps.shape, LIMITS_W))
+    return frame(rail(amps, seed=seed), amps, rated_w=rated_w)
 
 
 def stuck(seed: int, *, rows: slice = slice(160, ROWS)) -> Frame:

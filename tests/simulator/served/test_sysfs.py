@@ -27,6 +27,7 @@ def test_a_supply_on_pmbus_has_the_labels_of_the_kernels_driver(tmp_path: Path) 
         assert volts == np.round(plant.bank.rail.voltage_v[1], 3)
         assert abs(int(text(device / "power1_input")) / 1e6 - volts * amps) < 1.0
         assert 100_000 < int(text(device / "in1_input")) < 140_000
+        assert int(text(device / "power1_rated_max")) == NODE.supply.units[1].rated_w * 1e6
         rails = survey_rails(plant.served.sysfs_root).rails
         assert len(rails) == 2
         assert all(rail.current is not None for rail in rails)
@@ -38,6 +39,11 @@ def test_the_agents_own_search_finds_every_rail_and_the_inlet(tmp_path: Path) ->
         inlet = find_inlet(plant.served.sysfs_root)
         assert inlet is not None
         assert 15_000 < int(text(inlet)) < 30_000
+
+
+def test_a_shunt_monitor_knows_no_rating(tmp_path: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        assert not list((plant.served.sysfs_root / "class/hwmon").glob("*/*rated_max"))
 
 
 def test_a_node_without_monitors_has_no_hwmon_devices(tmp_path: Path) -> None:
