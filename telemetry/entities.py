@@ -26,6 +26,15 @@ class EntityKind(StrEnum):
     AGENT = "agent"
 
 
+class NominalSource(StrEnum):
+    """What named the nominal voltage of a rail; the earlier one wins."""
+
+    CONFIGURATION = "configuration"
+    LABEL = "label"
+    LIMITS = "sensor limits"
+    READING = "reading"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
     """Entity that has signals.

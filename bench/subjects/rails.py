@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.hwmon.rails import SweepOptions, main_rails
+from agent.collectors.hwmon.rails import RailTable, SweepOptions
 from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.rails.sweep import SweepSettings
 from agent.sampler.sampler import tune_process
@@ -43,7 +43,7 @@ def measure_rails(root: Path, *, hz: float, measured_s: float, dip_below_v: floa
     import numpy as np  # noqa: PLC0415 -- with the collectors, whose import is not measured
 
     clock = SystemClock()
-    collector = main_rails(survey_rails(root), SweepOptions(settings=SweepSettings(hz=hz), clock=clock))
+    collector = RailTable(survey_rails(root).rails, SweepOptions(settings=SweepSettings(hz=hz), clock=clock))
     values = np.empty(collector.spec.shape)
     collector.open()
     (sweep,) = collector.sweeps

@@ -24,7 +24,7 @@ _NODE_BMC = declare(
     Source.BMC,
     RateClass.SLOW,
     (
-        ("rail_voltage_v", "V", _G, 3, "Voltage of the 12 V rail as the board's controller measures it."),
+        ("rail_voltage_v", "V", _G, 3, "Voltage of the main rail as the board's controller measures it."),
         ("outlet_temp_c", "°C", _G, 1, "Air temperature at the outlet."),
         ("node_power_w", "W", _G, 1, "Input power of the whole node, as reported by the board controller."),
         ("gpu_board_temp_c", "°C", _G, 1, "Hottest temperature of a GPU as the board's controller measures it."),

@@ -4,14 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from agent.collectors.hwmon.rails import MAIN_RAILS, main_rails
+from agent.collectors.hwmon.rails import MAIN_RAILS, RailTable
 from agent.collectors.hwmon.slow import (
     FANS,
-    RAILS,
     SUPPLIES,
     TEMPERATURES,
     fan_table,
-    other_rails,
     supply_table,
     temperature_table,
 )
@@ -21,29 +19,17 @@ from agent.collectors.registry.settings import FastSettings, SlowSettings
 
 
 def hwmon(settings: FastSettings) -> BuiltCollector:
-    """Build the collector of the 12 V rails."""
+    """Build the collector of the rails."""
     survey = survey_rails(settings.sysfs_root)
     implausible = f"; implausible, ignored: {', '.join(survey.implausible)}" if survey.implausible else ""
     if not survey.rails:
         return missing(
             MAIN_RAILS,
-            f"no 12 V rail under {settings.sysfs_root}/class/hwmon{implausible}",
+            f"no rail under {settings.sysfs_root}/class/hwmon{implausible}",
             "load the driver of the supply's PMBus interface (pmbus, ibm-cffps) or wire an INA226/INA228 to the rail",
         )
-    collector = main_rails(survey, settings.sweeping)
+    collector = RailTable(survey.rails, settings.sweeping)
     return working(collector, _found(collector) + implausible)
-
-
-def rails(settings: FastSettings) -> BuiltCollector:
-    """Build the collector of the 3.3, 5, 48 and 54 V rails."""
-    collector = other_rails(settings.sysfs_root, settings.sweeping)
-    if collector is None:
-        return missing(
-            RAILS,
-            f"no rail of 3.3, 5, 48 or 54 V under {settings.sysfs_root}/class/hwmon",
-            "load the driver of the board's voltage monitor (sensors-detect names it), or wire an INA238 to the rail",
-        )
-    return working(collector, _found(collector))
 
 
 def board_supplies(settings: SlowSettings) -> BuiltCollector:

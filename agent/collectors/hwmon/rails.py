@@ -3,19 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.collectors.hwmon.tree import Rail, RailSurvey
+from agent.collectors.hwmon.tree import Rail
 from agent.collectors.rails.pair import RailPair
 from agent.collectors.rails.sweep import Sweep, SweepSettings
-from physics.constants import IMPLAUSIBLE_BELOW_V
 from telemetry.clock import Clock
-from telemetry.entities import Entity, EntityKind
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind
 from telemetry.frames import Cells, FloatArray, TableSpec
 from telemetry.signals import RateClass
 
 MAIN_RAILS = "supply"
-# Outside this a 12 V reading is a dead or disturbed sensor. Above: a supply has shut down by then (over-voltage trips
-# at 15.6 V at most: Intel, Desktop Platform Form Factors Power Supply Design Guide, 336521, over-voltage protection).
-PLAUSIBLE_12V = (IMPLAUSIBLE_BELOW_V, 16.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +23,10 @@ class SweepOptions:
 
 
 def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
-    """Return the rails as supply entities; tagged ``pair=skewed`` where current and voltage are of two conversions."""
+    """Return the rails as supply entities, tagged with their nominal voltage and what named it.
+
+    Those whose current and voltage are of two conversions are tagged ``pair=skewed``.
+    """
     return tuple(
         Entity(
             kind=EntityKind.SUPPLY,
@@ -35,6 +34,8 @@ def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
             name=rail.key,
             tags=(
                 ("sensor", rail.device),
+                (NOMINAL_TAG, f"{rail.rail_class.nominal_v:g}"),
+                (NOMINAL_SOURCE_TAG, rail.nominal_from),
                 *((("pair", "skewed"),) if rail.current is not None and not rail.one_conversion else ()),
             ),
         )
@@ -51,20 +52,14 @@ class RailTable:
 
     rate = RateClass.FAST
 
-    def __init__(
-        self,
-        name: str,
-        rails: Sequence[Rail],
-        signals: tuple[str, str, str, str],
-        *,
-        plausible_v: Sequence[tuple[float, float]],
-        sweeping: SweepOptions | None,
-    ) -> None:
-        self.name = name
-        self.spec = TableSpec(name=name, kind=EntityKind.SUPPLY, entities=rail_entities(rails), signals=signals)
+    name = MAIN_RAILS
+
+    def __init__(self, rails: Sequence[Rail], sweeping: SweepOptions | None = None) -> None:
+        signals = ("voltage_v", "current_a", "voltage_min_v", "current_max_a")
+        self.spec = TableSpec(name=self.name, kind=EntityKind.SUPPLY, entities=rail_entities(rails), signals=signals)
         self._sweeping = sweeping
         self._values = Cells()
-        self._pairs = [RailPair(rail, span_v) for rail, span_v in zip(rails, plausible_v, strict=True)]
+        self._pairs = [RailPair(rail) for rail in rails]
         rows: dict[tuple[str, float | None], list[int]] = {}
         for row, rail in enumerate(rails):
             rows.setdefault((rail.device, rail.period_s), []).append(row)
@@ -103,10 +98,3 @@ class RailTable:
         """Stop the threads and close the descriptors; closing twice is harmless."""
         for sweep in self.sweeps:
             sweep.stop()
-
-
-def main_rails(survey: RailSurvey, sweeping: SweepOptions | None = None) -> RailTable:
-    """Return the 12 V rails of a survey; a voltage outside 6 to 16 V is NaN."""
-    signals = ("voltage_v", "current_a", "voltage_min_v", "current_max_a")
-    plausible_v = [PLAUSIBLE_12V] * len(survey.rails)
-    return RailTable(MAIN_RAILS, survey.rails, signals, plausible_v=plausible_v, sweeping=sweeping)

@@ -1,4 +1,4 @@
-"""Collectors of rails other than 12 V, power supplies, fans and temperatures of the hwmon tree.
+"""Collectors of power supplies, fans and temperatures of the hwmon tree.
 
 A cell of a table is one sysfs attribute, or a combination of a few.
 """
@@ -11,11 +11,9 @@ from typing import Protocol
 from agent.collectors.hwmon.board import (
     SupplyDevice,
     survey_fans,
-    survey_other_rails,
     survey_supplies,
     survey_temperatures,
 )
-from agent.collectors.hwmon.rails import RailTable, SweepOptions
 from agent.collectors.sysfs.attribute_file import AttributeFile
 from agent.collectors.tables import node_entity
 from telemetry.entities import Entity, EntityKind
@@ -38,8 +36,7 @@ _LABELS = {
     "power_w": ("pout1", _MICRO),
 }
 _SUPPLY_SIGNALS = (*_LABELS, "supply_temp_c", "fan_rpm", "supply_alarms")
-_RAIL_SIGNALS = ("rail_voltage_v", "rail_current_a", "rail_voltage_min_v", "rail_current_max_a")
-RAILS, SUPPLIES, FANS, TEMPERATURES = "rails", "board_supplies", "board_fans", "board"
+SUPPLIES, FANS, TEMPERATURES = "board_supplies", "board_fans", "board"
 
 
 class HwmonCell(Protocol):
@@ -130,20 +127,6 @@ class AttributeTable:
             for cell in row:
                 if cell is not None:
                     cell.close()
-
-
-def other_rails(sysfs_root: Path, sweeping: SweepOptions | None = None) -> RailTable | None:
-    """Return the rails of other voltages than 12 V at the fast rate, None where there is none."""
-    found = survey_other_rails(sysfs_root)
-    if not found:
-        return None
-    return RailTable(
-        RAILS,
-        [other.rail for other in found],
-        _RAIL_SIGNALS,
-        plausible_v=[other.plausible_v for other in found],
-        sweeping=sweeping,
-    )
 
 
 def supply_table(sysfs_root: Path) -> AttributeTable | None:

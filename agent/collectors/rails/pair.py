@@ -5,6 +5,7 @@ import threading
 
 from agent.collectors.hwmon.tree import Rail
 from agent.collectors.sysfs.attribute_file import AttributeFile
+from physics.rail_classes import limit_scale
 
 _MILLI = 1e-3
 _NAN = float("nan")
@@ -21,19 +22,22 @@ class RailPair:
     Attributes
     ----------
     voltage_v, current_a
-        The newest pair; NaN where it is absent, and for a voltage outside `plausible_v`.
+        The newest pair; NaN where it is absent, and for a voltage that is implausible for the rail's class.
     voltage_changes, current_changes
         Reads so far that found a new number.
     implausible
         Voltages that were read and dropped, so far.
+    limit_scale
+        Limits of the rail over those at 12 V; NaN without limits.
     """
 
-    def __init__(self, rail: Rail, plausible_v: tuple[float, float]) -> None:
+    def __init__(self, rail: Rail) -> None:
         self.voltage_v = _NAN
         self.current_a = _NAN
         self.implausible = 0
         self.voltage_changes = self.current_changes = 0
-        self._lowest_v, self._highest_v = plausible_v
+        self._lowest_v, self._highest_v = rail.rail_class.plausible_v
+        self.limit_scale = limit_scale(rail.rail_class.nominal_v)
         self._voltage = AttributeFile(rail.voltage, factor=_MILLI)
         self._current = None if rail.current is None else AttributeFile(rail.current, factor=_MILLI)
         self._together = rail.one_conversion

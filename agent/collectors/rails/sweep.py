@@ -42,7 +42,8 @@ class SweepSettings:
     max_hz
         Upper limit of the rate.
     low_v
-        A voltage below this is reported at once, not with the next row; None for no such limit.
+        A voltage below this at 12 V, or below the same share of another rail, is reported at once, not with the next
+        row; None for no such limit.
     rows_hz
         Rows per second. Reads are then made right before rows and a whole number of times per row, or rows a whole
         number of times per read: one wake-up for both takes half the processor time of two. None for reads that are not
@@ -193,7 +194,7 @@ class Sweep:
 
     def _report_low(self, low_v: float, *, in_row: bool) -> None:
         """Report a rail that has just fallen below a voltage; while it stays there, rows show it, as may this one."""
-        was_low, self._low = self._low, any(pair.voltage_v < low_v for pair in self._pairs)
+        was_low, self._low = self._low, any(pair.voltage_v < low_v * pair.limit_scale for pair in self._pairs)
         if self._low and not was_low and not in_row:
             self.on_low()
 

@@ -26,7 +26,6 @@ SlowEventFactory = Callable[[SlowSettings], EventSource | None]
 FAST_COLLECTORS: tuple[FastFactory, ...] = (
     gpu.gpu_fast,
     hwmon.hwmon,
-    hwmon.rails,
     gpu.gpu_slow,
     gpu.gpu_samples,
     gpu.gpu_links,

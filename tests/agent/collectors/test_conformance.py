@@ -177,7 +177,7 @@ def test_on_an_empty_node_each_source_that_is_missing_has_a_reason_and_most_how_
     assert {status.state for status in missing} == {SourceState.MISSING}
     assert all(status.detail for status in missing)
     how = {status.name for status in missing if status.how_to_get}
-    assert how >= {"gpu_fast", "gpu_slow", "gpu_bus", "supply", "rails", "board_fans", "pdu", "ups", "gpu_rare"}
+    assert how >= {"gpu_fast", "gpu_slow", "gpu_bus", "supply", "board_fans", "pdu", "ups", "gpu_rare"}
     assert {one.status.name for one in built if one.source is not None} >= {"node", "agent"}
     assert {one.name: one.detail for one in missing}["gpu_fast"] == "no NVML"
 

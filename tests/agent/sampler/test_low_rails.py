@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon.rails import RailTable, SweepOptions, main_rails
+from agent.collectors.hwmon.rails import RailTable, SweepOptions
 from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.rails.sweep import SweepSettings
 from agent.ring.ring import Ring, RingTable
@@ -52,7 +52,9 @@ def rails(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rails]:
     row_s: float = request.param
     root, clock = tmp_path / "sys", SystemClock()
     two_supplies(root)
-    collector = main_rails(survey_rails(root), SweepOptions(settings=SweepSettings(hz=500.0, low_v=LOW_V), clock=clock))
+    collector = RailTable(
+        survey_rails(root).rails, SweepOptions(settings=SweepSettings(hz=500.0, low_v=LOW_V), clock=clock)
+    )
     settings = SamplerSettings(fast=Pace(rate_hz=1 / row_s, stale_after_s=60.0, hung_after_s=60.0))
     ring = make_ring(
         tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60
@@ -125,7 +127,7 @@ def test_rows_come_from_the_thread_that_reads_and_from_another_while_it_hangs(
     two_supplies(root)
     write(root, {f"class/hwmon/hwmon{number}/update_interval": str(interval_ms) for number in (0, 1)})
     sweeping = SweepOptions(settings=SweepSettings(rows_hz=50.0), clock=clock)
-    collector, counters, threads = main_rails(survey_rails(root), sweeping), SamplerCounters(), list[str]()
+    collector, counters, threads = RailTable(survey_rails(root).rails, sweeping), SamplerCounters(), list[str]()
     settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=60.0, hung_after_s=60.0))
     ring = make_ring(
         tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60
@@ -173,7 +175,7 @@ def test_an_error_while_the_reading_thread_adds_a_row_costs_no_rows_and_ends_no_
     two_supplies(root)
     for number in (0, 1):
         write(root, {f"class/hwmon/hwmon{number}/update_interval": "20"})
-    collector = main_rails(survey_rails(root), SweepOptions(settings=SweepSettings(rows_hz=50.0), clock=clock))
+    collector = RailTable(survey_rails(root).rails, SweepOptions(settings=SweepSettings(rows_hz=50.0), clock=clock))
     settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=60.0, hung_after_s=60.0), backoff_first_s=0.1)
     ring = make_ring(
         tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon.rails import RailTable, main_rails
-from agent.collectors.hwmon.slow import AttributeTable, fan_table, other_rails, supply_table, temperature_table
+from agent.collectors.hwmon.rails import RailTable
+from agent.collectors.hwmon.slow import AttributeTable, fan_table, supply_table, temperature_table
 from agent.collectors.hwmon.tree import survey_rails
 from tests.agent.collectors.node_files import two_supplies, write
 
@@ -108,7 +108,7 @@ def test_a_supply_that_is_pulled_is_absent_and_no_all_clear(tmp_path: Path) -> N
 
 def test_the_rail_of_a_supply_and_the_supply_itself_are_one_entity(tmp_path: Path) -> None:
     _crps(tmp_path)
-    assert [entity.key for entity in main_rails(survey_rails(tmp_path)).spec.entities] == list(
+    assert [entity.key for entity in RailTable(survey_rails(tmp_path).rails).spec.entities] == list(
         _read(supply_table(tmp_path))
     )
 
@@ -117,11 +117,11 @@ def test_a_skewed_pair_is_tagged_and_one_of_one_conversion_is_not(tmp_path: Path
     _crps(tmp_path)
     write(tmp_path, {"class/hwmon/hwmon1/name": "ina228", "class/hwmon/hwmon1/in0_label": "12V"})
     write(tmp_path, {"class/hwmon/hwmon1/in0_input": "12000", "class/hwmon/hwmon1/curr1_input": "1000"})
-    tags = {entity.key: entity.tag("pair") for entity in main_rails(survey_rails(tmp_path)).spec.entities}
+    tags = {entity.key: entity.tag("pair") for entity in RailTable(survey_rails(tmp_path).rails).spec.entities}
     assert tags == {"crps185-hwmon0": "skewed", "ina228": None}
 
 
-def test_other_rails_are_found_by_label_and_do_not_pass_for_12_v(tmp_path: Path) -> None:
+def test_rails_of_the_board_are_found_by_label(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -140,8 +140,10 @@ def test_other_rails_are_found_by_label_and_do_not_pass_for_12_v(tmp_path: Path)
             f"{HWMON}/in5_input": "1500",
         },
     )
-    rails = _read(other_rails(tmp_path))
-    assert {key: row["rail_voltage_v"] for key, row in rails.items()} == pytest.approx({"5v": 5.04, "3-3v": 3.328})
+    rails = _read(RailTable(survey_rails(tmp_path).rails))
+    assert {key: row["voltage_v"] for key, row in rails.items()} == pytest.approx(
+        {"nct6798": 11.98, "5v": 5.04, "3-3v": 3.328}
+    )
 
 
 def test_a_shunt_on_54_v_is_found_by_its_reading_with_its_current(tmp_path: Path) -> None:
@@ -154,12 +156,12 @@ def test_a_shunt_on_54_v_is_found_by_its_reading_with_its_current(tmp_path: Path
             f"{HWMON}/curr1_input": "122000",
         },
     )
-    collector = other_rails(tmp_path)
+    collector = RailTable(survey_rails(tmp_path).rails)
     assert _read(collector)["ina238"] == pytest.approx(
-        {"rail_voltage_v": 53.8, "rail_current_a": 122.0, "rail_voltage_min_v": 53.8, "rail_current_max_a": 122.0}
+        {"voltage_v": 53.8, "current_a": 122.0, "voltage_min_v": 53.8, "current_max_a": 122.0}
     )
     write(tmp_path, {f"{HWMON}/in1_input": "12"})
-    assert np.isnan(_read(collector)["ina238"]["rail_voltage_v"]), "no rail of 48 V reads 12 mV"
+    assert np.isnan(_read(collector)["ina238"]["voltage_v"]), "no rail of 54 V reads 12 mV"
 
 
 def test_fans_have_their_label_or_their_chip_as_key_and_those_of_supplies_are_theirs(tmp_path: Path) -> None:
@@ -194,7 +196,7 @@ def test_temperatures_are_the_hottest_of_their_kind_and_unwired_inputs_do_not_co
 
 
 def test_a_tree_without_any_of_it_has_no_collectors(tmp_path: Path) -> None:
-    assert other_rails(tmp_path) is None
+    assert survey_rails(tmp_path).rails == ()
     assert supply_table(tmp_path) is None
     assert fan_table(tmp_path) is None
     assert temperature_table(tmp_path, "node0") is None

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from agent.collectors.host.host import Host
-from agent.collectors.hwmon.rails import main_rails
-from agent.collectors.hwmon.slow import other_rails
+from agent.collectors.hwmon.rails import RailTable
 from agent.collectors.hwmon.tree import find_inlet, survey_rails
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS, AttributeFile
 from agent.sampler.counters import SamplerCounters
+from telemetry.entities import NOMINAL_SOURCE_TAG
 from tests.agent.collectors.node_files import two_supplies, write
 from tests.agent.fakes import FakeClock
 
@@ -26,7 +26,7 @@ def _keys(root: Path) -> list[str]:
 
 def test_labelled_rails_have_volts_and_amperes_of_each_supply(tmp_path: Path) -> None:
     two_supplies(tmp_path)
-    collector = main_rails(survey_rails(tmp_path))
+    collector = RailTable(survey_rails(tmp_path).rails)
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert [entity.key for entity in collector.spec.entities] == ["psu0", "psu1"]
@@ -35,7 +35,7 @@ def test_labelled_rails_have_volts_and_amperes_of_each_supply(tmp_path: Path) ->
 
 def test_a_new_value_in_the_same_file_is_seen_at_the_next_read(tmp_path: Path) -> None:
     two_supplies(tmp_path)
-    collector = main_rails(survey_rails(tmp_path))
+    collector = RailTable(survey_rails(tmp_path).rails)
     values = np.empty(collector.spec.shape)
     collector.read(values)
     write(tmp_path, {f"{HWMON}/in0_input": "11310"})
@@ -58,7 +58,7 @@ def test_a_server_supply_over_pmbus_is_its_output_not_its_input(tmp_path: Path) 
             f"{HWMON}/curr2_label": "iout1",
         },
     )
-    collector = main_rails(survey_rails(tmp_path))
+    collector = RailTable(survey_rails(tmp_path).rails)
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert values == pytest.approx(np.array([[12.25, 77.0] * 2]))
@@ -89,14 +89,14 @@ def test_three_channels_of_one_chip_are_three_rails(tmp_path: Path) -> None:
             f"{HWMON}/curr{channel}_input": str(channel * 1000),
         }
     write(tmp_path, files)
-    collector = main_rails(survey_rails(tmp_path))
+    collector = RailTable(survey_rails(tmp_path).rails)
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert _keys(tmp_path) == ["feed1", "feed2", "feed3"]
     assert list(values[:, 1]) == pytest.approx([1.0, 2.0, 3.0])
 
 
-def test_a_mainboard_chip_returns_only_the_voltage_that_is_labelled_12_v(tmp_path: Path) -> None:
+def test_a_mainboard_chip_returns_only_the_voltages_that_are_labelled_as_rails(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -108,8 +108,11 @@ def test_a_mainboard_chip_returns_only_the_voltage_that_is_labelled_12_v(tmp_pat
             f"{HWMON}/in2_label": "+5V",
         },
     )
-    (rail,) = survey_rails(tmp_path).rails
-    assert (rail.voltage.name, rail.current) == ("in1_input", None)
+    rails = survey_rails(tmp_path).rails
+    assert [(rail.key, rail.voltage.name, rail.current) for rail in rails] == [
+        ("5v", "in2_input", None),
+        ("nct6798", "in1_input", None),
+    ]
 
 
 def _corsair(root: Path) -> None:
@@ -125,18 +128,43 @@ def _corsair(root: Path) -> None:
 
 def test_a_supply_that_names_volts_and_amperes_by_rail_has_pairs(tmp_path: Path) -> None:
     _corsair(tmp_path)
-    for collector, wanted in (
-        (main_rails(survey_rails(tmp_path)), {"corsairpsu": (12.05, 20.0)}),
-        (other_rails(tmp_path), OTHERS),
-    ):
-        assert collector is not None
-        values = np.empty(collector.spec.shape)
-        collector.read(values)
-        collector.close()
-        keys = [entity.key for entity in collector.spec.entities]
-        assert {key: tuple(row[:2]) for key, row in zip(keys, values, strict=True)} == {
-            key: pytest.approx(pair) for key, pair in wanted.items()
-        }
+    collector = RailTable(survey_rails(tmp_path).rails)
+    values = np.empty(collector.spec.shape)
+    collector.read(values)
+    collector.close()
+    keys = [entity.key for entity in collector.spec.entities]
+    assert {key: tuple(row[:2]) for key, row in zip(keys, values, strict=True)} == {
+        key: pytest.approx(pair) for key, pair in {"corsairpsu": (12.05, 20.0), **OTHERS}.items()
+    }
+
+
+def _nominals(root: Path) -> dict[str, tuple[float | None, str | None]]:
+    entities = RailTable(survey_rails(root).rails).spec.entities
+    return {one.key: (one.nominal_v, one.tag(NOMINAL_SOURCE_TAG)) for one in entities}
+
+
+def test_a_label_names_the_nominal_voltage(tmp_path: Path) -> None:
+    _corsair(tmp_path)
+    assert _nominals(tmp_path) == {"corsairpsu": (12.0, "label"), "5v": (5.0, "label"), "3-3v": (3.3, "label")}
+
+
+@pytest.mark.parametrize(
+    ("files", "nominal"),
+    [
+        ({"in1_input": "50600"}, (48.0, "reading")),
+        ({"in1_input": "50600", "in1_min": "51000", "in1_max": "57000"}, (54.0, "sensor limits")),
+        ({"in1_input": "50600", "in1_lcrit": "51000", "in1_crit": "57000"}, (54.0, "sensor limits")),
+        ({"in1_input": "50600", "in1_min": "0", "in1_max": "65535"}, (48.0, "reading")),  # they bound nothing
+        ({"in1_input": "50600", "in1_min": "51000", "in1_max": "57000", "in1_label": "48V"}, (48.0, "label")),
+        ({"in1_input": "54100", "in1_label": "48V"}, (54.0, "reading")),  # as -48 V equipment is often labelled
+    ],
+)
+def test_without_a_label_its_limits_name_it_and_else_its_reading(
+    tmp_path: Path, files: dict[str, str], nominal: tuple[float, str]
+) -> None:
+    shunt = {"name": "ina238", "in0_input": "3", "curr1_input": "122000"}
+    write(tmp_path, {f"{HWMON}/{name}": text for name, text in (shunt | files).items()})
+    assert list(_nominals(tmp_path).values()) == [nominal]
 
 
 def test_a_negative_rail_is_neither_a_12_v_rail_nor_an_odd_one(tmp_path: Path) -> None:
@@ -144,7 +172,6 @@ def test_a_negative_rail_is_neither_a_12_v_rail_nor_an_odd_one(tmp_path: Path) -
     write(tmp_path, {f"{HWMON}/in2_label": "-5V", f"{HWMON}/in2_input": "-5010"})
     survey = survey_rails(tmp_path)
     assert (survey.rails, survey.implausible) == ((), ())
-    assert other_rails(tmp_path) is None
 
 
 def test_two_chips_with_one_label_get_two_keys_that_do_not_depend_on_hwmon_numbers(tmp_path: Path) -> None:
@@ -182,7 +209,7 @@ def test_a_labelled_rail_that_cannot_be_read_at_start_may_come_back(tmp_path: Pa
 )
 def test_an_implausible_voltage_is_absent(tmp_path: Path, reading_mv: str, voltage_v: float | None) -> None:
     two_supplies(tmp_path)
-    collector = main_rails(survey_rails(tmp_path))
+    collector = RailTable(survey_rails(tmp_path).rails)
     values = np.empty(collector.spec.shape)
     write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
     collector.read(values)
@@ -246,7 +273,7 @@ def test_a_file_that_was_replaced_is_found_again_after_a_while(tmp_path: Path) -
 def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     two_supplies(tmp_path)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    collector = main_rails(survey_rails(tmp_path))
+    collector = RailTable(survey_rails(tmp_path).rails)
     for _ in range(3):
         collector.read(np.empty(collector.spec.shape))
         collector.close()

@@ -9,9 +9,11 @@ import pytest
 
 from agent.collectors.hwmon.tree import Rail
 from agent.collectors.rails.pair import RailPair
+from physics.rail_classes import RAIL_CLASSES
+from telemetry.entities import NominalSource
 from tests.agent.collectors.node_files import write
 
-PLAUSIBLE_V = (6.0, 16.0)
+(TWELVE_V,) = (one for one in RAIL_CLASSES if one.nominal_v == 12.0)
 
 
 def _pair(root: Path, *, together: bool = True) -> RailPair:
@@ -22,9 +24,11 @@ def _pair(root: Path, *, together: bool = True) -> RailPair:
         label="psu0 12V",
         voltage=root / "in1_input",
         current=root / "curr1_input",
+        rail_class=TWELVE_V,
+        nominal_from=NominalSource.LABEL,
         one_conversion=together,
     )
-    return RailPair(rail, PLAUSIBLE_V)
+    return RailPair(rail)
 
 
 def test_extremes_are_those_since_they_were_taken(tmp_path: Path) -> None:

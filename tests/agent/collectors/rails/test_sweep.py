@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon.rails import RailTable, SweepOptions, main_rails
+from agent.collectors.hwmon.rails import RailTable, SweepOptions
 from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.rails import sweep as sweep_module
 from agent.collectors.rails.sweep import Sweep, SweepSettings
@@ -70,7 +70,7 @@ def test_a_dip_between_two_rows_is_in_the_next_row_and_not_in_the_one_after(
     tmp_path: Path, opened: Callable[[RailTable], RailTable]
 ) -> None:
     two_supplies(tmp_path)
-    collector = opened(main_rails(survey_rails(tmp_path), _sweeping()))
+    collector = opened(RailTable(survey_rails(tmp_path).rails, _sweeping()))
     values = np.empty(collector.spec.shape)
     (sweep,) = collector.sweeps
     rounds = sweep.rounds
@@ -94,7 +94,7 @@ def test_the_pace_is_the_driver_s_update_period_of_the_chip(
 ) -> None:
     two_supplies(tmp_path)
     write(tmp_path, {f"{FIRST}/update_interval": "4", "class/hwmon/hwmon1/update_interval": "40"})
-    collector = opened(main_rails(survey_rails(tmp_path), _sweeping(hz=None, clock=Napping())))
+    collector = opened(RailTable(survey_rails(tmp_path).rails, _sweeping(hz=None, clock=Napping())))
     wait_for(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
     assert [sweep.hz for sweep in collector.sweeps] == pytest.approx([500.0, 50.0])
 
@@ -119,7 +119,7 @@ def test_sensors_that_update_in_turn_are_not_taken_for_one_fast_sensor(
     tmp_path: Path, opened: Callable[[RailTable], RailTable]
 ) -> None:
     two_supplies(tmp_path)
-    collector = opened(main_rails(survey_rails(tmp_path), _sweeping(hz=None, clock=Updating(tmp_path))))
+    collector = opened(RailTable(survey_rails(tmp_path).rails, _sweeping(hz=None, clock=Updating(tmp_path))))
     (sweep,) = collector.sweeps
     wait_for(lambda: 0 < sweep.hz < 500.0)
     assert sweep.hz == pytest.approx(100.0, rel=0.05), "twice per update of each"
@@ -132,7 +132,7 @@ def test_rounds_end_right_before_rows_where_the_rows_have_a_pace(
     two_supplies(tmp_path)
     write(tmp_path, {f"{FIRST}/update_interval": str(first_ms), "class/hwmon/hwmon1/update_interval": "12"})
     settings = SweepSettings(rows_hz=50.0)
-    collector = opened(main_rails(survey_rails(tmp_path), SweepOptions(settings=settings, clock=Napping())))
+    collector = opened(RailTable(survey_rails(tmp_path).rails, SweepOptions(settings=settings, clock=Napping())))
     wait_for(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
     assert [sweep.hz for sweep in collector.sweeps] == pytest.approx([first_hz, 200.0]), (
         "a whole number of rows or of reads"
@@ -143,7 +143,7 @@ def test_a_file_that_disappears_is_absent_and_back_when_it_is_back(
     tmp_path: Path, opened: Callable[[RailTable], RailTable], caplog: pytest.LogCaptureFixture
 ) -> None:
     two_supplies(tmp_path)
-    collector = opened(main_rails(survey_rails(tmp_path), _sweeping()))
+    collector = opened(RailTable(survey_rails(tmp_path).rails, _sweeping()))
     values = np.zeros(collector.spec.shape)
 
     def voltage_v() -> float:
@@ -170,7 +170,7 @@ def test_a_read_that_hangs_silences_its_own_rails_and_is_logged_once(
     two_supplies(tmp_path)
     write(tmp_path, {"class/hwmon/hwmon1/name": "ina226"})
     clock = LeapingClock()
-    collector = opened(main_rails(survey_rails(tmp_path), _sweeping(clock=clock)))
+    collector = opened(RailTable(survey_rails(tmp_path).rails, _sweeping(clock=clock)))
     values = np.zeros(collector.spec.shape)
     wait_for(lambda: all(sweep.rounds > 2 for sweep in collector.sweeps))
     target = (tmp_path / f"{FIRST}/in0_input").stat().st_ino
@@ -202,7 +202,7 @@ def test_a_read_that_hangs_silences_its_own_rails_and_is_logged_once(
 
 def test_closing_ends_the_threads_and_opening_starts_them_again(tmp_path: Path) -> None:
     two_supplies(tmp_path)
-    collector = main_rails(survey_rails(tmp_path), _sweeping())
+    collector = RailTable(survey_rails(tmp_path).rails, _sweeping())
     (sweep,) = collector.sweeps
     for target in (3, 6):
         collector.open()
@@ -216,8 +216,8 @@ def test_an_error_in_the_thread_is_logged_once_and_the_reading_continues(
     tmp_path: Path, opened: Callable[[RailTable], RailTable], caplog: pytest.LogCaptureFixture
 ) -> None:
     two_supplies(tmp_path)
-    collector = main_rails(
-        survey_rails(tmp_path), SweepOptions(settings=SweepSettings(hz=500.0, low_v=11.5), clock=Napping())
+    collector = RailTable(
+        survey_rails(tmp_path).rails, SweepOptions(settings=SweepSettings(hz=500.0, low_v=11.5), clock=Napping())
     )
     (sweep,) = collector.sweeps
 
