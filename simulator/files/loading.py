@@ -31,7 +31,9 @@ _PLACE = {
 Model = TypeVar("Model", bound=BaseModel)
 Parts = Mapping[str, tuple[type[BaseModel], Path]]
 References = Mapping[tuple[str, ...], Callable[..., object]]  # by key, what reads the file of a name, `option` too
-Origins = dict[tuple[str | int, ...], tuple[str, int]]
+Key = tuple[str | int, ...]
+Origins = dict[Key, tuple[str, int]]
+Check = Callable[[Any, Origins], list[Problem]]  # what keys of one file say about each other
 _EXTENDS = "extends"
 _CHAIN_MAX = 8
 
@@ -103,12 +105,20 @@ def resolved(name_or_path: str, *, beside: Path) -> str:
 
 
 def load_with_parts(
-    model: type[Model], path: Path, *, folder: Path, parts: Parts, references: References, kind: str
+    model: type[Model],
+    path: Path,
+    *,
+    folder: Path,
+    parts: Parts,
+    references: References,
+    kind: str,
+    check: Check | None = None,
 ) -> Model:
     """Read a file with what it extends and the parts it names, and check the whole.
 
     Mappings are merged key by key; anything else, lists too, replaces what stood there. `references` are checked but
-    stay names; paths among them come back relative to the working directory.
+    stay names; paths among them come back relative to the working directory. `check` compares keys with each other; a
+    key that the model refuses is reported once.
 
     Raises
     ------
@@ -129,11 +139,14 @@ def load_with_parts(
                 data[key] = None
                 failed.add(key)
     problems += _of_references(data, origins, references)
+    problems += [] if check is None else check(data, origins)
     try:
         checked = check_document(model, data, where=str(path), lines={key: place[1] for key, place in origins.items()})
     except ConfigError as err:
-        found = [problem for problem in err.problems if problem.key not in failed]
-        raise ConfigError(in_line_order([*(_at_origin(problem, origins) for problem in found), *problems])) from err
+        found = [_at_origin(problem, origins) for problem in err.problems if problem.key not in failed]
+        known = {(problem.where, problem.key) for problem in found}
+        others = [problem for problem in problems if (problem.where, problem.key) not in known]
+        raise ConfigError(in_line_order([*found, *others])) from err
     if problems:
         raise ConfigError(in_line_order(problems))
     return checked
@@ -141,8 +154,7 @@ def load_with_parts(
 
 def _part(model: type[BaseModel], name: str, folder: Path, named_in: Path) -> Any:
     path = find(name, folder=folder, what="GPU part", option=str(named_in), beside=named_in.parent)
-    data, lines = read_document(path)
-    return check_document(model, data, where=str(path), lines=lines).model_dump()
+    return load_with_parts(model, path, folder=folder, parts={}, references={}, kind="GPU part").model_dump()
 
 
 def _of_references(data: Any, origins: Origins, references: References) -> list[Problem]:
@@ -203,7 +215,14 @@ def _at_origin(problem: Problem, origins: Origins) -> Problem:
     return Problem(where=where, line=problem.line, key=problem.key, found=problem.found, expected=problem.expected)
 
 
-def dotted_key(path: tuple[str | int, ...]) -> str:
+def problem_at(key: Key, origins: Origins, *, found: str, expected: str) -> Problem:
+    """Return a problem at a key, with the file and the line of the nearest key above that a file holds."""
+    held = next(key[:depth] for depth in range(len(key), 0, -1) if key[:depth] in origins)
+    where, line = origins[held]
+    return Problem(where=where, line=line, key=dotted_key(key), found=found, expected=expected)
+
+
+def dotted_key(path: Key) -> str:
     """Return a key within a file as text: ``supply.units[0].joint_mohm``."""
     dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return dotted.removeprefix(".")

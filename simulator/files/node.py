@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import AfterValidator, Field
 
+from physics.rail_classes import shown_nominals
 from simulator.driver.layout import MAX_GPUS
 from simulator.files.gpu import GpuPart
 from simulator.files.loading import References, find, load_with_parts
 from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share, written_as
 from simulator.files.sensor import load_sensor
+from simulator.files.wiring import Wiring, wiring_of, wiring_problems
 from simulator.files.workload import load_workload
 from telemetry.durations import DurationS
 
@@ -21,12 +24,11 @@ _REFERENCES: References = {
     ("workload",): load_workload,
     **{("sensors", place): load_sensor for place in ("rail", "bmc", "inlet")},
 }
-_NOMINAL_12V = 12.0
-_HIGHEST_12V = 15.0  # assumption: no 12 V supply gives more without a load, and no other rail less
 _UUID_SPACE = uuid.UUID("8d1f5ad4-6a3b-4c57-9f0e-5b6d1c0f7a21")  # any fixed value: same node, same UUIDs
 
 PciAddress = Annotated[str, written_as(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0", "a PCI address such as 0000:1a:00.0")]
 SupplyName = Annotated[str, written_as("[a-z]+[0-9]+", "small letters and a number, such as psu0")]
+BusName = Annotated[str, written_as("[a-z]+[0-9]+", "small letters and a number, such as bus0")]
 
 
 class DriverVersions(FilePart):
@@ -39,11 +41,12 @@ class DriverVersions(FilePart):
 
 
 class Slot(FilePart):
-    """Place on the board: its address, and how much warmer the air is when it arrives there."""
+    """Place on the board: its address, how much warmer the air is when it arrives there, and the bus that feeds it."""
 
     pci: PciAddress
     preheat_k: Finite
     numa: Annotated[int, Field(ge=0)] = 0
+    bus: BusName | None = None  # None: the only one
 
 
 def _own_addresses(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
@@ -54,9 +57,10 @@ def _own_addresses(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
 
 
 class SupplyUnit(FilePart):
-    """Supply and its way to the bus: four resistances in a row."""
+    """Supply and its way to its bus: four resistances in a row."""
 
     name: SupplyName
+    bus: BusName | None = None  # None: the only one
     rated_w: Positive
     open_circuit_v: Positive
     psu_mohm: NotNegative
@@ -107,7 +111,7 @@ class AcInput(FilePart):
 
 
 class Supply(FilePart):
-    """Supplies that feed one bus side by side; see `simulator.plant.supply`."""
+    """Supplies, side by side on their buses; `bus_mohm` is the copper of each bus. See `simulator.plant.supply`."""
 
     units: Annotated[tuple[SupplyUnit, ...], Field(min_length=1), AfterValidator(_own_names)]
     bus_mohm: NotNegative
@@ -119,9 +123,10 @@ class Supply(FilePart):
 
     @property
     def nominal_rail_v(self) -> float:
-        """Return the rail's nominal voltage: 12 V, or what the supplies of a higher rail give without a load."""
+        """Return the nominal voltage of the rails: that of their class, or what the supplies give without a load."""
         highest_v = max(unit.open_circuit_v for unit in self.units)
-        return _NOMINAL_12V if highest_v < _HIGHEST_12V else highest_v
+        shown_v = float(shown_nominals(np.array([highest_v]))[0])
+        return highest_v if np.isnan(shown_v) else shown_v
 
 
 class Cooling(FilePart):
@@ -159,6 +164,7 @@ class NodeFile(FilePart):
     cooling: Cooling
     sensors: Sensors
     other_power_w: NotNegative
+    other_power_bus: BusName | None = None  # feeds everything but the GPUs, fans too; None: the only one
     inlet_c: Finite
     workload: str  # what runs where nothing else is asked for
 
@@ -166,6 +172,15 @@ class NodeFile(FilePart):
     def gpu_count(self) -> int:
         """Return the number of GPUs."""
         return len(self.slots)
+
+    @property
+    def wiring(self) -> Wiring:
+        """Return which bus each supply feeds, and which one feeds each GPU and the rest of the node."""
+        return wiring_of(
+            supplies=[unit.bus for unit in self.supply.units],
+            gpus=[slot.bus for slot in self.slots],
+            rest=self.other_power_bus,
+        )
 
     def gpu_uuid(self, index: int) -> str:
         """Return the UUID of a GPU, the same in every run."""
@@ -189,4 +204,6 @@ def load_node(name_or_path: str, *, option: str = "--simulate") -> NodeFile:
     """
     path = find(name_or_path, folder=NODES, what="node", option=option)
     parts = {"gpu": (GpuPart, GPUS)}
-    return load_with_parts(NodeFile, path, folder=NODES, parts=parts, references=_REFERENCES, kind="node")
+    return load_with_parts(
+        NodeFile, path, folder=NODES, parts=parts, references=_REFERENCES, kind="node", check=wiring_problems
+    )

@@ -1,8 +1,10 @@
 """GPUs that fall off their bus: when the voltage at a module is too low for too long, and what follows from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.files.gpu import BusHazard
 from simulator.plant.chance import stream
@@ -60,6 +62,8 @@ class BusFailures:
     ----------
     fabric
         Whether NVLinks join the GPUs, so that a sibling can report the loss.
+    bus_of_gpu
+        Index of the bus that feeds each GPU; a dip takes a second GPU on the same bus only.
 
     Attributes
     ----------
@@ -71,8 +75,10 @@ class BusFailures:
         GPUs that fell off; only a cold start brings them back.
     """
 
-    def __init__(self, hazard: BusHazard, n_gpus: int, *, fabric: bool, seed: int) -> None:
+    def __init__(self, hazard: BusHazard, bus_of_gpu: Sequence[int], *, fabric: bool, seed: int) -> None:
+        n_gpus = len(bus_of_gpu)
         self._hazard = hazard
+        self._bus = np.array(bus_of_gpu, dtype=np.intp)
         self._fabric = fabric
         self._seed = seed
         self._cold_starts = 0
@@ -98,13 +104,13 @@ class BusFailures:
         Parameters
         ----------
         power_w, voltage_v
-            Per millisecond, ``(n, n_gpus)`` at the modules and ``(n,)`` on the rail.
+            Per millisecond, of each module and on its bus, ``(n, n_gpus)``.
         present
             GPUs on the bus at the start of the block, ``(n_gpus,)``.
         """
-        current_a = power_w / np.maximum(voltage_v, 1.0)[:, None]  # a rail at zero volts drops everything anyway
+        current_a = power_w / np.maximum(voltage_v, 1.0)  # a rail at zero volts drops everything anyway
         rate = drop_rate_per_s(
-            voltage_v[:, None], current_a, offset_v=self.offset_v, contact_mohm=contact_mohm, hazard=self._hazard
+            voltage_v, current_a, offset_v=self.offset_v, contact_mohm=contact_mohm, hazard=self._hazard
         )
         dose = rate.sum(axis=0) * np.where(present & ~self.lost, 1e-3, 0.0)
         over = self.dose + dose >= self._limit
@@ -179,10 +185,13 @@ class BusFailures:
         if shares[1] < BMC_SHARE:
             self._plan(PlantEventKind.BMC_CRITICAL, bmc_ms, gpu=gpu)
         siblings = np.flatnonzero(~self.lost)
-        if not len(siblings):
-            return
-        sibling = int(siblings[int(shares[4] * len(siblings))])
-        if self._fabric and shares[2] < PEER_SHARE:
-            self._plan(PlantEventKind.XID, peer_ms, gpu=sibling, code=XID_NVLINK)
-        if not alone and shares[3] < SECOND_SHARE:
-            self._plan(PlantEventKind.GPU_LOST, second_ms, gpu=sibling)
+        if len(siblings) and self._fabric and shares[2] < PEER_SHARE:
+            self._plan(PlantEventKind.XID, peer_ms, gpu=_chosen(siblings, shares[4]), code=XID_NVLINK)
+        same_bus = siblings[self._bus[siblings] == self._bus[gpu]]
+        if len(same_bus) and not alone and shares[3] < SECOND_SHARE:
+            self._plan(PlantEventKind.GPU_LOST, second_ms, gpu=_chosen(same_bus, shares[4]))
+
+
+def _chosen(gpus: npt.NDArray[np.intp], share: float) -> int:
+    """Return one of the GPUs; `share` from 0 to 1 says which."""
+    return int(gpus[int(share * len(gpus))])

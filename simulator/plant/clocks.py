@@ -165,14 +165,14 @@ class BrakeSignal:
         return engaged
 
     def watch(self, *, voltage_v: FloatArray, power_w: FloatArray, contact_mohm: FloatArray) -> None:
-        """Process a block of milliseconds: the rail, ``(n,)``, and the modules, ``(n, n_gpus)``."""
+        """Process a block of milliseconds: the modules' buses and their power, ``(n, n_gpus)``."""
         self._held_ms = np.maximum(self._held_ms - len(voltage_v), 0.0)
         lowest_v, ohm = float(voltage_v.min()), (self._internal_mohm + float(contact_mohm.max())) / 1000.0
         if lowest_v - ohm * float(power_w.max()) / max(lowest_v, 1e-9) >= self._below_v:
             self._below_ms[:] = 0.0  # the usual case: nobody can be below
             return
-        current_a = power_w / np.maximum(voltage_v, 1e-9)[:, None]
-        below = voltage_v[:, None] - current_a * ((self._internal_mohm + contact_mohm) / 1000.0) < self._below_v
+        current_a = power_w / np.maximum(voltage_v, 1e-9)
+        below = voltage_v - current_a * ((self._internal_mohm + contact_mohm) / 1000.0) < self._below_v
         for row in below:
             self._below_ms = np.where(row, self._below_ms + 1.0, 0.0)
             self._held_ms = np.where(self._below_ms >= self._after_ms, HOLD_MS, self._held_ms)

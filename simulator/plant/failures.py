@@ -55,9 +55,12 @@ class NodeFailures:
     """Failures of a node over time; it takes GPUs out of the state and keeps the counts of their links."""
 
     def __init__(self, node: NodeFile, *, seed: int) -> None:
-        nominal_v = max(unit.open_circuit_v for unit in node.supply.units)
+        wiring = node.wiring
+        open_v = np.array([unit.open_circuit_v for unit in node.supply.units])
+        of_bus = [open_v[list(wiring.supplies_of(bus))].max() for bus in range(len(wiring.buses))]
+        nominal_v = np.array(of_bus)[list(wiring.of_gpu)]
         self._shutdown_c = float(node.gpu.temperature_c.shutdown)
-        self._bus = BusFailures(node.gpu.hazard, node.gpu_count, fabric=node.fabric != "none", seed=seed)
+        self._bus = BusFailures(node.gpu.hazard, wiring.of_gpu, fabric=node.fabric != "none", seed=seed)
         self._links = Links(node.gpu_count, node.gpu.nvlink_count, nominal_v=nominal_v, seed=seed)
         self._signs = HangSigns(seed)
         self._hung = self._dead = False
@@ -113,9 +116,9 @@ class NodeFailures:
             self._links.end_hang()
         return [event for event in events if _is_reported(event, state)] + self._job_events(start_ms, state, job)
 
-    def collapse(self, now_ms: int, gpus: GpuState) -> None:
-        """Remove all GPUs: the rail was below what any of them survives."""
-        self._bus.lose(now_ms, gpus.present)
+    def collapse(self, now_ms: int, gpus: MaskArray) -> None:
+        """Remove GPUs whose bus was below what any of them survives, ``(n_gpus,)``."""
+        self._bus.lose(now_ms, gpus)
 
     def _too_hot(self, state: PlantNodeState) -> list[PlantEvent]:
         gpus = state.gpus

@@ -80,7 +80,10 @@ class GpuModules:
     def finish(
         self, state: PlantNodeState, values: Values, *, power_w: FloatArray, level: FloatArray, voltage_v: FloatArray
     ) -> FloatArray:
-        """Process a block of true values ending at `state.now_ms`; return the mean power of each GPU, ``(n_gpus,)``."""
+        """Process a block of true values ending at `state.now_ms`; return the mean power of each GPU, ``(n_gpus,)``.
+
+        `voltage_v` is that of each GPU's bus, ``(n, n_gpus)`` as the others.
+        """
         mean_w: FloatArray = power_w.sum(axis=0) / len(power_w)
         self.power_w = power_w[-1]
         self._governor.observe(self._block_ms, mean_w, self._limit_w)

@@ -61,7 +61,7 @@ class Links:
     Parameters
     ----------
     nominal_v
-        Of the bus that feeds the modules, without load; voltages are taken relative to it.
+        Of the bus that feeds each module, without load, ``(n_gpus,)``; voltages are taken relative to it.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Links:
         A loose module has made a collective hang; stays so until `end_hang`.
     """
 
-    def __init__(self, n_gpus: int, n_links: int, *, nominal_v: float, seed: int) -> None:
+    def __init__(self, n_gpus: int, n_links: int, *, nominal_v: FloatArray | float, seed: int) -> None:
         self._n_links = n_links
         self._to_reference = REFERENCE_V / nominal_v
         self.replaying = bool(stream(seed, "links node").random() < REPLAYING_SHARE)
@@ -91,7 +91,7 @@ class Links:
         Parameters
         ----------
         voltage_v
-            The rail per millisecond, ``(n,)``; the lowest value of the block counts.
+            The bus of each module per millisecond, ``(n, n_gpus)``; the lowest value of the block counts.
         looseness
             Of each module, 0 to 100, ``(n_gpus,)``.
         busy
@@ -100,8 +100,8 @@ class Links:
         block_s = len(voltage_v) / 1000.0
         events: list[PlantEvent] = []
         if self.replaying:
-            depth_v = REPLAY_REFERENCE_V - self._to_reference * float(voltage_v.min())
-            rate = min(REPLAYS_PER_S * float(np.exp(depth_v / REPLAY_SCALE_V)), REPLAYS_PER_S_MAX)
+            depth_v = REPLAY_REFERENCE_V - self._to_reference * voltage_v.min(axis=0)
+            rate = np.minimum(REPLAYS_PER_S * np.exp(depth_v / REPLAY_SCALE_V), REPLAYS_PER_S_MAX)
             if (replays := self._replays.advance(np.where(gpus.present, rate * block_s, 0.0))) is not None:
                 events += self._replay(start_ms, gpus, replays)
         if not looseness.any():

@@ -9,6 +9,7 @@ from simulator.files.scenario import Quantity, ScenarioFile
 from simulator.files.workload import Workload, load_workload
 from simulator.jobs.plan import JobPlan
 from simulator.jobs.port import Job
+from simulator.plant.buses import bus_loads_w
 from simulator.plant.clocks import Settings
 from simulator.plant.driver_counters import SPINNING, DriverCounters, pipe_shares
 from simulator.plant.events import PlantEvent, PlantEventKind
@@ -60,6 +61,8 @@ class Plant:
     def __init__(self, node: NodeFile, scenario: ScenarioFile, seed: int, *, workload: Workload | None = None) -> None:
         default = load_workload(node.workload) if workload is None else workload
         self.node = node
+        self._wiring = node.wiring
+        self._bus_of_gpu = np.array(self._wiring.of_gpu, dtype=np.intp)
         self.settings = default_settings(node)
         self.rack_inputs = RackInputs()
         self._seed, self._workload = seed, default
@@ -69,8 +72,9 @@ class Plant:
         self.job: Job = self._plan.at(0.0)
         self._modules = GpuModules(node, self._values, workload=default, block_ms=BLOCK_MS, seed=seed)
         self.state = starting_state(node, self._values, power_w=self._modules.power_w)
-        load_w = float(self._modules.power_w.sum()) + self._modules.other_w(self._values)
-        self._feed = Feed(node, self._values, power_w=load_w, block_ms=BLOCK_MS, seed=seed)
+        gpu_w = np.tile(self._modules.power_w, (BLOCK_MS, 1))
+        load_w = bus_loads_w(self._wiring, gpu_w, self._modules.other_w(self._values))
+        self._feed = Feed(node, self._values, load_w=load_w, block_ms=BLOCK_MS, seed=seed)
         self._counters = DriverCounters(node)
         self._failing = NodeFailures(node, seed=seed)
         self._events: list[PlantEvent] = []
@@ -118,7 +122,11 @@ class Plant:
             self.begin_block()
             blocks.append(self.finish_block(self._level()))
         if not blocks:
-            return no_stretch(n_gpus=self.node.gpu_count, n_supplies=len(self.node.supply.units))
+            return no_stretch(
+                n_gpus=self.node.gpu_count,
+                n_supplies=len(self.node.supply.units),
+                n_buses=len(self._wiring.buses),
+            )
         return joined(blocks)
 
     def begin_block(self) -> None:
@@ -130,10 +138,12 @@ class Plant:
         self._events += self._feed.follow(
             now_ms, values, feed_ratio=self.rack_inputs.input_ratio, changed=self._timeline.changed
         )
-        self._switch(powered=bool(values[Quantity.POWERED][0] > 0.0 and self._feed.on.any()))
+        fed = self._feed.fed
+        wanted = (values[Quantity.PRESENT] > 0.0) & fed[self._bus_of_gpu]  # a GPU without power is off its bus
+        self._switch(powered=bool(values[Quantity.POWERED][0] > 0.0 and fed[self._wiring.of_rest]), wanted=wanted)
         self._load_driver(loaded=bool(state.powered and values[Quantity.DRIVER][0] > 0.0))
         if state.powered:
-            self._failing.take_out(now_ms, state.gpus, wanted=values[Quantity.PRESENT] > 0.0)
+            self._failing.take_out(now_ms, state.gpus, wanted=wanted)
         self._modules.decide(self.settings, state.gpus, brake=values[Quantity.POWER_BRAKE])
 
     def finish_block(self, level: FloatArray, *, job: Job | None = None) -> Stretch:
@@ -153,14 +163,17 @@ class Plant:
         level = level * (values[Quantity.LEVEL][0] * self.running)
         asked_w = self._modules.carry(level, gpus, input_factor=job.workload.input_factor, powered=state.powered)
         other_w = self._modules.other_w(values) if state.powered else 0.0
-        rail, events = self._feed.advance(start_ms, asked_w.sum(axis=1) + other_w, powered=state.powered)
-        power_w = asked_w if isinstance(rail.served_ratio, float) else asked_w * rail.served_ratio[:, None]
+        load_w = bus_loads_w(self._wiring, asked_w, other_w)
+        rails, events = self._feed.advance(start_ms, load_w, powered=state.powered)
+        served = rails.served_ratio
+        power_w = asked_w if isinstance(served, float) else asked_w * served[:, self._bus_of_gpu]
+        gpu_v = rails.bus_v[:, self._bus_of_gpu]
         state.now_ms = start_ms + BLOCK_MS
-        mean_w = self._modules.finish(state, values, power_w=power_w, level=level, voltage_v=rail.voltage_v)
+        mean_w = self._modules.finish(state, values, power_w=power_w, level=level, voltage_v=gpu_v)
         self._count(job, mean_w=mean_w, level=level)
-        if self._feed.collapsed:
-            self._failing.collapse(state.now_ms - 1, gpus)
-        events += self._failing.advance(start_ms, state, values, power_w=power_w, voltage_v=rail.voltage_v, job=job)
+        if self._feed.collapsed.any():
+            self._failing.collapse(state.now_ms - 1, gpus.present & self._feed.collapsed[self._bus_of_gpu])
+        events += self._failing.advance(start_ms, state, values, power_w=power_w, voltage_v=gpu_v, job=job)
         self._events += events
         self._show()
         clock_mhz = np.empty_like(power_w)
@@ -170,8 +183,8 @@ class Plant:
             power_w=power_w,
             level=level,
             clock_mhz=clock_mhz,
-            voltage_v=rail.voltage_v,
-            current_a=rail.current_a,
+            bus_v=rails.bus_v,
+            current_a=rails.current_a,
         )
 
     def take_events(self) -> tuple[PlantEvent, ...]:
@@ -209,8 +222,8 @@ class Plant:
             self._events.append(PlantEvent(time_ms=self.state.now_ms, kind=PlantEventKind.JOB_STARTED))
         return job
 
-    def _switch(self, *, powered: bool) -> None:
-        """Follow the power of the node; when it returns, GPUs that fell off are back."""
+    def _switch(self, *, powered: bool, wanted: MaskArray) -> None:
+        """Follow the power of the node; when it returns, GPUs that fell off are back if they are `wanted`."""
         state = self.state
         if powered == state.powered:
             return
@@ -218,7 +231,7 @@ class Plant:
         kind = PlantEventKind.POWER_ON if powered else PlantEventKind.POWER_OFF
         self._events.append(PlantEvent(time_ms=state.now_ms, kind=kind))
         if powered:
-            self._failing.cold_start(state.gpus, wanted=self._values[Quantity.PRESENT] > 0.0)
+            self._failing.cold_start(state.gpus, wanted=wanted)
             self._feed.power_on()
             self._modules.power_on()
         else:

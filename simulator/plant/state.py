@@ -59,7 +59,7 @@ class PlantNodeState:
     now_ms: int
     powered: bool
     driver_loaded: bool
-    rail_v: float  # at the modules
+    rail_v: float  # at the modules, the lowest of the buses
     inlet_c: float
     outlet_c: float
     fan_ratio: float
@@ -85,8 +85,14 @@ class Stretch:
     power_w: FloatArray  # (n, n_gpus)
     level: FloatArray  # (n, n_gpus)
     clock_mhz: FloatArray  # (n, n_gpus)
-    voltage_v: FloatArray  # (n,) at the modules
+    bus_v: FloatArray  # (n, n_buses) at the modules
     current_a: FloatArray  # (n, n_supplies)
+
+    @property
+    def voltage_v(self) -> FloatArray:
+        """Return the voltage at the modules, the lowest of the buses, ``(n,)``."""
+        lowest_v: FloatArray = self.bus_v[:, 0] if self.bus_v.shape[1] == 1 else self.bus_v.min(axis=1)
+        return lowest_v
 
 
 def joined(stretches: Sequence[Stretch]) -> Stretch:
@@ -100,13 +106,13 @@ def rows_of(stretch: Stretch, rows: slice) -> Stretch:
     return Stretch(**{field.name: getattr(stretch, field.name)[rows] for field in fields(Stretch)})
 
 
-def no_stretch(*, n_gpus: int, n_supplies: int) -> Stretch:
+def no_stretch(*, n_gpus: int, n_supplies: int, n_buses: int) -> Stretch:
     """Return the stretch of no time at all."""
     return Stretch(
         time_ms=np.empty(0, dtype=np.int64),
         power_w=np.empty((0, n_gpus)),
         level=np.empty((0, n_gpus)),
         clock_mhz=np.empty((0, n_gpus)),
-        voltage_v=np.empty(0),
+        bus_v=np.empty((0, n_buses)),
         current_a=np.empty((0, n_supplies)),
     )

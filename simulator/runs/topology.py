@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simulator.files.node import NodeFile
+from simulator.files.wiring import Wiring
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.ratings import RatingSource, rating_tags
 
@@ -18,16 +19,27 @@ class NodeEntities:
     links: tuple[Entity, ...]  # GPU by GPU
     fans: tuple[Entity, ...]  # none where nobody reads them
     jobs: tuple[Entity, ...]
+    wiring: Wiring
 
     @property
     def topology(self) -> Topology:
-        """Return the whole: the node holds supplies, fans and jobs, every supply on the bus feeds every GPU."""
+        """Return the whole: the node holds supplies, fans and jobs, each supply feeds the GPUs on its bus."""
         edges = [(self.node.id, held.id) for held in (*self.supplies, *self.gpus, *self.fans, *self.jobs)]
-        edges += [(supply.id, gpu.id) for supply in self.supplies for gpu in self.gpus]
+        edges += feeding(self.supplies, self.gpus, self.wiring)
         per_gpu = len(self.links) // len(self.gpus)
         edges += [(self.gpus[index // per_gpu].id, link.id) for index, link in enumerate(self.links)]
         entities = (self.node, *self.supplies, *self.gpus, *self.links, *self.fans, *self.jobs)
         return Topology(entities=entities, edges=tuple(edges))
+
+
+def feeding(supplies: Sequence[Entity], gpus: Sequence[Entity], wiring: Wiring) -> list[tuple[str, str]]:
+    """Return an edge from each supply to each GPU on its bus."""
+    return [
+        (supply.id, gpu.id)
+        for supply, bus in zip(supplies, wiring.of_supply, strict=True)
+        for gpu, own in zip(gpus, wiring.of_gpu, strict=True)
+        if own == bus
+    ]
 
 
 def in_rack(entities: NodeEntities) -> NodeEntities:
@@ -76,6 +88,7 @@ def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
         links=links,
         fans=tuple(_own(EntityKind.FAN, node, f"fan{index}") for index in range(n_fans)),
         jobs=tuple(_own(EntityKind.JOB, node, name) for name in dict.fromkeys(jobs)),
+        wiring=node.wiring,
     )
 
 

@@ -42,19 +42,20 @@ class Bmc:
         fans = [f"fan{index}" for index in range(node.cooling.fans)]
         channels = [(name, bmc_labels(name, supplies=supplies, fans=fans)) for name in BMC_LABELS]
         (self._instrument,) = building.instruments(kind, channels)
+        self._board_bus = node.wiring.of_rest  # the controller sits on the board that this bus feeds
         self._edges = np.cumsum([len(labels) for _, labels in channels])[:-1]
         self.readings: BmcReadings | None = None
 
     def begin(self, start_ms: int, stretch: Stretch, state: PlantNodeState) -> None:
         """Show everything at once."""
-        self._instrument.begin(_true(stretch, state))
+        self._instrument.begin(self._true(stretch, state))
         self.readings = self._read(start_ms, state)
 
     def advance(self, start_ms: int, stretch: Stretch, state: PlantNodeState) -> None:
         """Process the block that begins at `start_ms`."""
         if not self._instrument.awaits(start_ms):
             return
-        self._instrument.advance(start_ms, _true(stretch, state))
+        self._instrument.advance(start_ms, self._true(stretch, state))
         if len(self._instrument.renewed):
             self.readings = self._read(int(self._instrument.at_ms.max()), state)
 
@@ -73,9 +74,9 @@ class Bmc:
             psu_ok=state.supplies.on.copy(),
         )
 
-
-def _true(stretch: Stretch, state: PlantNodeState) -> FloatArray:
-    """Return what is true, in the order of `BMC_LABELS`; rail and currents as means over the block."""
-    alone = [stretch.voltage_v.mean(), state.inlet_c, state.outlet_c, state.node_power_w]
-    supplies = state.supplies
-    return np.concatenate([alone, state.fan_rpm, supplies.input_v, supplies.output_v, stretch.current_a.mean(axis=0)])
+    def _true(self, stretch: Stretch, state: PlantNodeState) -> FloatArray:
+        """Return what is true, in the order of `BMC_LABELS`; rail and currents as means over the block."""
+        rail_v = stretch.bus_v[:, self._board_bus].mean()
+        alone = [rail_v, state.inlet_c, state.outlet_c, state.node_power_w]
+        supplies, current_a = state.supplies, stretch.current_a.mean(axis=0)
+        return np.concatenate([alone, state.fan_rpm, supplies.input_v, supplies.output_v, current_a])

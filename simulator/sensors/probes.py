@@ -31,6 +31,7 @@ class RailMonitors:
     def __init__(self, building: InstrumentBuilder, kind: SensorKind | None) -> None:
         names = [unit.name for unit in building.node.supply.units]
         self._count = len(names)
+        self._bus = np.array(building.node.wiring.of_supply, dtype=np.intp)
         self._at_supply = kind is not None and kind.place == "supply"
         self.fast: Instrument | None = None
         self._slow: tuple[Instrument, ...] = ()
@@ -68,7 +69,7 @@ class RailMonitors:
     def _block(self, block: Stretch, state: PlantNodeState) -> FloatArray:
         """Return voltages and then currents, ``(10, 2 n_supplies)``."""
         true = np.empty((BLOCK_MS, 2 * self._count))
-        true[:, : self._count] = state.supplies.output_v if self._at_supply else block.voltage_v[:, None]
+        true[:, : self._count] = state.supplies.output_v if self._at_supply else block.bus_v[:, self._bus]
         true[:, self._count :] = block.current_a
         return true
 

@@ -7,6 +7,7 @@ from simulator.driver.build import build_driver
 from simulator.driver.layout import STATE_VARIABLE
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
+from simulator.runs.topology import feeding
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError
 
@@ -66,7 +67,7 @@ def describe(
 
 
 def topology_of(node: NodeFile) -> Topology:
-    """Return who feeds whom: the node holds its supplies, and every supply on the common bus feeds every GPU."""
+    """Return who feeds whom: the node holds its supplies, and each supply feeds the GPUs on its bus."""
     box = Entity(kind=EntityKind.NODE, key=node.name, name=node.name)
     supplies = [Entity(kind=EntityKind.SUPPLY, key=unit.name, name=unit.name) for unit in node.supply.units]
     gpus = [
@@ -79,8 +80,7 @@ def topology_of(node: NodeFile) -> Topology:
         for index, slot in enumerate(node.slots)
     ]
     held = [(box.id, supply.id) for supply in supplies]
-    fed = [(supply.id, gpu.id) for supply in supplies for gpu in gpus]
-    return Topology(entities=(box, *supplies, *gpus), edges=(*held, *fed))
+    return Topology(entities=(box, *supplies, *gpus), edges=(*held, *feeding(supplies, gpus, node.wiring)))
 
 
 def library_for(cache_dir: Path) -> tuple[Path | None, str]:

@@ -48,7 +48,7 @@ def _witness(voltage_v: float) -> TruthRecorder:
     plant = Plant(load_node("v100x4"), UNDISTURBED, 1)
     witness = TruthRecorder(_LIMIT_V)
     stretch = plant.advance(1000)
-    witness.take(replace(stretch, voltage_v=np.full_like(stretch.voltage_v, voltage_v)), plant.state, ())
+    witness.take(replace(stretch, bus_v=np.full_like(stretch.bus_v, voltage_v)), plant.state, ())
     return witness
 
 

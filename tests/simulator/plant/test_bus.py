@@ -19,6 +19,7 @@ HAZARD = BusHazard(
 )
 SAFE_V, DEEP_V = 12.0, 10.9
 NONE = np.zeros(4)
+ONE_BUS = (0, 0, 0, 0)
 
 
 def run(bus: BusFailures, n_ms: int, *, volts: float = SAFE_V, start_ms: int = 0, cut_ms: int = 10) -> list[PlantEvent]:
@@ -29,7 +30,7 @@ def run(bus: BusFailures, n_ms: int, *, volts: float = SAFE_V, start_ms: int = 0
         events += bus.advance(
             begin,
             power_w=np.full((cut_ms, 4), 300.0),
-            voltage_v=np.full(cut_ms, volts),
+            voltage_v=np.full((cut_ms, 4), volts),
             present=present,
             contact_mohm=NONE,
         )
@@ -69,14 +70,14 @@ def test_less_voltage_or_more_current_never_makes_a_drop_less_likely(volts: floa
 
 
 def test_a_healthy_rail_drops_nothing() -> None:
-    bus = BusFailures(HAZARD, 4, fabric=True, seed=1)
+    bus = BusFailures(HAZARD, ONE_BUS, fabric=True, seed=1)
     assert run(bus, 60_000) == []
     assert bus.dose.max() < 1e-9
 
 
 def test_the_share_of_gpus_that_dropped_is_what_the_integral_of_the_rate_states() -> None:
     def lost_of(seed: int) -> tuple[float, float]:
-        bus = BusFailures(HAZARD.model_copy(update={"offset_sd_v": 0.0}), 4, fabric=False, seed=seed)
+        bus = BusFailures(HAZARD.model_copy(update={"offset_sd_v": 0.0}), ONE_BUS, fabric=False, seed=seed)
         rate = drop_rate_per_s(
             np.array(11.2), np.array(300.0 / 11.2), offset_v=np.zeros(1), contact_mohm=np.zeros(1), hazard=HAZARD
         )
@@ -88,7 +89,7 @@ def test_the_share_of_gpus_that_dropped_is_what_the_integral_of_the_rate_states(
 
 
 def test_a_drop_brings_its_xid_within_two_seconds() -> None:
-    bus = BusFailures(HAZARD, 4, fabric=True, seed=3)
+    bus = BusFailures(HAZARD, ONE_BUS, fabric=True, seed=3)
     bus.lose(100, np.array([False, False, True, False]))
     events = run(bus, 10_000)
     [lost], [xid] = of(events, PlantEventKind.GPU_LOST), of(events, PlantEventKind.XID, XID_FALLEN_OFF_THE_BUS)
@@ -100,7 +101,7 @@ def test_a_drop_brings_its_xid_within_two_seconds() -> None:
 
 def test_consequences_come_as_often_as_they_should() -> None:
     def after_a_drop(seed: int) -> list[PlantEvent]:
-        bus = BusFailures(HAZARD, 4, fabric=True, seed=seed)
+        bus = BusFailures(HAZARD, ONE_BUS, fabric=True, seed=seed)
         bus._limit[:] = np.inf
         bus._limit[1] = 0.0
         return run(bus, 10_000, cut_ms=1000)
@@ -117,21 +118,21 @@ def test_consequences_come_as_often_as_they_should() -> None:
 
 def test_without_a_fabric_no_sibling_reports_a_link() -> None:
     for seed in range(20):
-        bus = BusFailures(HAZARD, 4, fabric=False, seed=seed)
+        bus = BusFailures(HAZARD, ONE_BUS, fabric=False, seed=seed)
         bus.lose(0, np.array([True, False, False, False]))
         assert of(run(bus, 10_000, cut_ms=1000), PlantEventKind.XID, XID_NVLINK) == []
 
 
 def test_a_drop_that_was_asked_for_takes_no_second_gpu() -> None:
     for seed in range(40):
-        bus = BusFailures(HAZARD, 4, fabric=True, seed=seed)
+        bus = BusFailures(HAZARD, ONE_BUS, fabric=True, seed=seed)
         bus.lose(0, np.array([True, False, False, False]))
         run(bus, 10_000, cut_ms=1000)
         assert bus.lost.sum() == 1
 
 
 def test_a_gpu_is_lost_once_until_a_cold_start_brings_it_back() -> None:
-    bus = BusFailures(HAZARD, 4, fabric=False, seed=5)
+    bus = BusFailures(HAZARD, ONE_BUS, fabric=False, seed=5)
     first = of(run(bus, 60_000, volts=DEEP_V), PlantEventKind.GPU_LOST)
     bus.lose(60_000, np.ones(4, dtype=np.bool_))
     assert sorted(event.gpu for event in first if event.gpu is not None) == [0, 1, 2, 3]
@@ -147,20 +148,20 @@ def test_a_gpu_is_lost_once_until_a_cold_start_brings_it_back() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([1, 5, 20, 50]))
 def test_the_same_seed_drops_the_same_gpus_at_the_same_millisecond_however_time_is_cut(seed: int, cut_ms: int) -> None:
-    whole = run(BusFailures(HAZARD, 4, fabric=True, seed=seed), 2000, volts=11.1)
-    parts = run(BusFailures(HAZARD, 4, fabric=True, seed=seed), 2000, volts=11.1, cut_ms=cut_ms)
+    whole = run(BusFailures(HAZARD, ONE_BUS, fabric=True, seed=seed), 2000, volts=11.1)
+    parts = run(BusFailures(HAZARD, ONE_BUS, fabric=True, seed=seed), 2000, volts=11.1, cut_ms=cut_ms)
     assert of(parts, PlantEventKind.GPU_LOST) == of(whole, PlantEventKind.GPU_LOST)
     assert sorted(map(repr, parts)) == sorted(map(repr, whole))
 
 
 def test_a_rail_that_collapsed_drops_every_gpu_at_once() -> None:
-    events = run(BusFailures(HAZARD, 4, fabric=True, seed=0), 10, volts=6.0)
+    events = run(BusFailures(HAZARD, ONE_BUS, fabric=True, seed=0), 10, volts=6.0)
     assert [event.time_ms for event in of(events, PlantEventKind.GPU_LOST)] == [0, 0, 0, 0]
 
 
 def test_a_gpu_that_is_not_powered_cannot_fall_off() -> None:
-    bus, here = BusFailures(HAZARD, 4, fabric=True, seed=0), np.array([False, True, False, False])
-    events = bus.advance(0, power_w=np.zeros((10, 4)), voltage_v=np.full(10, 6.0), present=here, contact_mohm=NONE)
+    bus, here = BusFailures(HAZARD, ONE_BUS, fabric=True, seed=0), np.array([False, True, False, False])
+    events = bus.advance(0, power_w=np.zeros((10, 4)), voltage_v=np.full((10, 4), 6.0), present=here, contact_mohm=NONE)
     assert {event.gpu for event in of(list(events), PlantEventKind.GPU_LOST)} == {1}
     assert bus.lost.tolist() == here.tolist()
     assert bus.dose[~here].tolist() == [0.0] * 3

@@ -142,9 +142,9 @@ def braked(voltage_v: float, *, contact_mohm: float = 0.0, then_ms: int = 0) -> 
     """Return who is braked after a block at a voltage, and then a while on a good rail."""
     brake = BrakeSignal(HAZARD, 4)
     contact = np.array([0.0, contact_mohm, 0.0, 0.0])
-    brake.watch(voltage_v=np.full(10, voltage_v), power_w=POWER_W, contact_mohm=contact)
+    brake.watch(voltage_v=np.full((10, 4), voltage_v), power_w=POWER_W, contact_mohm=contact)
     for _ in range(then_ms // 10):
-        brake.watch(voltage_v=np.full(10, 12.0), power_w=POWER_W, contact_mohm=contact)
+        brake.watch(voltage_v=np.full((10, 4), 12.0), power_w=POWER_W, contact_mohm=contact)
     engaged: list[bool] = brake.engaged(UNBRAKED, HERE).tolist()
     return engaged
 
@@ -170,13 +170,14 @@ def test_a_scenario_brakes_whom_it_likes_but_nobody_who_is_gone() -> None:
 
 def test_a_platform_without_a_power_brake_never_brakes() -> None:
     brake = BrakeSignal(HAZARD.model_copy(update={"brake_below_v": 0.0}), 4)
-    brake.watch(voltage_v=np.full(10, 6.0), power_w=POWER_W, contact_mohm=UNBRAKED)
+    brake.watch(voltage_v=np.full((10, 4), 6.0), power_w=POWER_W, contact_mohm=UNBRAKED)
     assert not brake.engaged(UNBRAKED, HERE).any()
 
 
 def test_only_milliseconds_in_a_row_count_and_a_row_may_begin_in_the_block_before() -> None:
     hazard = HAZARD.model_copy(update={"brake_after_ms": 4.0})
-    flickering, low = np.where(np.arange(10) % 2 == 0, 10.5, 12.0), np.full(2, 10.5)
+    flickering = np.tile(np.where(np.arange(10) % 2 == 0, 10.5, 12.0)[:, None], (1, 4))
+    low = np.full((2, 4), 10.5)
     brake = BrakeSignal(hazard, 4)
     brake.watch(voltage_v=flickering, power_w=POWER_W, contact_mohm=UNBRAKED)
     brake.watch(voltage_v=low, power_w=POWER_W[:2], contact_mohm=UNBRAKED)

@@ -21,7 +21,7 @@ def advance(failing: NodeFailures, plant: Plant, values: Values, n_blocks: int) 
             plant.state,
             values,
             power_w=np.full((BLOCK_MS, 4), 100.0),
-            voltage_v=np.full(BLOCK_MS, 12.1),
+            voltage_v=np.full((BLOCK_MS, NODE.gpu_count), 12.1),
             job=plant.job,
         )
 

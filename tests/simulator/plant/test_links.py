@@ -59,7 +59,11 @@ def run(
     events: list[PlantEvent] = []
     for second in range(n_s):
         events += links.advance(
-            1000 * second, gpus, voltage_v=np.full(1000, volts), looseness=np.broadcast_to(loose, N_GPUS), busy=busy
+            1000 * second,
+            gpus,
+            voltage_v=np.full((1000, N_GPUS), volts),
+            looseness=np.broadcast_to(loose, N_GPUS),
+            busy=busy,
         )
     return events
 

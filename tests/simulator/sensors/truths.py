@@ -84,6 +84,6 @@ def stretch_of(
         power_w=np.broadcast_to(power_w, gpus).copy(),
         level=np.ones(gpus),
         clock_mhz=np.full(gpus, node.gpu.clocks.max_mhz),
-        voltage_v=np.broadcast_to(voltage_v, (n_ms,)).copy(),
+        bus_v=np.broadcast_to(voltage_v, (n_ms, len(node.wiring.buses))).copy(),
         current_a=np.broadcast_to(current_a, supplies).copy(),
     )
