@@ -4,7 +4,7 @@ A supply puts its power on one bus. A bus feeds branches, which end at GPUs, a b
 supplies of another bus: 54 V bus, converter, 12 V bus. A shelf holds supplies as modules.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -179,19 +179,30 @@ class Wiring:
         """Return the converters that draw from a bus."""
         return tuple(one for one in self.supplies if one.from_bus == bus.name)
 
+    def below(self, bus: Bus) -> tuple[Bus, ...]:
+        """Return the buses behind the converters of this one, and behind those; itself where they lead round."""
+        return self._reached(self._next_below(bus), self._next_below)
+
     def at_and_below(self, bus: Bus) -> tuple[Bus, ...]:
         """Return the buses that a sag of this one reaches: itself, those tied to it, those behind converters."""
+        return self._reached((bus,), lambda here: (*self._tied(here), *self._next_below(here)))
+
+    def _tied(self, bus: Bus) -> tuple[Bus, ...]:
+        return tuple(other for other in self.buses if other.name in bus.joins or bus.name in other.joins)
+
+    def _next_below(self, bus: Bus) -> tuple[Bus, ...]:
+        homes = (self.bus_of(converter.name) for converter in self.converters(bus))
+        return tuple(home for home in homes if home is not None)
+
+    @staticmethod
+    def _reached(start: Iterable[Bus], onward: Callable[[Bus], Iterable[Bus]]) -> tuple[Bus, ...]:
         found: dict[str, Bus] = {}
-        waiting = [bus]
+        waiting = [*start]
         while waiting:
             here = waiting.pop(0)
-            if here.name in found:
-                continue
-            found[here.name] = here
-            waiting += [other for other in self.buses if other.name in here.joins or here.name in other.joins]
-            waiting += [
-                below for converter in self.converters(here) if (below := self.bus_of(converter.name)) is not None
-            ]
+            if here.name not in found:
+                found[here.name] = here
+                waiting += onward(here)
         return tuple(found.values())
 
     def gpus_of(self, bus: Bus, gpus: Sequence[Entity]) -> tuple[Entity, ...]:

@@ -62,16 +62,29 @@ SIZE_MAX_BYTES = 1 << 20
 # What of an address may be a secret: who logs in, and what stands behind the question mark.
 _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")
 _SECRET_KEYS = frozenset({"password", "token"})
+# A place in a list, or the name of a key, in a dotted key.
+_KEY_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 class KeyProblemError(ValueError):
-    """Raised by a validator of a section for one of its keys; `key` is relative to the section and may be dotted."""
+    """Raised by a validator of a section for one of its keys.
+
+    `key` is relative to the section and may lead into it: ``port``, ``limits.power``, ``buses[1].supplies``.
+    """
 
     def __init__(self, key: str, found: str, expected: str) -> None:
         super().__init__(f"{key}: {found}; expected {expected}")
-        self.path = tuple(key.split("."))
+        self.path = tuple(int(index) if index else name for index, name in _KEY_PART.findall(key))
         self.found = found
         self.expected = expected
+
+
+class KeyProblemsError(ValueError):
+    """Raised by a validator of a section for several of its keys."""
+
+    def __init__(self, problems: Sequence[KeyProblemError]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
 
 
 def missing_key(key: str, expected: str) -> KeyProblemError:
@@ -194,24 +207,42 @@ def problems_of(
     above = {tuple(detail["loc"][:depth]) for detail in details for depth in range(len(detail["loc"]))}
     return tuple(
         in_line_order(
-            _problem_of(detail, where, lines, model)
+            problem
             for detail in details
             # A list of which some items do not fit is too short for pydantic as well, since it counts those that do.
             if not (detail["type"] == "too_short" and tuple(detail["loc"]) in above)
+            for problem in _problems_of_detail(detail, where, lines, model)
         )
     )
+
+
+def _problems_of_detail(
+    detail: ErrorDetails, where: str, lines: Mapping[tuple[str | int, ...], int], model: type[BaseModel] | None
+) -> Iterator[Problem]:
+    error = detail.get("ctx", {}).get("error")
+    known = error.problems if isinstance(error, KeyProblemsError) else [error]
+    for one in known:
+        if isinstance(one, KeyProblemError):
+            path = (*_place(detail, lines, model), *one.path)
+            yield _problem(where, _line(path, lines), _dotted(path), one.found, one.expected)
+        else:
+            yield _problem_of(detail, where, lines, model)
+
+
+def _place(
+    detail: ErrorDetails, lines: Mapping[tuple[str | int, ...], int], model: type[BaseModel] | None
+) -> tuple[str | int, ...]:
+    path = tuple(detail["loc"])
+    if model is not None and issubclass(model, RootModel) and len(path) > 1 and path[:1] not in lines:
+        return path[1:]  # the tag of a union, which is no key of the document
+    return path
 
 
 def _problem_of(
     detail: ErrorDetails, where: str, lines: Mapping[tuple[str | int, ...], int], model: type[BaseModel] | None
 ) -> Problem:
-    path = tuple(detail["loc"])
-    if model is not None and issubclass(model, RootModel) and len(path) > 1 and path[:1] not in lines:
-        path = path[1:]  # the tag of a union, which is no key of the document
+    path = _place(detail, lines, model)
     kind, context = detail["type"], detail.get("ctx", {})
-    if isinstance(error := context.get("error"), KeyProblemError):
-        path = (*path, *error.path)
-        return _problem(where, _line(path, lines), _dotted(path), error.found, error.expected)
     if "discriminator" in context:
         path = (*path, context["discriminator"].strip("'"))
     match kind:

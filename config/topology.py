@@ -1,0 +1,239 @@
+"""Wiring of the node: feeds, supplies, buses, what each bus feeds, and the plugs between them."""
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from config.section import Section
+from config.topology_checks import problems_of_wiring
+from physics.breakers import BreakerCurve
+from physics.plugs import OTHER, PLUG_TYPES, plug_type
+from physics.rail_classes import RAIL_CLASSES, rail_class_of
+from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Redundancy, Shelf, WiredSupply, Wiring
+from telemetry.documents import KeyProblemError, KeyProblemsError, missing_key
+
+# `gpus: all`, as it is kept inside.
+EVERY_GPU = ("all",)
+_NAME = r"^\w[\w .:/()-]*$"
+_GPU = re.compile(r"\d+|gpu\d+|GPU-[0-9a-f-]{8,}|([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+
+
+def _known_plug(name: str) -> str:
+    known = plug_type(name)
+    if known is None:
+        names = ", ".join(plug.name for plug in PLUG_TYPES if plug.name != OTHER)
+        raise ValueError(f"one of {names}, or {OTHER} with a rating_a")
+    return known.name
+
+
+def _rail_nominal(nominal_v: float) -> float:
+    if rail_class_of(nominal_v) is None:
+        known = ", ".join(f"{one.nominal_v:g}" for one in RAIL_CLASSES)
+        raise ValueError(f"the nominal voltage of a rail: one of {known}")
+    return nominal_v
+
+
+def _gpu_reference(reference: object) -> str:
+    if isinstance(reference, int) and not isinstance(reference, bool) and reference >= 0:
+        return str(reference)
+    if isinstance(reference, str) and (reference in EVERY_GPU or _GPU.fullmatch(reference)):
+        return reference
+    # YAML reads an address of digits alone, 0000:43:00.0, as a number of base 60.
+    raise ValueError("an index, a name such as gpu2, a UUID, or a PCI address in quotes")
+
+
+def _named(value: object, key: str) -> object:
+    return {key: value} if isinstance(value, str) else value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=_NAME)]
+NominalV = Annotated[float, Field(gt=0), AfterValidator(_rail_nominal)]
+GpuReferences = Annotated[
+    tuple[Annotated[str, BeforeValidator(_gpu_reference)], ...],
+    BeforeValidator(lambda value: EVERY_GPU if value == "all" else value),
+]
+
+
+class PlugUse(Section):
+    """Plug in a path: its name alone, or with its count side by side and a rating of its own."""
+
+    plug: Annotated[str, AfterValidator(_known_plug)] = Field(description="Type of the plug.")
+    count: int = Field(default=1, ge=1, le=64, description="Equal plugs side by side.")
+    rating_a: float | None = Field(default=None, gt=0, description="Continuous current; unset: that of the type.")
+    peak_a: float | None = Field(default=None, gt=0, description="Short-time current; unset: that of the type.")
+
+    @model_validator(mode="after")
+    def _ratings_are_known_and_agree(self) -> Self:
+        plugs = self.plugs()
+        if plugs.rating_a is None:
+            raise missing_key("rating_a", f"the continuous current of one plug: required for {OTHER}")
+        if plugs.peak_a is not None and plugs.peak_a < plugs.rating_a:
+            raise KeyProblemError("peak_a", f"got {plugs.peak_a:g} A", f"rating_a or more: {plugs.rating_a:g} A")
+        return self
+
+    def plugs(self) -> Plugs:
+        """Return the plugs with their ratings."""
+        kind = plug_type(self.plug)
+        rating_a = kind.rating_a if kind is not None and self.rating_a is None else self.rating_a
+        peak_a = kind.peak_a if kind is not None and self.rating_a is None and self.peak_a is None else self.peak_a
+        return Plugs(name=self.plug, count=self.count, rating_a=rating_a, peak_a=peak_a)
+
+
+Plug = Annotated[PlugUse, BeforeValidator(lambda value: _named(value, "plug"))]
+
+
+class Feed(Section):
+    """Mains feed: a circuit or PDU with its breaker."""
+
+    name: Name = Field(description="Name, such as A.")
+    nominal_v: float | None = Field(default=None, gt=0, description="Nominal voltage; unset: unknown.")
+    breaker_a: float | None = Field(default=None, gt=0, description="Rating of its breaker; unset: unknown.")
+    curve: BreakerCurve | None = Field(default=None, description="Trip curve of the breaker; unset: unknown.")
+
+    @model_validator(mode="after")
+    def _a_curve_has_a_rating(self) -> Self:
+        if self.curve is not None and self.breaker_a is None:
+            raise missing_key("breaker_a", "the rating of the breaker: required with curve")
+        return self
+
+
+class PowerShelf(Section):
+    """Power shelf (OCP): one entity whose modules are supplies."""
+
+    name: Name = Field(description="Name; supplies refer to it with `shelf`.")
+    rated_w: float | None = Field(default=None, gt=0, description="Rated power of the whole shelf; unset: unknown.")
+    feed: str = Field(default="", description="Feed that it draws from; its modules need name none.")
+
+
+class Supply(Section):
+    """Supply of a bus; with `from_bus` a converter."""
+
+    name: Name = Field(description="Name of the supply.")
+    sensors: tuple[Name, ...] = Field(
+        default=(), description="Names of the measured rails that show this supply; empty: its own name."
+    )
+    rated_w: float | None = Field(default=None, gt=0, description="Rated output power; unset: unknown.")
+    nominal_v: NominalV | None = Field(default=None, description="Nominal output voltage; unset: that of its bus.")
+    feed: str = Field(default="", description="Feed that it draws from.")
+    shelf: str = Field(default="", description="Shelf that it is a module of.")
+    from_bus: str = Field(default="", description="Bus that it draws from: it is a converter.")
+    inlet: Plug | None = Field(default=None, description="Plug on its input side, such as C13.")
+    plugs: tuple[Plug, ...] = Field(default=(), description="Plugs between its output and the bus.")
+
+
+class BusBranch(Section):
+    """Branch of a bus to GPUs, a board or fans."""
+
+    gpus: GpuReferences = Field(
+        default=(), description="GPUs by index, name, UUID or PCI address (in quotes), or `all`."
+    )
+    board: str = Field(default="", description="Name of the board that it feeds.")
+    fans: bool = Field(default=False, description="Whether it feeds the fans.")
+    plugs: tuple[Plug, ...] = Field(default=(), description="Plugs that the current of all its loads passes.")
+    plugs_each: tuple[Plug, ...] = Field(default=(), description="Plugs of each GPU by itself.")
+
+    @model_validator(mode="after")
+    def _it_leads_somewhere(self) -> Self:
+        if not (self.gpus or self.board or self.fans):
+            raise missing_key("gpus", "what the branch feeds: gpus, board or fans")
+        if self.plugs_each and not self.gpus:
+            raise KeyProblemError("plugs_each", "given without gpus", "plugs: plugs_each are those of each GPU")
+        return self
+
+    def branch(self) -> Branch:
+        """Return the branch."""
+        return Branch(
+            gpus=None if self.gpus == EVERY_GPU else self.gpus,
+            board=self.board,
+            fans=self.fans,
+            plugs=tuple(one.plugs() for one in self.plugs),
+            plugs_each=tuple(one.plugs() for one in self.plugs_each),
+        )
+
+
+class SharedBus(Section):
+    """Bus that supplies share, and its branches."""
+
+    name: Name = Field(description="Name of the bus.")
+    nominal_v: NominalV | None = Field(default=None, description="Nominal voltage; unset: that of its supplies.")
+    supplies: tuple[str, ...] = Field(min_length=1, description="Supplies on this bus; each supply is on one bus.")
+    redundancy: Redundancy | None = Field(default=None, description="Supplies beyond those needed; unset: unknown.")
+    joins: tuple[str, ...] = Field(default=(), description="Buses that a bar or cable ties to this one.")
+    branches: tuple[BusBranch, ...] = Field(default=(), description="What the bus feeds.")
+
+
+class Topology(Section):
+    """Wiring of the node (docs/how-to/wiring.md); empty: inferred from the nominal voltages of the rails."""
+
+    gpu_count: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Number of GPUs, to check that a bus feeds each; unset: unknown.",
+    )
+    feeds: tuple[Feed, ...] = Field(
+        default=(), description="Mains feeds, each with `name`, `nominal_v`, `breaker_a`, `curve`."
+    )
+    shelves: tuple[PowerShelf, ...] = Field(
+        default=(), description="Power shelves, each with `name`, `rated_w`, `feed`."
+    )
+    supplies: tuple[Supply, ...] = Field(
+        default=(), description="Supplies, each with `name`, `rated_w`, `nominal_v`, `feed`, `plugs` and more."
+    )
+    buses: tuple[SharedBus, ...] = Field(
+        default=(), description="Buses, each with `name`, `nominal_v`, `supplies`, `redundancy`, `branches`."
+    )
+
+    @model_validator(mode="after")
+    def _wiring_is_consistent(self) -> Self:
+        problems = tuple(problems_of_wiring(self._wiring(), gpu_count=self.gpu_count))
+        if problems:
+            raise KeyProblemsError(problems)
+        return self
+
+    def wiring(self) -> Wiring | None:
+        """Return the wiring; None where none is configured."""
+        return self._wiring() if self.buses else None
+
+    def _wiring(self) -> Wiring:
+        feeds = {shelf.name: shelf.feed for shelf in self.shelves}
+        return Wiring(
+            origin=Origin.CONFIGURED,
+            feeds=tuple(
+                MainsFeed(name=feed.name, nominal_v=feed.nominal_v, breaker_a=feed.breaker_a, curve=feed.curve)
+                for feed in self.feeds
+            ),
+            shelves=tuple(Shelf(name=one.name, rated_w=one.rated_w, feed=one.feed) for one in self.shelves),
+            supplies=tuple(self._wired(one, one.feed or feeds.get(one.shelf, "")) for one in self.supplies),
+            buses=tuple(
+                Bus(
+                    name=bus.name,
+                    nominal_v=self._nominal_v(bus),
+                    supplies=bus.supplies,
+                    branches=tuple(branch.branch() for branch in bus.branches),
+                    redundancy=bus.redundancy,
+                    joins=bus.joins,
+                )
+                for bus in self.buses
+            ),
+        )
+
+    def _nominal_v(self, bus: SharedBus) -> float | None:
+        """Return the nominal voltage of a bus, its own or that of its first supply that has one."""
+        known = (one.nominal_v for one in self.supplies if one.name in bus.supplies and one.nominal_v is not None)
+        return bus.nominal_v if bus.nominal_v is not None else next(known, None)
+
+    def _wired(self, supply: Supply, feed: str) -> WiredSupply:
+        on = (self._nominal_v(bus) for bus in self.buses if supply.name in bus.supplies)
+        return WiredSupply(
+            name=supply.name,
+            sensors=supply.sensors or (supply.name,),
+            rated_w=supply.rated_w,
+            nominal_v=supply.nominal_v if supply.nominal_v is not None else next(on, None),
+            feed=feed,
+            shelf=supply.shelf,
+            from_bus=supply.from_bus,
+            inlet=None if supply.inlet is None else supply.inlet.plugs(),
+            plugs=tuple(one.plugs() for one in supply.plugs),
+        )
