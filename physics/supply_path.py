@@ -11,45 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from physics.node_state import SourceBand
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerCurve:
-    """Power as a share of the power at the highest clock under full load.
-
-    ``share(x, u) = idle + (static - idle) u + (1 - static) u x v(x)^2`` with ``x`` the clock over the highest clock,
-    ``u`` the load from 0 to 1 and ``v`` the core voltage, which falls in a line from 1 at ``x = 1`` to `voltage_floor`
-    at `knee` and stays there: the CMOS law ``P = C f V^2`` over a floor that no clock changes.
-
-    Defaults are a V100 SXM2: 40 to 45 W idle, about 350 W at 1530 MHz and about 205 W at 1005 MHz under the same
-    training load (https://blbadger.github.io/gpu-server). The split into static and dynamic power and the floor are
-    assumptions that fit those points; the floor only matters below half of the highest clock.
-    """
-
-    idle: float = 0.12
-    static: float = 0.323
-    voltage_floor: float = 0.65
-    knee: float = 0.48
-
-    def share(self, clock_ratio: float, load: float = 1.0) -> float:
-        """Return the power at this clock and load over that at the highest clock and full load."""
-        ratio = min(max(clock_ratio, 0.0), 1.0)
-        slope = (1.0 - self.voltage_floor) / (1.0 - self.knee)
-        voltage = max(self.voltage_floor, 1.0 - slope * (1.0 - ratio))
-        return self.idle + (self.static - self.idle) * load + (1.0 - self.static) * load * ratio * voltage**2
-
-    def load_of(self, share: float, clock_ratio: float) -> float:
-        """Return the load from 0 to 1 at which the power at this clock is that share: `share` inverted."""
-        idle = self.share(clock_ratio, 0.0)
-        span = self.share(clock_ratio, 1.0) - idle
-        if span <= 0.0:  # at no clock, on a curve whose static share is idle alone, every load draws the same
-            return 0.0
-        return min(max((share - idle) / span, 0.0), 1.0)
-
-
-# Newer boards put less into the static share; the V100's larger one predicts a smaller saving, so it errs to the safe
-# side until a clock sweep of the board at hand replaces it.
-DEFAULT_CURVE = PowerCurve()
+from physics.power_curve import DEFAULT_CURVE, HeightCurve, PowerCurve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +29,14 @@ class SupplyPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLoad:
-    """Power of one GPU in the high and the low phase of the load, both at `clock_mhz`."""
+    """Power of one GPU in the high and the low phase of the load, both at `clock_mhz`; `curve` is that of its board."""
 
     max_clock_mhz: float
     clock_mhz: float
     power_high_w: float
     power_low_w: float
+    curve: PowerCurve | HeightCurve = DEFAULT_CURVE
+    entity_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +77,7 @@ def cautious_voltage_v(path: SupplyPath, power_w: float) -> float:
     return terminal_voltage_v(replace(path, open_circuit_v=lower_v), power_w)
 
 
-def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float, curve: PowerCurve = DEFAULT_CURVE) -> float:
+def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float) -> float:
     """Predict the lowest voltage of a synchronous step with every GPU capped at `clock_mhz`; NaN on collapse.
 
     It is the lower end of the 95 % bounds if those of the source are known. It falls as the clock rises, because
@@ -122,7 +86,7 @@ def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float, curve: Pow
     """
     high_w, low_w = load.power_high_w, load.power_low_w
     for gpu in load.gpus:
-        gpu_high_w, gpu_low_w = _powers_at(gpu, clock_mhz, curve)
+        gpu_high_w, gpu_low_w = _powers_at(gpu, clock_mhz)
         high_w += load.share_ratio * (gpu_high_w - gpu.power_high_w)
         low_w += load.share_ratio * (gpu_low_w - gpu.power_low_w)
     high_w = max(high_w, 0.0)
@@ -140,13 +104,12 @@ def highest_clock(
     *,
     limit_v: float,
     clocks_mhz: Sequence[float],
-    curve: PowerCurve = DEFAULT_CURVE,
 ) -> VoltageCap:
     """Return the highest of `clocks_mhz` (ascending, not empty) whose predicted worst dip is at or above `limit_v`.
 
     If none is, the lowest clock with ``holds=False``. The dip falls with the clock, so a bisection finds it.
     """
-    return _highest(clocks_mhz, limit_v, lambda clock_mhz: worst_dip_v(path, load, clock_mhz, curve))
+    return _highest(clocks_mhz, limit_v, lambda clock_mhz: worst_dip_v(path, load, clock_mhz))
 
 
 def highest_limit(path: SupplyPath, load: SupplyLoad, *, limit_v: float, limits_w: Sequence[float]) -> VoltageCap:
@@ -168,7 +131,8 @@ def _highest(settings: Sequence[float], limit_v: float, predict_v: Callable[[flo
     return VoltageCap(setting=setting, predicted_v=predict_v(setting), holds=count > 0)
 
 
-def _powers_at(gpu: GpuLoad, clock_mhz: float, curve: PowerCurve) -> tuple[float, float]:
+def _powers_at(gpu: GpuLoad, clock_mhz: float) -> tuple[float, float]:
+    curve = gpu.curve
     measured_ratio = gpu.clock_mhz / gpu.max_clock_mhz
     full_w = gpu.power_high_w / curve.share(measured_ratio)
     low_load = curve.load_of(gpu.power_low_w / full_w, measured_ratio)

@@ -13,7 +13,8 @@ from evaluation.control.plan import StoryPlan
 from evaluation.rehearsal.loop import moved, watch
 from evaluation.rehearsal.outcome import RunOutcome, TruthRecorder
 from evaluation.rehearsal.runs import without_failing
-from physics.supply_path import GpuLoad, PowerCurve, SupplyLoad, SupplyPath, highest_clock
+from physics.power_curve import PowerCurve
+from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath, highest_clock
 from rules.limits.node import NodeLimits, UnmeasuredStart
 from rules.policy.model import ActionClass
 from simulator.files.node import NodeFile, load_node
@@ -70,7 +71,9 @@ def law_mhz(node: NodeFile, limit_v: float) -> float:
         knee=power.voltage_knee,
     )
     high_w, low_w = (_gpu_w(node, clocks[-1], level) for level in (1.0, _exchange_level(node)))
-    gpu = GpuLoad(max_clock_mhz=clocks[-1], clock_mhz=clocks[-1], power_high_w=high_w, power_low_w=low_w)
+    gpu = GpuLoad(
+        max_clock_mhz=clocks[-1], clock_mhz=clocks[-1], power_high_w=high_w, power_low_w=low_w, curve=curve
+    )
     source = supply_figures(node)
     other_w = _other_w(node)
     return highest_clock(
@@ -87,7 +90,6 @@ def law_mhz(node: NodeFile, limit_v: float) -> float:
         ),
         limit_v=limit_v,
         clocks_mhz=clocks,
-        curve=curve,
     ).setting
 
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from physics.power_curve import DEFAULT_CURVE, PowerCurve
 from physics.supply_path import (
-    DEFAULT_CURVE,
     GpuLoad,
-    PowerCurve,
     SupplyLoad,
     SupplyPath,
     VoltageCap,
