@@ -1,0 +1,1 @@
+"""Power curve of each board, learnt from its own rows."""

@@ -1,0 +1,160 @@
+"""Learning of one board's curve from its windows: state and window in, state out.
+
+A segment is a run of windows at one clock under one level of load. When the clock changes and the load does not, the
+segments on both sides are a step of the curve. A load that changes at a constant clock begins a new segment and ends
+no step; one that changes together with the clock is told apart by its size alone, which the curve's own bounds weigh
+(`BoardCurve.with_step`), and by the steps before and after it. Idle, memory-bound and capped windows are counted and
+kept apart: idle ones give the idle power, memory-bound ones a mean of their own.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+from analytics.board_curve.windows import STEADY_RATIO, WINDOW_NS, LoadKind, LoadWindow
+from physics.board_curve import RATIOS, BoardCurve
+from telemetry.clock import NS_PER_S
+
+# Windows over which the level of a segment is averaged. heuristic: half a minute; older ones had another temperature.
+_LONG = 10
+# heuristic: between two segments of a step; a job that pauses for longer may go on with another load.
+_GAP_NS = 30 * NS_PER_S
+# A level that moves by more at a constant clock is another load. heuristic: five standard errors, and no less than 5 %,
+# by which the temperature may move it within a segment.
+_JUMP_SIGMAS, _JUMP_LN = 5.0, 0.05
+# Variance of the level from window to window: at first, the share of one window in its average, the most that a window
+# adds as a multiple of the variance, and the most it can be. heuristic: 3 %, a memory of ten windows, three standard
+# deviations, so that one change of load hardly counts and many do, and a factor of two.
+_NOISE_VARIANCE, _NOISE_SHARE, _NOISE_MOST, _NOISE_MOST_LN = 0.03**2, 0.1, 9.0, math.log(2.0)
+# heuristic: a minute of windows for the idle power and for the mean of memory-bound load.
+_MEMORY = 20
+# heuristic: power this far above idle is a load; below, gain and noise of the sensor decide.
+_LEAST_LOAD_RATIO = 1.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Windows at one clock under one load; `level` is the mean logarithm of the power above idle."""
+
+    clock_ratio: float
+    level: float
+    windows: int
+    end_ns: int
+
+    def extended(self, level: float, end_ns: int) -> "Segment":
+        """Return it with one more window, the oldest ones forgotten."""
+        windows = min(self.windows + 1, _LONG)
+        return replace(self, level=self.level + (level - self.level) / windows, windows=windows, end_ns=end_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoardState:
+    """Everything that is known of one board.
+
+    Parameters
+    ----------
+    part
+        Name of its part in the table, None if the table does not have it.
+    max_mhz
+        Highest clock, to which the shares of the curve refer.
+    learnt
+        Curve from the steps that are over; `curve` includes the step under way.
+    full_w
+        Power that its last load would draw at the highest clock; None before any.
+    seen_s
+        Seconds of compute load near each of `RATIOS`.
+    kind_s
+        Seconds by kind of load.
+    memory_bound_w
+        Mean plateau of memory-bound load; None before any.
+    """
+
+    part: str | None
+    max_mhz: float
+    learnt: BoardCurve
+    curve: BoardCurve
+    idle_windows: int = 0
+    noise_variance: float = _NOISE_VARIANCE
+    before: Segment | None = None
+    segment: Segment | None = None
+    full_w: float | None = None
+    seen_s: tuple[float, ...] = field(default=(0.0,) * len(RATIOS))
+    kind_s: tuple[tuple[LoadKind, float], ...] = tuple((kind, 0.0) for kind in LoadKind)
+    memory_bound_w: float | None = None
+
+
+def begin(curve: BoardCurve, *, part: str | None, max_mhz: float) -> BoardState:
+    """Return the state of a board of which nothing was seen."""
+    return BoardState(part=part, max_mhz=max_mhz, learnt=curve, curve=curve)
+
+
+def learn(state: BoardState, window: LoadWindow) -> BoardState:
+    """Return the state after a window; about 80 us at a change of clock or within ten windows of one, else 10 us."""
+    kind = window.kind
+    if kind is LoadKind.COMPUTE and window.power_w < _LEAST_LOAD_RATIO * state.curve.idle_w:
+        kind = LoadKind.CHANGING
+    second = WINDOW_NS / NS_PER_S
+    state = replace(
+        state, kind_s=tuple((name, spent + (second if name is kind else 0.0)) for name, spent in state.kind_s)
+    )
+    if kind is LoadKind.COMPUTE:
+        return _loaded(state, window)
+    if kind is LoadKind.IDLE:
+        return _idle(state, window)
+    if kind is LoadKind.MEMORY_BOUND:
+        was = window.power_w if state.memory_bound_w is None else state.memory_bound_w
+        return replace(state, memory_bound_w=was + (window.power_w - was) / _MEMORY)
+    return state
+
+
+def _idle(state: BoardState, window: LoadWindow) -> BoardState:
+    """Return the state with the idle power of the board in place of the table's."""
+    windows = min(state.idle_windows + 1, _MEMORY)
+    was = state.curve.idle_w
+    idle_w = was + (window.power_w - was) / windows
+    return replace(
+        state,
+        idle_windows=windows,
+        learnt=replace(state.learnt, idle_w=idle_w),
+        curve=replace(state.curve, idle_w=idle_w),
+    )
+
+
+def _loaded(state: BoardState, window: LoadWindow) -> BoardState:
+    ratio = min(window.clock_mhz / state.max_mhz, 1.0)
+    level = math.log(window.power_w - state.curve.idle_w)
+    near = min(range(len(RATIOS)), key=lambda place: abs(RATIOS[place] - ratio))
+    seen_s = tuple(spent + (WINDOW_NS / NS_PER_S if place == near else 0.0) for place, spent in enumerate(state.seen_s))
+    state = _sorted(replace(state, seen_s=seen_s), ratio, level, window.end_ns)
+    idle_w = state.curve.idle_w
+    full_w = idle_w + math.exp(state.segment.level) / state.curve.height(ratio) if state.segment else None
+    return replace(state, full_w=full_w)
+
+
+def _sorted(state: BoardState, ratio: float, level: float, end_ns: int) -> BoardState:
+    """Return the state with the window added to its segment, or at the begin of another."""
+    segment = state.segment
+    fresh = Segment(clock_ratio=ratio, level=level, windows=1, end_ns=end_ns)
+    if segment is None or not 0 < end_ns - segment.end_ns <= _GAP_NS:
+        return replace(state, learnt=state.curve, before=None, segment=fresh)
+    if abs(ratio - segment.clock_ratio) > STEADY_RATIO / 2.0:
+        return _stepped(replace(state, learnt=state.curve, before=segment, segment=fresh))
+    off = level - segment.level
+    is_jump = abs(off) > max(_JUMP_SIGMAS * math.sqrt(state.noise_variance), _JUMP_LN)
+    most = min(off**2, max(_NOISE_MOST * state.noise_variance, _JUMP_LN**2), _NOISE_MOST_LN**2)
+    state = replace(state, noise_variance=state.noise_variance + _NOISE_SHARE * (most - state.noise_variance))
+    if is_jump:
+        return replace(state, learnt=state.curve, before=None, segment=fresh)
+    extended = segment.extended(level, end_ns)
+    state = replace(state, segment=extended)
+    return state if segment.windows == extended.windows else _stepped(state)
+
+
+def _stepped(state: BoardState) -> BoardState:
+    """Return the state whose curve includes the step under way, measured anew as its second segment grows."""
+    before, segment = state.before, state.segment
+    if before is None or segment is None:
+        return state
+    sd = math.sqrt(state.noise_variance * (1.0 / before.windows + 1.0 / segment.windows))
+    change = segment.level - before.level
+    curve = state.learnt.with_step(before.clock_ratio, segment.clock_ratio, change, sd)
+    return replace(state, curve=curve)

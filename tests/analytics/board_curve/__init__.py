@@ -1,0 +1,1 @@
+"""Learning of the power curve of each board."""
