@@ -6,6 +6,7 @@ The caller fills it from the last seconds of samples. None means unknown.
 import math
 from dataclasses import dataclass
 
+from physics.board_curve import BoardCurve
 from physics.constants import Z_BOTH, Z_LOWER
 
 
@@ -68,6 +69,8 @@ class MeasuredGpu:
         The power limits that can be set, up to the vendor's default.
     fan_min_ratio, fan_ratio
         The lowest speed that its fan can be set to, and its speed now.
+    board
+        Power curve of the board; None if not even its name is known.
     """
 
     entity_id: str
@@ -81,6 +84,7 @@ class MeasuredGpu:
     limit_default_w: float | None = None
     fan_min_ratio: float | None = None
     fan_ratio: float | None = None
+    board: BoardCurve | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from analytics.detectors.columns import optional
+from physics.board_curve import BoardCurve
 from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from physics.two_level import supply_state
 from telemetry.clock import NS_PER_S
@@ -25,6 +26,7 @@ _NEWEST = ("gpu_temp_c", "fan_ratio")
 # Range of settings, by kind of knob and GPU UUID; the maximum of a power limit is the vendor's default.
 Ranges = Mapping[str, Mapping[str, Sequence[float]]]
 NO_RANGES: Ranges = MappingProxyType({})
+NO_BOARDS: Mapping[str, BoardCurve] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -34,11 +36,13 @@ class NodeWindow:
     `supported_mhz` gives the clocks that can be set, by GPU UUID; a GPU with neither those nor a power limit that can
     be set is left out of the state. `ranges` has what else can be set: the driver is queried once, for the rare
     signals are read by another process. The newest temperature and fan speed are kept of any table of GPUs.
-    Nothing from before the last change of a clock counts.
+    Nothing from before the last change of a clock counts. `boards` has the power curves by entity id; it is read at
+    each state.
     """
 
     supported_mhz: Mapping[str, tuple[float, ...]]
     ranges: Ranges = field(default_factory=lambda: NO_RANGES)
+    boards: Mapping[str, BoardCurve] = field(default_factory=lambda: NO_BOARDS)
     _frames: dict[str, list[Frame]] = field(default_factory=dict)
     _clock_changed_ns: int = 0
     _newest: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -99,6 +103,7 @@ class NodeWindow:
                     limit_default_w=limits_w[1] if limits_w else None,
                     fan_min_ratio=fan_ratios[0] if fan_ratios else None,
                     fan_ratio=self._newest.get((entity.id, "fan_ratio")),
+                    board=self.boards.get(entity.id),
                 )
             )
         return found

@@ -11,6 +11,7 @@ from agent.guard.foresight import is_reflex, sag_of
 from agent.guard.judges import Judges
 from agent.guard.node_window import NO_RANGES, NodeWindow, Ranges
 from agent.guard.outcomes import OutcomeTracker
+from analytics.board_curve.learner import BoardLearner
 from analytics.calibration.baselines import Baseline, about, baselines_of
 from analytics.detectors.limits import DetectorLimits
 from analytics.fusion import FusionState, fuse
@@ -118,7 +119,8 @@ class Pipeline:
         self._book_settings = settings.book
         self._book = IncidentBook(settings.book)
         self._engine = Engine(settings.policies, limits=settings.action_limits, topology=topology)
-        self._window = NodeWindow(supported_mhz, ranges)
+        self._boards = BoardLearner(specs, supported_mhz=supported_mhz)
+        self._window = NodeWindow(supported_mhz, ranges, self._boards.curves)
         self._outcomes = OutcomeTracker()
         # By incident: the knobs that actions hold, by GPU and name of the setting.
         self._in_force: dict[str, dict[tuple[str, str], KnobKind | None]] = {}
@@ -133,6 +135,11 @@ class Pipeline:
     def engine(self) -> Engine:
         """The rules and rails."""
         return self._engine
+
+    @property
+    def boards(self) -> BoardLearner:
+        """The power curves of the boards."""
+        return self._boards
 
     @property
     def failures(self) -> int:
@@ -194,6 +201,7 @@ class Pipeline:
         for frame in frames:
             self._window.feed(frame)
             self._outcomes.feed(frame)
+            self._boards.feed(frame)
         commands = tuple(report for report in reports if isinstance(report, Command))
         self._fusion, events = fuse(self._fusion, [report for report in reports if isinstance(report, Event)])
         holding = (finding for incident in self._book.incidents for finding in incident.findings)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from physics.node_state import MeasuredNode
 from physics.supply_path import VoltageCap, highest_clock, highest_limit
 from rules.caps.knobs import Scale
-from rules.caps.supply_basis import SupplyBasis, bases_of, path_now
+from rules.caps.supply_basis import SupplyBasis, bases_of, load_now, path_now
 from rules.policy.model import SettingRule
 from telemetry.entities import Topology
 from telemetry.gpu import KnobKind
@@ -74,10 +74,11 @@ def predict(
     answers = []
     for basis in bases:
         path = path_now(basis, incident, node, resistance_ratio=resistance_ratio)
+        load = load_now(basis, node)
         if scale.knob is KnobKind.POWER:
-            answers.append(highest_limit(path, basis.load, limit_v=hold_v, limits_w=scale.settings))
+            answers.append(highest_limit(path, load, limit_v=hold_v, limits_w=scale.settings))
         else:
-            answers.append(highest_clock(path, basis.load, limit_v=hold_v, clocks_mhz=scale.settings))
+            answers.append(highest_clock(path, load, limit_v=hold_v, clocks_mhz=scale.settings))
     return min(answers, key=lambda answer: (answer.holds, answer.setting))
 
 

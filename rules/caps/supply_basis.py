@@ -1,7 +1,8 @@
 """Source and load of each supply of an incident, from which the voltage under a cap is predicted.
 
 The load is taken once, when a cap is first set, because a capped GPU no longer shows its full power. The source,
-open-circuit voltage and resistance, is taken again at every step, since it ages.
+open-circuit voltage and resistance, is taken again at every step, since it ages; so is the power curve of each board,
+since the step of the clock by the cap itself is what it is learnt from.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from physics.constants import Z_LOWER
 from physics.node_state import MeasuredGpu, MeasuredNode, SourceBand, of_bounds
+from physics.power_curve import DEFAULT_CURVE, HeightCurve, PowerCurve
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology
@@ -67,6 +69,17 @@ def path_now(
         source_resistance_ohm=resistance_ratio * source.source_resistance_ohm,
         transient_ohm=basis.path.transient_ohm,
     )
+
+
+def load_now(basis: SupplyBasis, node: MeasuredNode) -> SupplyLoad:
+    """Return the load of a supply with the present power curve of each board."""
+    gpus = tuple(
+        gpu
+        if (measured := node.gpu(gpu.entity_id)) is None
+        else replace(gpu, curve=_curve(measured, gpu.power_high_w, gpu.clock_mhz / gpu.max_clock_mhz))
+        for gpu in basis.load.gpus
+    )
+    return replace(basis.load, gpus=gpus)
 
 
 def _basis(
@@ -148,12 +161,20 @@ def _load(gpu: MeasuredGpu) -> GpuLoad | None:
         return None
     low_w = gpu.power_high_w if gpu.power_low_w is None else min(gpu.power_low_w, gpu.power_high_w)
     clock_mhz = gpu.clock_mhz if gpu.clock_mhz is not None and gpu.clock_mhz > 0.0 else gpu.max_clock_mhz
+    clock_mhz = min(clock_mhz, gpu.max_clock_mhz)
     return GpuLoad(
         max_clock_mhz=gpu.max_clock_mhz,
-        clock_mhz=min(clock_mhz, gpu.max_clock_mhz),
+        clock_mhz=clock_mhz,
         power_high_w=gpu.power_high_w,
         power_low_w=low_w,
+        curve=_curve(gpu, gpu.power_high_w, clock_mhz / gpu.max_clock_mhz),
+        entity_id=gpu.entity_id,
     )
+
+
+def _curve(gpu: MeasuredGpu, power_w: float, clock_ratio: float) -> PowerCurve | HeightCurve:
+    """Return the curve of a board, the upper bound of its power at other clocks; the V100's if it has no name."""
+    return DEFAULT_CURVE if gpu.board is None else gpu.board.cautious(power_w, clock_ratio)
 
 
 def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int) -> float:
