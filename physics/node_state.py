@@ -99,6 +99,8 @@ class MeasuredSupply:
         Its current in the high and the low phase of the load, over the window of the GPUs' powers.
     band
         Error band of open-circuit voltage and source resistance; None if unknown.
+    limit_scale
+        Limits of the rail over those at 12 V (`physics.rail_classes.limit_scale`).
     """
 
     entity_id: str
@@ -108,6 +110,7 @@ class MeasuredSupply:
     current_high_a: float | None = None
     current_low_a: float | None = None
     band: SourceBand | None = None
+    limit_scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,19 @@
 """Last seconds of a node for the rules: power and clock of each GPU, voltage and current of each supply."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
 
 from analytics.detectors.columns import optional
+from analytics.supply.rail_levels import RailLevels
 from physics.board_curve import BoardCurve
 from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from physics.two_level import supply_state
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.frames import FloatArray, Frame
+from telemetry.frames import FloatArray, Frame, filled
 from telemetry.gpu import KnobKind
 
 # Three training steps of about a second: both phases of the load are in it, and a path that changes within seconds is
@@ -44,6 +45,7 @@ class NodeWindow:
     ranges: Ranges = field(default_factory=lambda: NO_RANGES)
     boards: Mapping[str, BoardCurve] = field(default_factory=lambda: NO_BOARDS)
     _frames: dict[str, list[Frame]] = field(default_factory=dict)
+    _levels: dict[str, RailLevels] = field(default_factory=dict)
     _clock_changed_ns: int = 0
     _newest: dict[tuple[str, str], float] = field(default_factory=dict)
 
@@ -59,6 +61,10 @@ class NodeWindow:
             kept.clear()
             self._clock_changed_ns = min(self._clock_changed_ns, first_ns)
         kept.append(frame)
+        if frame.spec.kind is EntityKind.SUPPLY and "voltage_v" in frame.spec.signals:
+            levels = self._levels.get(frame.spec.name) or filled(RailLevels, len(frame.spec.entities))
+            newest_v = frame.signal("voltage_v")[-1]
+            self._levels[frame.spec.name] = levels.after_row(frame.spec.entities, newest_v)
         oldest_ns = max(int(frame.time_ns[-1]) - int(WINDOW_S * NS_PER_S), self._clock_changed_ns)
         while kept and int(kept[0].time_ns[-1]) < oldest_ns:
             kept.pop(0)
@@ -122,9 +128,15 @@ class NodeWindow:
     def _supplies(self, frames: Sequence[Frame]) -> list[MeasuredSupply]:
         voltage_v = self._column(frames, "voltage_v")
         current_a = self._column(frames, "current_a")
+        spec = frames[0].spec
+        levels = self._levels.get(spec.name)
+        scales = np.where(np.isnan(levels.nominal_v), 1.0, levels.scale) if levels else np.ones(len(spec.entities))
         return [
-            supply_state(entity.id, voltage_v[:, index].tolist(), current_a[:, index].tolist())
-            for index, entity in enumerate(frames[0].spec.entities)
+            replace(
+                supply_state(entity.id, voltage_v[:, index].tolist(), current_a[:, index].tolist()),
+                limit_scale=float(scales[index]),
+            )
+            for index, entity in enumerate(spec.entities)
         ]
 
     def _column(self, frames: Sequence[Frame], name: str) -> FloatArray:

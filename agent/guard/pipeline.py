@@ -3,6 +3,7 @@
 It reads no clock and accesses no hardware. The same rows, events and times give the same records.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -209,7 +210,7 @@ class Pipeline:
             frames, (*events, *self._acceptances(commands)), now_ns, self._topology, holding=holding
         )
         self._outcomes.note_findings(findings)
-        incidents = self._book.step(findings, now_ns, self._topology, events)
+        incidents = self._book.step(findings, now_ns, self._topology, events, read_judged=lambda: self._judges.judged)
         for incident in incidents:
             self._keep(incident)
         self._note_job_events(events)
@@ -263,7 +264,11 @@ class Pipeline:
             return found
         node = self._node()
         for supply_id in supply_ids:
-            incident = sag_of(supply_id, self._incidents.values(), self._limits.rail_sag, now_ns)
+            supply = node.supply(supply_id)
+            if supply is not None and math.isnan(supply.limit_scale):
+                continue
+            limits = self._limits.rail_sag.scaled(1.0 if supply is None else supply.limit_scale)
+            incident = sag_of(supply_id, self._incidents.values(), limits, now_ns)
             for claim in self._engine.foresee(incident, node, now_ns):
                 if supply_id not in found or claim.strictest < found[supply_id].strictest:
                     found[supply_id] = claim

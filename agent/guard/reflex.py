@@ -19,7 +19,7 @@ from agent.actuation.client import NonBlockingClient, apply_line, list_line, rel
 from agent.guard.actuator_requests import request_of
 from agent.guard.foresight import is_reflex, reflex_id
 from analytics.detectors.supply_limits import RailSagLimits
-from physics.constants import IMPLAUSIBLE_BELOW_V
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, MEASURED_AT_V, limit_scale
 from rules.engine.claims import CapClaim
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
@@ -84,11 +84,10 @@ class Reflex:
     def __init__(
         self, specs: Iterable[TableSpec], line: NonBlockingClient, clock: Clock, *, limits: RailSagLimits
     ) -> None:
-        self._cells = {spec.name: places for spec in specs if (places := _voltages(spec))}
-        self._supplies = tuple(dict.fromkeys(one for places in self._cells.values() for _, one in places))
+        self._cells = {spec.name: places for spec in specs if (places := voltages_of(spec, limits.at_once_below_v))}
+        self._supplies = tuple(dict.fromkeys(one for places in self._cells.values() for _, one, _, _ in places))
         self._line = line
         self._clock = clock
-        self._below_v = limits.at_once_below_v
         self._ready: dict[str, PreparedCap] = {}
         self._out: list[_Fired] = []
         self._prepared_s = self._due_s = -math.inf
@@ -113,8 +112,8 @@ class Reflex:
         ready = self._ready
         if not ready or name not in self._cells:
             return
-        for cell, supply_id in self._cells[name]:
-            if IMPLAUSIBLE_BELOW_V < row[cell] < self._below_v:  # what is absent is not low
+        for cell, supply_id, least_plausible_v, below_v in self._cells[name]:
+            if least_plausible_v < row[cell] < below_v:  # what is absent is not low
                 answer = ready.pop(supply_id, None)
                 if answer is not None and self._clock.monotonic_s() - self._prepared_s < READY_FOR_S:
                     self._fire(answer, ready)
@@ -235,9 +234,18 @@ def _answer(supply_id: str, claim: CapClaim, now_ns: int) -> PreparedCap:
     )
 
 
-def _voltages(spec: TableSpec) -> tuple[tuple[int, str], ...]:
-    """Return the cells of voltages in a row, each with its supply; empty for a table without voltages."""
+def voltages_of(spec: TableSpec, below_v: float) -> tuple[tuple[int, str, float, float], ...]:
+    """Return each voltage's cell in a row, its supply, the least plausible voltage and the one that counts at once.
+
+    `below_v` is the latter at 12 V, and a rail without a nominal voltage is taken for one of 12 V. Empty for a table
+    without voltages.
+    """
     if spec.kind is not EntityKind.SUPPLY or "voltage_v" not in spec.signals:
         return ()
     column = spec.signals.index("voltage_v")
-    return tuple((row * len(spec.signals) + column, entity.id) for row, entity in enumerate(spec.entities))
+    cells = []
+    for row, entity in enumerate(spec.entities):
+        nominal_v = entity.nominal_v or MEASURED_AT_V
+        least_v = LEAST_PLAUSIBLE_RATIO * nominal_v
+        cells.append((row * len(spec.signals) + column, entity.id, least_v, below_v * limit_scale(nominal_v)))
+    return tuple(cells)

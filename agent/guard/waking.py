@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from agent.ring.ring import RingTable
+from physics.rail_classes import MEASURED_AT_V, limit_scale
 from telemetry.clock import Clock
 from telemetry.frames import CellView
 from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE
@@ -25,7 +26,8 @@ class Waking:
     wake
         Wakes the guard.
     low_v
-        A rail below this wakes the guard at once, and so does a GPU whose hardware slows it down or that is lost.
+        A rail below this at 12 V, or below the same share of its nominal voltage, wakes the guard at once, and so does
+        a GPU whose hardware slows it down or that is lost.
     on_low
         Called with the table and its newest row where a rail is low, before the guard wakes; it may not block or raise.
     """
@@ -42,9 +44,8 @@ class Waking:
         self._wake = wake
         self._on_low = on_low
         self._clock = clock
-        self._low_v = low_v
         self._rails = {
-            name: (table, _cells(table, _VOLTAGES))
+            name: (table, _low_cells(table, low_v))
             for name, table in tables.items()
             if "voltage_v" in table.spec.signals
         }
@@ -66,8 +67,8 @@ class Waking:
             return False
         table, voltages = rails
         row = table.newest()
-        for cell in voltages:
-            if row[cell] < self._low_v:  # what is absent is not low
+        for cell, low_v in voltages:
+            if row[cell] < low_v:  # what is absent is not low
                 self._on_low(name, row)
                 return True
         return False
@@ -94,6 +95,13 @@ class _GpuRows:
             else (int(old) ^ int(new)) & _URGENT_REASONS != 0
             for old, new in zip(before, now, strict=True)
         )
+
+
+def _low_cells(table: RingTable, low_v: float) -> tuple[tuple[int, float], ...]:
+    """Return where the voltages lie in a row, each with the limit of its rail; `low_v` is that of 12 V."""
+    _, signals = table.spec.shape
+    lows_v = [low_v * limit_scale(entity.nominal_v or MEASURED_AT_V) for entity in table.spec.entities]
+    return tuple((cell, lows_v[cell // signals]) for cell in _cells(table, _VOLTAGES))
 
 
 def _cells(table: RingTable, names: tuple[str, ...]) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Limits of the supply detectors, with the source of each default."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import ConfigDict, with_config
 
@@ -13,7 +13,7 @@ _strict = with_config(ConfigDict(extra="forbid"))
 @_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RailSagLimits:
-    """Limits of a 12 V rail sag.
+    """Limits of a rail sag at 12 V; a rail of another nominal voltage has the same shares of its own.
 
     Parameters
     ----------
@@ -45,6 +45,15 @@ class RailSagLimits:
         """Refuse levels in the wrong order."""
         if not 0 < self.at_once_below_v <= self.minimum_v <= self.clear_above_v:
             raise ValueError("at_once_below_v <= minimum_v <= clear_above_v, all above 0")
+
+    def scaled(self, scale: float) -> "RailSagLimits":
+        """Return the limits of a rail, `scale` over those at 12 V (`physics.rail_classes.limit_scale`)."""
+        return replace(
+            self,
+            minimum_v=scale * self.minimum_v,
+            clear_above_v=scale * self.clear_above_v,
+            at_once_below_v=scale * self.at_once_below_v,
+        )
 
 
 @_strict

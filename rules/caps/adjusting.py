@@ -64,7 +64,7 @@ def tighten(
         answer = predict(claim.bases, incident, node, scale=scale, hold_v=hold_v)
         if scale.stricter(answer.setting, scale.fraction(claim.strictest, 1.0 - DEADBAND)):
             outdated = f" ({knob.text(claim.strictest)} does not)" if answer.holds else ""
-            reason = f"{describe(answer, knob, hold_v)}{outdated}"
+            reason = f"{describe(answer, knob, claim.bases[0].limit_scale * hold_v)}{outdated}"
             came_back = returned and incident.state is IncidentState.OPEN
             return Tightening(setting=answer.setting, reason=reason, returned=came_back)
     age_s = (now_ns - claim.tightened_ns) / NS_PER_S
@@ -114,9 +114,10 @@ def _deep(claim: CapClaim, incident: Incident, node: MeasuredNode, *, hold_v: fl
     """Return the reason not to wait: a rail far below the voltage to hold, or a power brake under a cap for a rail."""
     if hold_v is None:
         return None
-    lowest_v = _lowest_v(node, claim)
-    if lowest_v is not None and lowest_v < hold_v - DEEP_V:
-        return f"{lowest_v:.2f} V is more than {DEEP_V:g} V below the {hold_v:.2f} V to hold"
+    lowest = _lowest(node, claim)
+    if lowest is not None and lowest[0] < lowest[1] * (hold_v - DEEP_V):
+        lowest_v, scale = lowest
+        return f"{lowest_v:.2f} V is more than {scale * DEEP_V:g} V below the {scale * hold_v:.2f} V to hold"
     since_ns = claim.tightened_ns + int(DEEP_AFTER_S * NS_PER_S)
     for finding in incident.findings:
         if (
@@ -128,19 +129,20 @@ def _deep(claim: CapClaim, incident: Incident, node: MeasuredNode, *, hold_v: fl
     return None
 
 
-def _lowest_v(node: MeasuredNode, claim: CapClaim) -> float | None:
-    lowest = [
-        supply.minimum_v
+def _lowest(node: MeasuredNode, claim: CapClaim) -> tuple[float, float] | None:
+    """Return the voltage of the supply that is lowest for its nominal voltage, with the scale of its limits."""
+    known = [
+        (supply.minimum_v, supply.limit_scale)
         for name in claim.supplies
         if (supply := node.supply(name)) is not None and supply.minimum_v is not None
     ]
-    return min(lowest, default=None)
+    return min(known, key=lambda one: one[0] / one[1], default=None)
 
 
 def _persists(incident: Incident, node: MeasuredNode, claim: CapClaim) -> bool:
     """Return True if the symptom is still present, by the present voltage if known, else by the incident."""
-    limit_v, lowest_v = incident.number("limit_v"), _lowest_v(node, claim)
-    return limit_v is None or lowest_v is None or lowest_v < limit_v
+    limit_v, lowest = incident.number("limit_v"), _lowest(node, claim)
+    return limit_v is None or lowest is None or lowest[0] < limit_v
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +236,7 @@ def _refusal(
         return None
     steady = {item.entity_id: item for item in claim.steady}
     for name in claim.supplies:
-        doubt = _doubt(node.supply(name), name, above_v=hold_v + release.margin_v)
+        doubt = _doubt(node.supply(name), name, above_12_v=hold_v + release.margin_v)
         if doubt is not None:
             return doubt
         if now_ns - steady[name].since_ns < release.every_s * NS_PER_S:
@@ -243,16 +245,18 @@ def _refusal(
         answer = predict(claim.bases, incident, node, scale=scale, hold_v=hold_v)
         most = scale.looser(answer.setting)
         if claim.round_setting is None or scale.stricter(most, claim.round_setting):
-            knob = claim.knob
-            return f"{knob.text(answer.setting)} is the highest {knob.label} predicted to hold {hold_v:.2f} V"
+            knob, held_v = claim.knob, claim.bases[0].limit_scale * hold_v
+            return f"{knob.text(answer.setting)} is the highest {knob.label} predicted to hold {held_v:.2f} V"
     return None
 
 
-def _doubt(supply: MeasuredSupply | None, name: str, *, above_v: float) -> str | None:
+def _doubt(supply: MeasuredSupply | None, name: str, *, above_12_v: float) -> str | None:
+    """Return why a supply is not known to be above a voltage, which is `above_12_v` on a rail of 12 V."""
     if supply is None or supply.minimum_v is None:
         return f"the voltage of {name} is not known"
     if supply.source_resistance_ohm is None:
         return f"the source resistance of {name} is not known"
+    above_v = supply.limit_scale * above_12_v
     if supply.minimum_v <= above_v:
         return f"{name} is at {supply.minimum_v:.2f} V, not above {above_v:.2f} V"
     return None

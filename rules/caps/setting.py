@@ -43,15 +43,16 @@ def choose(
     bases, doubt = bases_of(incident, node, targets=targets, topology=topology)
     if bases:
         answer = predict(bases, incident, node, scale=scale, hold_v=hold_v)
+        held_v = bases[0].limit_scale * hold_v
         if scale.stricter(answer.setting, in_force):
-            return SettingChoice(setting=answer.setting, reason=describe(answer, knob, hold_v), bases=bases)
+            return SettingChoice(setting=answer.setting, reason=describe(answer, knob, held_v), bases=bases)
         minimum_v = incident.number("minimum_v")
         if minimum_v is None:
-            return SettingChoice(setting=None, reason=f"no dip below {hold_v:.2f} V was seen, and none is predicted")
-        if minimum_v >= hold_v:
-            reason = f"the lowest voltage of {minimum_v:.2f} V is above the {hold_v:.2f} V to hold"
+            return SettingChoice(setting=None, reason=f"no dip below {held_v:.2f} V was seen, and none is predicted")
+        if minimum_v >= held_v:
+            reason = f"the lowest voltage of {minimum_v:.2f} V is above the {held_v:.2f} V to hold"
             return SettingChoice(setting=None, reason=reason)
-        doubt = f"the evidence predicts no dip below {hold_v:.2f} V, and there was one"
+        doubt = f"the evidence predicts no dip below {held_v:.2f} V, and there was one"
         bases = ()  # they are of another load
     setting = scale.snap(scale.fraction(in_force, rule.fallback))
     return SettingChoice(setting=setting, reason=f"{_share(rule.fallback, knob, in_force)}: {doubt}", bases=bases)
@@ -70,15 +71,19 @@ def predict(
     hold_v: float,
     resistance_ratio: float = 1.0,
 ) -> VoltageCap:
-    """Return the strictest prediction over the supplies, each at a multiple of its present resistance."""
+    """Return the strictest prediction over the supplies, each at a multiple of its present resistance.
+
+    `hold_v` is the voltage to hold at 12 V; a rail of another nominal voltage holds the same share of its own.
+    """
     answers = []
     for basis in bases:
+        limit_v = basis.limit_scale * hold_v
         path = path_now(basis, incident, node, resistance_ratio=resistance_ratio)
         load = load_now(basis, node)
         if scale.knob is KnobKind.POWER:
-            answers.append(highest_limit(path, load, limit_v=hold_v, limits_w=scale.settings))
+            answers.append(highest_limit(path, load, limit_v=limit_v, limits_w=scale.settings))
         else:
-            answers.append(highest_clock(path, load, limit_v=hold_v, clocks_mhz=scale.settings))
+            answers.append(highest_clock(path, load, limit_v=limit_v, clocks_mhz=scale.settings))
     return min(answers, key=lambda answer: (answer.holds, answer.setting))
 
 

@@ -22,12 +22,16 @@ SWING_RATIO_MIN = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyBasis:
-    """Source and load of one supply when the cap was first set, with a finding of `found_ns`."""
+    """Source and load of one supply when the cap was first set, with a finding of `found_ns`.
+
+    `limit_scale` is the voltage to hold over that at 12 V.
+    """
 
     entity_id: str
     path: SupplyPath
     load: SupplyLoad
     found_ns: int = 0
+    limit_scale: float = 1.0
 
 
 def bases_of(
@@ -110,7 +114,11 @@ def _basis(
     plateau_v = open_circuit_v - resistance_ohm * high_a
     path = replace(source, transient_ohm=_transient_ohm(finding, node, plateau_v, high_a - low_a))
     load = SupplyLoad(power_high_w=high_w, power_low_w=low_w, share_ratio=share, gpus=tuple(capped))
-    return SupplyBasis(entity_id=finding.entity_id, path=path, load=load, found_ns=finding.time_ns), ""
+    live = node.supply(finding.entity_id)
+    scale = 1.0 if live is None else live.limit_scale
+    return SupplyBasis(
+        entity_id=finding.entity_id, path=path, load=load, found_ns=finding.time_ns, limit_scale=scale
+    ), ""
 
 
 def _source(finding: Finding | None, node: MeasuredNode, supply_id: str) -> SupplyPath | None:

@@ -66,8 +66,8 @@ def reach_summary(target: Target | None, incident: Incident, topology: Topology)
 def targets_of(target: Target, incident: Incident, node: MeasuredNode, topology: Topology) -> tuple[str, ...]:
     """Return the target GPUs that answer, in the order of the node.
 
-    If the topology does not define what a supply feeds, it feeds every GPU: a cap too many costs speed, one too few a
-    GPU.
+    If the topology defines for no supply what it feeds, each feeds every GPU: a cap too many costs speed, one too few a
+    GPU. If it does, a supply that feeds none, such as a 5 V rail, means none.
     """
     present = tuple(gpu.entity_id for gpu in node.gpus)
     if target is Target.ALL_GPUS:
@@ -83,6 +83,8 @@ def targets_of(target: Target, incident: Incident, node: MeasuredNode, topology:
         gpus = (incident.entity_id, *incident.affected)
         supplies = {supply for gpu in gpus for supply in supplies_of_gpu(gpu, topology)}
     fed = {gpu for supply in supplies for gpu in gpus_of_supply(supply, topology)}
+    if supplies and not fed and any(gpus_of_supply(one.id, topology) for one in topology.of_kind(EntityKind.SUPPLY)):
+        return ()
     return tuple(gpu for gpu in present if gpu in fed) or present
 
 

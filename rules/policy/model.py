@@ -82,8 +82,8 @@ class SettingRule:
     Parameters
     ----------
     hold_v
-        The loosest setting at which the predicted voltage stays above this: of the worst dip for a clock, of the
-        plateau for a power limit.
+        The loosest setting at which the predicted voltage stays above this at 12 V, and above the same share of another
+        rail: of the worst dip for a clock, of the plateau for a power limit.
     fraction
         This share of the setting in force, of the loosest one where there is none.
     fixed

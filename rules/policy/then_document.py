@@ -30,6 +30,7 @@ LEASE_MIN_S = 5.0
 PARAMETERS_MAX, PARAMETER_MAX = 16, 500
 
 _Part = Annotated[Finite, Field(gt=0, lt=1)]
+_AT_12_V = " at 12 V, and above the same share of another rail"
 _FALLBACK = "with hold_v: the fraction to use where the evidence does not allow the prediction; 0.85"
 # heuristic: the default, about two training steps for each tenth of the clock.
 _RAMP_S = 45.0
@@ -47,7 +48,7 @@ class ClockDocument(BaseModel):
 
     model_config = CLOSED
 
-    hold_v: Volt | None = Field(default=None, description="keep the predicted worst dip above this voltage")
+    hold_v: Volt | None = Field(default=None, description=f"keep the predicted worst dip above this voltage{_AT_12_V}")
     fraction: _Part | None = Field(
         default=None, description="share of the cap in force, of the highest clock where there is none"
     )
@@ -88,7 +89,7 @@ class PowerDocument(BaseModel):
 
     model_config = CLOSED
 
-    hold_v: Volt | None = Field(default=None, description="keep the predicted plateau of the load above this voltage")
+    hold_v: Volt | None = Field(default=None, description=f"keep the predicted plateau above this voltage{_AT_12_V}")
     fraction: _Part | None = Field(
         default=None, description="share of the limit in force, of the vendor's default where there is none"
     )
@@ -140,7 +141,7 @@ class ReleaseDocument(BaseModel):
         description="time between two steps of one supported clock each; 7d or less",
     )
     margin_v: Annotated[Finite, Field(ge=0, le=5)] = Field(
-        default=0.05, description="with hold_v: how far above it the measured minimum must be"
+        default=0.05, description="with hold_v: how far above it the measured minimum must be, at 12 V"
     )
 
     def release(self) -> Release:

@@ -51,7 +51,7 @@ def test_a_reading_between_the_classes_shows_none(volts: float) -> None:
     assert np.isnan(shown_nominals(np.array([volts]))).all()
 
 
-def test_classes_are_told_apart_by_their_readings() -> None:
+def test_a_reading_belongs_to_one_class_at_most() -> None:
     spans = sorted(one.shown_v for one in RAIL_CLASSES)
     assert all(low < high for low, high in spans)
     assert all(before[1] <= after[0] for before, after in pairwise(spans))

@@ -56,6 +56,14 @@ def test_nothing_from_before_a_change_of_clock_counts() -> None:
     assert state.gpus[0].power_high_w == pytest.approx(150 + 200 * (1005 / 1530) ** 2)
 
 
+def test_a_supply_has_the_limits_of_the_rail_that_it_shows() -> None:
+    window = NodeWindow(SUPPORTED_MHZ)
+    for frame in (frame for _ in range(60) for frame in Box().frames(1)):
+        window.feed(replace(frame, values=frame.values * 4.5) if frame.spec.name == "supply" else frame)
+    assert {supply.limit_scale for supply in window.state().supplies} == {4.5}
+    assert {supply.limit_scale for supply in fed(Box(), 60).state().supplies} == {1.0}
+
+
 def test_memory_is_bounded_by_the_window() -> None:
     window = fed(Box(), 1000)
     assert max(len(frames) for frames in window._frames.values()) <= WINDOW_S * 20 + 2

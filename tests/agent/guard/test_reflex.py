@@ -15,10 +15,13 @@ from agent.guard.reflex import (
     PREPARE_EVERY_S,
     READY_FOR_S,
     WRONG_MAX,
+    voltages_of,
 )
 from analytics.detectors.supply_limits import RailSagLimits
 from physics.constants import IMPLAUSIBLE_BELOW_V
 from rules.engine.engine import Engine
+from telemetry.entities import NOMINAL_TAG, EntityKind
+from telemetry.frames import TableSpec
 from telemetry.gpu import KnobKind
 from telemetry.records import REFLEX, ActionState, Mode
 from tests.agent.fakes import START_NS
@@ -267,6 +270,15 @@ def test_what_is_absent_high_or_no_reading_of_a_rail_is_not_answered(rig: Rig, v
     row[0] = row[2] = volts
     rig.reflex.look("supply", row)
     assert rig.reflex.fired == 0
+
+
+@pytest.mark.parametrize(("nominal_v", "volts", "low"), [("12", 11.3, True), ("54", 51.2, False), ("54", 51.0, True)])
+def test_a_rail_is_low_below_the_share_of_its_own_nominal_voltage(nominal_v: str, volts: float, *, low: bool) -> None:
+    rails = tuple(replace(supply, tags=((NOMINAL_TAG, nominal_v),)) for supply in SUPPLIES)
+    spec = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=rails, signals=("voltage_v", "current_a"))
+    ((cell, supply_id, least_v, below_v), *_) = voltages_of(spec, RailSagLimits().at_once_below_v)
+    assert (cell, supply_id) == (0, rails[0].id)
+    assert (least_v < volts < below_v) is low
 
 
 def test_an_actuator_that_is_away_leaves_the_sag_to_the_ordinary_way(

@@ -1,5 +1,6 @@
 """Rows that wake the guard at once, and rows that wait."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from agent.guard.waking import EVERY_S, Waking
 from agent.ring.ring import Ring, RingTable
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import NOMINAL_TAG, Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
 from tests.agent.fakes import FakeClock
 
@@ -111,3 +112,23 @@ def test_a_low_rail_is_passed_on_with_its_row_before_the_guard_wakes(scene: Scen
     scene.row("supply", high, low)
     assert reported == [("supply", [*high, *low], 1)]
     assert scene.woken == 2
+
+
+def test_a_rail_of_54_v_wakes_the_guard_below_its_own_limit(tmp_path: Path) -> None:
+    rail = replace(RAIL, entities=tuple(replace(one, tags=((NOMINAL_TAG, "54"),)) for one in RAIL.entities))
+    ring = Ring.create(
+        tmp_path / "ring",
+        [rail],
+        node="box",
+        topology=Topology(entities=rail.entities),
+        simulated=True,
+        rows={"supply": 8},
+    )
+    woken: list[bool] = []
+    waking = Waking(ring.tables, lambda: woken.append(True), FakeClock(), low_v=11.4)
+    for volts in (53.5, 51.4, 51.2):
+        table = ring.tables["supply"]
+        values = np.array([[volts, 100.0, volts], [53.5, 100.0, 53.5]])
+        table.append(table.count, values, np.ones(values.shape, dtype=np.bool_))
+        waking.note("supply")
+    assert len(woken) == 2, "the first row, and the one below 51.3 V"

@@ -80,6 +80,14 @@ def test_two_supplies_that_share_a_load_give_the_same_cap_as_one() -> None:
     assert _clock(both, node(), supplies=2) == _clock(incident(numbers=SAG), node())
 
 
+@pytest.mark.parametrize("times", [4.0, 4.5])
+def test_a_rail_of_a_higher_voltage_under_the_same_power_gets_the_same_cap(times: float) -> None:
+    factors = {"_v": times, "_a": 1.0 / times, "ohm": times**2}
+    numbers = {name: value * factors[name[-2:] if name[-2] == "_" else name[-3:]] for name, value in SAG.items()}
+    high = replace(supply(None, None), open_circuit_v=None, limit_scale=times)
+    assert _clock(incident(numbers=numbers), node(high)) == _clock(incident(numbers=SAG), node())
+
+
 def test_of_two_supplies_the_weaker_one_decides() -> None:
     weak = incident(numbers={**SAG, "source_resistance_ohm": 0.0075}, entities=("supply:psu1",))
     strong = incident(numbers=SAG)
