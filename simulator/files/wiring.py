@@ -86,13 +86,11 @@ def _names_of_supplies(data: Any, units: dict[int, dict[str, Any]]) -> _Found:
 
 
 def _names_of_loads(data: Any, units: dict[int, dict[str, Any]]) -> _Found:
-    """Yield GPUs and the rest of the node where no supply feeds the bus that they name, or they name none of several."""
+    """Yield loads on a bus that no supply feeds, and loads that name none of several buses."""
     fed = _fed(units)
-    keys: list[tuple[Key, Any]] = [
-        (("slots", place, "bus"), slot.get("bus")) for place, slot in items_of(data, "slots")
-    ]
-    keys.append((("other_power_bus",), data.get("other_power_bus")))
-    for key, bus in keys:
+    loads: dict[Key, Any] = {("slots", place, "bus"): slot.get("bus") for place, slot in items_of(data, "slots")}
+    loads["other_power_bus",] = data.get("other_power_bus")
+    for key, bus in loads.items():
         if bus is None and len(fed) > 1:
             yield key, "missing", f"one of the buses that supplies feed: {', '.join(fed)}"
         elif bus is not None and bus not in fed:

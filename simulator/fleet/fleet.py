@@ -157,7 +157,7 @@ def _shapes(nodes: Sequence[NodeFile]) -> dict[object, list[int]]:
     shapes: dict[object, list[int]] = {}
     for row, node in enumerate(nodes):
         units = tuple(unit.name for unit in node.supply.units)
-        shapes.setdefault((node.gpu, node.gpu_count, units, node.sensors), []).append(row)
+        shapes.setdefault((node.gpu, node.wiring, units, node.sensors), []).append(row)
     return shapes
 
 

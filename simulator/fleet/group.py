@@ -43,7 +43,7 @@ class GroupStep:
 
 
 class Group:
-    """Nodes with the same GPU part and sensors, and as many GPUs and supplies each.
+    """Nodes with the same GPU part and sensors, as many GPUs and supplies each, and the same wiring.
 
     Parameters
     ----------
@@ -72,7 +72,10 @@ class Group:
             return stream(seed, f"fleet {number} {what}")
 
         self._part = part = nodes[0].gpu
+        wiring = nodes[0].wiring
         n_gpus = nodes[0].gpu_count
+        self._bus_of_gpu, self._bus_of_supply = list(wiring.of_gpu), list(wiring.of_supply)
+        self._board_bus = wiring.of_rest
         self._conditions = conditions
         self._table = OperatingPointTable(part, n_gpus)
         self._timetable = PlantTimetable(nodes, scenarios)
@@ -81,8 +84,10 @@ class Group:
         )
         self._surroundings = Surroundings(conditions.climate, len(nodes), chance("air"))
         self._supplies = Supplies(nodes, chance("flicker"))
-        self._electrics = Electrics(part.hazard, self._supplies)
-        self._losses = GpuLosses(part.hazard, names, n_gpus, repair_s=conditions.repair_s, chance=chance("drops"))
+        self._electrics = Electrics(part.hazard, self._supplies, wiring)
+        self._losses = GpuLosses(
+            part.hazard, names, wiring.of_gpu, repair_s=conditions.repair_s, chance=chance("drops")
+        )
         self._sensing = FleetSensors(nodes, scenarios, chance=chance("sensors"), fault_chance=chance("faults"))
         self._sample_chance = chance("samples")
         self._settling = SteadyStateSolver(nodes, self._table)
@@ -110,8 +115,11 @@ class Group:
         loads = self._loads(settled, values, there=there, powered=powered)
         contact_mohm = values[Quantity.CONTACT_MOHM]
         outcome = self._electrics.carry(loads, offset_v=self._losses.offset_v, contact_mohm=contact_mohm)
-        alive = powered & self._supplies.on.any(axis=1)  # where the last supply tripped, the node is dark
-        drops += self._losses.advance(time_s, step_s, outcome.drop_rate_per_s * alive[:, None])
+        fed = self._supplies.fed()
+        alive = powered & fed[:, self._board_bus]  # where the last supply of the board tripped, the node is dark
+        drops += self._losses.advance(
+            time_s, step_s, outcome.drop_rate_per_s * (alive[:, None] & fed[:, self._bus_of_gpu])
+        )
         self._supplies.age(outcome.mean_square_a2, step_s, values[Quantity.AGEING])
         answering = there & (values[Quantity.DRIVER] > 0.0)
         moment = self._moment(loads, outcome, settled, inlet_c=inlet_c, answering=answering, powered=alive)
@@ -133,8 +141,10 @@ class Group:
         self._supplies.reset(self._losses.due(time_s))
         asked = values[Quantity.POWERED][:, 0] > 0.0
         self._supplies.begin(values, input_ratio=self._surroundings.input_ratio(time_s), powered=asked)
-        powered = asked & self._supplies.on.any(axis=1)
-        return self._losses.begin(time_s, powered=powered, wanted=values[Quantity.PRESENT] > 0.0), powered
+        fed = self._supplies.fed()
+        powered = asked & fed[:, self._board_bus]
+        wanted = (values[Quantity.PRESENT] > 0.0) & fed[:, self._bus_of_gpu]  # a GPU without power is off its bus
+        return self._losses.begin(time_s, powered=powered, wanted=wanted), powered
 
     def _became(self, time_s: float, job: IndexArray, values: Values) -> IndexArray:
         """Return what became of each node's job: it runs, it spins, or nothing does."""
@@ -172,7 +182,8 @@ class Group:
             gpu_power_w=loads.sample_w,
             gpu_temp_c=settled.warmth.die_c[None],
             hbm_temp_c=settled.warmth.memory_c[None],
-            rail_v=outcome.sample_v[:, :, None],
+            rail_v=outcome.sample_bus_v[:, :, self._bus_of_supply],
+            board_v=outcome.sample_bus_v[:, :, [self._board_bus]],
             output_v=outcome.sample_output_v,
             current_a=outcome.sample_a,
             joint_c=(inlet_c[:, None] + self._supplies.rise_k)[None],

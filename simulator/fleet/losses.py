@@ -19,7 +19,7 @@ class DropCause(StrEnum):
     VOLTAGE = "voltage"
     SIBLING = "sibling"  # the dip that took the first one took another
     HEAT = "heat"
-    SCENARIO = "scenario"
+    SCENARIO = "scenario"  # it takes the GPU off its bus, or the last supply of it away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,8 @@ class GpuLosses:
     """The GPUs of a group of nodes over time, ``(n_nodes, n_gpus)``.
 
     A GPU falls off once the integral of its rate passes a limit of its own, drawn from an exponential distribution;
-    the first one stops the job, so the others of its node are safe for the rest of the step.
+    the first one stops the job, so the others of its node are safe for the rest of the step. `bus_of_gpu` is the index
+    of the bus that feeds each GPU; the dip that took one takes another only on the same bus.
 
     Attributes
     ----------
@@ -49,9 +50,16 @@ class GpuLosses:
     """
 
     def __init__(
-        self, hazard: BusHazard, names: Sequence[int], n_gpus: int, *, repair_s: float, chance: np.random.Generator
+        self,
+        hazard: BusHazard,
+        names: Sequence[int],
+        bus_of_gpu: Sequence[int],
+        *,
+        repair_s: float,
+        chance: np.random.Generator,
     ) -> None:
-        shape = (len(names), n_gpus)
+        shape = (len(names), len(bus_of_gpu))
+        self._bus = np.array(bus_of_gpu, dtype=np.intp)
         self._names = names
         self._repair_s = repair_s
         self._chance = chance
@@ -117,7 +125,7 @@ class GpuLosses:
         self.lost_s[node] = min(self.lost_s[node], time_s)
         drops = [self._drop(time_s, node, int(gpu), DropCause.VOLTAGE) for gpu in np.flatnonzero(fallen)]
         share, pick, late = self._chance.random(3)
-        left = np.flatnonzero(self.present[node])
+        left = np.flatnonzero(self.present[node] & (self._bus == self._bus[int(fallen.argmax())]))
         if share < SECOND_SHARE and len(left):
             gpu = int(left[int(pick * len(left))])
             self.present[node, gpu] = False

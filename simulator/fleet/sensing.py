@@ -24,7 +24,8 @@ class TrueValues:
     gpu_power_w: FloatArray
     gpu_temp_c: FloatArray
     hbm_temp_c: FloatArray
-    rail_v: FloatArray
+    rail_v: FloatArray  # of each supply's bus
+    board_v: FloatArray  # of the bus that feeds the board's controller
     output_v: FloatArray  # of the supplies
     current_a: FloatArray
     joint_c: FloatArray
@@ -70,17 +71,15 @@ class FleetSensors:
 
         Faults are taken as they stand at the beginning of the step; a stuck sensor shows what it showed last.
         """
-        shape = moment.current_a.shape
-        rail_v = moment.output_v if self._at_supply else np.broadcast_to(moment.rail_v, shape)
         true = {
             "gpu_power_w": moment.gpu_power_w,
             "gpu_temp_c": moment.gpu_temp_c,
             "hbm_temp_c": moment.hbm_temp_c,
-            "rail_voltage_v": rail_v,
+            "rail_voltage_v": moment.output_v if self._at_supply else moment.rail_v,
             "rail_current_a": moment.current_a,
             "joint_temp_c": moment.joint_c,
             "inlet_temp_c": moment.inlet_c,
-            "bmc_rail_voltage_v": moment.rail_v,
+            "bmc_rail_voltage_v": moment.board_v,
             "bmc_inlet_temp_c": moment.inlet_c,
             "bmc_node_power_w": moment.node_power_w,
         }

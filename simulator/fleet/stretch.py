@@ -24,7 +24,8 @@ class FleetTruth:
     Attributes
     ----------
     v_min_v
-        The lowest voltage at the modules that any step of the job brings, ``(n_steps, n_nodes)``.
+        The lowest voltage at the modules that any step of the job brings, ``(n_steps, n_nodes)``; these and the next
+        are those of the lowest bus.
     busy_v, quiet_v
         In balance while the job is busy and while it is quiet, ``(n_steps, n_nodes)``.
     node_power_w

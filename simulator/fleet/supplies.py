@@ -11,12 +11,14 @@ from simulator.plant.ageing import LEFT_SHARE, aged_joint_mohm, joint_rise_k
 from simulator.plant.units import sagged_v, trip_a
 from telemetry.frames import FloatArray, MaskArray
 
+Units = list[int] | slice  # columns of some supplies
+ALL = slice(None)
 _DAY_S = 86_400.0
 _BRANCH = (Quantity.PSU_MOHM, Quantity.CABLE_MOHM, Quantity.CONNECTOR_MOHM)
 
 
 class Supplies:
-    """The supplies of a group of nodes, ``(n_nodes, n_units)``.
+    """The supplies of a group of nodes that are wired alike, ``(n_nodes, n_units)``.
 
     A joint goes to what a scenario sets, whenever that changes, and ages on from there. A unit that tripped stays off
     until it is switched off and on, or the node starts cold.
@@ -40,6 +42,8 @@ class Supplies:
         self._sag_v = np.array([[part.sag_v_per_ratio] for part in inputs])
         self._dropout = np.array([[part.dropout_ratio] for part in inputs])
         self._bus_ohm = np.array([node.supply.bus_mohm for node in nodes]) / 1000.0
+        wiring = nodes[0].wiring
+        self._units = [list(wiring.supplies_of(bus)) for bus in range(len(wiring.buses))]
         self._tripped: MaskArray = np.zeros(self._trip_a.shape, dtype=np.bool_)
         self._asked_mohm = np.array([[unit.joint_mohm for unit in row] for row in units])
         self._steady_mohm = self._asked_mohm.copy()
@@ -72,15 +76,23 @@ class Supplies:
         first, second, third = (values[part] for part in _BRANCH)
         self._branch_ohm = (first + second + third + self.joint_mohm) / 1000.0
 
-    def sources(self) -> RailSources:
-        """Return what feeds the nodes now."""
+    def fed(self) -> MaskArray:
+        """Return the buses with a unit that delivers, ``(n_nodes, n_buses)``."""
+        return np.stack([self.on[:, units].any(axis=1) for units in self._units], axis=1)
+
+    def sources(self, units: Units = ALL) -> RailSources:
+        """Return what feeds a bus of the nodes now; `units` are the supplies on it."""
         return RailSources(
-            open_circuit_v=self._open_circuit_v, branch_ohm=self._branch_ohm, on=self.on, bus_ohm=self._bus_ohm
+            open_circuit_v=self._open_circuit_v[:, units],
+            branch_ohm=self._branch_ohm[:, units],
+            on=self.on[:, units],
+            bus_ohm=self._bus_ohm,
         )
 
-    def trip(self, highest_a: FloatArray) -> bool:
-        """Switch off what carries too much on a plateau; tells whether anything tripped."""
-        trips = self.on & (highest_a > self._trip_a)
+    def trip(self, highest_a: FloatArray, units: Units = ALL) -> bool:
+        """Switch off what carries too much on a plateau; tells whether anything of these `units` tripped."""
+        trips = np.zeros_like(self.on)
+        trips[:, units] = self.on[:, units] & (highest_a > self._trip_a[:, units])
         if not trips.any():
             return False
         self._tripped = self._tripped | trips

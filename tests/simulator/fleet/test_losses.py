@@ -10,7 +10,7 @@ ALL = np.ones((200, 4), dtype=np.bool_)
 
 
 def losses(*, repair_s: float = 7200.0, seed: int = 1) -> GpuLosses:
-    return GpuLosses(HAZARD, range(200), 4, repair_s=repair_s, chance=np.random.default_rng(seed))
+    return GpuLosses(HAZARD, range(200), (0, 0, 0, 0), repair_s=repair_s, chance=np.random.default_rng(seed))
 
 
 def test_times_between_drops_are_exponential() -> None:
