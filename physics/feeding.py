@@ -1,10 +1,12 @@
 """Which supply feeds which GPU: from the wiring that is configured, else from the nominal voltages of the rails."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from physics.rail_classes import RAIL_CLASSES
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
-from telemetry.entities import Entity, EntityKind
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource
+from telemetry.ratings import RatingSource, rating_tags
 from telemetry.topology import Feeding
 
 # Rails that GPUs hang on. From 48 V on they are the main bus of a rack or board (OCP Open Rack V3, HGX): a node that
@@ -58,6 +60,18 @@ def feeding_of(wiring: Wiring | None, supplies: Sequence[Entity], gpus: Sequence
     edges += _to_converters(known, supplies)
     shelves, held = _shelves(known, supplies, edges)
     return Feeding(entities=shelves, edges=tuple(dict.fromkeys((*held, *edges))))
+
+
+def with_described_tags(supply: Entity, wiring: Wiring | None) -> Entity:
+    """Return a supply tagged with the nominal voltage and the rating that the wiring gives it, and who named them."""
+    wired = None if wiring is None or wiring.origin is Origin.INFERRED else wiring.supply_of(supply)
+    if wired is None:
+        return supply
+    tags = dict(supply.tags)
+    if wired.nominal_v is not None:
+        tags |= {NOMINAL_TAG: f"{wired.nominal_v:g}", NOMINAL_SOURCE_TAG: NominalSource.CONFIGURATION.value}
+    tags |= dict(rating_tags(wired.rated_w, RatingSource.CONFIGURATION))
+    return replace(supply, tags=tuple(tags.items()))
 
 
 def _is_gpu_rail(supply: Entity) -> bool:

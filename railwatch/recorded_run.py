@@ -24,6 +24,7 @@ def run_meta(context: RunContext) -> RecordingMeta:
     clocks = read_status(context.clocks_path)
     ranges = read_ranges(context)
     extra = {"supported_mhz": clocks, "ranges": ranges, "source": context.source, "scenario": context.scenario}
+    extra["topology"] = settings.topology.model_dump(mode="json", exclude_defaults=True)
     return RecordingMeta(node=context.node.key, simulated=context.simulated, config=config | extra)
 
 

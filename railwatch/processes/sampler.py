@@ -306,7 +306,7 @@ def _collectors(
     late = context.run_dir / _LATE_FILE
     limit_s = LATE_BUILD_LIMIT_S if late.exists() else BUILD_LIMIT_S
     late.unlink(missing_ok=True)
-    return chosen(builder.build(limit_s), off=off, simulated=context.simulated)
+    return chosen(builder.build(limit_s), context, off=off)
 
 
 def _event_sources(

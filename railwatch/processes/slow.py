@@ -134,7 +134,7 @@ def _sources(process: _Process) -> _Sources:
         own = SelfMetrics(context.node.key, process.counters, process.clock, process="slow")
         status = SourceStatus(name=own.name, state=SourceState.WORKING, detail="the process for slow sources")
         built = (*built, BuiltSource(source=own, status=status))
-    collectors, statuses = chosen(built, off=lambda _: False, simulated=context.simulated)
+    collectors, statuses = chosen(built, context, off=lambda _: False)
     if settings.readings is not None:
         statuses += (readings_status(settings.readings.listener),)
     return _Sources(collectors=collectors, events=events, statuses=statuses)

@@ -21,10 +21,12 @@ from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.watched_thread import WorkerState, WorkerStatus
 from config.models import Config
 from config.sources import SourceUse
-from physics.feeding import feeding_of
+from physics.feeding import feeding_of, with_described_tags
+from physics.wiring import Wiring
 from railwatch.run_context import RunContext
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
+from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec
 from telemetry.gpu import GpuIdentity
 from telemetry.topology import topology_of
@@ -46,9 +48,13 @@ _SOURCES, _WORKERS = "sources", "workers"
 
 
 def chosen(
-    built: Iterable[BuiltCollector], *, off: Callable[[Collector], bool], simulated: bool
+    built: Iterable[BuiltCollector], context: RunContext, *, off: Callable[[Collector], bool]
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
-    """Return the collectors that this run reads, and the state of every source; those of simulated nodes are marked."""
+    """Return the collectors that this run reads, and the state of every source.
+
+    Their entities are tagged with what the configuration says of them; those of simulated nodes are marked.
+    """
+    wiring = context.config.topology.wiring()
     collectors: list[Collector] = []
     statuses: list[SourceStatus] = []
     for part in built:
@@ -59,8 +65,10 @@ def chosen(
             continue
         statuses.append(part.status)
         if part.source is not None:
-            if simulated:
+            if context.simulated:
                 part.source.spec = _marked(part.source.spec)
+            if wiring is not None and part.source.spec.kind is EntityKind.SUPPLY:
+                part.source.spec = _described(part.source.spec, wiring)
             collectors.append(part.source)
     return collectors, tuple(statuses)
 
@@ -93,12 +101,13 @@ def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
 def make_run_ring(context: RunContext, path: Path, collectors: list[Collector], settings: SamplerSettings) -> Ring:
     """Create the ring of a sampling process."""
     sampling = context.config.sampling
+    feeding = partial(feeding_of, context.config.topology.wiring())
     return make_ring(
         path,
         collectors,
         settings,
         node=context.node.key,
-        topology=topology_of(context.node, [collector.spec for collector in collectors], partial(feeding_of, None)),
+        topology=topology_of(context.node, [collector.spec for collector in collectors], feeding),
         simulated=context.simulated,
         seconds=sampling.ring,
         max_bytes=sampling.ring_max,
@@ -165,6 +174,10 @@ def _marked(spec: TableSpec) -> TableSpec:
     """Tag every entity as simulated, so that no store and no recording can take it for a real one."""
     tag = ("simulated", "true")
     return replace(spec, entities=tuple(replace(entity, tags=(*entity.tags, tag)) for entity in spec.entities))
+
+
+def _described(spec: TableSpec, wiring: Wiring) -> TableSpec:
+    return replace(spec, entities=tuple(with_described_tags(entity, wiring) for entity in spec.entities))
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from physics.feeding import feeding_of, inferred_wiring
+from physics.feeding import feeding_of, inferred_wiring, with_described_tags
 from physics.wiring import Branch, Bus, Origin, Shelf, WiredSupply, Wiring
-from telemetry.entities import NOMINAL_TAG, Entity, EntityKind, Topology
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
 from telemetry.frames import TableSpec
+from telemetry.ratings import rated_power_w
 from telemetry.topology import topology_of
 
 
@@ -124,6 +125,20 @@ def test_a_shelf_is_one_entity_above_its_modules_and_what_they_feed() -> None:
     assert below == ["supply:psu0", "supply:psu1", "gpu:GPU-0", "gpu:GPU-1"]
     assert [one.id for one in topology.parents("supply:shelf0")] == ["node:n"]
     assert all(one.key != "elsewhere" for one in topology.entities)
+
+
+def test_a_described_supply_is_tagged_with_its_nominal_voltage_and_rating_and_who_named_them() -> None:
+    wiring = Wiring(
+        origin=Origin.CONFIGURED,
+        supplies=(WiredSupply(name="psu0", sensors=("in3",), nominal_v=54.0, rated_w=3300.0),),
+        buses=(Bus(name="main", nominal_v=54.0, supplies=("psu0",), branches=(Branch(gpus=None),)),),
+    )
+    found = with_described_tags(_supply("in3", 48.0), wiring)
+    assert found.nominal_v == 54.0
+    assert found.tag(NOMINAL_SOURCE_TAG) == NominalSource.CONFIGURATION
+    assert rated_power_w([found]).tolist() == [3300.0]
+    assert with_described_tags(_supply("in4", 48.0), wiring) == _supply("in4", 48.0)
+    assert with_described_tags(_supply("in3", 48.0), None) == _supply("in3", 48.0)
 
 
 @pytest.mark.parametrize("reference", ["1", "gpu1", "GPU-1", "0000:02:00.0", "00000000:02:00.0", "02:00.0"])

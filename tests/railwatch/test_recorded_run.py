@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from config.models import Config
+from config.topology import Topology
 from railwatch.recorded_run import run_meta
 from railwatch.run_context import DriverKind, RunContext
 
@@ -72,3 +73,14 @@ def test_what_explains_the_samples_does(tmp_path: Path) -> None:
     assert pdu["oids"] == [{"part": "inlet", "signal": "mains_power_w", "oid": "1.3.6.1", "factor": 0.1}]
     assert config["sources"]["bmc"]["kind"] == "redfish"
     assert config["sources"]["upsd"] == [{"port": 3494, "timeout": "2s"}]
+
+
+def test_the_described_wiring_is_in_a_recording_so_that_it_can_be_drawn_from_it(tmp_path: Path) -> None:
+    described = {
+        "supplies": [{"name": "psu0", "plugs": [{"plug": "XT60", "count": 2}]}],
+        "buses": [{"name": "main", "supplies": ["psu0"], "branches": [{"gpus": ["0"]}]}],
+    }
+    config = Config.model_validate({"topology": described})
+    kept = json.loads(meta_text(config, tmp_path))["topology"]
+    assert Topology.model_validate(kept) == config.topology
+    assert json.loads(meta_text(Config(), tmp_path))["topology"] == {}

@@ -66,7 +66,7 @@ def test_the_engine_orders_a_cap_for_the_gpus_of_the_sagging_bus_alone(
     engine = Engine([policy(HALF)], limits=ENFORCED, topology=topology)
     found = incident(entities=(sagging,), numbers=SAG)
     (decision,) = engine.step((found,), node(), seconds(1.0))
-    assert decision.verdict is Verdict.ENFORCED
+    assert decision.verdict is Verdict.EXECUTE
     assert decision.targets == tuple(GPUS[gpu] for gpu in capped)
 
 
@@ -74,5 +74,5 @@ def test_a_rail_that_feeds_no_gpu_caps_none(topology: Topology) -> None:
     engine = Engine([policy(HALF)], limits=ENFORCED, topology=topology)
     found = incident(entities=("supply:v5",), numbers=SAG)
     (decision,) = engine.step((found,), node(), seconds(1.0))
-    assert decision.verdict is not Verdict.ENFORCED
-    assert decision.targets == ()
+    assert decision.verdict is Verdict.REFUSE
+    assert not set(GPUS) & set(decision.targets)

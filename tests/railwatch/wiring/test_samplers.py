@@ -1,0 +1,76 @@
+"""What a sampling process knows of the wiring: tags of its supplies, and the topology in its ring."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.collectors.port import BuiltCollector, BuiltSource, SourceState, SourceStatus
+from config.models import Config
+from railwatch.run_context import DriverKind, RunContext
+from railwatch.wiring.samplers import chosen, make_run_ring, sampler_settings
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import RateClass
+
+_DESCRIBED = {
+    "topology": {
+        "supplies": [{"name": "psu0", "rated_w": 1100, "nominal_v": 12}, {"name": "psu1", "nominal_v": 12}],
+        "buses": [
+            {"name": "a", "supplies": ["psu0"], "branches": [{"gpus": [0]}]},
+            {"name": "b", "supplies": ["psu1"], "branches": [{"gpus": [1]}]},
+        ],
+    }
+}
+
+
+class _Table:
+    """Table that reads nothing."""
+
+    rate = RateClass.FAST
+
+    def __init__(self, name: str, kind: EntityKind, signal: str) -> None:
+        self.name = name
+        entities = tuple(Entity(kind=kind, key=f"{_PREFIX[kind]}{n}", name=f"{_PREFIX[kind]}{n}") for n in range(2))
+        self.spec = TableSpec(name=name, kind=kind, entities=entities, signals=(signal,))
+
+    def open(self) -> None:
+        """Do nothing."""
+
+    def read(self, values: FloatArray) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+_PREFIX = {EntityKind.SUPPLY: "psu", EntityKind.GPU: "gpu"}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> RunContext:
+    return RunContext(
+        run_dir=tmp_path,
+        config_json=Config.model_validate(_DESCRIBED).model_dump_json(),
+        driver=DriverKind.NONE,
+        source="test",
+        simulated=False,
+    )
+
+
+def _built(source: _Table) -> BuiltCollector:
+    return BuiltSource(source=source, status=SourceStatus(name=source.name, state=SourceState.WORKING, detail=""))
+
+
+def test_the_ring_of_a_run_has_the_described_feeding_and_tags(context: RunContext) -> None:
+    built = (
+        _built(_Table("supply", EntityKind.SUPPLY, "voltage_v")),
+        _built(_Table("gpu_fast", EntityKind.GPU, "power_w")),
+    )
+    collectors, _ = chosen(built, context, off=lambda _: False)
+    ring = make_run_ring(context, context.ring_path, collectors, sampler_settings(context.config))
+    topology = ring.topology
+    ring.close()
+    fed = [edge for edge in topology.edges if edge[0].startswith("supply:")]
+    assert fed == [("supply:psu0", "gpu:gpu0"), ("supply:psu1", "gpu:gpu1")]
+    psu0 = topology.entity("supply:psu0")
+    assert (psu0.nominal_v, psu0.tag("rated_w"), psu0.tag("rated_from")) == (12.0, "1100", "configuration")
