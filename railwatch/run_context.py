@@ -21,6 +21,7 @@ from telemetry.record_journal import Position, RecordJournalReader, RecordJourna
 FILE_NAME = "session.json"
 JOURNAL_STARTS = "journal-starts.json"
 SERVICE_STATUS = "service.json"
+BOARDS = "boards.json"
 
 
 class DriverKind(StrEnum):
@@ -144,6 +145,11 @@ class RunContext:
     def baselines_path(self) -> Path:
         """Learnt baselines of each entity, in JSON; the guard writes it."""
         return self.run_dir / "baselines.json"
+
+    @property
+    def boards_path(self) -> Path:
+        """Learnt power curves of the boards, in JSON; a simulated node starts from the table with each run."""
+        return (self.run_dir if self.simulated else self.config.data_dir) / BOARDS
 
     @property
     def guard_path(self) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.guard.actuator_requests import ActuatorRequests, CapActuator
-from agent.guard.learnt_file import LearntFile
+from agent.guard.learnt_file import LearntKeeper
 from agent.guard.pipeline import Pipeline, StepRecords
 from agent.guard.reflex import Reflex
 from agent.ring.ring import RingTable
@@ -85,7 +85,7 @@ class Guard:
     baselines_path
         File with the state of the baselines of each entity, written periodically; None writes none.
     learnt
-        File with the baselines themselves, for a restart; None keeps none.
+        Keeper of baselines and power curves, for a restart; None keeps none.
     spill_dir
         Folder for journals while the disk is full.
     steps
@@ -112,7 +112,7 @@ class Guard:
         events_path: Path | None = None,
         person_path: Path | None = None,
         baselines_path: Path | None = None,
-        learnt: LearntFile | None = None,
+        learnt: LearntKeeper | None = None,
         spill_dir: Path | None = None,
         steps: StepSink | None = None,
         reflex: Reflex | None = None,

@@ -1,4 +1,4 @@
-"""File of learnt baselines, so that a restart does not learn a fault as normal.
+"""Files of what was learnt: baselines, so that a restart does not learn a fault as normal, and power curves.
 
 The guard only passes a reference; a thread packs it and waits for the disk.
 """
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from analytics.shards.learnt import Resumed
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 
@@ -20,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 # heuristic: a kill loses at most this much of baselines that take minutes to a week.
 KEEP_EVERY_S = 300.0
+# heuristic: `railwatch board` shows curves that are at most a minute old; a file has 4 KiB per board.
+BOARDS_EVERY_S = 60.0
 # heuristic: pause before the retry of a failed write; a finding or an operator's command may depend on it.
 RETRY_S = 5.0
 # heuristic: a node of sixteen GPUs keeps a tenth of a MiB; a longer file is not ours.
@@ -29,20 +30,66 @@ _END_S = 1.0
 _HANGS = "the disk does not answer"
 
 
-class Learner(Protocol):
-    """Owner of the baselines: the pipeline."""
+class Restored(Protocol):
+    """What was restored."""
 
-    def learnt(self, now_ns: int) -> Callable[[], bytes]:
-        """Return a function that packs the baselines; another thread calls it."""
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing is learnt again, and nothing is absent that was present before."""
         ...
 
-    def take_learnt(self, blob: bytes, now_ns: int) -> Resumed:
-        """Restore baselines; ValueError if they are damaged, and nothing is changed."""
+    @property
+    def summary(self) -> str:
+        """What was restored and what is learnt again, in one line."""
+        ...
+
+
+class Learner(Protocol):
+    """Owner of what was learnt: the pipeline of the baselines, the learner of the boards of their curves."""
+
+    def learnt(self, now_ns: int, /) -> Callable[[], bytes]:
+        """Return a function that packs it; another thread calls it."""
+        ...
+
+    def take_learnt(self, blob: bytes, now_ns: int, /) -> Restored:
+        """Restore it; ValueError if it is damaged, and nothing is changed."""
+        ...
+
+
+class NodeLearner(Learner, Protocol):
+    """Owner of the baselines that has the learner of the boards."""
+
+    @property
+    def boards(self) -> Learner:
+        """Learner of the power curves of the boards."""
+        ...
+
+
+class LearntKeeper(Protocol):
+    """Keeper of everything that a node learnt."""
+
+    def restore(self, learner: NodeLearner, now_ns: int, /) -> None:
+        """Restore it at the start."""
+        ...
+
+    def keep(self, learner: NodeLearner, now_ns: int, /, *, now: bool = False) -> None:
+        """Keep it if that is due, or `now`."""
+        ...
+
+    def end(self, learner: NodeLearner, now_ns: int, /) -> None:
+        """Keep it for the last time."""
         ...
 
 
 class LearntFile:
     """File that is replaced atomically, periodically and at the end; one thread owns it, another one writes.
+
+    Parameters
+    ----------
+    content
+        What it holds, for the log.
+    every_s
+        Seconds between two writes.
 
     Attributes
     ----------
@@ -50,31 +97,33 @@ class LearntFile:
         Number of failed writes, and of writes that were still under way when the next was due.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, content: str = "baselines", every_s: float = KEEP_EVERY_S) -> None:
         self._path = path
+        self._content = content
+        self._every_s = every_s
         self._clock = clock
-        self._keep_at_s = clock.monotonic_s() + KEEP_EVERY_S
+        self._keep_at_s = clock.monotonic_s() + every_s
         self._writer: threading.Thread | None = None
         self._hangs_at_s = math.inf
         self._is_logged = False
         self.failures = 0
 
     def restore(self, learner: Learner, now_ns: int) -> None:
-        """Restore baselines from the file, and log which start again; an unusable file is renamed to .bad."""
+        """Restore what was learnt from the file, and log what starts again; an unusable file is renamed to .bad."""
         try:
             resumed = learner.take_learnt(_read(self._path), now_ns)
         except FileNotFoundError:
             return
         except Exception as err:  # noqa: BLE001 -- supervisor of the file: it must not prevent the start of the guard
-            logger.warning("cannot restore learnt baselines, learning again: %s: %s", self._path, err)
+            logger.warning("cannot restore learnt %s, learning again: %s: %s", self._content, self._path, err)
             with contextlib.suppress(OSError):
                 self._path.replace(self._path.with_suffix(".bad"))
             return
         level = logging.INFO if resumed.is_whole else logging.WARNING
-        logger.log(level, "restored learnt baselines: %s: %s", self._path, resumed.summary)
+        logger.log(level, "restored learnt %s: %s: %s", self._content, self._path, resumed.summary)
 
     def keep(self, learner: Learner, now_ns: int, *, now: bool = False) -> None:
-        """Write the file in the background, at most once in `KEEP_EVERY_S` unless `now` is set."""
+        """Write the file in the background, at most once in `every_s` unless `now` is set."""
         now_s = self._clock.monotonic_s()
         if now:
             self._keep_at_s = now_s
@@ -82,15 +131,15 @@ class LearntFile:
             return
         if not self.wait(0.0):
             if now_s >= self._hangs_at_s:
-                self._hangs_at_s = now_s + KEEP_EVERY_S
-                self._fail("cannot save learnt baselines, will retry: %s: %s", _HANGS)
+                self._hangs_at_s = now_s + self._every_s
+                self._fail("cannot save learnt %s, will retry: %s: %s", _HANGS)
             return
-        self._keep_at_s, self._hangs_at_s = now_s + KEEP_EVERY_S, now_s + KEEP_EVERY_S
+        self._keep_at_s, self._hangs_at_s = now_s + self._every_s, now_s + self._every_s
         writer = threading.Thread(target=self._write, args=(learner.learnt(now_ns),), name="learnt", daemon=True)
         try:
             writer.start()
         except RuntimeError as err:  # a thread that never started cannot be joined
-            self._fail("cannot save learnt baselines, will retry: %s: %s", err)
+            self._fail("cannot save learnt %s, will retry: %s: %s", err)
         else:
             self._writer = writer
 
@@ -99,7 +148,7 @@ class LearntFile:
         if self.wait(_END_S):
             self._write(learner.learnt(now_ns))
         else:
-            self._fail("cannot save learnt baselines, will retry: %s: %s", _HANGS)
+            self._fail("cannot save learnt %s, will retry: %s: %s", _HANGS)
 
     def wait(self, limit_s: float) -> bool:
         """Wait for the write under way; return False at the time limit."""
@@ -111,9 +160,9 @@ class LearntFile:
         try:
             replace_file(self._path, pack())
         except OSError as err:
-            self._fail("cannot save learnt baselines, will retry: %s: %s", err.strerror)
+            self._fail("cannot save learnt %s, will retry: %s: %s", err.strerror)
         except Exception as err:  # noqa: BLE001 -- supervisor of the write: a defect must not end the thread of the guard
-            self._fail("cannot pack learnt baselines: %s: %r", err)
+            self._fail("cannot pack learnt %s: %s: %r", err)
         else:
             self._is_logged = False
 
@@ -121,8 +170,30 @@ class LearntFile:
         self.failures += 1
         self._keep_at_s = min(self._keep_at_s, self._clock.monotonic_s() + RETRY_S)
         if not self._is_logged:
-            logger.warning(text, self._path, why)
+            logger.warning(text, self._content, self._path, why)
         self._is_logged = True
+
+
+class LearntFiles:
+    """File of the baselines and file of the boards' power curves, which fail each by itself."""
+
+    def __init__(self, baselines: LearntFile, boards: LearntFile) -> None:
+        self._baselines, self._boards = baselines, boards
+
+    def restore(self, learner: NodeLearner, now_ns: int, /) -> None:
+        """Restore both."""
+        self._baselines.restore(learner, now_ns)
+        self._boards.restore(learner.boards, now_ns)
+
+    def keep(self, learner: NodeLearner, now_ns: int, /, *, now: bool = False) -> None:
+        """Write what is due in the background; `now` is about the baselines."""
+        self._baselines.keep(learner, now_ns, now=now)
+        self._boards.keep(learner.boards, now_ns)
+
+    def end(self, learner: NodeLearner, now_ns: int, /) -> None:
+        """Write both for the last time."""
+        self._baselines.end(learner, now_ns)
+        self._boards.end(learner.boards, now_ns)
 
 
 def _read(path: Path) -> bytes:

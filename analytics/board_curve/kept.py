@@ -24,7 +24,7 @@ class KeptBoard(BaseModel):
     """What is kept of one board."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-    part: str | None
+    model: Annotated[str, Field(min_length=1, max_length=200)]
     max_mhz: Annotated[float, Field(gt=0.0, le=20_000.0)]
     idle_w: _Watts
     idle_windows: Annotated[int, Field(ge=0)]
@@ -32,7 +32,8 @@ class KeptBoard(BaseModel):
     mean: list[float]
     covariance: list[list[float]]
     noise_variance: Annotated[float, Field(ge=0.0, le=1.0)]
-    full_w: _Watts | None
+    load_w: _Watts | None
+    load_ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None
     seen_s: Annotated[list[_Seconds], Field(min_length=len(RATIOS), max_length=len(RATIOS))]
     kind_s: dict[str, _Seconds]
     memory_bound_w: _Watts | None
@@ -58,7 +59,8 @@ class KeptBoard(BaseModel):
             curve=curve,
             idle_windows=self.idle_windows,
             noise_variance=self.noise_variance,
-            full_w=self.full_w,
+            load_w=self.load_w,
+            load_ratio=self.load_ratio,
             seen_s=tuple(self.seen_s),
             kind_s=tuple((kind, self.kind_s.get(kind.value, 0.0)) for kind in LoadKind),
             memory_bound_w=self.memory_bound_w,
@@ -97,7 +99,7 @@ def kept_of(state: BoardState) -> KeptBoard:
     """Return what is kept of a board."""
     curve = state.curve
     return KeptBoard(
-        part=state.part,
+        model=state.model,
         max_mhz=state.max_mhz,
         idle_w=curve.idle_w,
         idle_windows=state.idle_windows,
@@ -105,7 +107,8 @@ def kept_of(state: BoardState) -> KeptBoard:
         mean=_rounded(curve.mean.tolist()),
         covariance=[_rounded(row) for row in curve.covariance.tolist()],
         noise_variance=state.noise_variance,
-        full_w=state.full_w,
+        load_w=state.load_w,
+        load_ratio=state.load_ratio,
         seen_s=list(state.seen_s),
         kind_s={kind.value: spent for kind, spent in state.kind_s},
         memory_bound_w=state.memory_bound_w,

@@ -82,11 +82,12 @@ class BoardLearner:
         curve = self._curves.get(entity_id)
         if found is not None or entity is None or curve is None:
             return found
-        part = part_of(entity.tag("model"))
+        model = entity.tag("model") or ""
+        part = part_of(model)
         max_mhz = self._max_mhz.get(entity_id, None if part is None else part.max_mhz)
         if max_mhz is None:
             return None
-        return begin(curve, part=None if part is None else part.name, max_mhz=max_mhz)
+        return begin(curve, model=model, max_mhz=max_mhz)
 
     def learnt(self, _now_ns: int) -> Callable[[], bytes]:
         """Return a function that packs the present curves; any thread may call it."""
@@ -101,7 +102,7 @@ class BoardLearner:
             start = self.state_of(entity_id)
             if start is None:
                 self._absent[entity_id] = board
-            elif board.part != start.part or abs(board.max_mhz - start.max_mhz) > _SAME_CLOCK_RATIO * start.max_mhz:
+            elif board.model != start.model or abs(board.max_mhz - start.max_mhz) > _SAME_CLOCK_RATIO * start.max_mhz:
                 others.append(entity_id)
             else:
                 self._keep(entity_id, board.state(start))

@@ -52,14 +52,14 @@ class BoardState:
 
     Parameters
     ----------
-    part
-        Name of its part in the table, None if the table does not have it.
+    model
+        The driver's name of the GPU.
     max_mhz
         Highest clock, to which the shares of the curve refer.
     learnt
         Curve from the steps that are over; `curve` includes the step under way.
-    full_w
-        Power that its last load would draw at the highest clock; None before any.
+    load_w, load_ratio
+        Plateau of its last compute load, and the clock then over the highest; None before any.
     seen_s
         Seconds of compute load near each of `RATIOS`.
     kind_s
@@ -68,7 +68,7 @@ class BoardState:
         Mean plateau of memory-bound load; None before any.
     """
 
-    part: str | None
+    model: str
     max_mhz: float
     learnt: BoardCurve
     curve: BoardCurve
@@ -76,15 +76,16 @@ class BoardState:
     noise_variance: float = _NOISE_VARIANCE
     before: Segment | None = None
     segment: Segment | None = None
-    full_w: float | None = None
+    load_w: float | None = None
+    load_ratio: float | None = None
     seen_s: tuple[float, ...] = field(default=(0.0,) * len(RATIOS))
     kind_s: tuple[tuple[LoadKind, float], ...] = tuple((kind, 0.0) for kind in LoadKind)
     memory_bound_w: float | None = None
 
 
-def begin(curve: BoardCurve, *, part: str | None, max_mhz: float) -> BoardState:
+def begin(curve: BoardCurve, *, model: str, max_mhz: float) -> BoardState:
     """Return the state of a board of which nothing was seen."""
-    return BoardState(part=part, max_mhz=max_mhz, learnt=curve, curve=curve)
+    return BoardState(model=model, max_mhz=max_mhz, learnt=curve, curve=curve)
 
 
 def learn(state: BoardState, window: LoadWindow) -> BoardState:
@@ -124,10 +125,8 @@ def _loaded(state: BoardState, window: LoadWindow) -> BoardState:
     level = math.log(window.power_w - state.curve.idle_w)
     near = min(range(len(RATIOS)), key=lambda place: abs(RATIOS[place] - ratio))
     seen_s = tuple(spent + (WINDOW_NS / NS_PER_S if place == near else 0.0) for place, spent in enumerate(state.seen_s))
-    state = _sorted(replace(state, seen_s=seen_s), ratio, level, window.end_ns)
-    idle_w = state.curve.idle_w
-    full_w = idle_w + math.exp(state.segment.level) / state.curve.height(ratio) if state.segment else None
-    return replace(state, full_w=full_w)
+    state = replace(state, seen_s=seen_s, load_w=window.power_w, load_ratio=ratio)
+    return _sorted(state, ratio, level, window.end_ns)
 
 
 def _sorted(state: BoardState, ratio: float, level: float, end_ns: int) -> BoardState:

@@ -9,7 +9,7 @@ from threading import Thread
 
 from agent.actuation.client import ActuatorClient, NonBlockingClient
 from agent.guard.guard import IDLE_WAKE_S, Guard
-from agent.guard.learnt_file import LearntFile
+from agent.guard.learnt_file import BOARDS_EVERY_S, LearntFile, LearntFiles
 from agent.guard.node_window import Ranges
 from agent.guard.pipeline import Pipeline
 from agent.guard.reflex import Reflex
@@ -91,7 +91,10 @@ class GuardThread:
             events_path=context.slow_events_path,
             person_path=context.person_path,
             baselines_path=context.baselines_path,
-            learnt=LearntFile(kept_in / "learnt", clock),
+            learnt=LearntFiles(
+                LearntFile(kept_in / "learnt", clock),
+                LearntFile(context.boards_path, clock, content="power curves", every_s=BOARDS_EVERY_S),
+            ),
             spill_dir=context.run_dir,
             steps=_step_log(context, ring, settings),
             reflex=reflex,
