@@ -1,0 +1,27 @@
+"""Description of the wiring of a simulated node, as an operator would write it."""
+
+from config.topology import BusBranch, SharedBus, Supply, Topology
+from simulator.files.node import NodeFile
+
+
+def described_topology(node: NodeFile) -> Topology:
+    """Return the wiring of a simulated node that has several buses; an empty one where it is as railwatch infers it."""
+    wiring = node.wiring
+    if len(wiring.buses) == 1:
+        return Topology()
+    names = [unit.name for unit in node.supply.units]
+    buses = tuple(
+        SharedBus(
+            name=name,
+            supplies=tuple(names[place] for place in wiring.supplies_of(bus)),
+            branches=_branches(tuple(str(gpu) for gpu in wiring.gpus_of(bus)), has_rest=wiring.of_rest == bus),
+        )
+        for bus, name in enumerate(wiring.buses)
+    )
+    supplies = tuple(Supply(name=unit.name, rated_w=unit.rated_w) for unit in node.supply.units)
+    return Topology(gpu_count=node.gpu_count, supplies=supplies, buses=buses)
+
+
+def _branches(gpus: tuple[str, ...], *, has_rest: bool) -> tuple[BusBranch, ...]:
+    to_gpus = (BusBranch(gpus=gpus),) if gpus else ()
+    return (*to_gpus, BusBranch(board="rest of the node", fans=True)) if has_rest else to_gpus
