@@ -13,7 +13,7 @@ from telemetry.errors import ConfigError, Problem
 
 # The first whose keys a file has; a scenario of no change has none of them, and neither has a sensor.
 _KEYS_OF_KIND = {
-    "GPU part": {"core_count", "compute_capability"},
+    "GPU part": {"core_count", "compute_capability", "hazard"},
     "node": {"slots", "supply", "cooling", "extends"},
     "rack": {"air", "feed"},
     "rack scenario": {"rack"},

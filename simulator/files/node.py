@@ -191,6 +191,12 @@ class NodeFile(FilePart):
         return f"{uuid.uuid5(_UUID_SPACE, f'{self.name}/serial/{index}').int % 10**13:013d}"
 
 
+def load_gpu_part(name_or_path: str, *, option: str = "gpu") -> GpuPart:
+    """Read a GPU part by name or by the path of a YAML file, which may extend another; ConfigError as `load_node`."""
+    path = find(name_or_path, folder=GPUS, what="GPU part", option=option)
+    return load_with_parts(GpuPart, path, folder=GPUS, parts={}, references={}, kind="GPU part")
+
+
 def load_node(name_or_path: str, *, option: str = "--simulate") -> NodeFile:
     """Read a node by the name of one that comes with railwatch, or by the path of a YAML file.
 

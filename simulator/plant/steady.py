@@ -7,9 +7,9 @@ import numpy as np
 from simulator.files.node import NodeFile
 from simulator.files.rack import RackFile, nodes_of
 from simulator.plant.bus import drop_rate_per_s
+from simulator.plant.buses import Buses, bus_loads_w
 from simulator.plant.power import part_power
 from simulator.plant.rack_site import inlet_c, input_ratio
-from simulator.plant.supply import SupplyRail, supply_model
 
 TEMP_C = 60.0  # assumption: a warm die, for the leakage
 _LOST_PER_S = 1.0  # heuristic: a GPU that leaves its bus within a second cannot be said to run
@@ -17,16 +17,17 @@ _LOST_PER_S = 1.0  # heuristic: a GPU that leaves its bus within a second cannot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyLoad:
-    """Load and what becomes of the rail.
+    """Load and what becomes of the rails.
 
-    `voltage_v` is at the modules; `branch_a` has one current for each supply, `rated_share` the largest of them
-    against what its supply is rated for.
+    `bus_v` is at the modules of each bus, `voltage_v` the lowest of them; `branch_a` has one current for each supply,
+    `rated_share` the largest of them against what its supply is rated for.
     """
 
     name: str
     gpu_w: float
     node_w: float
     voltage_v: float
+    bus_v: tuple[float, ...]
     branch_a: tuple[float, ...]
     rated_share: float
     collapses: bool
@@ -34,8 +35,9 @@ class SteadyLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyFigures:
-    """The supplies as one source, seen from the modules."""
+    """The supplies of a bus as one source, seen from the modules."""
 
+    bus: str
     open_circuit_v: float
     source_mohm: float
     most_w: float  # beyond it, no voltage carries the load
@@ -44,12 +46,24 @@ class SupplyFigures:
 
 
 def supply_figures(node: NodeFile) -> SupplyFigures:
-    """Return the source that all branches of a node make together (Thevenin)."""
-    siemens = np.array([1000.0 / unit.branch_mohm for unit in node.supply.units])
-    open_v = np.array([unit.open_circuit_v for unit in node.supply.units])
+    """Return the bus of a node whose voltage is the lowest at the height of a step."""
+    peak = steady_loads(node)[-1]
+    return bus_figures(node)[peak.bus_v.index(peak.voltage_v)]
+
+
+def bus_figures(node: NodeFile) -> tuple[SupplyFigures, ...]:
+    """Return the source that the branches of each bus make together (Thevenin)."""
+    return tuple(_source_of(node, bus) for bus in range(len(node.wiring.buses)))
+
+
+def _source_of(node: NodeFile, bus: int) -> SupplyFigures:
+    units = [node.supply.units[unit] for unit in node.wiring.supplies_of(bus)]
+    siemens = np.array([1000.0 / unit.branch_mohm for unit in units])
+    open_v = np.array([unit.open_circuit_v for unit in units])
     source_v = float((open_v * siemens).sum() / siemens.sum())
     source_ohm = float(1.0 / siemens.sum()) + node.supply.bus_mohm / 1000.0
     return SupplyFigures(
+        bus=node.wiring.buses[bus],
         open_circuit_v=source_v,
         source_mohm=1000.0 * source_ohm,
         most_w=source_v**2 / (4.0 * source_ohm),
@@ -59,7 +73,7 @@ def supply_figures(node: NodeFile) -> SupplyFigures:
 
 
 def steady_loads(node: NodeFile) -> tuple[SteadyLoad, ...]:
-    """Return the rail at rest, at the power limit and at the height of a step at full clocks.
+    """Return the rails at rest, at the power limit and at the height of a step at full clocks.
 
     The fans run at their starting duty. A step reaches its height before the power limit acts, and leaves it within
     some hundred milliseconds.
@@ -80,19 +94,19 @@ def _load(name: str, gpu_w: float, node: NodeFile) -> SteadyLoad:
     node_w = node.gpu_count * gpu_w + node.other_power_w + fans_w
     open_v = np.array([unit.open_circuit_v for unit in units])
     branch_ohm = np.array([unit.branch_mohm for unit in units]) / 1000.0
-    rail = SupplyRail(supply_model(node), len(units), 1)
-    block = rail.advance(
-        np.full(1, node_w), open_circuit_v=open_v, branch_ohm=branch_ohm, on=np.ones(len(units), dtype=np.bool_)
-    )
+    buses = Buses(node, 1)
+    load_w = bus_loads_w(node.wiring, np.full((1, node.gpu_count), gpu_w), node.other_power_w + fans_w)
+    block = buses.advance(load_w, open_circuit_v=open_v, branch_ohm=branch_ohm, on=np.ones(len(units), dtype=np.bool_))
     rated_a = np.array([unit.rated_w for unit in units]) / open_v
     return SteadyLoad(
         name=name,
         gpu_w=gpu_w,
         node_w=node_w,
-        voltage_v=float(block.voltage_v[0]),
+        voltage_v=float(block.bus_v[0].min()),
+        bus_v=tuple(block.bus_v[0].tolist()),
         branch_a=tuple(block.current_a[0].tolist()),
         rated_share=float((block.current_a[0] / rated_a).max()),
-        collapses=rail.collapsed_ms > 0,
+        collapses=buses.collapsed_ms > 0,
     )
 
 

@@ -133,7 +133,7 @@ def test_a_rack_as_json_carries_what_follows_from_its_numbers(run: Run) -> None:
 def test_an_unknown_name_states_which_there_are(run: Run) -> None:
     status, out, err = run("show", "v100x5")
     assert (status, out) == (2, "")
-    assert "got 'v100x5'; expected one of node: a100x8" in err
+    assert "got 'v100x5'; expected one of node: a100x16, a100x8" in err
     assert "scenario: ac-sag" in err
     assert err.endswith("; perhaps v100x4\n")
 

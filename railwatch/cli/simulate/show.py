@@ -21,15 +21,14 @@ from railwatch.cli.simulate.show_node import (
 )
 from railwatch.cli.simulate.show_scenario import print_scenario
 from simulator.files import DEFAULT_NODE
-from simulator.files.gpu import GpuPart
 from simulator.files.loading import kind_of, names_in
-from simulator.files.node import GPUS, NODES, NodeFile, load_node
+from simulator.files.node import GPUS, NODES, NodeFile, load_gpu_part, load_node
 from simulator.files.rack import RACKS, RackFile, load_rack
 from simulator.files.rack_scenario import RACK_SCENARIOS, RackScenarioFile, load_rack_scenario
 from simulator.files.remarks import SourcedNumber, numbers_of
 from simulator.files.scenario import SCENARIOS, ScenarioFile, load_scenario
 from simulator.files.workload import WORKLOADS, load_workload
-from telemetry.documents import load_document, read_document
+from telemetry.documents import read_document
 from telemetry.errors import ConfigError
 
 _SUFFIXES = (".yaml", ".yml")
@@ -125,7 +124,7 @@ def _choose(name: str, kind: str, *, node: str | None, rack: str | None) -> _Cho
         case "workload":
             chosen = load_workload(name, option=option)
         case "GPU part":
-            chosen = load_document(GpuPart, _path(name, GPUS))
+            chosen = load_gpu_part(name, option=option)
         case "rack":
             chosen = load_rack(name, option=option)
         case _:

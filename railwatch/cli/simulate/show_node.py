@@ -12,10 +12,12 @@ from railwatch.cli.printing import print_table
 from simulator.files.node import NodeFile
 from simulator.files.rack import RackFile
 from simulator.files.remarks import SourcedNumber
+from simulator.files.wiring import Wiring
 from simulator.plant.steady import (
     RackLoad,
     SteadyLoad,
     SupplyFigures,
+    bus_figures,
     rack_loads,
     shortfall,
     steady_loads,
@@ -62,8 +64,12 @@ def _is_text(value: object) -> bool:
 
 def node_figures(node: NodeFile) -> dict[str, Any]:
     """Return what follows from the numbers of a node, as fields."""
-    loads = [asdict(load) for load in steady_loads(node)]
-    return {"supply": asdict(supply_figures(node)), "loads": loads, "shortfall": shortfall(node)}
+    return {
+        "supply": asdict(supply_figures(node)),
+        "buses": [asdict(figures) for figures in bus_figures(node)],
+        "loads": [asdict(load) for load in steady_loads(node)],
+        "shortfall": shortfall(node),
+    }
 
 
 def print_node(node: NodeFile) -> None:
@@ -72,13 +78,16 @@ def print_node(node: NodeFile) -> None:
     print_table("\nparts", ("what", ""), _parts(node))
     print_table(
         "\nsupply branches",
-        ("supply", "rated", "open", "psu", "cable", "connector", "joint", "in all"),
+        ("supply", "bus", "rated", "open", "psu", "cable", "connector", "joint", "in all"),
         _branches(node),
     )
     loads = steady_loads(node)
     headings = ("load", "each GPU", "node", "at the modules", "a branch", "of rating")
     print_table("\nwhat the supply gives", headings, [_row(load) for load in loads])
-    print_table("\nwhat follows", ("figure", ""), _figures(supply_figures(node), loads[-1], node))
+    buses = bus_figures(node)
+    for source, bus_v in zip(buses, loads[-1].bus_v, strict=True):
+        heading = "what follows" if len(buses) == 1 else f"what follows on {source.bus}"
+        print_table(f"\n{heading}", ("figure", ""), _figures(source, bus_v, node))
     why = shortfall(node)
     if why is not None:
         Console(highlight=False).print(f"\n[bold red]{escape(node.name)} {escape(why)}[/]")
@@ -86,7 +95,7 @@ def print_node(node: NodeFile) -> None:
 
 def _row(load: SteadyLoad) -> tuple[str, ...]:
     most_a = max(load.branch_a)
-    voltage = "collapses" if load.collapses else f"{load.voltage_v:.2f} V"
+    voltage = "collapses" if load.collapses else ", ".join(f"{bus_v:.2f} V" for bus_v in load.bus_v)
     return (
         load.name,
         f"{load.gpu_w:.0f} W",
@@ -97,8 +106,8 @@ def _row(load: SteadyLoad) -> tuple[str, ...]:
     )
 
 
-def _figures(source: SupplyFigures, peak: SteadyLoad, node: NodeFile) -> list[tuple[str, str]]:
-    headroom_v = peak.voltage_v - source.drop_threshold_v
+def _figures(source: SupplyFigures, peak_v: float, node: NodeFile) -> list[tuple[str, str]]:
+    headroom_v = peak_v - source.drop_threshold_v
     over_current = node.supply.over_current
     return [
         ("open-circuit voltage", f"{source.open_circuit_v:.2f} V"),
@@ -126,6 +135,7 @@ def _parts(node: NodeFile) -> list[tuple[str, str]]:
         ("links", f"{part.nvlink_count} x NVLink {part.nvlink_version}, {joined}"),
         ("driver", node.driver.version),
         ("rest of the node", f"{node.other_power_w:g} W"),
+        *_loads_of_buses(node.wiring),
         ("air", f"{node.inlet_c:g} °C in front"),
         (
             "fans",
@@ -139,16 +149,29 @@ def _parts(node: NodeFile) -> list[tuple[str, str]]:
     ]
 
 
+def _loads_of_buses(wiring: Wiring) -> list[tuple[str, str]]:
+    """Return what hangs on each bus, nothing where there is only one."""
+    if len(wiring.buses) == 1:
+        return []
+    rest = {wiring.of_rest: ["the rest of the node"]}
+    return [
+        (name, ", ".join([*(f"gpu{gpu}" for gpu in wiring.gpus_of(bus)), *rest.get(bus, [])]))
+        for bus, name in enumerate(wiring.buses)
+    ]
+
+
 def _branches(node: NodeFile) -> list[tuple[str, ...]]:
+    wiring = node.wiring
     return [
         (
             unit.name,
+            wiring.buses[bus],
             f"{unit.rated_w:g} W",
             f"{unit.open_circuit_v:.2f} V",
             *(f"{part:g}" for part in (unit.psu_mohm, unit.cable_mohm, unit.connector_mohm, unit.joint_mohm)),
             f"{unit.branch_mohm:.1f} mΩ",
         )
-        for unit in node.supply.units
+        for unit, bus in zip(node.supply.units, wiring.of_supply, strict=True)
     ]
 
 

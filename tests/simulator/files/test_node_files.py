@@ -10,7 +10,18 @@ from simulator.files.scenario import load_scenario
 from simulator.files.workload import load_workload
 from simulator.plant.plant import Plant
 
-HEALTHY = ("a100x8", "b200x8", "h100x8", "v100x4", "v100x4-double-ring")
+HEALTHY = (
+    "a100x16",
+    "a100x8",
+    "b200x8",
+    "h100x8",
+    "h100x8-orv3",
+    "h100x8-two-bus",
+    "v100x4",
+    "v100x4-double-ring",
+    "v100x4-lone-gpu",
+    "v100x4-two-bus",
+)
 # Totals of a branch, milliohm, which the states of the field report (blbadger.github.io/gpu-server) were fitted to.
 STATES = {
     "v100x4": [4.4, 4.4],

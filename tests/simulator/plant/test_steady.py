@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from simulator.files.loading import names_in
 from simulator.files.node import NODES, NodeFile, load_node
-from simulator.plant.steady import shortfall, steady_loads, supply_figures
+from simulator.plant.steady import bus_figures, shortfall, steady_loads, supply_figures
 
 NODE = load_node("v100x4")
 
@@ -33,9 +33,22 @@ def test_the_states_of_the_field_report_stand_where_it_states(name: str, lowest_
 @pytest.mark.parametrize("name", names_in(NODES))
 def test_what_the_branches_carry_is_what_the_node_takes(name: str) -> None:
     node = load_node(name)
+    wiring = node.wiring
     for load in steady_loads(node):
-        assert sum(load.branch_a) * load.voltage_v == pytest.approx(load.node_w, rel=1e-6)
+        of_buses_w = [
+            bus_v * sum(load.branch_a[unit] for unit in wiring.supplies_of(bus)) for bus, bus_v in enumerate(load.bus_v)
+        ]
+        assert sum(of_buses_w) == pytest.approx(load.node_w, rel=1e-6)
         assert not load.collapses
+
+
+def test_each_bus_is_a_source_of_its_own_and_the_lowest_one_stands_for_the_node() -> None:
+    node = load_node("v100x4-lone-gpu")
+    assert [round(bus.source_mohm, 3) for bus in bus_figures(node)] == [2.5, 4.7]
+    assert [bus.bus for bus in bus_figures(node)] == ["bus0", "bus1"]
+    assert supply_figures(node).bus == "bus0"
+    for load in steady_loads(node):
+        assert load.voltage_v == min(load.bus_v)
 
 
 @settings(max_examples=50)
