@@ -168,12 +168,13 @@ def _live_path(
 ) -> None:
     @router.get(
         "/live",
-        summary="Server-sent events: hello, samples, records, status, away",
+        summary="Server-sent events: hello, samples, records, status, entities, away",
         description=(
             "`hello` carries status, entities, labels, records and history; `samples` comes five times a second "
             "with the rows since the last one, also when there are none; `records` at once when one changed, with "
-            "those that changed and in `gone` the ids that are not recent any more; `status` every second; `away` with "
-            "the problem while the node cannot be read. Data is JSON, times are `now_ms`."
+            "those that changed and in `gone` the ids that are not recent any more; `status` every second; "
+            "`entities` when they, their tags or what feeds them changed; `away` with the problem while the node "
+            "cannot be read. Data is JSON, times are `now_ms`."
         ),
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, 503: {}},
         response_class=StreamingResponse,

@@ -1,7 +1,9 @@
 """Display labels of causes, evidence, modes and states. Sent to the page once."""
 
+import math
 from dataclasses import dataclass
 
+from physics.rail_classes import RAIL_CLASSES, limit_scale
 from telemetry.gpu import (
     REASON_HW_SLOWDOWN,
     REASON_HW_THERMAL,
@@ -187,6 +189,18 @@ THROTTLE_BITS: dict[int, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RailClassLabel:
+    """Class of rails, with its limit over that of a 12 V rail; None where it is not judged by its voltage."""
+
+    name: str
+    nominal_v: float
+    shown_v: tuple[float, float]
+    limit_scale: float | None
+    feeds_gpus: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
     """Every table above, in the form that the browser receives."""
 
@@ -201,6 +215,7 @@ class Labels:
     evidence: dict[str, str]
     multiples: tuple[str, ...]
     throttle_bits: dict[str, str]
+    rail_classes: tuple[RailClassLabel, ...]
 
 
 def labels() -> Labels:
@@ -217,4 +232,20 @@ def labels() -> Labels:
         evidence=dict(EVIDENCE),
         multiples=MULTIPLES,
         throttle_bits={str(bit): label for bit, label in THROTTLE_BITS.items()},
+        rail_classes=rail_class_labels(),
+    )
+
+
+def rail_class_labels() -> tuple[RailClassLabel, ...]:
+    """Return every class of rails, lowest nominal voltage first."""
+    return tuple(
+        RailClassLabel(
+            name=one.name,
+            nominal_v=one.nominal_v,
+            shown_v=one.shown_v,
+            limit_scale=None if math.isnan(scale := limit_scale(one.nominal_v)) else scale,
+            feeds_gpus=one.feeds_gpus,
+            source=one.source,
+        )
+        for one in RAIL_CLASSES
     )

@@ -47,10 +47,11 @@ def with_freshness(status: NodeStatus, now_ns: int) -> NodeStatus:
 
 @dataclass(slots=True)
 class Cursor:
-    """Position of one watcher: the newest row of each table, and the records it has."""
+    """Position of one watcher: the newest row of each table, and the records and the topology it has."""
 
     since_ns: dict[str, int]
     records: RecordState
+    topology: Topology
 
 
 def message(event: str, data: Mapping[str, Any] | str) -> bytes:
@@ -89,7 +90,7 @@ def hello(source: PageSource, clock: Clock, texts: RecordTexts, history_s: float
     status = source.status()
     frames = source.history(history_s)
     now_ns = clock.utc_ns()
-    cursor = Cursor(since_ns={}, records=records)
+    cursor = Cursor(since_ns={}, records=records, topology=topology)
     tables = _tables(_advance(frames, cursor, now_ns), now_ns)
     data = {
         "now_ms": now_ns // NS_PER_MS,
@@ -117,8 +118,12 @@ def turn(source: PageSource, clock: Clock, texts: RecordTexts, cursor: Cursor, n
     if samples_due and status_due:  # a table may get its first row long after the watcher came
         frames += [frame for frame in source.history(NEWCOMER_S) if frame.spec.name not in cursor.since_ns]
     status = source.status() if status_due else None
+    topology = source.topology() if status_due else cursor.topology
     now_ns = clock.utc_ns()
     messages = []
+    if topology != cursor.topology:
+        messages.append(message("entities", {"entities": entities_json(topology)}))
+        cursor.topology = topology
     if records is not None:
         messages.append(message("records", records.changes_since(cursor.records)))
         cursor.records = records

@@ -15,7 +15,7 @@ NS_PER_MS = 1_000_000
 
 # What the page draws and tells; everything else is read through /api/v1/series.
 PAGE_SIGNALS: dict[EntityKind, tuple[str, ...]] = {
-    EntityKind.SUPPLY: ("voltage_v", "current_a"),
+    EntityKind.SUPPLY: ("voltage_v", "current_a", "rail_voltage_v", "rail_current_a"),
     EntityKind.GPU: (
         "power_w",
         "sm_clock_mhz",

@@ -1,29 +1,31 @@
-// The charts: one a supply, one a group of GPU signals, drawn by ECharts out of an installed wheel.
+// The charts: a cell for every rail, worst first, and one for each group of GPU signals, drawn by ECharts.
 
 import { byId, element, setText } from "./dom.js";
-import { duration, quantity } from "./format.js";
+import { duration } from "./format.js";
+import { gpuCharts } from "./gpucharts.js";
 import * as history from "./history.js";
 import { markLines } from "./marks.js";
-import { frame, furnished, levelStyle, valueAxis } from "./plots.js";
+import { colourKey, railSections } from "./railcharts.js";
+import { railLayout } from "./rails.js";
 import * as samples from "./samples.js";
 import { nowMs, state } from "./stream.js";
 
-const GROUPS = [
-  { id: "power", title: "GPU power", signal: "power_w", unit: "W" },
-  { id: "clock", title: "SM clock", signal: "sm_clock_mhz", unit: "MHz", step: "end" },
-  { id: "heat", title: "GPU temperature", signal: "gpu_temp_c", unit: "°C" },
-];
 // Time shown, in s. Up to ten minutes the samples of the live stream are drawn, beyond that rollups from the store.
 const WINDOWS_S = { 60: "1 min", 120: "2 min", 600: "10 min", 3600: "1 h", 86_400: "1 d", 2_592_000: "30 d" };
 const LIVE_S = 600;
 const REDRAW_MS = 1000; // of rollups, which move less than a pixel within it
-const NEAR_SLOWDOWN_K = 20; // the slowdown line joins the picture once the hottest die is this close
+const ORDER_MS = 5000; // between two looks at which rail and which GPU is the worst: a chart that jumps cannot be read
+const COST_SHARE = 0.25; // heuristic: of one core at most goes into charts, however many there are
 
 let echarts = null;
-let charts = []; // { card, plot, lines: [{ entity, signal, ... }], draw }
+let sections = []; // of rails: { charts, reorder }
+let charts = []; // { card, plot, lines: [{ entity, signal, ... }], option, group, namesMarks, scales, levels, legend, reorder }
 
 let windowS = localStorage.getItem("window_s") in WINDOWS_S ? Number(localStorage.getItem("window_s")) : 60;
 let drawnAt = -Infinity;
+let orderedAt = -Infinity;
+let costMs = 0;
+let laidOut = "";
 /** Return a colour of the style sheet, light or dark as the page is. */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -45,9 +47,14 @@ export async function loadCharts() {
     );
   }
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", layOutCharts);
-  addEventListener("resize", () => charts.forEach(({ plot }) => plot.resize()));
+  dark.addEventListener("change", () => state.status && layOutCharts());
+  addEventListener("resize", resize);
   drawWindows();
+}
+
+function resize() {
+  for (const { plot } of charts) plot.resize();
+  redraw();
 }
 
 function drawWindows() {
@@ -66,17 +73,18 @@ function drawWindows() {
 
 /** Build the charts for the entities there are. */
 export function layOutCharts() {
-  if (!echarts || !state.status) return;
-  charts.forEach(({ plot }) => plot.dispose());
+  laidOut = layout();
+  if (!echarts) return;
+  for (const { plot } of charts) plot.dispose();
   observer.disconnect();
   onScreen.clear();
-  const supplies = state.entities.filter((entity) => entity.kind === "supply");
-  const gpus = state.entities.filter((entity) => entity.kind === "gpu");
-  charts = [
-    ...supplies.map((supply) => supplyChart(supply)),
-    ...(gpus.length ? GROUPS.map((group) => gpuChart(group, gpus)) : []),
-  ];
-  document.querySelector("#charts .grid").replaceChildren(...charts.map(({ card }) => card));
+  sections = railSections(colour);
+  const ofGpus = gpuCharts(colour);
+  charts = [...sections.flatMap((section) => section.charts), ...ofGpus];
+  const railGrid = element("div", { class: "buses", "data-size": sections[0]?.holder.dataset.size }, sections.map(({ holder }) => holder));
+  const gpuGrid = element("div", { class: "grid" }, ofGpus.map(({ card }) => card));
+  byId("plots").replaceChildren(railGrid, gpuGrid);
+  byId("colours").replaceChildren(...colourKey(colour, sections));
   for (const chart of charts) {
     const holder = chart.card.querySelector(".plot");
     chart.plot = echarts.init(holder, null, { renderer: "canvas" });
@@ -86,8 +94,18 @@ export function layOutCharts() {
     onScreen.add(chart.card);
   }
   echarts.connect("node");
+  orderedAt = -Infinity;
   redraw();
 }
+
+/** Build the charts again where rails came, went, or showed their nominal voltage; return true if so. */
+export function layOutIfChanged() {
+  if (layout() === laidOut) return false;
+  layOutCharts();
+  return true;
+}
+
+const layout = () => JSON.stringify([railLayout(), state.entities.filter(({ kind }) => kind === "gpu")]);
 
 function redraw() {
   drawnAt = -Infinity;
@@ -101,15 +119,23 @@ export function drawCharts() {
   const stored = windowS > LIVE_S;
   if (stored) history.read(windowS, redraw);
   drawNotes(stored);
-  const due = !stored || performance.now() - drawnAt >= REDRAW_MS;
-  if (due) drawnAt = performance.now();
-  const marks = due ? markLines(now - windowS * 1000, now, colour) : [];
+  const begun = performance.now();
+  const due = begun - drawnAt >= Math.max(stored ? REDRAW_MS : 0, costMs / COST_SHARE);
+  if (due && begun - orderedAt >= ORDER_MS) reorder(begun);
   const shown = charts.filter(({ card }) => onScreen.has(card));
-  if (due) for (const chart of shown) readData(chart, now, stored);
-  for (const chart of shown) {
-    if (due) drawChart(chart, now, marks, stored);
-    drawLegend(chart, now);
-  }
+  for (const chart of shown) chart.legend(now);
+  if (!due) return;
+  drawnAt = begun;
+  const groups = new Set(shown.map(({ group }) => group));
+  for (const chart of charts.filter(({ group }) => groups.has(group))) readData(chart, now, stored);
+  for (const chart of shown) drawChart(chart, now, stored);
+  costMs = performance.now() - begun;
+}
+
+/** Put the worst first: of the rails by their place, of many GPUs by their colour. */
+function reorder(atMs) {
+  orderedAt = atMs;
+  for (const { reorder } of [...sections, ...charts]) reorder?.();
 }
 
 /** What the curves are, where they are not single samples, or why there are none. */
@@ -121,142 +147,42 @@ function drawNotes(stored) {
   setText(byId("steps"), stored && !problem ? steps : "");
 }
 
+/** Read the points of every line, and their extremes: [[lowest, highest], ...]. */
 function readData(chart, now, stored) {
   const start = now - windowS * 1000;
   chart.data = chart.lines.map(({ entity, signal }) =>
     stored ? history.pointsOf(entity.id, signal, windowS) : samples.since(entity.id, signal, start),
   );
-  const extremes = (points) => points.flatMap(([ms, , low, high]) => [[ms, low], [ms, high]]);
-  chart.extremes = stored ? chart.data.map(extremes) : chart.data;
+  chart.extremes = chart.data.map((points) => extremesOf(points, stored));
 }
 
-function drawChart(chart, now, marks, stored) {
+/** Return the lowest and the highest value of some points, nulls where there is none. */
+function extremesOf(points, stored) {
+  let [low, high] = [null, null];
+  for (const point of points) {
+    const [least, most] = stored ? [point[2], point[3]] : [point[1], point[1]];
+    if (least !== null && least !== undefined && (low === null || least < low)) low = least;
+    if (most !== null && most !== undefined && (high === null || most > high)) high = most;
+  }
+  return [low, high];
+}
+
+function drawChart(chart, now, stored) {
   const start = now - windowS * 1000;
-  const { data, extremes } = chart;
-  // Supplies are compared, so they have the same scales.
-  const alike = charts.filter((other) => other.scales === chart.scales && other.extremes);
-  const scales = chart.scales(extremes.map((_, index) => alike.flatMap((other) => other.extremes[index])));
+  // Charts of a group are compared, so they have the same scales.
+  const alike = charts.filter(({ group, extremes }) => group === chart.group && extremes);
+  const axes = chart.scales(chart.lines.map((_, index) => alike.map(({ extremes }) => extremes[index])));
   const series = chart.lines.flatMap((line, index) => {
-    line.points = stored ? data[index] : [];
+    line.points = stored ? chart.data[index] : [];
     const look = stored ? { step: false, sampling: null } : { step: line.step, sampling: "minmax" };
     return [
-      { id: line.id, data: data[index], ...look },
+      { id: line.id, data: chart.data[index], ...look, ...line.look },
       { id: `${line.id} range`, data: line.points },
     ];
   });
-  series[0].markLine = { data: [...chart.levels(extremes), ...marks] };
-  const interval = windowS * (windowS > 86_400 ? 200 : 250); // 30 d are five times 6 d
-  chart.plot.setOption({ xAxis: { min: start, max: now, interval }, yAxis: scales, series }, { lazyUpdate: true });
-}
-
-function drawLegend(chart, now) {
-  chart.lines.forEach((line) =>
-    setText(line.value, quantity(samples.latest(line.entity.id, line.signal, now, state.staleAfterMs), line.unit)),
-  );
-}
-
-function supplyChart(supply) {
-  const limit = state.status.rail_limit_v;
-  const lines = [
-    {
-      entity: supply,
-      signal: "voltage_v",
-      unit: "V",
-      name: "voltage",
-      colour: colour("series-0"),
-      width: 1.2,
-      axis: 0,
-    },
-    {
-      entity: supply,
-      signal: "current_a",
-      unit: "A",
-      name: "current",
-      colour: colour("series-quiet"),
-      width: 1,
-      axis: 1,
-      area: true,
-    },
-  ];
-  const option = frame(colour, lines);
-  option.grid.right = 44;
-  option.yAxis = [
-    valueAxis(colour, "V", 1),
-    { ...valueAxis(colour, "A", 0), position: "right", splitLine: { show: false } },
-  ];
-  return {
-    ...furnished(`chart-${supply.key}`, `${supply.label} · voltage and current`, lines, option),
-    levels: () => [{ yAxis: limit, name: `limit ${quantity(limit, "V")}`, ...levelStyle(colour) }],
-    scales: supplyScales,
-  };
-}
-
-function supplyScales([volts, amps]) {
-  const [lowest, highest] = [least(volts, state.status.rail_limit_v) - 0.04, most(volts, 12.1) + 0.04];
-  const step = niceStep(Math.max(0.2, (highest - lowest) / 7));
-  const [low, high] = [rounded(lowest, -step), rounded(highest, step)];
-  // Both axes get the same number of intervals, so that one set of lines serves them; the current stays below.
-  const intervals = Math.round((high - low) / step);
-  const amperes = niceStep((most(amps, 10) * 2) / intervals);
-  return [
-    { min: low, max: high, interval: step },
-    { min: 0, max: amperes * intervals, interval: amperes },
-  ];
-}
-
-function gpuChart(group, gpus) {
-  const lines = gpus.map((gpu, index) => ({
-    entity: gpu,
-    signal: group.signal,
-    unit: group.unit,
-    name: gpu.label,
-    colour: colour(`series-${index % 8}`),
-    dash: index < 8 ? "solid" : [5, 3],
-    width: 1.2,
-    axis: 0,
-    step: group.step,
-  }));
-  const option = frame(colour, lines);
-  option.yAxis = [valueAxis(colour, group.unit, 0)];
-  const slowdown = () =>
-    least(
-      gpus.map((gpu) => [0, samples.latest(gpu.id, "slowdown_temp_c", nowMs(), Infinity)]),
-      Infinity,
-    );
-  const near = (data) =>
-    group.id === "heat" && Number.isFinite(slowdown()) && most(data.flat(), 0) > slowdown() - NEAR_SLOWDOWN_K;
-  const bounds = {
-    power: (data) => [scale(0, most(data.flat(), 50) * 1.05)],
-    clock: (data) => [scale(0, most(data.flat(), 500) * 1.05)],
-    heat: (data) => [scale(least(data.flat(), 60) - 2, Math.max(most(data.flat(), 40), near(data) ? slowdown() : 0) + 2)],
-  };
-  return {
-    ...furnished(`chart-${group.id}`, group.title, lines, option),
-    levels: (data) =>
-      near(data) ? [{ yAxis: slowdown(), name: `slowdown ${quantity(slowdown(), "°C")}`, ...levelStyle(colour) }] : [],
-    scales: bounds[group.id],
-  };
-}
-
-const numbers = (points) => points.map(([, value]) => value).filter((value) => value !== null && value !== undefined);
-const least = (points, otherwise) => numbers(points).reduce((best, value) => Math.min(best, value), otherwise);
-const most = (points, otherwise) => numbers(points).reduce((best, value) => Math.max(best, value), otherwise);
-
-/** An axis whose ends are labelled like its other places. */
-function scale(low, high) {
-  const interval = niceStep((high - low) / 5);
-  return { min: rounded(low, -interval), max: rounded(high, interval), interval };
-}
-
-/** Round up to a step, or down to a negative one, without the dust of binary fractions. */
-function rounded(value, step) {
-  const size = Math.abs(step);
-  const count = step > 0 ? Math.ceil(value / size) : Math.floor(value / size);
-  return Number((count * size).toFixed(6));
-}
-
-/** Return the least of 1, 2, 5, 10, 20, ... that is not below a value. */
-function niceStep(value) {
-  const decade = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((factor) => Number((factor * decade).toFixed(6))).find((step) => step >= value - 1e-9);
+  const width = chart.plot.getWidth() - chart.option.grid.left - chart.option.grid.right;
+  const marks = markLines(start, now, colour, chart.namesMarks ? width : 0);
+  series[0].markLine = { data: [...chart.levels(chart.extremes), ...marks] };
+  const interval = (windowS * (windowS > 86_400 ? 800 : 1000)) / (width > 220 ? 4 : 2); // 30 d are shown as 24 d
+  chart.plot.setOption({ xAxis: { min: start, max: now, interval }, yAxis: axes, series }, { lazyUpdate: true });
 }

@@ -1,8 +1,12 @@
 // Hours, days and a month: mean, lowest and highest value of every step, as the node's store keeps them.
 
+import { OTHER_NAMES } from "./samples.js";
 import { state } from "./stream.js";
 
-const SIGNALS = { supply: ["voltage_v", "current_a"], gpu: ["power_w", "sm_clock_mhz", "gpu_temp_c"] };
+const SIGNALS = {
+  supply: ["voltage_v", "current_a", ...Object.values(OTHER_NAMES)],
+  gpu: ["power_w", "sm_clock_mhz", "gpu_temp_c"],
+};
 const LEAST_REFRESH_MS = 10_000;
 
 let held = { seconds: 0, stepMs: 0, readAt: -Infinity, series: new Map() }; // "entity signal" -> [[ms, mean, low, high]]
@@ -19,7 +23,9 @@ export async function read(seconds, done) {
     const replies = await Promise.all(kinds.map((kind) => fetched(kind, seconds)));
     if (reading !== seconds) return; // another range was chosen meanwhile
     held = { seconds, stepMs: 1000 * (replies[0]?.step_s ?? 1), readAt: performance.now(), series: new Map() };
-    for (const reply of replies) for (const one of reply.series) held.series.set(`${one.entity} ${one.signal}`, points(reply, one));
+    for (const reply of replies) {
+      for (const one of reply.series) if (one.statistics.mean.some((value) => value !== null)) held.series.set(`${one.entity} ${one.signal}`, points(reply, one));
+    }
     problem = "";
   } catch (error) {
     if (held.seconds !== seconds) held = { ...held, series: new Map() };
@@ -48,7 +54,7 @@ function points({ time_ms: times, step_s: step }, { statistics: { mean, min, max
 
 /** Points of one series of the range that was read last: time, mean, lowest and highest value. */
 export const pointsOf = (entity, signal, seconds) =>
-  held.seconds === seconds ? (held.series.get(`${entity} ${signal}`) ?? []) : [];
+  (held.seconds === seconds && (held.series.get(`${entity} ${signal}`) ?? held.series.get(`${entity} ${OTHER_NAMES[signal]}`))) || [];
 
 export const stepMs = () => held.stepMs;
 

@@ -1,6 +1,6 @@
 // Ties the parts of the page together; each part draws itself from the state that the stream keeps.
 
-import { drawCharts, layOutCharts, loadCharts } from "./charts.js";
+import { drawCharts, layOutCharts, layOutIfChanged, loadCharts } from "./charts.js";
 import { byId, setText } from "./dom.js";
 import { duration } from "./format.js";
 import { drawConnection, drawHeader } from "./header.js";
@@ -44,6 +44,10 @@ connect({
     layOutCharts();
     document.documentElement.dataset.ready = "true";
   },
+  entities() {
+    if (layOutIfChanged()) layOutReadings();
+    drawRecords();
+  },
   samples() {
     drawReadings();
     drawCharts();
@@ -55,6 +59,7 @@ connect({
   status() {
     drawHeader();
     drawSources();
+    if (layOutIfChanged()) layOutReadings();
   },
   connection: drawConnection,
 });

@@ -3,43 +3,34 @@
 import { nsToMs } from "./format.js";
 import { state } from "./stream.js";
 
-/** Return the marks within the window; what happened to several GPUs at once is one mark. */
-export function markLines(startMs, endMs, colour) {
+const FONT_PX = 11;
+const GAP_PX = 6; // between two labels
+
+/** Return the marks within the window; what happened to several GPUs at once is one mark. `width` is that of the plot
+ * in pixels, 0 for one that has no room for labels. */
+export function markLines(startMs, endMs, colour, width) {
   const found = new Map();
-  const roomMs = (endMs - startMs) * 0.15; // nearer to the left edge a label would cover the axis
-  // Labels stand above the plot: an incident's to the left of its line, an answer's to the right, as they come together.
-  const mark = (ms, name, tint, type, align) => {
-    if (ms <= startMs) return;
-    found.set(`${name} ${Math.round(ms / 2000)}`, {
-      xAxis: ms,
-      name,
-      lineStyle: { color: tint, type, width: 1 },
-      label: {
-        show: ms - startMs > roomMs || align === "left",
-        position: "end",
-        rotate: 0,
-        align,
-        distance: 3,
-        color: tint,
-      },
-    });
+  const mark = (ms, name, tint, type) => {
+    if (ms <= startMs || ms > endMs) return;
+    const label = { show: false, position: "end", rotate: 0, distance: 3, color: tint, fontSize: FONT_PX };
+    found.set(`${name} ${Math.round(ms / 2000)}`, { xAxis: ms, name, lineStyle: { color: tint, type, width: 1 }, label });
   };
   const { incidents, decisions, actions } = state.records;
   for (const incident of incidents) {
-    mark(nsToMs(incident.opened_ns), "incident", colour(incident.severity), "dashed", "right");
-    if (incident.closed_ns) mark(nsToMs(incident.closed_ns), "closed", colour("dim"), "dotted", "right");
+    mark(nsToMs(incident.opened_ns), "incident", colour(incident.severity), "dashed");
+    if (incident.closed_ns) mark(nsToMs(incident.closed_ns), "closed", colour("dim"), "dotted");
   }
   for (const decision of decisions) {
     if (decision.verdict === "execute" && decision.clock_mhz !== null) {
-      mark(nsToMs(decision.time_ns), `cap ${decision.clock_mhz.toFixed(0)} MHz`, colour("accent"), "solid", "left");
+      mark(nsToMs(decision.time_ns), `cap ${decision.clock_mhz.toFixed(0)} MHz`, colour("accent"), "solid");
     }
   }
   for (const action of actions) {
-    if (["released", "expired"].includes(action.state)) {
-      mark(nsToMs(action.time_ns), action.state, colour("accent"), "dotted", "left");
-    }
+    if (["released", "expired"].includes(action.state)) mark(nsToMs(action.time_ns), action.state, colour("accent"), "dotted");
   }
-  return withRoom(thinned([...found.values()], (endMs - startMs) * 0.05), (endMs - startMs) * 0.3);
+  const marks = thinned([...found.values()], (endMs - startMs) * 0.05);
+  if (width) labelThose(marks, (ms) => ((ms - startMs) / (endMs - startMs)) * width, width);
+  return marks;
 }
 
 /** Of caps close to each other only the first and the last have a line: the curve itself is what is to be seen. */
@@ -51,13 +42,25 @@ function thinned(marks, nearMs) {
   return marks.filter((one) => !between.includes(one));
 }
 
-/** Of labels that would cover each other, the newest stays: several caps in a row are read as the last one. */
-function withRoom(marks, roomMs) {
-  marks.sort((one, other) => one.xAxis - other.xAxis);
-  marks.forEach((one, index) => {
-    const { align } = one.label;
-    const near = (other) => Math.abs(other.xAxis - one.xAxis) < roomMs && other.label.align === align;
-    if (marks.slice(index + 1).some(near)) one.label.show = false;
-  });
-  return marks;
+/** Show the labels that fit, newest first: beside their line, within the plot, and clear of those shown already. */
+function labelThose(marks, placeOf, width) {
+  const taken = [];
+  for (const one of [...marks].sort((a, b) => b.xAxis - a.xAxis)) {
+    const [at, size] = [placeOf(one.xAxis), widthOf(one.name)];
+    // The gap is on the far side: an incident ends at its line, what answers it begins at its own, as they come together.
+    const sides = [["left", at, at + size + GAP_PX], ["right", at - size - GAP_PX, at]];
+    const wanted = ["incident", "closed"].includes(one.name) ? sides.reverse() : sides;
+    const fits = wanted.find(([, from, to]) => from >= -GAP_PX && to <= width + GAP_PX && taken.every(([low, high]) => from >= high || to <= low));
+    if (!fits) continue;
+    const [align, ...range] = fits;
+    Object.assign(one.label, { show: true, align });
+    taken.push(range);
+  }
+}
+
+const canvas = document.createElement("canvas").getContext("2d");
+
+function widthOf(text) {
+  canvas.font = `${FONT_PX}px ${getComputedStyle(document.body).fontFamily}`;
+  return canvas.measureText(text).width + 2;
 }

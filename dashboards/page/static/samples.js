@@ -6,6 +6,12 @@ const GAP_MS = 3_000; // a silence this long is drawn as a gap, not as a line ac
 const series = new Map(); // "entity signal" -> { unit, points: [[ms, value], ...] }
 const newestMs = new Map(); // table -> ms of its newest row
 const keyOf = (entity, signal) => `${entity} ${signal}`;
+// Names that rails of other voltages than 12 V had, and those that a board controller measures still have.
+export const OTHER_NAMES = { voltage_v: "rail_voltage_v", current_a: "rail_current_a" };
+const heldOf = (entity, signal) => series.get(keyOf(entity, signal)) ?? series.get(keyOf(entity, OTHER_NAMES[signal]));
+
+/** Return true if samples of a signal of an entity came, with or without a value. */
+export const has = (entity, signal) => heldOf(entity, signal) !== undefined;
 
 export function clear() {
   series.clear();
@@ -48,13 +54,13 @@ function firstAfter(points, ms) {
 
 /** Return the points of one series since a time, one more before it so that the line enters from the edge. */
 export function since(entity, signal, ms) {
-  const held = series.get(keyOf(entity, signal));
+  const held = heldOf(entity, signal);
   return held ? held.points.slice(Math.max(0, firstAfter(held.points, ms) - 1)) : [];
 }
 
 /** Return the newest value, null where it is absent or older than the limit. */
 export function latest(entity, signal, nowMs, staleMs) {
-  const points = series.get(keyOf(entity, signal))?.points;
+  const points = heldOf(entity, signal)?.points;
   if (!points?.length) return null;
   const [ms, value] = points[points.length - 1];
   return nowMs - ms > staleMs ? null : value;

@@ -33,7 +33,7 @@ function merged(held, changes) {
 
 const SILENT_MS = 4000; // the node speaks five times a second
 
-/** Connect and stay connected; `on` holds a function per message: hello, samples, records, status, connection. */
+/** Connect and stay connected; `on` holds a function per message: hello, entities, samples, records, status, connection. */
 export function connect(on) {
   const events = new EventSource("/api/v1/live");
   const received = (data) => {
@@ -60,6 +60,10 @@ export function connect(on) {
     });
     become("live");
     on.hello();
+  });
+  listen("entities", (data) => {
+    state.entities = data.entities;
+    on.entities();
   });
   listen("samples", (data) => {
     received(data);

@@ -2,21 +2,18 @@
 
 import { byId, element, setText } from "./dom.js";
 import { UNKNOWN, quantity, shown } from "./format.js";
+import { RECENT_MS, limitOf, lowestOf, nominalOf, nominalText, railGroups, rails } from "./rails.js";
 import * as samples from "./samples.js";
 import { nowMs, state } from "./stream.js";
 
-const RECENT_MS = 5_000; // a training step lasts about a second: its dip stays readable this long
+const FIGURES_UP_TO = 3; // rails with a figure each; of more the worst of each nominal voltage has one
 
 const ofKind = (kind) => state.entities.filter((entity) => entity.kind === kind);
 const read = (entity, signal) => samples.latest(entity.id, signal, nowMs(), state.staleAfterMs);
 
-/** Return the lowest voltage of the last seconds; null once the newest is stale. */
-const lowestVoltage = (supply) =>
-  read(supply, "voltage_v") === null ? null : samples.lowest(supply.id, "voltage_v", nowMs(), RECENT_MS);
-
 /** Build the frames of figures and tables for the entities there are. */
 export function layOutReadings() {
-  const supplies = ofKind("supply").map((supply) => card(`figure-${supply.key}`, `${supply.label} · lowest of 5 s`));
+  const supplies = railFigures().map(({ id, label }) => card(id, label));
   byId("figures").replaceChildren(
     ...supplies,
     card("figure-power", "GPU power, mean of 5 s"),
@@ -25,6 +22,18 @@ export function layOutReadings() {
   );
   byId("readings").querySelector(".body").replaceChildren(gpuTable(), supplyTable());
   drawReadings();
+}
+
+/** The figures of the rails: one each, or the lowest of each nominal voltage where there are many. */
+function railFigures() {
+  const all = rails();
+  if (all.length <= FIGURES_UP_TO) return all.map((rail) => ({ id: `figure-${rail.key}`, label: `${rail.label} · lowest of 5 s`, rails: [rail] }));
+  const groups = railGroups();
+  const main = groups.some(({ feedsGpus }) => feedsGpus) ? groups.filter(({ feedsGpus }) => feedsGpus) : groups;
+  return main.map(({ nominal, rails: own }) => {
+    const name = `${nominal === null ? "" : `${nominalText(nominal)} `}rail${own.length > 1 ? `s, lowest of ${own.length}` : ""}`;
+    return { id: `figure-rails-${nominal ?? "unknown"}`, label: `${name} · 5 s`, rails: own };
+  });
 }
 
 function card(id, label) {
@@ -85,19 +94,20 @@ function gpuTable() {
 function supplyTable() {
   const heads = [
     { text: "Supply" },
+    number("Nominal"),
     number("Voltage"),
     number("Lowest of 5 s"),
     number("Current"),
     number("Limit", "wide"),
   ];
-  return table("supplies", "Supplies now", heads, ofKind("supply"));
+  return table("supplies", "Supplies now", heads, rails());
 }
 
 export function drawReadings() {
   if (!state.status) return;
   drawFigures();
   for (const gpu of ofKind("gpu")) fillRow(gpu, gpuCells(gpu));
-  for (const supply of ofKind("supply")) fillRow(supply, supplyCells(supply));
+  for (const rail of rails()) fillRow(rail, railCells(rail));
 }
 
 function fillRow(entity, texts) {
@@ -120,12 +130,14 @@ function gpuCells(gpu) {
   ];
 }
 
-function supplyCells(supply) {
+function railCells(rail) {
+  const { volts, source } = nominalOf(rail);
   return [
-    quantity(read(supply, "voltage_v"), "V"),
-    quantity(lowestVoltage(supply), "V"),
-    quantity(read(supply, "current_a"), "A"),
-    quantity(state.status.rail_limit_v, "V"),
+    volts === null ? UNKNOWN : `${nominalText(volts)} (${source})`,
+    quantity(read(rail, "voltage_v"), "V"),
+    quantity(lowestOf(rail), "V"),
+    quantity(read(rail, "current_a"), "A"),
+    limitOf(rail) === null ? "none" : quantity(limitOf(rail), "V"),
   ];
 }
 
@@ -154,14 +166,7 @@ function ownCaps(gpu) {
 }
 
 function drawFigures() {
-  const limit = state.status.rail_limit_v;
-  for (const supply of ofKind("supply")) {
-    const least = lowestVoltage(supply);
-    const low = least !== null && least < limit;
-    const load = quantity(read(supply, "current_a"), "A");
-    const sub = low ? `below the ${quantity(limit, "V")} limit · ${load}` : `limit ${quantity(limit, "V")} · ${load}`;
-    fill(`figure-${supply.key}`, shown(least, "V"), sub, low);
-  }
+  for (const { id, rails: own } of railFigures()) drawRailFigure(id, own);
   const gpus = ofKind("gpu");
   drawPower(gpus);
   const [hottest, temp] = extreme(gpus, "gpu_temp_c", (a, b) => a > b);
@@ -182,7 +187,19 @@ function drawFigures() {
   );
 }
 
-/** The sum over the GPUs that answer; how many do stands beside it. */
+/** The lowest of some rails of one nominal voltage; which it is, and how many are unknown. */
+function drawRailFigure(id, own) {
+  const known = own.map((rail) => [lowestOf(rail), rail]).filter(([least]) => least !== null);
+  const [least, rail] = known.sort(([a], [b]) => a - b)[0] ?? [null, own[0]];
+  const limit = limitOf(rail);
+  const low = least !== null && limit !== null && least < limit;
+  const text = limit === null ? "no limit known" : low ? `below the ${quantity(limit, "V")} limit` : `limit ${quantity(limit, "V")}`;
+  const silent = own.length - known.length;
+  const which = own.length > 1 && joined(known.length && rail.label, silent && `${silent} unknown`);
+  fill(id, shown(least, "V"), joined(which, text, own.length === 1 && quantity(read(rail, "current_a"), "A")), low);
+}
+
+/** The sum over the GPUs that answer; the line below counts them. */
 function drawPower(gpus) {
   const known = gpus.filter((gpu) => read(gpu, "power_w") !== null);
   const means = known.map((gpu) => samples.mean(gpu.id, "power_w", nowMs(), RECENT_MS));

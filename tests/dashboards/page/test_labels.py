@@ -1,5 +1,8 @@
+import math
+
 from dashboards.page.labels import labels
 from dashboards.page.series_tables import PAGE_SIGNALS
+from physics.rail_classes import RAIL_CLASSES
 from telemetry.records import ActionState, Cause, EventKind, IncidentState, Mode
 from telemetry.signals import signal
 
@@ -28,3 +31,13 @@ def test_the_page_asks_only_for_signals_of_the_catalogue() -> None:
     for kind, names in PAGE_SIGNALS.items():
         for name in names:
             assert signal(kind, name).name == name
+
+
+def test_every_class_of_rails_has_its_limit_over_that_of_12_v_and_mains_has_none() -> None:
+    scales = {one.nominal_v: one.limit_scale for one in labels().rail_classes}
+    assert set(scales) == {one.nominal_v for one in RAIL_CLASSES}
+    assert scales[12.0] == 1.0
+    for one in RAIL_CLASSES:
+        scale = scales[one.nominal_v]
+        assert (scale is None) == math.isnan(one.lowest_ratio)
+        assert scale is None or math.isclose(scale * 11.4, one.lowest_v)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any, Never
 
 import pytest
@@ -6,8 +7,9 @@ import pytest
 from dashboards.page.live import TURNS_PER_STATUS, hello, turn
 from dashboards.page.record_texts import RecordTexts
 from telemetry.clock import NS_PER_S
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Topology
 from telemetry.errors import TransientError
-from tests.dashboards.fakes import FakeSource, Story, xid_event
+from tests.dashboards.fakes import SUPPLIES, TOPOLOGY, FakeSource, Story, xid_event
 from tests.dashboards.page.clocks import START_NS, StandingClock
 
 TURN_S = 0.1
@@ -176,3 +178,15 @@ def test_a_record_is_encoded_once_however_many_watch() -> None:
     for kind in ("decisions", "actions"):
         for key, text in before.kinds[kind].items():
             assert after.kinds[kind][key] is text
+
+
+def test_entities_are_sent_again_when_a_tag_of_theirs_changed_and_not_otherwise() -> None:
+    watch = Watch()
+    assert "entities" not in [event for event, _ in watch.turns(TURNS_PER_STATUS)]
+    named = replace(SUPPLIES[0], tags=((NOMINAL_TAG, "12"), (NOMINAL_SOURCE_TAG, "readings")))
+    changed = Topology(entities=tuple(named if one.id == named.id else one for one in TOPOLOGY.entities))
+    watch.source.topology = lambda: changed  # type: ignore[method-assign]
+    (sent,) = [data for event, data in watch.turns(TURNS_PER_STATUS) if event == "entities"]
+    (supply,) = [entity for entity in sent["entities"] if entity["id"] == named.id]
+    assert supply["tags"] == {"nominal_v": "12", "nominal_from": "readings"}
+    assert "entities" not in [event for event, _ in watch.turns(TURNS_PER_STATUS)]

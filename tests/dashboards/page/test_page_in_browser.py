@@ -1,14 +1,10 @@
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
 
 from agent.guard.foresight import reflex_id
 from dashboards.page.app import create_app, echarts_dir
@@ -18,38 +14,11 @@ from telemetry.entities import EntityKind
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import ActionState, Mode
 from telemetry.series import rollup_columns
-from tests.browser import chromium, look
+from tests.browser import look
 from tests.dashboards.fakes import GPUS, QUIET, SUPPLIES, FakeSource, Story, xid_event
+from tests.dashboards.page.browsing import choose, complaints, open_page, page_of, painted_pixels, see, text, wait
 
 pytestmark = pytest.mark.integration
-WITHIN_S = 15
-
-
-@pytest.fixture(scope="module")
-def one_browser() -> Iterator[WebDriver]:
-    with chromium(1280, 900) as browser:
-        yield browser
-
-
-@pytest.fixture
-def browser(one_browser: WebDriver) -> WebDriver:
-    """Return the browser as if it had just been started: its usual size, nothing open, nothing complained of."""
-    look(one_browser, 1280, 900)
-    one_browser.get("about:blank")
-    one_browser.get_log("browser")  # type: ignore[no-untyped-call]
-    return one_browser
-
-
-@contextmanager
-def page_of(source: FakeSource, *, echarts: Path | None, token: str | None = None) -> Iterator[str]:
-    server = PageServer(
-        lambda: create_app(source, clock=source.clock, echarts=echarts, token=token), bind("127.0.0.1", 0)
-    )
-    server.start()
-    try:
-        yield server.url
-    finally:
-        server.stop()
 
 
 def node(*, up_s: float, story: Story | None = None, mode: Mode = Mode.ENFORCE, simulated: bool = True) -> FakeSource:
@@ -66,44 +35,6 @@ def node(*, up_s: float, story: Story | None = None, mode: Mode = Mode.ENFORCE, 
 def now(source: FakeSource, stage: str) -> None:
     """Start a stage of the story now, once the page has shown the one before, however slow the machine is."""
     source.story = replace(source.story, **{stage: source.now_s()})
-
-
-def text(browser: WebDriver, selector: str) -> str:
-    return browser.find_element(By.CSS_SELECTOR, selector).text
-
-
-def wait(browser: WebDriver, is_so: Callable[[WebDriver], bool]) -> None:
-    # The page may redraw an element between the look and the question.
-    patient = WebDriverWait(browser, WITHIN_S, poll_frequency=0.1, ignored_exceptions=[StaleElementReferenceException])
-    patient.until(is_so)
-
-
-def see(browser: WebDriver, selector: str, expected: str) -> None:
-    wait(browser, lambda shown: any(expected in item.text for item in shown.find_elements(By.CSS_SELECTOR, selector)))
-
-
-def open_page(browser: WebDriver, url: str) -> None:
-    browser.get(url)
-    wait(browser, lambda shown: bool(shown.execute_script("return document.documentElement.dataset.ready === 'true'")))
-
-
-def complaints(browser: WebDriver) -> list[str]:
-    return [
-        entry["message"]
-        for entry in browser.get_log("browser")  # type: ignore[no-untyped-call]
-        if entry["level"] == "SEVERE"
-    ]
-
-
-def painted_pixels(browser: WebDriver, selector: str) -> int:
-    """Count the pixels of a chart that are not blank."""
-    count: int = browser.execute_script(
-        "const canvas = document.querySelector(arguments[0] + ' canvas');"
-        "const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"
-        "let count = 0; for (let i = 3; i < data.length; i += 4) if (data[i]) count += 1; return count;",
-        selector,
-    )
-    return count
 
 
 def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(browser: WebDriver) -> None:
@@ -185,10 +116,6 @@ class OldNode(FakeSource):
         values = np.stack([np.stack(columns, axis=1) + 0.01 * place for place in range(len(entities))], axis=1)
         spec = TableSpec(name=str(kind), kind=kind, entities=entities, signals=rollup_columns(kind, signals))
         return Frame(spec=spec, time_ns=time_ns, values=values, fresh=~np.isnan(values))
-
-
-def choose(browser: WebDriver, seconds: int) -> None:
-    browser.execute_script("document.querySelector(`.windows input[value='${arguments[0]}']`).click()", seconds)
 
 
 def test_hours_and_days_are_drawn_from_the_store_and_the_choice_is_kept(browser: WebDriver) -> None:

@@ -1,0 +1,135 @@
+// The rails of the node: nominal voltage and its source, limit, what each feeds, and which is the worst.
+
+import { labelList, quantity } from "./format.js";
+import * as samples from "./samples.js";
+import { nowMs, state } from "./stream.js";
+
+export const RECENT_MS = 5_000; // a training step lasts about a second: its dip stays readable this long
+// heuristic: a rail changes its place once its margin has moved by this share of its nominal voltage; the noise of a
+// sample is a third of it (9.7 mV on 12 V feeds, Oxford GPU_Power_Benchmark).
+const MOVES_RATIO = 0.0025;
+const SOURCES = { "sensor limits": "sensor limits", label: "the sensor's label" };
+
+const shownNominal = new Map(); // entity id -> nominal voltage that its readings show
+const heldMargin = new Map(); // entity id -> margin by which it is ordered
+
+/** Return the supplies that are rails: those with a nominal voltage, or with a voltage in the samples. */
+export const rails = () =>
+  state.entities.filter(
+    (entity) => entity.kind === "supply" && (namedNominal(entity) !== null || samples.has(entity.id, "voltage_v")),
+  );
+
+const namedNominal = (rail) => (Number(rail.tags.nominal_v) > 0 ? Number(rail.tags.nominal_v) : null);
+const classOf = (volts) => state.labels.rail_classes.find((one) => one.nominal_v === volts);
+
+/** Return the nominal voltage of a rail and what named it; null volts until its tag or a reading shows it. */
+export function nominalOf(rail) {
+  const volts = namedNominal(rail);
+  if (volts !== null) return { volts, source: SOURCES[rail.tags.nominal_from] ?? rail.tags.nominal_from ?? "its tag" };
+  if (!shownNominal.has(rail.id)) {
+    const reading = samples.latest(rail.id, "voltage_v", nowMs(), Infinity);
+    const known = state.labels.rail_classes.find(({ shown_v: [low, high] }) => reading !== null && reading >= low && reading < high);
+    if (known) shownNominal.set(rail.id, known.nominal_v);
+  }
+  return { volts: shownNominal.get(rail.id) ?? null, source: "readings" };
+}
+
+/** Return the lowest voltage that a rail may have, null where no limit is known. */
+export function limitOf(rail) {
+  const known = classOf(nominalOf(rail).volts);
+  return known?.limit_scale ? known.limit_scale * state.status.rail_limit_v : null;
+}
+
+/** Return the lowest voltage of the last seconds; null once the newest is stale. */
+export const lowestOf = (rail) =>
+  samples.latest(rail.id, "voltage_v", nowMs(), state.staleAfterMs) === null
+    ? null
+    : samples.lowest(rail.id, "voltage_v", nowMs(), RECENT_MS);
+
+/** What charts and figures are laid out by: rails, their nominal voltages and who names them, and what they feed. */
+export const railLayout = () => rails().map((rail) => [rail.id, rail.name, nominalOf(rail), feedsText(rail)]);
+
+/** Return the rails by nominal voltage, those that feed GPUs first: { nominal, limit, feedsGpus, rails }. */
+export function railGroups() {
+  const groups = new Map();
+  for (const rail of rails()) {
+    const { volts } = nominalOf(rail);
+    const feedsGpus = classOf(volts)?.feeds_gpus ?? false;
+    if (!groups.has(volts)) groups.set(volts, { nominal: volts, limit: limitOf(rail), feedsGpus, rails: [] });
+    groups.get(volts).rails.push(rail);
+  }
+  return [...groups.values()].sort((a, b) => b.feedsGpus - a.feedsGpus || (b.nominal ?? 0) - (a.nominal ?? 0));
+}
+
+/** Return the rails of a group by what they feed: those of one bus are together. */
+export function busesOf(group) {
+  const buses = new Map();
+  for (const rail of group.rails) {
+    const feeds = feedsText(rail);
+    if (!buses.has(feeds)) buses.set(feeds, { ...group, rails: [], feeds, group });
+    buses.get(feeds).rails.push(rail);
+  }
+  return [...buses.values()];
+}
+
+/** "54 V rails of GPUs 0-3 · limit 51.30 V · nominal voltage from configuration". */
+export function aboutBus({ nominal, limit, rails, feeds }) {
+  const of = feeds && ` of ${feeds}`;
+  if (nominal === null) return `Rails${of} of unknown nominal voltage · no limit is drawn`;
+  const bySource = new Map();
+  for (const rail of rails) {
+    const { source } = nominalOf(rail);
+    bySource.set(source, [...(bySource.get(source) ?? []), rail.label]);
+  }
+  const sources = [...bySource].map(([source, labels]) => (bySource.size > 1 ? `${source} (${labelList(labels)})` : source));
+  const limitText = limit === null ? "no limit is known" : `limit ${quantity(limit, "V")}`;
+  return `${nominalText(nominal)} rails${of} · ${limitText} · nominal voltage from ${sources.join(", ")}`;
+}
+
+/** "54 V", "3.3 V". */
+export const nominalText = (volts) => quantity(volts, "V", Number.isInteger(volts) ? 0 : 1);
+
+/** Return the rails of a bus, worst first: those in an open incident, without a reading, or lower than their twins. */
+export function worstFirst(bus) {
+  const named = new Set(
+    state.records.incidents
+      .filter((incident) => incident.state !== "closed")
+      .flatMap((incident) => [incident.entity_id, ...incident.affected]),
+  );
+  for (const rail of bus.rails) holdMargin(rail, bus);
+  const margins = bus.rails.map((rail) => heldMargin.get(rail.id)).filter((margin) => margin !== null).sort((a, b) => a - b);
+  const ordinary = (margins[margins.length >> 1] ?? 0) - MOVES_RATIO;
+  const place = (rail) => {
+    const margin = heldMargin.get(rail.id);
+    const low = margin !== null && margin < ordinary;
+    return [named.has(rail.id) ? 0 : margin === null ? 1 : low ? 2 : 3, low ? margin : 0];
+  };
+  const places = new Map(bus.rails.map((rail) => [rail, place(rail)]));
+  return [...bus.rails].sort((a, b) => places.get(a)[0] - places.get(b)[0] || places.get(a)[1] - places.get(b)[1]);
+}
+
+/** Keep the margin by which a rail is ordered, until it has moved far enough to be worth a new order. */
+function holdMargin(rail, { nominal, limit }) {
+  const lowest = lowestOf(rail);
+  const now = lowest === null ? null : (lowest - (limit ?? 0)) / (nominal ?? 1);
+  const held = heldMargin.get(rail.id);
+  const stays = held !== undefined && held !== null && now !== null && Math.abs(now - held) < MOVES_RATIO;
+  if (!stays) heldMargin.set(rail.id, now);
+}
+
+/** "GPUs 0-3" where a rail feeds some of the GPUs; empty where it feeds all, or none is known. */
+function feedsText(rail) {
+  const gpus = state.entities.filter((entity) => entity.kind === "gpu");
+  const fed = gpus.filter((gpu) => isAbove(rail.id, gpu, new Set()));
+  return fed.length && fed.length < gpus.length ? labelList(fed.map((gpu) => gpu.label)) : "";
+}
+
+function isAbove(id, entity, seen) {
+  if (seen.has(entity.id)) return false;
+  seen.add(entity.id);
+  return entity.parents.some((parent) => {
+    if (parent === id) return true;
+    const next = state.entities.find((other) => other.id === parent);
+    return next !== undefined && next.kind === "supply" && isAbove(id, next, seen);
+  });
+}
