@@ -93,6 +93,7 @@ COMMANDS = (
         name="baselines",
         summary="List the learnt baselines of a running node, and accept a new normal state.",
     ),
+    ListedCommand(name="board", summary="Show the power curve of each board over its clock, as learnt."),
     ListedCommand(name="dither", summary="Plan and judge an experiment: which GPU moves a supply voltage."),
     ListedCommand(name="notify", summary="Test the notification routes, and show what they sent and hold."),
 )
