@@ -23,7 +23,7 @@ from physics.power_curve import HeightCurve, PowerCurve
 FloatArray = npt.NDArray[np.float64]
 
 # Clocks over the highest clock at which the shape is kept. heuristic: 5 % of the clock is 5 to 10 % of the power above
-# idle, and a line between two such points is within 0.3 % of the curve of `PowerCurve`.
+# idle, and a line between two such points is within 2 % of `PowerCurve` at its knee, far less elsewhere.
 RATIOS: tuple[float, ...] = tuple(round(0.20 + 0.05 * place, 2) for place in range(17))
 _GRID = np.array(RATIOS)
 # The shape of a part follows `PowerCurve` only so far: this is the standard deviation of what it leaves out, half of
@@ -103,7 +103,7 @@ class BoardCurve:
             noise += (spread + noise) * ((off / _GATE) ** 2 - 1.0)
         gain /= spread + noise
         covariance = self.covariance - np.outer(gain, gain) * (spread + noise)
-        return replace(self, mean=self.mean + gain * error, covariance=covariance, steps=self.steps + 1)
+        return replace(self, mean=_rising(self.mean + gain * error), covariance=covariance, steps=self.steps + 1)
 
     def height(self, clock_ratio: float) -> float:
         """Return the power above idle at a clock over that at the highest clock, under one load."""
@@ -172,6 +172,13 @@ def _varied(shape: CurveShape) -> list[tuple[PowerCurve, PowerCurve]]:
         (replace(curve, voltage_floor=floors[0]), replace(curve, voltage_floor=floors[1])),
         (replace(curve, knee=knees[0]), replace(curve, knee=knees[1])),
     ]
+
+
+def _rising(mean: FloatArray) -> FloatArray:
+    """Return the mean as a curve that rises to 0: halfway between the nearest ones above and below where it falls."""
+    held = np.minimum(mean, 0.0)
+    rising: FloatArray = (np.maximum.accumulate(held) + np.minimum.accumulate(held[::-1])[::-1]) / 2.0
+    return rising
 
 
 def _static(curve: PowerCurve, factor: float) -> float:
