@@ -1,8 +1,8 @@
 """Supply plausibility: readings of one supply that contradict each other, so that a sound supply is not replaced.
 
 - A value repeats exactly while the other one changes as before.
-- Voltage and current no longer belong together: the pair fitted, now it fits better one sample away, and the load of
-  the siblings moves as it did. A source resistance from such a pair may even have the wrong sign.
+- Voltage and current no longer belong together: the pair fitted better, now it fits better one sample away, and that of
+  a sibling is as it was. A source resistance from such a pair may even have the wrong sign.
 - The supply's own power and voltage times current differ by more than two meters may.
 
 Disproved if the siblings' voltage repeats too, or their resistance changes at the same time.
@@ -15,6 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
+from analytics.connectivity import Siblings
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
@@ -30,6 +31,7 @@ from analytics.supply.stream_estimate import (
     is_full,
     restart,
 )
+from analytics.supply.usual_fit import UsualFit
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
@@ -43,6 +45,8 @@ _AGREED_RATIO = 0.02
 _AGREED_BLOCKS = 8.0
 # heuristic: fewer samples of one value in a block are no repetition.
 _MIN_SAMPLES = 8
+# heuristic: a spread of three steps of the converter takes levels six steps apart, and half of that still moves it.
+_COUNTS = 3.0
 # heuristic: what a job moved is forgotten by half in ten minutes of blocks.
 _FADES = 0.9977
 
@@ -64,17 +68,18 @@ class SupplyPlausibilityState:
     """State between rows.
 
     `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `ReadingFault`. `usual_v` and `usual_a`
-    are the spreads of the block in which both moved most, fading. `fitted` marks pairs that ever fitted; `mismatch` is
-    NaN before the first, `agreed` counts the blocks in which the two powers were nearly one.
+    are the spreads of the block in which both moved most, fading. `fit` is how well the pair usually fits; `mismatch`
+    is NaN before the first, `agreed` counts the blocks in which the two powers were nearly one.
     """
 
     last_ns: int | None
     judged_ns: int | None
+    siblings: Siblings
     blocks: Blocks
     means: BlockMeans
     usual_v: FromZero
     usual_a: FromZero
-    fitted: MaskArray
+    fit: UsualFit
     correlation: FloatArray
     power_sum_w: FromZero
     power_rows: FromZero
@@ -103,7 +108,7 @@ class SupplyPlausibility:
         self, state: SupplyPlausibilityState, frame: Frame, topology: Topology
     ) -> tuple[SupplyPlausibilityState, tuple[Finding, ...]]:
         """Judge the rows of a frame, once a block."""
-        del topology
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
         volts, amps, power_w = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "power_w")
         pair = [frame.spec.signals.index(name) for name in self.signals]
         used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
@@ -157,7 +162,7 @@ class SupplyPlausibility:
             means=means,
             usual_v=np.where(both, means.spread_v, state.usual_v),
             usual_a=np.where(both, means.spread_a, _FADES * state.usual_a),
-            fitted=state.fitted | np.isfinite(windows.resistance_ohm),
+            fit=state.fit.after(windows),
             correlation=np.where(windows.complete & windows.moved, windows.correlation, state.correlation),
             power_sum_w=np.zeros(len(known)),
             power_rows=np.zeros(len(known)),
@@ -206,7 +211,7 @@ class SupplyPlausibility:
             case ReadingFault.CURRENT_STUCK:
                 text = f"current repeats {mean_a:.2f} A exactly while the voltage varies by {spread_v:.3f} V"
             case ReadingFault.SKEWED:
-                text = f"voltage and current no longer taken together (r = {correlation:.2f}, below -0.90 before)"
+                text = f"voltage and current no longer taken together (correlation {correlation:.2f})"
             case ReadingFault.POWER:
                 text = f"power differs from voltage times current by {percent(mismatch)}, at most 5 % expected"
             case None:
@@ -246,10 +251,11 @@ def _counted(
     seen = means.samples >= _MIN_SAMPLES
     volts = seen & is_stuck(means.spread_v, means.spread_a, state.usual_v, means.samples)
     amps = seen & is_stuck(means.spread_a, means.spread_v, state.usual_a, means.samples)
-    # heuristic: the partner must move as much as when both moved: half of it,
-    volts &= means.spread_a > 0.5 * state.usual_a
-    amps &= means.spread_v > 0.5 * state.usual_v
-    skewed = windows.complete & windows.skewed & state.fitted
+    # heuristic: the partner must move as much as when both moved: half of it. A value that moved by a few counts of its
+    # converter then may be flat now.
+    volts &= (means.spread_a > 0.5 * state.usual_a) & (state.usual_v >= _COUNTS * state.stillness.step[:, 0])
+    amps &= (means.spread_v > 0.5 * state.usual_v) & (state.usual_a >= _COUNTS * state.stillness.step[:, 1])
+    skewed = windows.skewed & state.fit.worse(windows, state.siblings.groups)
     fits = np.isfinite(windows.resistance_ohm)
     broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
     bad = np.stack((volts | broken[:, 0], amps | broken[:, 1], skewed), axis=1)

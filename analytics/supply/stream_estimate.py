@@ -77,13 +77,16 @@ class ResistanceWindows:
     """The windows that a block completes, shape ``(n_supplies,)``.
 
     `complete` marks supplies with a complete window, `moved` those with enough load change, `skewed` those whose
-    voltage fits the current one row away better. Resistance and voltage are NaN where not identified.
+    voltage fits the current one row away better. `spread_a` is the standard deviation of the current, `scatter_v` that
+    of the voltage about the line. Resistance and voltage are NaN where not identified.
     """
 
     complete: MaskArray
     moved: MaskArray
     skewed: MaskArray
     correlation: FloatArray
+    spread_a: FloatArray
+    scatter_v: FloatArray
     resistance_ohm: FloatArray
     sd_ohm: FloatArray
     open_v: FloatArray
@@ -196,7 +199,8 @@ def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blo
     better = 1.0 - near_correlation**2 < CLEARLY_BETTER * (1.0 - correlation**2)
     other_slope = np.abs(near / av - 1.0) > HARMLESS_RATIO
     skewed = moved & (near < av) & better & other_slope
-    left_vv = np.maximum(vv - av * av / aa, 0.0) / count * independent / np.maximum(independent - 2.0, 1.0)
+    scatter_vv = np.maximum(vv - av * av / aa, 0.0) / count
+    left_vv = scatter_vv * independent / np.maximum(independent - 2.0, 1.0)
     sd_ohm = np.sqrt(left_vv / independent) / spread_a
     good = moved & ~skewed & (correlation < -MIN_CORRELATION) & (sd_ohm < MAX_SD_RATIO * resistance_ohm)
     return ResistanceWindows(
@@ -204,6 +208,8 @@ def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blo
         moved=moved,
         skewed=moved & (correlation > -MIN_CORRELATION) & (near < av) & other_slope,
         correlation=np.where(complete, correlation, np.nan),
+        spread_a=spread_a,
+        scatter_v=np.sqrt(scatter_vv),
         resistance_ohm=np.where(good, resistance_ohm, np.nan),
         sd_ohm=np.where(good, sd_ohm, np.nan),
         open_v=np.where(good, mean_v + resistance_ohm * mean_a, np.nan),

@@ -56,6 +56,31 @@ def test_a_current_that_comes_late_from_some_moment_on_is_reported_and_not_a_loo
     assert reported(scenes.frame(loose, amps)) == ()
 
 
+def pmbus(seed: int, *, swing_a: float = 8.0, delay_s: float = 0.023) -> Frame:
+    """Return five minutes of two stiff 54 V supplies that convert in turn: coarse steps, and a current that is late."""
+    rng = np.random.default_rng(seed)
+    milliseconds = np.arange(300_000)
+    phase = milliseconds / 1000.0 / rng.uniform(0.8, 6.0) % 1.0
+    truth_a = np.where(phase < 0.7, 24.0 + swing_a, 24.0)
+    read_ms = np.arange(50, 300_000, 50) + np.array([[0], [17]])
+    read_ms = np.minimum(read_ms, 299_999).T
+    volts = 54.0 - 0.008 * truth_a[read_ms] + rng.normal(0, 0.005, read_ms.shape)
+    amps = truth_a[np.maximum(read_ms - round(1000 * delay_s), 0)] + rng.normal(0, 0.1, read_ms.shape)
+    return scenes.frame(np.round(volts / 0.0078125) * 0.0078125, np.round(amps / 0.25) * 0.25)
+
+
+@pytest.mark.parametrize("swing_a", [1.0, 2.0, 8.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stiff_rail_of_coarse_meters_that_convert_in_turn_is_no_fault(seed: int, swing_a: float) -> None:
+    assert reported(pmbus(seed, swing_a=swing_a)) == ()
+
+
+def test_a_job_that_blurs_the_pairs_of_all_supplies_is_no_fault() -> None:
+    calm, steps = pmbus(1, delay_s=0.0), pmbus(2, delay_s=0.045)
+    volts, amps = (np.concatenate((calm.signal(name), steps.signal(name))) for name in ("voltage_v", "current_a"))
+    assert reported(scenes.frame(volts, amps)) == ()
+
+
 @pytest.mark.parametrize(("gain", "is_reported"), [(1.0, False), (1.04, False), (1.12, True), (0.85, True)])
 def test_power_that_differs_for_long_from_voltage_times_current_is_reported(gain: float, *, is_reported: bool) -> None:
     amps = scenes.load(5)
