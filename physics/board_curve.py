@@ -23,7 +23,7 @@ from physics.power_curve import HeightCurve, PowerCurve
 FloatArray = npt.NDArray[np.float64]
 
 # Clocks over the highest clock at which the shape is kept. heuristic: 5 % of the clock is 5 to 10 % of the power above
-# idle, and a line between two such points is within 2 % of `PowerCurve` at its knee, far less elsewhere.
+# idle, and a line between two such points is within 3 % of `PowerCurve` at its knee, far less elsewhere.
 RATIOS: tuple[float, ...] = tuple(round(0.20 + 0.05 * place, 2) for place in range(17))
 _GRID = np.array(RATIOS)
 # The shape of a part follows `PowerCurve` only so far: this is the standard deviation of what it leaves out, half of

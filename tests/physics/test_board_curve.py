@@ -119,7 +119,7 @@ def test_whatever_was_learnt_the_curve_of_a_cap_rises_with_the_clock_and_holds_t
 @given(curve=curves, ratio=st.floats(0.2, 1.0), load=st.floats(0.01, 1.0))
 def test_points_of_a_curve_are_the_curve(curve: PowerCurve, ratio: float, load: float) -> None:
     points = HeightCurve(ratios=RATIOS, idle=curve.idle, heights=tuple(above_idle(curve, one) for one in RATIOS))
-    assert points.share(ratio, load) == pytest.approx(curve.share(ratio, load), rel=0.02)
+    assert points.share(ratio, load) == pytest.approx(curve.share(ratio, load), rel=0.03)
     assert points.load_of(points.share(ratio, load), ratio) == pytest.approx(load)
 
 
