@@ -23,4 +23,4 @@ class DetectorPipeline:
         """Process new rows; return every incident that changed."""
         now_ns = max(int(frame.time_ns[-1]) for frame in frames)
         self._state, findings = self._panel.step(self._state, frames, self._topology)
-        return self._book.step(findings, now_ns, self._topology)
+        return self._book.step(findings, now_ns, self._topology, read_judged=lambda: self._panel.judged(self._state))

@@ -15,6 +15,7 @@ from analytics.detectors.baseline_acceptance import accepted_entities, findings_
 from analytics.detectors.build import AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
+from analytics.judged import Judged
 from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
 from analytics.shards.learnt_batches import LearntBatch, without
 from telemetry.clock import NS_PER_S
@@ -57,6 +58,12 @@ class Judges:
     def idle(self) -> tuple[str, ...]:
         """The detectors whose signals no table has."""
         return (*self._urgent.idle(self._urgent_state), *self._patient.idle(self._patient_state))
+
+    @property
+    def judged(self) -> Judged:
+        """What the detectors judged up to now."""
+        urgent, patient = self._urgent.judged(self._urgent_state), self._patient.judged(self._patient_state)
+        return Judged(spans=(*urgent.spans, *patient.spans))
 
     @property
     def entities(self) -> Mapping[EntityKind, tuple[Entity, ...]]:

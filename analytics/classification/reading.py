@@ -6,8 +6,8 @@ from itertools import chain
 
 from analytics.classification.sign import Observation, Sign
 from analytics.connectivity import Kinship
+from analytics.judged import DIPS, PATHS, JudgedPair, judged_entities
 from telemetry.clock import NS_PER_S
-from telemetry.entities import EntityKind
 from telemetry.gpu import XID_FALLEN_OFF_THE_BUS
 from telemetry.records import Cause, Event, EventKind, Finding, Severity
 
@@ -65,8 +65,8 @@ class IncidentScene:
     """Facts about one incident.
 
     `own` are its findings. `beside` are findings of other families on its topology path, active or cleared lately, as
-    far as they can be related to it; `siblings` are those of its own family elsewhere on the node. `fed_seen` means
-    that a supply above it is measured, so that silence there means something.
+    far as they can be related to it; `siblings` are those of its own family elsewhere on the node. `judged` is what
+    detectors judged about the time of these findings: only there is their silence evidence.
     """
 
     root: str
@@ -75,14 +75,18 @@ class IncidentScene:
     siblings: tuple[Finding, ...]
     events: tuple[Event, ...]
     kinship: Kinship
-    fed_seen: bool
+    judged: frozenset[JudgedPair]
+
+    def judged_by(self, detector: str, finding: Finding) -> tuple[str, ...]:
+        """Return the entities that a detector judged about the time of a finding."""
+        return judged_entities(self.judged, finding.id, detector)
 
 
 def observations(scene: IncidentScene) -> tuple[Observation, ...]:
     """Return each sign once, in the order in which they began; the earliest observation of a present sign counts."""
     first: dict[Sign, Observation] = {}
     reported = chain(
-        *(_of_finding(finding, scene.kinship) for finding in (*scene.own, *scene.beside)),
+        *(_of_finding(finding, scene) for finding in (*scene.own, *scene.beside)),
         _together(scene),
         _of_brake(scene),
         _of_heat(scene),
@@ -101,28 +105,32 @@ def _seen(sign: Sign, since_ns: int, text: str, *, present: bool = True) -> Obse
     return Observation(sign=sign, present=present, since_ns=since_ns, text=text)
 
 
-def _of_finding(finding: Finding, kinship: Kinship) -> Iterator[Observation]:
-    since_ns, name = finding.since_ns, kinship.label(finding.entity_id)
+def _of_finding(finding: Finding, scene: IncidentScene) -> Iterator[Observation]:
+    since_ns, name = finding.since_ns, scene.kinship.label(finding.entity_id)
     sign = _PLAIN_SIGNS.get(finding.cause)
     if sign is not None:
         yield _seen(sign, since_ns, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
-    if finding.cause is Cause.LOOSE_MODULE:
+    if finding.cause is Cause.LOOSE_MODULE and _siblings_read(finding):
         yield _seen(Sign.LINKS_OF_ONE, since_ns, f"the errors stay with {name}")
-    if finding.cause is Cause.GPU_ERROR:
-        code = finding.number("code")
-        application = code is not None and int(code) in _APPLICATION_XIDS
-        kind = Sign.APPLICATION_ERROR if application else Sign.DEVICE_ERROR
-        yield _seen(kind, since_ns, f"{'an error' if code is None else f'Xid {code:.0f}'} on {name}")
+    code = finding.number("code")
+    if finding.cause is Cause.GPU_ERROR and code is not None:
+        kind = Sign.APPLICATION_ERROR if int(code) in _APPLICATION_XIDS else Sign.DEVICE_ERROR
+        yield _seen(kind, since_ns, f"Xid {code:.0f} on {name}")
     ratio = _resistance_ratio(finding)
     if ratio is not None and finding.cause is not Cause.JOINT_AGEING:
         if ratio >= _RISEN_RATIO:
             yield _seen(Sign.RESISTANCE_UP, since_ns, f"source resistance {ratio:.2f} x its baseline on {name}")
-        elif ratio <= _AS_BEFORE_RATIO:
+        elif ratio <= _AS_BEFORE_RATIO and scene.judged_by(PATHS, finding):
             text = f"source resistance as before on {name} ({ratio:.2f} x)"
             yield _seen(Sign.RESISTANCE_UP, since_ns, text, present=False)
     threads = finding.number("thread_ratio")
     if threads is not None and threads >= _SPINNING_RATIO:
         yield _seen(Sign.THREADS_SPIN, since_ns, f"a driver thread takes {threads:.0%} of a processor on {name}")
+
+
+def _siblings_read(finding: Finding) -> bool:
+    """Return True if the link errors of its siblings were counted as well."""
+    return any(one.name.startswith("sibling_") for one in finding.evidence)
 
 
 def _resistance_ratio(finding: Finding) -> float | None:
@@ -143,10 +151,11 @@ def _together(scene: IncidentScene) -> Iterator[Observation]:
 
 
 def _of_brake(scene: IncidentScene) -> Iterator[Observation]:
-    """Yield the sign of a brake without any other electrical sign, where the supply is measured."""
+    """Yield the sign of a brake without any other electrical sign, where dips and paths of all supplies were judged."""
     brakes = [one for one in scene.own if one.cause is Cause.POWER_BRAKE]
-    if brakes and scene.fed_seen and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
-        text = "the supply side is measured and shows nothing beside the brake"
+    judged = [scene.judged_by(detector, one) for one in brakes for detector in (DIPS, PATHS)]
+    if judged and all(judged) and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
+        text = f"{_labels(chain(*judged), scene.kinship)} judged, nothing found beside the brake"
         yield _seen(Sign.BRAKE_ALONE, min(one.since_ns for one in brakes), text)
 
 
@@ -185,8 +194,9 @@ def _of_loss(scene: IncidentScene) -> Iterator[Observation]:
         earliest = min(before, key=lambda one: (one.since_ns, one.id))
         text = f"{_stated(earliest.cause)} on {scene.kinship.label(earliest.entity_id)} about the time of the loss"
         yield _seen(Sign.ELECTRICAL, earliest.since_ns, text)
-    elif scene.fed_seen:
-        yield _seen(Sign.ELECTRICAL, first_ns, "the supply side is measured and shows nothing", present=False)
+    elif all(judged := [scene.judged_by(DIPS, one) for one in lost]):
+        text = f"{_labels(chain(*judged), scene.kinship)} judged at the time of the loss, nothing found"
+        yield _seen(Sign.ELECTRICAL, first_ns, text, present=False)
 
 
 def _of_silence(scene: IncidentScene) -> Iterator[Observation]:
@@ -197,10 +207,9 @@ def _of_silence(scene: IncidentScene) -> Iterator[Observation]:
     group = _group(silent)
     kind = first.entity_id.partition(":")[0]
     silent_ids = {one.entity_id for one in group}
-    node = scene.kinship.top(first.entity_id)
-    all_of_kind = {found for found in scene.kinship.descendants(node) if found.startswith(f"{kind}:")}
-    if len(all_of_kind) > 1 and all_of_kind <= silent_ids:
-        yield _seen(Sign.ALL_SILENT, first.since_ns, f"all {len(all_of_kind)} of kind {kind} fell silent together")
+    watched = {found for one in group for found in scene.judged_by(one.detector, one) if found.startswith(f"{kind}:")}
+    if len(watched) > 1 and watched <= silent_ids:
+        yield _seen(Sign.ALL_SILENT, first.since_ns, f"all {len(watched)} of kind {kind} fell silent together")
     else:
         yield _seen(Sign.ONE_SILENT, first.since_ns, f"{_named(group, scene.kinship)} silent")
 
@@ -246,7 +255,11 @@ _MAX_NAMES = 4
 
 
 def _named(group: Iterable[Finding], kinship: Kinship) -> str:
-    names = [kinship.label(entity_id) for entity_id in dict.fromkeys(one.entity_id for one in group)]
+    return _labels((one.entity_id for one in group), kinship)
+
+
+def _labels(entity_ids: Iterable[str], kinship: Kinship) -> str:
+    names = [kinship.label(entity_id) for entity_id in dict.fromkeys(entity_ids)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return f"{', '.join(names[:_MAX_NAMES])}{more}"
 
@@ -283,9 +296,3 @@ def _numbers(finding: Finding) -> str:
 def is_evidence(event: Event) -> bool:
     """Return True if an event can be a sign at all; the others need not be kept."""
     return event.kind in _EVENT_SIGNS or event.kind in (EventKind.SUPPLY, EventKind.COLLECTOR)
-
-
-def feeds(kinship: Kinship, entity_id: str) -> tuple[str, ...]:
-    """Return the supplies above an entity."""
-    above = kinship.ancestors(entity_id)
-    return tuple(sorted(found for found in above if found.startswith(f"{EntityKind.SUPPLY}:")))

@@ -82,10 +82,16 @@ class ErrorCounts:
         return np.stack(columns, axis=1)
 
     def of_siblings(self, groups: GroupArray) -> FloatArray:
-        """Return the siblings' median of each kind of error, 0 for a GPU without siblings."""
-        recent = self.by_kind()
+        """Return the siblings' median of each kind of error, NaN where none of them has a counter of it."""
+        recent = np.where(self._counted(), self.by_kind(), np.nan)
         columns = [sibling_median(recent[:, place], groups, min_siblings=1) for place in range(len(LINK_ERROR_KINDS))]
-        return np.nan_to_num(np.stack(columns, axis=1), nan=0.0)
+        return np.stack(columns, axis=1)
+
+    def _counted(self) -> MaskArray:
+        """Return the kinds of error that each GPU has a counter of, shape ``(n_gpus, n_kinds)``."""
+        stops = np.cumsum([len(kind.signals) for kind in LINK_ERROR_KINDS])
+        parts = np.split(np.isfinite(self.last), stops[:-1], axis=1)
+        return np.stack([part.any(axis=1) for part in parts], axis=1)
 
     def excess(self, groups: GroupArray, limits: LinkHealthLimits) -> FloatArray:
         """Return each kind of error over its limit, 0 where the siblings have nearly as many."""
@@ -94,7 +100,7 @@ class ErrorCounts:
         if not (recent >= thresholds).any():
             below: FloatArray = recent / thresholds
             return below
-        alone = recent >= limits.ratio * self.of_siblings(groups)
+        alone = ~(recent < limits.ratio * self.of_siblings(groups))
         return np.where(alone, recent / thresholds, 0.0)
 
 

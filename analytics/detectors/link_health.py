@@ -152,7 +152,7 @@ class LinkHealth:
             summary = f"{entity.label} links: no more errors than its siblings for {span}"
         else:
             parts = [
-                f"{recent[place]:.0f} {LINK_ERROR_KINDS[place].label} in {span} (siblings {theirs[place]:.0f})"
+                f"{recent[place]:.0f} {LINK_ERROR_KINDS[place].label} in {span} (siblings {_counted(theirs[place])})"
                 for place in high
             ]
             if any(LINK_ERROR_KINDS[place].name == "nvlink_errors" for place in high) and self._on_one_link(
@@ -173,3 +173,7 @@ class LinkHealth:
     def _on_one_link(self, state: LinkHealthState, index: int) -> bool:
         crc = float(state.counts.recent[index, _COUNTED.index("nvlink_crc_errors")])
         return crc > 0 and float(state.worst.recent[index, 0]) >= _ONE_LINK_RATIO * crc
+
+
+def _counted(errors: float) -> str:
+    return "not counted" if np.isnan(errors) else f"{errors:.0f}"

@@ -1,14 +1,16 @@
 """Panel of all detectors over the tables of a node or a fleet: frames and events in, findings out."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analytics.detectors.baseline_acceptance import reset_baselines
 from analytics.detectors.build import AnyDetector, AnyEventDetector, build_detectors, build_event_detectors
 from analytics.detectors.joined_columns import ColumnJoin, JoinedColumn, held, widen, widened
+from analytics.detectors.judged_spans import ReadingSpans, has_rails, spans_of
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.table_join import JoinState, join, start_join
+from analytics.judged import DIPS, Judged
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import Event, Finding
@@ -18,13 +20,15 @@ from telemetry.records import Event, Finding
 class PanelState:
     """The joined tables by kind, and the state of each detector, None for one whose signals no table has.
 
-    `column_joins` holds, per detector, the columns joined from tables of other kinds.
+    `column_joins` holds, per detector, the columns joined from tables of other kinds, `readings` per table of rails
+    since when each rail was read.
     """
 
     joins: tuple[tuple[EntityKind, JoinState], ...]
     detectors: tuple[Any, ...]
     column_joins: tuple[tuple[ColumnJoin, ...], ...]
     event_detectors: tuple[Any, ...]
+    readings: Mapping[str, ReadingSpans] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,23 @@ class Panel:
                 for detector in self.detectors
             ),
             event_detectors=tuple(detector.start() for detector in self.event_detectors),
+            readings={spec.name: ReadingSpans.start(spec) for spec in specs if self._sees_dips and has_rails(spec)},
+        )
+
+    @property
+    def _sees_dips(self) -> bool:
+        return any(detector.name == DIPS for detector in self.detectors)
+
+    def judged(self, state: PanelState) -> Judged:
+        """Return what the detectors judged up to now."""
+        entities = {kind: joined.spec.entities for kind, joined in state.joins}
+        return Judged(
+            spans=tuple(
+                span
+                for detector, own in zip(self.detectors, state.detectors, strict=True)
+                if own is not None
+                for span in spans_of(detector.name, own, entities[detector.kind], state.readings)
+            )
         )
 
     def idle(self, state: PanelState) -> tuple[str, ...]:
@@ -115,7 +136,13 @@ class Panel:
             states.append(after_own)
             findings.extend(found)
         findings.sort(key=lambda finding: finding.time_ns)
-        after_state = replace(state, joins=tuple(joins), detectors=tuple(states), column_joins=tuple(joins_after))
+        after_state = replace(
+            state,
+            joins=tuple(joins),
+            detectors=tuple(states),
+            column_joins=tuple(joins_after),
+            readings=_read(state.readings, frames),
+        )
         return after_state, tuple(findings)
 
     def step_events(
@@ -133,6 +160,16 @@ class Panel:
             for detector, own in zip(self.detectors, state.detectors, strict=True)
         )
         return replace(state, detectors=listening, event_detectors=tuple(states)), tuple(findings)
+
+
+def _read(readings: Mapping[str, ReadingSpans], frames: Sequence[Frame]) -> Mapping[str, ReadingSpans]:
+    new = [frame for frame in frames if frame.spec.name in readings and len(frame)]
+    if not new:
+        return readings
+    after = dict(readings)
+    for frame in new:
+        after[frame.spec.name] = after[frame.spec.name].after(frame)
+    return after
 
 
 def _judged_kinds(detectors: Sequence[AnyDetector], state: PanelState) -> set[EntityKind]:

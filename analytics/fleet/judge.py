@@ -104,7 +104,13 @@ class FleetJudge:
         state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, seen=seen)
         kept, folded = self._unfolded(found, window.stop_ns)
         unexplained = state.folded.step(kept, state.standing, state.common, state.kinship, window.stop_ns)
-        incidents = state.book.step((*unexplained, *above), window.stop_ns, state.topology, window.events)
+        incidents = state.book.step(
+            (*unexplained, *above),
+            window.stop_ns,
+            state.topology,
+            window.events,
+            read_judged=lambda: self.panel.judged(state.panel),
+        )
         return WindowRecords(findings=(*gone, *kept, *above), incidents=(*closed, *incidents), folded=folded)
 
     def settle(self) -> None:

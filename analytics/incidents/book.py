@@ -45,8 +45,10 @@ from analytics.incidents.families import (
     finding_key,
     points_to_parent,
 )
+from analytics.incidents.judged_about import after_finding, concerns
 from analytics.incidents.storm import IncidentOpenings, folds, joined, places_of, storm_case, storm_summary
 from analytics.incidents.surroundings import IncidentSurroundings
+from analytics.judged import NOTHING_JUDGED, Judged, ReadJudged
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
 from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident, IncidentState
@@ -88,9 +90,18 @@ class IncidentBook:
         return self._refused
 
     def step(
-        self, findings: Sequence[Finding], now_ns: int, topology: Topology, events: Sequence[Event] = ()
+        self,
+        findings: Sequence[Finding],
+        now_ns: int,
+        topology: Topology,
+        events: Sequence[Event] = (),
+        *,
+        read_judged: ReadJudged = lambda: NOTHING_JUDGED,
     ) -> tuple[Incident, ...]:
-        """Process findings, events and the passing of time; return every incident that changed, closed ones last."""
+        """Process findings, events and the passing of time; return every incident that changed, closed ones last.
+
+        `read_judged` returns what detectors judged up to now; without it, the absence of a finding is no evidence.
+        """
         kinship = self._under(topology)
         if not (findings or events or self._cases):
             return ()
@@ -103,6 +114,8 @@ class IncidentBook:
                 self._clear(finding, kinship)
             else:
                 closed.extend(self._take_in(finding, now_ns, kinship))
+                if concerns(finding):
+                    self._note_judged(finding, read_judged(), kinship)
                 closed.extend(self._gather_aftermath(finding, now_ns, kinship))
         self._forget(now_ns, kinship)
         if self._silences_change_ns is not None and now_ns >= self._silences_change_ns:
@@ -161,8 +174,7 @@ class IncidentBook:
         """Return the book that a snapshot describes.
 
         Unless detectors go on, what was active must be reported again within `confirm_s`, else it counts as cleared;
-        what single detectors hold still is for `note_going_on`. A lost GPU that the topology no longer has cannot be
-        reported again: it stays lost.
+        what single detectors still hold is for `note_going_on`. A lost GPU that the topology lacks stays lost.
 
         Raises
         ------
@@ -194,15 +206,15 @@ class IncidentBook:
     def _take_in(self, finding: Finding, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
         """Add a finding to its case; return the incidents merged into another because of it."""
         near = self._near(family_of(finding.cause), finding.entity_id, kinship)
-        storms, losses = self._storms_over(finding.entity_id, kinship), self._near(LOSS, finding.entity_id, kinship)
+        storms = self._storms_over(finding.entity_id, kinship)
         window_ns = round(self._settings.group_window_s * NS_PER_S)
         others = [other for case in near for other in case.incident.findings if points_to_parent(finding.cause)]
         root = root_of(finding, others, kinship, window_ns=window_ns)
         home = (
-            next((case for case in (*near, *storms, *losses) if case.holds(finding)), None)
+            next((case for case in self._holders(finding, kinship) if case.holds(finding)), None)
             or next((case for case in near if case.takes_in(finding, root, kinship)), None)
             or case_of_lost_supply(finding, near, kinship)
-            or loss_behind(finding, losses, kinship)
+            or loss_behind(finding, self._near(LOSS, finding.entity_id, kinship), kinship)
         )
         if home is not None:
             self._put(with_finding(home, finding), kinship)
@@ -220,6 +232,18 @@ class IncidentBook:
             self._refused += 1
             return ()
         return self._open(finding, root, now_ns, kinship)
+
+    def _note_judged(self, finding: Finding, judged: Judged, kinship: Kinship) -> None:
+        """Note in the case that holds a finding what was judged about it."""
+        holder = next((case for case in self._holders(finding, kinship) if case.holds(finding)), None)
+        if holder is not None:
+            self._put(replace(holder, judged=after_finding(holder.judged, finding, judged, kinship)), kinship)
+
+    def _holders(self, finding: Finding, kinship: Kinship) -> tuple[IncidentCase, ...]:
+        """Return the cases that may hold a finding."""
+        near = self._near(family_of(finding.cause), finding.entity_id, kinship)
+        storms, losses = self._storms_over(finding.entity_id, kinship), self._near(LOSS, finding.entity_id, kinship)
+        return (*near, *storms, *losses)
 
     def _open(self, finding: Finding, root: str, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
         """Open an incident; where it is one too many give those that became part of the storm."""
@@ -293,12 +317,7 @@ class IncidentBook:
 
     def _clear(self, finding: Finding, kinship: Kinship) -> None:
         key = finding_key(finding)
-        near = self._near(family_of(finding.cause), finding.entity_id, kinship)
-        for case in (
-            *near,
-            *self._storms_over(finding.entity_id, kinship),
-            *self._near(LOSS, finding.entity_id, kinship),
-        ):
+        for case in self._holders(finding, kinship):
             if any(finding_key(own) == key for own in case.active):
                 self._put(with_finding(case, finding), kinship)
                 return
@@ -352,7 +371,7 @@ class IncidentBook:
         silence = silence_of(self._settings.silences, led, kinship, now_ns=now_ns)
         return CaseAnnotations(
             headline=storm_summary(case, kinship) if case.storm else "",
-            remark=supply_remark(case, self._near(ELECTRICAL, node, kinship), kinship),
+            remark=supply_remark(case, self._near(ELECTRICAL, node, kinship), kinship, scene.judged),
             hypotheses=classify(observations(scene), self._weights),
             silence=silence if case.active else silence or case.incident.silence,
         )

@@ -1,13 +1,14 @@
 """The incident book as JSON types, to survive a restart."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from analytics.incidents.case import IncidentCase
 from analytics.incidents.storm import Opening
+from analytics.judged import JudgedPair
 from telemetry.records import Cause, Event, Finding, Incident
 
 _VERSION = 1
@@ -23,6 +24,7 @@ class IncidentCaseDocument(BaseModel):
     quiet_since_ns: int | None
     storm: tuple[tuple[Cause, int], ...] = ()
     late: bool = False
+    judged: tuple[tuple[str, str, str], ...] = ()
 
     def case(self) -> IncidentCase:
         """Return the case; nothing of it is confirmed yet."""
@@ -32,6 +34,7 @@ class IncidentCaseDocument(BaseModel):
             late=self.late,
             quiet_since_ns=self.quiet_since_ns,
             storm=self.storm,
+            judged=frozenset(JudgedPair(*one) for one in self.judged),
         )
 
 
@@ -64,6 +67,7 @@ def as_document(
                 "late": case.late,
                 "quiet_since_ns": case.quiet_since_ns,
                 "storm": case.storm,
+                "judged": [astuple(one) for one in sorted(case.judged)],
             }
             for case in cases
         ],

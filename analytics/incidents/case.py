@@ -10,6 +10,7 @@ from hashlib import sha256
 
 from analytics.connectivity import Kinship
 from analytics.incidents.families import STANDING, STORM, explains, family_of, finding_key, rank_of
+from analytics.judged import JudgedPair
 from telemetry.entities import EntityKind, label_list
 from telemetry.records import Cause, FaultClass, Finding, FindingStatus, Hypothesis, Incident, IncidentState, Severity
 
@@ -26,6 +27,7 @@ class IncidentCase:
     `claimed` is True while an action of railwatch is in force, `held_by` which one where that is known, `late` that the
     symptom was gone before it. `quiet_since_ns` is since when no symptom was there and no claim in force, None while
     one is. `unconfirmed` are the keys of findings that were active before a restart and have not been reported since.
+    `judged` is what detectors judged about the time of its findings, whether they found anything or not.
     `storm` counts what an alarm flood folded into it, by cause; empty where it is none.
     """
 
@@ -36,6 +38,7 @@ class IncidentCase:
     quiet_since_ns: int | None = None
     unconfirmed: frozenset[str] = frozenset()
     storm: tuple[tuple[Cause, int], ...] = ()
+    judged: frozenset[JudgedPair] = frozenset()
 
     @property
     def active(self) -> tuple[Finding, ...]:
@@ -156,6 +159,7 @@ def merged(survivor: IncidentCase, absorbed: IncidentCase) -> IncidentCase:
         survivor,
         incident=replace(survivor.incident, opened_ns=min(survivor.incident.opened_ns, absorbed.incident.opened_ns)),
         unconfirmed=survivor.unconfirmed | absorbed.unconfirmed,
+        judged=survivor.judged | absorbed.judged,
     )
 
 

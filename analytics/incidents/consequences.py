@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from analytics.connectivity import Kinship
 from analytics.incidents.case import IncidentCase
+from analytics.judged import DIPS, JudgedPair, judged_entities
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Finding
@@ -80,7 +81,9 @@ def cases_following_loss(lost: Finding, cases: Sequence[IncidentCase], kinship: 
     ]
 
 
-def supply_remark(case: IncidentCase, electrical: Sequence[IncidentCase], kinship: Kinship) -> str:
+def supply_remark(
+    case: IncidentCase, electrical: Sequence[IncidentCase], kinship: Kinship, judged: Iterable[JudgedPair]
+) -> str:
     """Return a remark on the supply side for a lost GPU, from the electrical cases of its node; else an empty text."""
     if case.lead.cause is not Cause.GPU_LOST:
         return ""
@@ -95,5 +98,7 @@ def supply_remark(case: IncidentCase, electrical: Sequence[IncidentCase], kinshi
     ]
     if beside:
         return f"electrical evidence in {beside[0].id}: {beside[0].summary}"
-    fed = any(kinship.topology.entity(parent).kind is EntityKind.SUPPLY for parent in above)
-    return "no electrical evidence" if fed else "no supply telemetry, so nothing is known of the supply"
+    if judged_entities(judged, case.lead.id, DIPS):
+        return "no electrical evidence"
+    measured = any(kinship.topology.entity(parent).kind is EntityKind.SUPPLY for parent in above)
+    return f"supply {'not judged' if measured else 'not measured'}, so nothing is known of it"

@@ -4,16 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from analytics.classification.reading import AFTER_NS, BEFORE_NS, IncidentScene, feeds, is_evidence
+from analytics.classification.reading import AFTER_NS, BEFORE_NS, IncidentScene, is_evidence
 from analytics.connectivity import Kinship
 from analytics.incidents.case import IncidentCase
 from analytics.incidents.families import BESIDE, JOINS_SIBLINGS, family_of
+from analytics.judged import DIPS, PATHS, JudgedPair
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Event, Finding, FindingStatus, Incident
 
 # Newest first to stay. heuristic: more than this within minutes repeats the same many times.
 _MOST_EVENTS, _MOST_FINDINGS = 64, 64
 _BLIND = frozenset({Cause.SENSOR_LOST, Cause.SENSOR_FAULT})
+_OF_SUPPLIES = frozenset({DIPS, PATHS})
 RecordT = TypeVar("RecordT", Event, Finding)
 
 
@@ -71,7 +73,7 @@ class IncidentSurroundings:
                 event for event in self._events.get(node, ()) if -BEFORE_NS <= event.time_ns - began_ns <= AFTER_NS
             ),
             kinship=kinship,
-            fed_seen=_fed_seen(case.lead.entity_id, near, kinship),
+            judged=_judged((case, *others), near),
         )
 
     @property
@@ -111,9 +113,12 @@ def _in_time(finding: Finding, began_ns: int) -> bool:
     return finding.status is not FindingStatus.CLEARED or began_ns - finding.time_ns <= BEFORE_NS
 
 
-def _fed_seen(entity_id: str, near: Sequence[Finding], kinship: Kinship) -> bool:
+def _judged(cases: Iterable[IncidentCase], near: Sequence[Finding]) -> frozenset[JudgedPair]:
+    """Return what was judged about the findings of the cases, without answers that rest on a sensor that is wrong."""
     blind = {one.entity_id for one in near if one.cause in _BLIND and one.status is not FindingStatus.CLEARED}
-    return any(feed not in blind for feed in feeds(kinship, entity_id))
+    pairs = [pair for case in cases for pair in case.judged]
+    wrong = {(one.finding_id, one.detector) for one in pairs if one.entity_id in blind and one.detector in _OF_SUPPLIES}
+    return frozenset(one for one in pairs if (one.finding_id, one.detector) not in wrong)
 
 
 def _node_of(event: Event, kinship: Kinship) -> str | None:

@@ -1,10 +1,14 @@
 """Scenes for each fault of the table of fingerprints, and for each hard negative."""
 
+from dataclasses import replace
+
 import pytest
 
-from analytics.classification.reading import IncidentScene
+from analytics.classification.reading import IncidentScene, observations
+from analytics.classification.sign import Sign
+from analytics.judged import DIPS, PATHS
 from telemetry.records import Cause, EventKind, FaultClass, Severity
-from tests.analytics.classification.scenes import GPUS, NODE, SUPPLIES, finding, ranked, scene, share
+from tests.analytics.classification.scenes import GPUS, NODE, SENSORS, SUPPLIES, finding, ranked, scene, share
 from tests.analytics.scenes import event_of
 
 SAG = finding(Cause.SUPPLY_SAG, SUPPLIES[0], at_s=30.0, minimum_v=11.3)
@@ -39,7 +43,7 @@ FAULTS: dict[str, tuple[FaultClass, IncidentScene]] = {
         FaultClass.SUPPLY_OVERLOAD,
         scene(*SAGS, finding(Cause.SUPPLY_OVERLOAD, SUPPLIES[0], at_s=31.0)),
     ),
-    "a brake while the supply is measured and shows nothing": (
+    "a brake while the supplies are judged and show nothing": (
         FaultClass.SUPPLY_OVERLOAD,
         scene(*(finding(Cause.POWER_BRAKE, one) for one in GPUS), finding(Cause.HW_SLOWDOWN, GPUS[0])),
     ),
@@ -83,7 +87,10 @@ FAULTS: dict[str, tuple[FaultClass, IncidentScene]] = {
     ),
     "a module that comes loose": (
         FaultClass.LOOSE_MODULE,
-        scene(finding(Cause.LOOSE_MODULE, GPUS[3]), finding(Cause.STRAGGLER, GPUS[3], at_s=60.0)),
+        scene(
+            finding(Cause.LOOSE_MODULE, GPUS[3], pcie_errors=90.0, sibling_pcie_errors=0.0),
+            finding(Cause.STRAGGLER, GPUS[3], at_s=60.0),
+        ),
     ),
     "a job that hangs": (
         FaultClass.HANG,
@@ -98,9 +105,9 @@ FAULTS: dict[str, tuple[FaultClass, IncidentScene]] = {
         scene(finding(Cause.SENSOR_FAULT, SUPPLIES[0])),
     ),
     "a lost GPU without any electrical evidence": (FaultClass.NO_ELECTRICAL_EVIDENCE, scene(LOST)),
-    "a lost GPU where nobody measures the supply": (
+    "a lost GPU whose supplies are not judged": (
         FaultClass.NO_ELECTRICAL_EVIDENCE,
-        scene(LOST, fed_seen=False),
+        scene(LOST, judged=()),
     ),
     "a lost GPU below a joint that ages": (
         FaultClass.JOINT_AGEING,
@@ -150,7 +157,7 @@ AMBIGUOUS: dict[str, IncidentScene] = {
     "a sag and nothing else": scene(SAG),
     "two rails that sag together": scene(*SAGS),
     "a sag with a brake": scene(SAG, finding(Cause.POWER_BRAKE, GPUS[0], at_s=31.0)),
-    "a brake where nobody measures the supply": scene(finding(Cause.POWER_BRAKE, GPUS[0]), fed_seen=False),
+    "a brake where the supplies are not judged": scene(finding(Cause.POWER_BRAKE, GPUS[0]), judged=()),
     "a slowdown alone": scene(finding(Cause.HW_SLOWDOWN, GPUS[0])),
     "a thin margin on a hot day": scene(finding(Cause.THERMAL_MARGIN, GPUS[0])),
     "an uncorrectable memory error": scene(finding(Cause.GPU_ERROR, GPUS[0], code=48.0)),
@@ -168,7 +175,7 @@ def test_a_fault_is_named_first_and_with_confidence(name: str) -> None:
     likeliest = ranked(seen)[0]
     assert likeliest.cause is cause
     assert likeliest.for_
-    if name != "a lost GPU where nobody measures the supply":
+    if name != "a lost GPU whose supplies are not judged":
         assert likeliest.probability > 0.6
 
 
@@ -197,10 +204,54 @@ def test_an_excess_that_is_there_at_idle_too_is_no_interface() -> None:
     assert share(hypotheses, FaultClass.THERMAL_INTERFACE) < 0.4
 
 
-def test_where_nobody_measures_the_supply_its_silence_states_nothing() -> None:
-    seen, blind = ranked(scene(LOST)), ranked(scene(LOST, fed_seen=False))
-    electrical = (FaultClass.JOINT_AGEING, FaultClass.SUPPLY_LOST, FaultClass.SUPPLY_OVERLOAD)
-    assert sum(share(blind, cause) for cause in electrical) > sum(share(seen, cause) for cause in electrical)
+ELECTRICAL = (FaultClass.JOINT_AGEING, FaultClass.SUPPLY_LOST, FaultClass.SUPPLY_OVERLOAD)
+
+
+@pytest.mark.parametrize("judged", [(), (PATHS,), (SENSORS,)])
+def test_the_silence_of_a_supply_that_was_not_judged_for_dips_states_nothing(judged: tuple[str, ...]) -> None:
+    seen, blind = ranked(scene(LOST)), scene(LOST, judged=judged)
+    assert sum(share(ranked(blind), one) for one in ELECTRICAL) > sum(share(seen, one) for one in ELECTRICAL)
+    assert Sign.ELECTRICAL not in {one.sign for one in observations(blind)}
+
+
+@pytest.mark.parametrize("judged", [(), (DIPS,), (PATHS,)])
+def test_a_brake_is_alone_only_where_dips_and_paths_were_judged(judged: tuple[str, ...]) -> None:
+    brakes = [finding(Cause.POWER_BRAKE, one) for one in GPUS]
+    assert Sign.BRAKE_ALONE in {one.sign for one in observations(scene(*brakes))}
+    assert Sign.BRAKE_ALONE not in {one.sign for one in observations(scene(*brakes, judged=judged))}
+
+
+def test_one_brake_that_came_while_its_supplies_were_not_judged_leaves_none_alone() -> None:
+    early, late = finding(Cause.POWER_BRAKE, GPUS[0]), finding(Cause.POWER_BRAKE, GPUS[1], at_s=9.0)
+    both = scene(early, late)
+    half = replace(both, judged=frozenset(one for one in both.judged if one.finding_id == late.id))
+    assert Sign.BRAKE_ALONE not in {one.sign for one in observations(half)}
+
+
+def test_a_resistance_is_as_before_only_where_its_path_was_judged() -> None:
+    sag = finding(Cause.SUPPLY_SAG, SUPPLIES[0], resistance_ratio=1.01)
+    (denied,) = (one for one in observations(scene(sag)) if one.sign is Sign.RESISTANCE_UP)
+    assert not denied.present
+    assert Sign.RESISTANCE_UP not in {one.sign for one in observations(scene(sag, judged=(DIPS,)))}
+
+
+def test_link_errors_stay_with_one_gpu_only_where_those_of_its_siblings_were_counted() -> None:
+    unread = scene(finding(Cause.LOOSE_MODULE, GPUS[3], pcie_errors=90.0))
+    signs = {one.sign for one in observations(unread)}
+    assert (Sign.LINK_ERRORS in signs, Sign.LINKS_OF_ONE in signs) == (True, False)
+
+
+def test_sensors_that_never_answered_are_no_witnesses_of_a_silence() -> None:
+    silent = [finding(Cause.SENSOR_LOST, one) for one in GPUS[:2]]
+    whole = scene(*silent)
+    two = replace(whole, judged=frozenset(one for one in whole.judged if one.entity_id in GPUS[:2]))
+    assert Sign.ONE_SILENT in {one.sign for one in observations(whole)}
+    assert Sign.ALL_SILENT in {one.sign for one in observations(two)}
+
+
+def test_an_error_without_a_code_is_neither_the_drivers_nor_the_devices() -> None:
+    signs = {one.sign for one in observations(scene(finding(Cause.GPU_ERROR, GPUS[0])))}
+    assert not signs & {Sign.APPLICATION_ERROR, Sign.DEVICE_ERROR}
 
 
 def test_siblings_that_began_far_apart_do_not_count_as_together() -> None:

@@ -45,6 +45,15 @@ def test_replays_that_all_siblings_make_are_not_a_module() -> None:
     assert {one.entity_id for one in findings} == {"gpu:GPU-1"}
 
 
+def test_siblings_whose_errors_are_not_counted_are_no_comparison() -> None:
+    replays = counting((0.0, 0.5, 0.0, 0.0))
+    replays[:, [0, 2, 3]] = np.nan
+    findings = reported(frame_with(pcie_replays=replays))
+    assert {one.entity_id for one in findings} == {"gpu:GPU-1"}
+    assert findings[0].number("sibling_pcie_errors") is None
+    assert "(siblings not counted)" in findings[0].summary
+
+
 def test_errors_on_one_link_alone_point_to_that_link() -> None:
     errors = counting((0.0, 0.2, 0.0, 0.0))
     alone = reported(frame_with(nvlink_crc_errors=errors, worst_crc_errors=errors))

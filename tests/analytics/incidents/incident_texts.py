@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from analytics.incidents.book import IncidentBook
+from analytics.judged import DIPS, PATHS, Judged, JudgedSpans
 from telemetry.clock import NS_PER_S
-from telemetry.entities import Topology
+from telemetry.entities import EntityKind, Topology
 from telemetry.records import Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
 from tests.analytics.scenes import START_NS, node_of
 
@@ -64,16 +67,35 @@ SAG = finding(Cause.SUPPLY_SAG, "supply:psu0")
 GPUS = [f"gpu:GPU-{number}" for number in range(4)]
 
 
-class IncidentTexts:
-    """A book, and the newest record of every incident that it gave."""
+def all_judged(topology: Topology) -> Judged:
+    """Return that every detector judged everything at all times."""
+    supplies = topology.of_kind(EntityKind.SUPPLY)
+    spans = [
+        JudgedSpans(
+            detector=detector,
+            entities=supplies,
+            subject=np.ones(len(supplies), dtype=np.bool_),
+            since_ns=np.zeros(len(supplies), dtype=np.int64),
+            until_ns=np.full(len(supplies), np.iinfo(np.int64).max),
+        )
+        for detector in (DIPS, PATHS)
+    ]
+    return Judged(spans=tuple(spans))
 
-    def __init__(self, book: IncidentBook | None = None, topology: Topology = TOPOLOGY) -> None:
+
+class IncidentTexts:
+    """A book, and the newest record of every incident that it gave; `judged` is everything unless told otherwise."""
+
+    def __init__(
+        self, book: IncidentBook | None = None, topology: Topology = TOPOLOGY, judged: Judged | None = None
+    ) -> None:
         self.book = book or IncidentBook()
         self.topology = topology
+        self.judged = all_judged(topology) if judged is None else judged
         self.newest: dict[str, Incident] = {}
 
     def step(self, *findings: Finding, at_s: float = 0.0) -> tuple[Incident, ...]:
-        out = self.book.step(findings, at(at_s), self.topology)
+        out = self.book.step(findings, at(at_s), self.topology, read_judged=lambda: self.judged)
         self.newest |= {incident.id: incident for incident in out}
         return out
 

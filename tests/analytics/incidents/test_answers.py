@@ -4,11 +4,13 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings, Silence
 from analytics.incidents.case import at_stake_gpu_hours, loss_probability, severity_of_loss, urgency
+from analytics.judged import NOTHING_JUDGED, Judged
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.records import (
     Cause,
@@ -22,7 +24,7 @@ from telemetry.records import (
     from_json,
     to_json,
 )
-from tests.analytics.incidents.incident_texts import GPUS, SAG, IncidentTexts, at, cleared, finding
+from tests.analytics.incidents.incident_texts import GPUS, SAG, IncidentTexts, all_judged, at, cleared, finding
 from tests.analytics.scenes import START_NS, event_of, fleet_of, node_of
 
 START = datetime.fromtimestamp(START_NS / 1e9, tz=UTC)
@@ -64,6 +66,57 @@ def test_a_lost_gpu_is_judged_by_the_supply_above_it_active_or_over_lately() -> 
     long_ago.step(at_s=300)
     (again,) = long_ago.step(finding(Cause.GPU_LOST, GPUS[1], at_s=3000), at_s=3000)
     assert likeliest(again) is FaultClass.NO_ELECTRICAL_EVIDENCE
+
+
+SILENT, UNKNOWN = "no electrical evidence", "supply not judged, so nothing is known of it"
+
+
+def absent_lines(incident: Incident) -> list[str]:
+    return [line for one in incident.hypotheses for line in (*one.for_, *one.against) if "nothing found" in line]
+
+
+def rails_read(*, since_s: float, until_s: float, rails: tuple[bool, bool] = (True, True)) -> Judged:
+    """Return that both rails of the node were read for dips over a time; a rail that was not judged never was."""
+    everything = all_judged(node_of(4, 2))
+    (dips, _) = everything.spans
+    judged = dict(zip(("psu0", "psu1"), rails, strict=True))
+    until_ns = [at(until_s) if judged.get(one.name, True) else -1 for one in dips.entities]
+    since_ns = np.full(len(until_ns), at(since_s), dtype=np.int64)
+    return Judged(spans=(replace(dips, since_ns=since_ns, until_ns=np.array(until_ns)),))
+
+
+@pytest.mark.parametrize(
+    ("judged", "remark"),
+    [
+        (rails_read(since_s=0.0, until_s=30.0), SILENT),
+        (rails_read(since_s=26.0, until_s=30.0), UNKNOWN),
+        (rails_read(since_s=0.0, until_s=29.0), UNKNOWN),
+        (rails_read(since_s=0.0, until_s=30.0, rails=(True, False)), UNKNOWN),
+        (NOTHING_JUDGED, UNKNOWN),
+    ],
+    ids=["all of the time", "too short before", "not to the loss", "one of two rails", "nothing"],
+)
+def test_supplies_show_nothing_only_where_each_was_judged_up_to_the_loss(judged: Judged, remark: str) -> None:
+    (lost,) = IncidentTexts(judged=judged).step(LOST, at_s=30)
+    assert bool(absent_lines(lost)) is (remark == SILENT)
+    assert lost.notes == (remark,)
+
+
+def test_what_was_judged_at_a_loss_is_known_however_long_after_and_over_a_restart() -> None:
+    reported = IncidentTexts(judged=rails_read(since_s=0.0, until_s=30.0))
+    (lost,) = reported.step(LOST, at_s=30)
+    stored = json.loads(json.dumps(reported.book.snapshot()))
+    again = IncidentTexts(IncidentBook.restore(stored, now_ns=at(90)), judged=NOTHING_JUDGED)
+    (updated,) = again.step(replace(LOST, time_ns=at(100), status=FindingStatus.UPDATED), at_s=100)
+    assert absent_lines(updated) == absent_lines(lost) != []
+
+
+def test_a_rail_whose_sensor_is_wrong_is_no_witness() -> None:
+    reported = IncidentTexts()
+    reported.step(finding(Cause.SENSOR_FAULT, "supply:psu1", at_s=20, detector="supply_plausibility"), at_s=20)
+    (lost,) = reported.step(LOST, at_s=30)
+    assert absent_lines(lost) == []
+    assert lost.notes == (UNKNOWN,)
 
 
 def test_evidence_that_comes_later_changes_the_answer_of_an_incident_beside_it() -> None:
