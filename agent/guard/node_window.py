@@ -6,15 +6,15 @@ from types import MappingProxyType
 
 import numpy as np
 
-from analytics.detectors.columns import optional
+from analytics.detectors.columns import bits_set, optional
 from analytics.supply.rail_levels import RailLevels
 from physics.board_curve import BoardCurve
 from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply
 from physics.two_level import supply_state
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.frames import FloatArray, Frame, filled
-from telemetry.gpu import KnobKind
+from telemetry.frames import FloatArray, Frame, MaskArray, filled
+from telemetry.gpu import COOLING_REASONS, REASON_POWER_CAP, KnobKind
 
 # Three training steps of about a second: both phases of the load are in it, and a path that changes within seconds is
 # seen as it is now.
@@ -22,6 +22,9 @@ WINDOW_S = 3.0
 # The two phases of a load that alternates, without its single spikes.
 HIGH_PERCENTILE = 90.0
 LOW_PERCENTILE = 10.0
+# Rows of the high phase and near it: their clock counts.
+_TOP_PERCENTILE = 75.0
+_HELD_REASONS = COOLING_REASONS | REASON_POWER_CAP
 # Signals of which the newest value counts, from any table.
 _NEWEST = ("gpu_temp_c", "fan_ratio")
 # Range of settings, by kind of knob and GPU UUID; the maximum of a power limit is the vendor's default.
@@ -88,6 +91,7 @@ class NodeWindow:
 
     def _gpus(self, frames: Sequence[Frame]) -> list[MeasuredGpu]:
         power_w, clock_mhz = self._column(frames, "power_w"), self._column(frames, "sm_clock_mhz")
+        held = bits_set(self._column(frames, "throttle_reasons"), _HELD_REASONS)
         found = []
         for index, entity in enumerate(frames[0].spec.entities):
             supported = self.supported_mhz.get(entity.key, ())
@@ -101,7 +105,7 @@ class NodeWindow:
                     entity_id=entity.id,
                     max_clock_mhz=supported[-1] if supported else float(np.nanmax(clock_mhz, initial=0.0)),
                     supported_mhz=supported,
-                    clock_mhz=float(clock_mhz[known, index].max()) if own_w.size else None,
+                    clock_mhz=_clock_mhz(power_w[known, index], clock_mhz[known, index], held[known, index]),
                     power_high_w=_percentile(own_w, HIGH_PERCENTILE) if own_w.size else None,
                     power_low_w=_percentile(own_w, LOW_PERCENTILE) if own_w.size else None,
                     temp_c=self._newest.get((entity.id, "gpu_temp_c")),
@@ -144,6 +148,19 @@ class NodeWindow:
         values = np.concatenate([optional(frame, name) for frame in frames])
         time_ns = np.concatenate([frame.time_ns for frame in frames])
         return values[time_ns >= self._clock_changed_ns]
+
+
+def _clock_mhz(power_w: FloatArray, clock_mhz: FloatArray, held: MaskArray) -> float | None:
+    """Return the clock at which a GPU drew its high phase: the highest one, unless power or heat held it down then.
+
+    A board at its power limit recovers its clock in each pause, so its highest clock is not that of its high phase.
+    """
+    if not power_w.size:
+        return None
+    if not held.any():
+        return float(clock_mhz.max())
+    top = power_w >= np.sort(power_w)[int(_TOP_PERCENTILE / 100.0 * (len(power_w) - 1))]
+    return float(clock_mhz[top].mean() if held[top].any() else clock_mhz.max())
 
 
 def _percentile(ascending: FloatArray, percent: float) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agent.guard.node_window import WINDOW_S, NodeWindow
+from physics.board_parts import curve_of
 from telemetry.clock import NS_PER_S
 from telemetry.frames import Frame, TableSpec
 from tests.agent.fakes import V100_CLOCKS_MHZ
@@ -113,3 +114,24 @@ def test_what_the_driver_states_can_be_set_is_there_from_the_first_row_on() -> N
     assert (limited.entity_id, limited.limit_min_w, limited.limit_default_w) == (first.id, 100.0, 300.0)
     assert (limited.supported_mhz, limited.fan_min_ratio) == ((), None)
     assert (blown.entity_id, blown.limit_min_w, blown.fan_min_ratio) == (second.id, None, 0.3)
+
+
+@pytest.mark.parametrize(("reason", "clock_mhz"), [(0x4, 1200.0), (0x0, 1530.0), (0x2, 1530.0)])
+def test_the_clock_is_that_of_the_high_phase_where_the_power_limit_holds_it_down(reason: int, clock_mhz: float) -> None:
+    gpus = Box().frames(60)[0]
+    spec = replace(gpus.spec, signals=("power_w", "sm_clock_mhz", "throttle_reasons"))
+    values = np.empty((60, len(spec.entities), 3))
+    high = (np.arange(60) % 20 < 14)[:, None]
+    values[:, :, 0] = np.where(high, 300.0, 120.0)
+    values[:, :, 1] = np.where(high, 1200.0, 1530.0)  # it recovers in each pause
+    values[:, :, 2] = np.where(high, reason, 0.0)
+    window = NodeWindow(SUPPORTED_MHZ)
+    window.feed(Frame(spec=spec, time_ns=gpus.time_ns, values=values, fresh=np.ones(values.shape, dtype=np.bool_)))
+    assert [gpu.clock_mhz for gpu in window.state().gpus] == [clock_mhz] * 4
+
+
+def test_each_gpu_has_the_power_curve_of_its_board_as_it_is_now() -> None:
+    learnt = {GPUS[0].id: curve_of("NVIDIA H100 80GB HBM3")}
+    window = fed(Box(), 20, NodeWindow(SUPPORTED_MHZ, boards={key: one for key, one in learnt.items() if one}))
+    assert [gpu.board is learnt.get(gpu.entity_id) for gpu in window.state().gpus] == [True] * 4
+    assert window.state().gpus[0].board is not None
