@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from physics.rail_classes import RAIL_CLASSES
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
-from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
 from telemetry.ratings import RatingSource, rating_tags
 from telemetry.topology import Feeding
 
@@ -38,6 +38,31 @@ def inferred_wiring(supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Wirin
     )
     wired = tuple(WiredSupply(name=one.key, sensors=(one.key,), nominal_v=one.nominal_v) for one in supplies)
     return Wiring(origin=Origin.INFERRED, supplies=wired, buses=buses)
+
+
+def wiring_of_topology(topology: Topology) -> Wiring:
+    """Return the wiring that the edges of a topology describe: supplies of one voltage and the same GPUs share a bus.
+
+    It is inferred where it is what the nominal voltages suggest, else recorded.
+    """
+    supplies, gpus = topology.of_kind(EntityKind.SUPPLY), topology.of_kind(EntityKind.GPU)
+    fed = {supply.id: tuple(gpu for gpu in gpus if (supply.id, gpu.id) in topology.edges) for supply in supplies}
+    inferred = inferred_wiring(supplies, gpus)
+    if all(_reach(inferred, supply, gpus) == fed[supply.id] for supply in supplies):
+        return inferred
+    groups: dict[tuple[float | None, tuple[Entity, ...]], list[Entity]] = {}
+    for supply in supplies:
+        groups.setdefault((supply.nominal_v, fed[supply.id]), []).append(supply)
+    buses = tuple(
+        Bus(
+            name=f"bus{place}",
+            nominal_v=nominal_v,
+            supplies=tuple(one.key for one in members),
+            branches=(Branch(gpus=tuple(gpu.name for gpu in reached)),) if reached else (),
+        )
+        for place, ((nominal_v, reached), members) in enumerate(groups.items())
+    )
+    return replace(inferred, origin=Origin.RECORDED, buses=buses)
 
 
 def feeding_of(wiring: Wiring | None, supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Feeding:

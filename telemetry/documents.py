@@ -216,6 +216,18 @@ def problems_of(
     )
 
 
+def problem_at(
+    error: KeyProblemError,
+    *,
+    where: str,
+    lines: Mapping[tuple[str | int, ...], int],
+    section: tuple[str | int, ...] = (),
+) -> Problem:
+    """Return the problem of a key of a section, with the line of the nearest key that the document has."""
+    path = (*section, *error.path)
+    return _problem(where, _line(path, lines), _dotted(path), error.found, error.expected)
+
+
 def _problems_of_detail(
     detail: ErrorDetails, where: str, lines: Mapping[tuple[str | int, ...], int], model: type[BaseModel] | None
 ) -> Iterator[Problem]:
@@ -223,8 +235,7 @@ def _problems_of_detail(
     known = error.problems if isinstance(error, KeyProblemsError) else [error]
     for one in known:
         if isinstance(one, KeyProblemError):
-            path = (*_place(detail, lines, model), *one.path)
-            yield _problem(where, _line(path, lines), _dotted(path), one.found, one.expected)
+            yield problem_at(one, where=where, lines=lines, section=_place(detail, lines, model))
         else:
             yield _problem_of(detail, where, lines, model)
 

@@ -88,6 +88,7 @@ COMMANDS = (
     ListedCommand(name="config", summary="Check a configuration file, show the one in force, or print a sample."),
     ListedCommand(name="dashboards", summary="Export dashboards for Grafana."),
     ListedCommand(name="supply", summary="Estimate the source resistance of a supply path from logged data."),
+    ListedCommand(name="wiring", summary="Draw and check which supply feeds which GPU through which plug."),
     ListedCommand(name="models", summary="Calibrate thresholds from healthy recordings, for a budget of pages."),
     ListedCommand(
         name="baselines",

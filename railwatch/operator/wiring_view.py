@@ -1,0 +1,298 @@
+"""Drawing of a wiring in text: feeds, shelves, buses with supplies, branches and plugs, and what is unknown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from physics.rail_classes import rail_class_of
+from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
+from railwatch.operator.wiring_values import GpuValues, SupplyValues, WiringValues
+from telemetry.entities import Entity, label_list, label_of
+from telemetry.ratings import rated_power_w
+
+# GPUs on one line of a branch, so that a line has 80 columns at most.
+_GPUS_A_LINE, _GPU_COLUMNS = 4, 72
+_NAME_COLUMNS, _BOARD_COLUMNS, _WAY_COLUMNS = 18, 40, 73
+OVER = ", over its rating"
+_ORIGINS = {
+    Origin.CONFIGURED: "as described under topology: in the configuration",
+    Origin.RECORDED: "from what the recording says feeds what; plugs and feeds are unknown",
+    Origin.INFERRED: "inferred from nominal voltages: not described, see docs/how-to/wiring.md",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiredNode:
+    """A wiring with the measured parts of the node and their values."""
+
+    name: str
+    wiring: Wiring
+    supplies: tuple[Entity, ...]
+    gpus: tuple[Entity, ...]
+    values: WiringValues = field(default_factory=WiringValues)
+
+    def values_of(self, supply: WiredSupply) -> SupplyValues:
+        """Return the values of a supply, each from the first of its measured entities that shows it."""
+        measured = [self.values.supplies.get(one.id) for one in self.entities_of(supply)]
+        shown = [one for one in measured if one is not None]
+
+        def first(found: Iterable[float | None]) -> float | None:
+            return next((value for value in found if value is not None), None)
+
+        return SupplyValues(
+            voltage_v=first(one.voltage_v for one in shown),
+            lowest_v=first(one.lowest_v for one in shown),
+            current_a=first(one.current_a for one in shown),
+            highest_a=first(one.highest_a for one in shown),
+        )
+
+    def entities_of(self, supply: WiredSupply) -> tuple[Entity, ...]:
+        """Return the measured entities that show a supply, in the order in which its sensors are named."""
+        return tuple(one for sensor in supply.sensors for one in self.supplies if sensor in (one.key, one.name))
+
+    def rated_w(self, supply: WiredSupply) -> float | None:
+        """Return the rating of a supply, as described or as it reports; None where it is unknown."""
+        if supply.rated_w is not None:
+            return supply.rated_w
+        reported = [float(one) for one in rated_power_w(self.entities_of(supply)) if one > 0.0]
+        return next(iter(reported), None)
+
+    def gpus_at(self, branch: Branch) -> tuple[Entity, ...]:
+        """Return the GPUs of a branch."""
+        return tuple(gpu for gpu in self.gpus if branch.feeds(gpu))
+
+    def power_out_w(self, supplies: Iterable[WiredSupply]) -> float | None:
+        """Return the output power of several supplies now; None if one of them is not measured."""
+        powers = [self.values_of(one).power_w for one in supplies]
+        known = [one for one in powers if one is not None]
+        return sum(known) if known and len(known) == len(powers) else None
+
+    def undescribed(self) -> tuple[Entity, ...]:
+        """Return the measured supplies that the wiring does not name."""
+        return tuple(one for one in self.supplies if self.wiring.supply_of(one) is None)
+
+    def unmeasured(self) -> tuple[WiredSupply, ...]:
+        """Return the supplies that no measured entity shows."""
+        return tuple(one for one in self.wiring.supplies if not self.entities_of(one))
+
+
+def drawing(node: WiredNode) -> Iterator[str]:
+    """Yield the lines of the drawing, at most 80 columns for names of usual length."""
+    yield f"{node.name}: wiring {_ORIGINS[node.wiring.origin]}"
+    if node.values.span_s:
+        yield f"now, and the lowest and highest of the last {node.values.span_s:.0f} s of samples"
+    for feed in node.wiring.feeds:
+        yield from ("", *_feed_lines(node, feed))
+    for shelf in node.wiring.shelves:
+        yield from ("", *_shelf_lines(node, shelf))
+    for bus in node.wiring.buses:
+        yield from ("", *_bus_lines(node, bus))
+    unknown = [*unknown_lines(node)]
+    if unknown:
+        yield from ("", "not known", *(f"  {line}" for line in unknown))
+
+
+def _feed_lines(node: WiredNode, feed: MainsFeed) -> Iterator[str]:
+    fed = [one for one in node.wiring.supplies if one.feed == feed.name]
+    curve = f" curve {feed.curve.value}" if feed.curve is not None else ""
+    breaker = f", breaker {feed.breaker_a:g} A{curve}" if feed.breaker_a is not None else ""
+    voltage = f" {feed.nominal_v:g} V" if feed.nominal_v is not None else ""
+    yield f"feed {feed.name}{voltage}{breaker}"
+    power_w = node.power_out_w(fed)
+    load = ""
+    if power_w is not None and fed:
+        load = f": {power_w:.0f} W out"
+        if feed.nominal_v is not None:
+            least_a = power_w / feed.nominal_v
+            load += f", so at least {_limited(least_a, feed.breaker_a, ' A')}"
+    yield f"  {label_list(label_of(one.name) for one in fed) or 'no supply'}{load}"
+
+
+def _shelf_lines(node: WiredNode, shelf: Shelf) -> Iterator[str]:
+    modules = [one for one in node.wiring.supplies if one.shelf == shelf.name]
+    power_w = node.power_out_w(modules)
+    load = "" if power_w is None else f": out {_limited(power_w, shelf.rated_w, ' W')}"
+    feed = f", feed {shelf.feed}" if shelf.feed else ""
+    rated = f", {shelf.rated_w:.0f} W" if shelf.rated_w is not None else ""
+    yield f"shelf {shelf.name}{rated}{feed}"
+    yield f"  {label_list(label_of(one.name) for one in modules) or 'no module'}{load}"
+
+
+def _bus_lines(node: WiredNode, bus: Bus) -> Iterator[str]:
+    yield f"bus {bus.name}{_bus_title(bus)}{_bus_margin(node, bus)}"
+    yield from _supply_rows(node, node.wiring.on_bus(bus))
+    below = [[*_branch_lines(node, bus, branch)] for branch in bus.branches]
+    for converter in node.wiring.converters(bus):
+        home = node.wiring.bus_of(converter.name)
+        below.append([f"converter {label_of(converter.name)} to bus {home.name if home is not None else '?'}"])
+    below = below or [["no GPU, as far as is known"]]
+    for place, (first, *more) in enumerate(below):
+        is_last = place == len(below) - 1
+        yield f"  {'└' if is_last else '├'}─ {first}"
+        yield from (f"  {' ' if is_last else '│'}    {line}" for line in more)
+
+
+def _bus_title(bus: Bus) -> str:
+    parts = [] if bus.nominal_v is None or bus.name == f"{bus.nominal_v:g} V" else [f"{bus.nominal_v:g} V"]
+    parts += [] if bus.redundancy is None else [bus.redundancy.value]
+    parts += [f"tied to {', '.join(bus.joins)}"] if bus.joins else []
+    return f", {', '.join(parts)}" if parts else ""
+
+
+def _bus_margin(node: WiredNode, bus: Bus) -> str:
+    lows = [node.values_of(one).lowest_v for one in node.wiring.on_bus(bus)]
+    lowest_v = min((one for one in lows if one is not None), default=None)
+    if lowest_v is None:
+        return ""
+    rail = None if bus.nominal_v is None else rail_class_of(bus.nominal_v)
+    if rail is None or not rail.lowest_v > 0.0:
+        return f": lowest {lowest_v:.2f} V"
+    return f": lowest {lowest_v:.2f} V, {lowest_v - rail.lowest_v:+.2f} V from the limit of {rail.lowest_v:.2f} V"
+
+
+def _supply_rows(node: WiredNode, supplies: Sequence[WiredSupply]) -> Iterator[str]:
+    head = ("supply", "feed", "rated", "V", "lowest", "A", "highest", "W", "load")
+    rows = [head, *(_supply_cells(node, one) for one in supplies)]
+    kept = [column for column in range(len(head)) if column == 0 or any(row[column] for row in rows[1:])]
+    widths = {column: max(len(row[column]) for row in rows) for column in kept}
+    for place, row in enumerate(rows):
+        cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in kept[1:])]
+        yield f"  {'├─ ' if place else '   '}{'  '.join(cells)}".rstrip()
+        if place:
+            yield from _plug_lines(node, supplies[place - 1])
+
+
+def _supply_cells(node: WiredNode, supply: WiredSupply) -> tuple[str, ...]:
+    values, rated_w = node.values_of(supply), node.rated_w(supply)
+    load = "" if values.power_w is None or rated_w is None else f"{values.power_w / rated_w:.0%}"
+    return (
+        label_of(supply.name)[:_NAME_COLUMNS],
+        supply.feed,
+        _number(rated_w, ".0f", " W"),
+        _number(values.voltage_v, ".2f"),
+        _number(values.lowest_v, ".2f"),
+        _number(values.current_a, ".1f"),
+        _number(values.highest_a, ".1f"),
+        _number(values.power_w, ".0f"),
+        load,
+    )
+
+
+def _plug_lines(node: WiredNode, supply: WiredSupply) -> Iterator[str]:
+    """Yield the way of a supply to its bus, with the load of the plug that is nearest to its rating."""
+    if not (supply.plugs or supply.inlet):
+        return
+    way = []
+    if supply.inlet is not None:
+        way.append(f"in {supply.inlet.label}{_inlet_load(node, supply, supply.inlet)}")
+    if supply.plugs:
+        loaded = _tightest(supply.plugs, node.values_of(supply).highest_a)
+        way.append(f"out {' > '.join(one.label for one in supply.plugs)}{loaded}")
+    joined = "; ".join(way)
+    yield from (f"  │    {line}" for line in ([joined] if len(joined) <= _WAY_COLUMNS else way))
+
+
+def _inlet_load(node: WiredNode, supply: WiredSupply, inlet: Plugs) -> str:
+    """Return the least current of a plug on the input side: that of the output power alone, without losses."""
+    feed = next((one for one in node.wiring.feeds if one.name == supply.feed), None)
+    power_w = node.values_of(supply).power_w
+    if feed is None or feed.nominal_v is None or power_w is None or not inlet.total_rating_a:
+        return ""
+    return f": at least {_limited(power_w / feed.nominal_v, inlet.total_rating_a, ' A')}"
+
+
+def _branch_lines(node: WiredNode, bus: Bus, branch: Branch) -> Iterator[str]:
+    gpus = node.gpus_at(branch)
+    named = [label_list(gpu.label for gpu in gpus)] if gpus else []
+    if not gpus and branch.gpus is None:
+        named = ["every GPU"]
+    elif not gpus and branch.gpus:
+        named = [label_list(label_of(f"gpu{one}" if one.isdecimal() else one) for one in branch.gpus)]
+        named = [f"{named[0]} (none of them was found)"] if node.gpus else named
+    named += [branch.board[:_BOARD_COLUMNS]] if branch.board else []
+    named += ["fans"] if branch.fans else []
+    shared = " > ".join(one.label for one in branch.plugs)
+    each = " > ".join(one.label for one in branch.plugs_each)
+    through = f" through {shared}" if shared else ""
+    through += f"{' and' if shared else ' through'} {each} each" if each else ""
+    yield f"{', '.join(named)}{through}{_branch_load(node, bus, branch, gpus)}"
+    voltage_v = _voltage_v(node, bus)
+    cells = [_gpu_cell(gpu, node.values.gpus.get(gpu.id, GpuValues()), branch, voltage_v) for gpu in gpus]
+    if any(gpu.id in node.values.gpus for gpu in gpus):
+        width = max(len(cell) for cell in cells) + 2
+        count = max(1, min(_GPUS_A_LINE, _GPU_COLUMNS // width))
+        for start in range(0, len(cells), count):
+            yield "".join(cell.ljust(width) for cell in cells[start : start + count]).rstrip()
+
+
+def _branch_load(node: WiredNode, bus: Bus, branch: Branch, gpus: Sequence[Entity]) -> str:
+    """Return the load of the plugs that all GPUs of a branch share, if it feeds nothing else."""
+    powers = [node.values.gpus.get(gpu.id, GpuValues()).power_w for gpu in gpus]
+    known = [one for one in powers if one is not None]
+    voltage_v = _voltage_v(node, bus)
+    if not known or len(known) < len(powers) or voltage_v is None or branch.board or branch.fans:
+        return ""
+    return _tightest(branch.plugs, sum(known) / voltage_v)
+
+
+def _gpu_cell(gpu: Entity, values: GpuValues, branch: Branch, voltage_v: float | None) -> str:
+    cell = f"{gpu.label} {_number(values.power_w, '3.0f', ' W') or '-'}"
+    if values.power_w is None or voltage_v is None or not branch.plugs_each:
+        return cell
+    ratio = _tightest_ratio(branch.plugs_each, values.power_w / voltage_v)
+    return cell if ratio is None else f"{cell} {ratio:.0%}"
+
+
+def _voltage_v(node: WiredNode, bus: Bus) -> float | None:
+    """Return the voltage of a bus now, its nominal one where it is not measured; None where neither is known."""
+    now = (node.values_of(one).voltage_v for one in node.wiring.on_bus(bus))
+    return next((one for one in now if one is not None and one > 0.0), bus.nominal_v)
+
+
+def unknown_lines(node: WiredNode) -> Iterator[str]:
+    """Yield what the wiring leaves open, one line each."""
+    wiring = node.wiring
+    described = wiring.origin is Origin.CONFIGURED
+    unfed = wiring.unfed(node.gpus)
+    if unfed:
+        yield f"bus of {label_list(gpu.label for gpu in unfed)}: taken to hang on every supply that feeds a GPU"
+    without = {
+        "rating": [one for one in wiring.supplies if node.rated_w(one) is None],
+        "nominal voltage": [one for one in wiring.supplies if one.nominal_v is None],
+        "feed": [one for one in wiring.supplies if not (one.feed or one.from_bus)] if described else [],
+        "plugs": [one for one in wiring.supplies if not one.plugs] if described else [],
+    }
+    for what, supplies in without.items():
+        if supplies:
+            yield f"{what} of {label_list(label_of(one.name) for one in supplies)}"
+    if not described:
+        yield "feeds, breakers, plugs and redundancy"
+    elif node.supplies:
+        if node.unmeasured():
+            yield f"values of {label_list(label_of(one.name) for one in node.unmeasured())}: described and not measured"
+        if node.undescribed():
+            yield f"wiring of {label_list(one.label for one in node.undescribed())}: measured and not described"
+
+
+def _tightest_ratio(plugs: Iterable[Plugs], current_a: float | None) -> float | None:
+    """Return the current over the rating of the plugs that are nearest to it; None where either is unknown."""
+    if current_a is None:
+        return None
+    return max((current_a / one.total_rating_a for one in plugs if one.total_rating_a), default=None)
+
+
+def _tightest(plugs: Iterable[Plugs], current_a: float | None) -> str:
+    rated = [one for one in plugs if one.total_rating_a]
+    if current_a is None or not rated:
+        return ""
+    least = min(rated, key=lambda one: one.total_rating_a or 0.0)
+    name = f": {least.label}" if len(rated) > 1 else ":"
+    return f"{name} {_limited(current_a, least.total_rating_a, ' A')}"
+
+
+def _limited(value: float, limit: float | None, unit: str) -> str:
+    """Return a value with its limit where that is known, and that it is over it where it is."""
+    return f"{value:.0f}{unit}" if limit is None else f"{value:.0f} of {limit:g}{unit}{OVER if value > limit else ''}"
+
+
+def _number(value: float | None, form: str, unit: str = "") -> str:
+    return "" if value is None else f"{value:{form}}{unit}"

@@ -1,0 +1,204 @@
+"""``railwatch wiring``: the drawing on 4, 8 and 16 GPUs, what is unknown, and the check of a description."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from railwatch.operator.wiring_view import OVER
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray
+from telemetry.recording import RecordingMeta, write_recording
+from tests.analytics.scenes import frame_of
+from tests.railwatch.command_line import Run, objects
+
+RATE_HZ, SECONDS = 10.0, 20
+TERMINAL_COLUMNS = 80
+
+
+def _recorded(path: Path, *, n_gpus: int, bus_of_gpu: list[int], bus_of_supply: list[int], nominal_v: float) -> Path:
+    """Write a recording of GPUs of 300 W and supplies that share the load of their bus."""
+    node = Entity(kind=EntityKind.NODE, key="box", name="box")
+    gpus = tuple(
+        Entity(kind=EntityKind.GPU, key=f"GPU-{n:08x}", name=f"gpu{n}", tags=(("pci", f"0000:{n + 16:02x}:00.0"),))
+        for n in range(n_gpus)
+    )
+    supplies = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{n}", name=f"psu{n}") for n in range(len(bus_of_supply)))
+    fed = [
+        (psu.id, gpu.id)
+        for psu, a in zip(supplies, bus_of_supply, strict=True)
+        for gpu, b in zip(gpus, bus_of_gpu, strict=True)
+        if a == b
+    ]
+    held = [(node.id, part.id) for part in (*supplies, *gpus)]
+    rows = int(RATE_HZ * SECONDS)
+    loads_a = [300.0 * bus_of_gpu.count(bus) / bus_of_supply.count(bus) / nominal_v for bus in bus_of_supply]
+
+    def constant(values: list[float]) -> FloatArray:
+        return np.tile(np.array(values), (rows, 1))
+
+    volts = constant([nominal_v] * len(supplies))
+    volts[rows // 2] -= 0.02 * nominal_v
+    frames = [
+        frame_of(EntityKind.GPU, gpus, {"power_w": constant([300.0] * n_gpus)}, rate_hz=RATE_HZ, name="gpu_fast"),
+        frame_of(
+            EntityKind.SUPPLY,
+            supplies,
+            {"voltage_v": volts, "current_a": constant(loads_a)},
+            rate_hz=RATE_HZ,
+            name="supply",
+        ),
+    ]
+    topology = Topology(entities=(node, *supplies, *gpus), edges=(*held, *fed))
+    write_recording(path, frames, topology=topology, meta=RecordingMeta(node="box", simulated=True))
+    return path
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Path:
+    return _recorded(
+        tmp_path / "four.parquet", n_gpus=4, bus_of_gpu=[0, 0, 0, 1], bus_of_supply=[0, 0, 1], nominal_v=12.0
+    )
+
+
+_JOIN = "expected each GPU on one bus, or joins between the two"
+_DESCRIBED = """
+topology:
+  feeds:
+    - {name: A, nominal_v: 120, breaker_a: 20, curve: C}
+  supplies:
+    - {name: psu0, rated_w: 1100, feed: A, inlet: C13, plugs: [lug-M6, {plug: XT60, count: 2}]}
+    - {name: psu1, rated_w: 1100, feed: A, inlet: C13, plugs: [banana]}
+    - {name: psu2, rated_w: 200, feed: A}
+  buses:
+    - name: main
+      nominal_v: 12
+      supplies: [psu0, psu1]
+      redundancy: N
+      branches:
+        - {gpus: [0, 1, 2], plugs_each: [{plug: 8-pin PCIe, count: 2}]}
+        - {fans: true}
+    - name: side
+      nominal_v: 12
+      supplies: [psu2]
+      branches: [{gpus: ["0000:13:00.0"], plugs: [EPS12V]}]
+"""
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text(f"data_dir: {tmp_path / 'none'}\n{_DESCRIBED}")
+    return path
+
+
+@pytest.mark.parametrize("n_gpus", [4, 8, 16])
+def test_every_gpu_and_supply_is_drawn_in_the_columns_of_a_terminal(n_gpus: int, run: Run, tmp_path: Path) -> None:
+    buses = [int(gpu >= n_gpus - 1) for gpu in range(n_gpus)]
+    path = _recorded(
+        tmp_path / "a.parquet", n_gpus=n_gpus, bus_of_gpu=buses, bus_of_supply=[0, 0, 0, 1], nominal_v=54.0
+    )
+    status, out, _ = run("wiring", "show", path)
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= TERMINAL_COLUMNS
+    assert all(f"GPU {gpu} 300 W" in out for gpu in range(n_gpus))
+    assert all(f"PSU {supply} " in out for supply in range(4))
+    assert "lowest 52.92 V, +1.62 V from the limit of 51.30 V" in out
+    assert out.startswith("box: wiring from what the recording says feeds what")
+
+
+def test_where_all_gpus_hang_on_the_rails_of_one_voltage_the_wiring_is_said_to_be_inferred(
+    run: Run, tmp_path: Path
+) -> None:
+    path = _recorded(tmp_path / "a.parquet", n_gpus=4, bus_of_gpu=[0] * 4, bus_of_supply=[0, 0], nominal_v=12.0)
+    status, out, _ = run("wiring", "show", path)
+    assert status == 0
+    assert out.startswith("box: wiring inferred from nominal voltages")
+    assert "rating of PSUs 0-1" in out.partition("not known")[2]
+
+
+def test_plugs_feeds_and_ratings_of_a_description_are_drawn_with_their_load(
+    four: Path, described: Path, run: Run
+) -> None:
+    status, out, _ = run("wiring", "show", four, "--config", described)
+    assert status == 0
+    lines = [line.strip(" │├└─") for line in out.splitlines()]
+    assert "feed A 120 V, breaker 20 A curve C" in lines
+    assert "PSUs 0-2: 1200 W out, so at least 10 of 20 A" in lines
+    assert "in C13: at least 4 of 10 A; out lug-M6 > 2x XT60: 2x XT60 38 of 60 A" in lines
+    assert (
+        f"in C13: at least 4 of 10 A; out banana: 38 of 15 A{OVER}" in lines or f"out banana: 38 of 15 A{OVER}" in lines
+    )
+    assert "GPU 0 300 W 93%  GPU 1 300 W 93%  GPU 2 300 W 93%" in lines
+    assert "GPU 3 through EPS12V: 25 of 32 A" in lines
+    assert "plugs of PSU 2" in lines
+    row = next(line for line in lines if line.startswith("PSU 2"))
+    assert row.split() == ["PSU", "2", "A", "200", "W", "12.00", "11.76", "25.0", "25.0", "300", "150%"]
+    assert max(map(len, out.splitlines())) <= TERMINAL_COLUMNS
+
+
+def test_without_samples_the_description_is_drawn_without_values(described: Path, run: Run) -> None:
+    status, out, _ = run("wiring", "show", "--config", described)
+    assert status == 0
+    assert "GPUs 0-2 through 2x 8-pin PCIe each" in out
+    assert " W out" not in out
+
+
+def test_without_samples_and_a_description_it_is_said_how_to_get_either(run: Run, tmp_path: Path) -> None:
+    status, _, err = run("wiring", "show", "--data-dir", tmp_path)
+    assert status == 3
+    assert "railwatch is not running here" in err
+
+
+def test_json_has_one_object_for_each_part_with_the_values(four: Path, described: Path, run: Run) -> None:
+    status, out, _ = run("wiring", "show", four, "--config", described, "--json")
+    assert status == 0
+    parts = objects(out)
+    assert [part["kind"] for part in parts] == ["wiring", "feed", "bus", "bus", *["supply"] * 3, *["gpu"] * 4]
+    supplies = {part["name"]: part for part in parts if part["kind"] == "supply"}
+    assert supplies["psu0"]["lowest_v"] == pytest.approx(11.76)
+    assert supplies["psu2"]["power_w"] == pytest.approx(300.0)
+    assert [part["buses"] for part in parts if part["kind"] == "gpu"] == [["main"]] * 3 + [["side"]]
+
+
+def test_a_description_that_fits_the_node_passes_the_check(four: Path, described: Path, run: Run) -> None:
+    status, out, _ = run("wiring", "check", described, "--recording", four)
+    assert (status, out) == (0, f"{described}: 2 buses; fits 4 GPUs of the node\n")
+    status, out, _ = run("wiring", "check", described)
+    assert (status, out) == (0, f"{described}: 2 buses; no node to compare with\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            ('["0000:13:00.0"]', '["0000:99:00.0"]'),
+            "topology.buses[1].branches[0].gpus[0]: no GPU '0000:99:00.0'; expected a GPU of the node: GPUs 0-3",
+        ),
+        (
+            ('["0000:13:00.0"]', '["0000:12:00.0"]'),
+            f"topology.buses[1].branches[0].gpus: GPU 2 is on main and on side, which do not join; {_JOIN}",
+        ),
+        (
+            ("gpus: [0, 1, 2]", "gpus: [0, 1]"),
+            "topology.buses: no bus feeds GPU 2; expected each GPU in the gpus of a branch",
+        ),
+    ],
+)
+def test_a_description_that_does_not_fit_the_node_is_refused_by_line(
+    change: tuple[str, str], problem: str, four: Path, described: Path, run: Run
+) -> None:
+    text = described.read_text().replace(*change)
+    described.write_text(text)
+    status, _, err = run("wiring", "check", described, "--recording", four)
+    assert status == 1
+    first, line, rest = err.splitlines()[0].split(":", 2)
+    assert (first, rest.strip()) == (str(described), problem)
+    assert 0 < int(line) <= len(text.splitlines())
+
+
+def test_a_contradiction_in_the_file_is_wrong_use(described: Path, run: Run) -> None:
+    described.write_text(described.read_text().replace("rated_w: 200", "rated_w: 0"))
+    status, _, err = run("wiring", "check", described)
+    assert status == 2
+    assert err == f"{described}:9: topology.supplies[2].rated_w: got 0; expected above 0\n"
