@@ -103,7 +103,7 @@ function gpuScale(extremes, gpus, group) {
   const level = near(extremes, gpus, group) ? slowdownOf(gpus) : null;
   const top = Math.max(highest(extremes, group.least), level ?? 0);
   const heat = group.id === "heat";
-  const axis = heat ? scale(lowest(extremes, 60) - 2, top + 2, 4) : scale(0, top * 1.05, 4);
+  const axis = heat ? scale(lowest(extremes, 60) - 2, top + 2, 4) : scale(0, top * 1.05, 5);
   return placed(axis, group.unit, { level });
 }
 

@@ -4,7 +4,7 @@ import { nsToMs } from "./format.js";
 import { state } from "./stream.js";
 
 const FONT_PX = 11;
-const GAP_PX = 6; // between two labels
+const PADDING_PX = 3; // on either side of a label: it does not touch its line, nor another label
 
 /** Return the marks within the window; what happened to several GPUs at once is one mark. `width` is that of the plot
  * in pixels, 0 for one that has no room for labels. */
@@ -12,7 +12,7 @@ export function markLines(startMs, endMs, colour, width) {
   const found = new Map();
   const mark = (ms, name, tint, type) => {
     if (ms <= startMs || ms > endMs) return;
-    const label = { show: false, position: "end", rotate: 0, distance: 3, color: tint, fontSize: FONT_PX };
+    const label = { show: false, position: "end", rotate: 0, distance: 3, padding: [0, PADDING_PX], color: tint, fontSize: FONT_PX };
     found.set(`${name} ${Math.round(ms / 2000)}`, { xAxis: ms, name, lineStyle: { color: tint, type, width: 1 }, label });
   };
   const { incidents, decisions, actions } = state.records;
@@ -42,15 +42,16 @@ function thinned(marks, nearMs) {
   return marks.filter((one) => !between.includes(one));
 }
 
-/** Show the labels that fit, newest first: beside their line, within the plot, and clear of those shown already. */
+/** Show the labels that fit: incidents first, then the newest; beside their line, within the plot, clear of others. */
 function labelThose(marks, placeOf, width) {
   const taken = [];
-  for (const one of [...marks].sort((a, b) => b.xAxis - a.xAxis)) {
+  const isIncident = ({ name }) => ["incident", "closed"].includes(name);
+  for (const one of [...marks].sort((a, b) => isIncident(b) - isIncident(a) || b.xAxis - a.xAxis)) {
     const [at, size] = [placeOf(one.xAxis), widthOf(one.name)];
-    // The gap is on the far side: an incident ends at its line, what answers it begins at its own, as they come together.
-    const sides = [["left", at, at + size + GAP_PX], ["right", at - size - GAP_PX, at]];
-    const wanted = ["incident", "closed"].includes(one.name) ? sides.reverse() : sides;
-    const fits = wanted.find(([, from, to]) => from >= -GAP_PX && to <= width + GAP_PX && taken.every(([low, high]) => from >= high || to <= low));
+    // An incident ends at its line and what answers it begins at its own, as they come together.
+    const sides = [["left", at, at + size], ["right", at - size, at]];
+    const wanted = isIncident(one) ? sides.reverse() : sides;
+    const fits = wanted.find(([, from, to]) => from >= 0 && to <= width && taken.every(([low, high]) => from >= high || to <= low));
     if (!fits) continue;
     const [align, ...range] = fits;
     Object.assign(one.label, { show: true, align });
@@ -62,5 +63,5 @@ const canvas = document.createElement("canvas").getContext("2d");
 
 function widthOf(text) {
   canvas.font = `${FONT_PX}px ${getComputedStyle(document.body).fontFamily}`;
-  return canvas.measureText(text).width + 2;
+  return canvas.measureText(text).width + 2 * PADDING_PX;
 }

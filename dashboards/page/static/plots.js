@@ -37,7 +37,7 @@ export function frame(colour, lines, { small = false, left = 52, right = 14, tim
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
     xAxis: {
       type: "value", // the time type takes no interval of ours and crowds its labels
-      axisLabel: { ...text, show: times, showMinLabel: false, alignMaxLabel: "right", formatter: ago },
+      axisLabel: { ...text, show: times, showMinLabel: false, alignMaxLabel: "right" },
       axisLine: { lineStyle: { color: colour("line") } },
       axisTick: { show: false },
       splitLine: { show: false },
@@ -61,7 +61,6 @@ export function frame(colour, lines, { small = false, left = 52, right = 14, tim
       yAxisIndex: line.axis,
       step: line.step,
       showSymbol: false,
-      sampling: "minmax",
       silent: true,
       z: lines.length - index + 2,
       itemStyle: { color: line.colour },
@@ -109,8 +108,8 @@ function stretches(points) {
 }
 
 /** Places on the time axis do not move, so labels are relative: "−15 s", "−6 h", "now". */
-function ago(ms) {
-  const seconds = Math.round((nowMs() - ms) / 1000);
+export function ago(ms, drawnMs) {
+  const seconds = Math.round((drawnMs - ms) / 1000);
   if (seconds <= 3) return "now"; // a chart of days is drawn once a second
   const [size, unit] = [[1, "s"], [60, "min"], [3600, "h"], [86_400, "d"]].findLast(([size]) => seconds >= 2 * size || size === 1);
   return `−${Number((seconds / size).toFixed(1))}\u202f${unit}`;

@@ -10,22 +10,22 @@ import { nowMs, state } from "./stream.js";
 
 const WIDE_UP_TO = 2; // rails for which there is room for a chart each, with a title and an axis for the current
 const MIDDLE_UP_TO = 6;
-const COLUMNS = { wide: 2, middle: 3, small: 4 };
 // Share of the nominal voltage between the axis and what it must show: 0.04 V at 12 V.
 const AXIS_ROOM_RATIO = 1 / 300;
 
-/** Build one section for each bus: { holder, charts, reorder }; rails of one nominal voltage have equal axes. */
+/** Build one section for each bus: { holder, columns, charts, reorder }; rails of one nominal voltage have equal axes. */
 export function railSections(colour) {
   const count = rails().length;
   const size = count <= WIDE_UP_TO ? "wide" : count <= MIDDLE_UP_TO ? "middle" : "small";
+  const columns = count <= 4 ? count : size === "middle" ? 3 : 4;
   return railGroups().flatMap(busesOf).map((bus) => {
     const charts = bus.rails.map((rail) => railChart(rail, bus.group, size, colour));
     const about = aboutBus(bus);
     const heading = element("p", { class: "about dim" }, about);
     const cells = charts.map(({ card }) => card);
     const holder = element("section", { class: "rails", "data-size": size, "aria-label": about }, heading, cells);
-    holder.style.setProperty("--span", Math.min(bus.rails.length, COLUMNS[size]));
-    return { holder, charts, reorder: size === "wide" ? null : () => putInOrder(bus, charts, holder) };
+    holder.style.setProperty("--span", Math.min(bus.rails.length, columns));
+    return { holder, columns, charts, reorder: size === "wide" ? null : () => putInOrder(bus, charts, holder) };
   });
 }
 

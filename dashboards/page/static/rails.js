@@ -5,13 +5,15 @@ import * as samples from "./samples.js";
 import { nowMs, state } from "./stream.js";
 
 export const RECENT_MS = 5_000; // a training step lasts about a second: its dip stays readable this long
-// heuristic: a rail changes its place once its margin has moved by this share of its nominal voltage; the noise of a
-// sample is a third of it (9.7 mV on 12 V feeds, Oxford GPU_Power_Benchmark).
-const MOVES_RATIO = 0.0025;
+// A rail stands out if it is lower than its twins by more than their meters differ (1 to 2 %, typical of PMBus), or
+// carries this much more or less than they do. heuristic: supplies without a share line differ by a third.
+const LOWER_RATIO = 0.01;
+const SHARE_RATIO = 1.5;
+const MOVES = 0.25; // heuristic: change of that distance which is worth a new order
 const SOURCES = { "sensor limits": "sensor limits", label: "the sensor's label" };
 
 const shownNominal = new Map(); // entity id -> nominal voltage that its readings show
-const heldMargin = new Map(); // entity id -> margin by which it is ordered
+const heldOddness = new Map(); // entity id -> distance from its twins by which it is ordered
 
 /** Return the supplies that are rails: those with a nominal voltage, or with a voltage in the samples. */
 export const rails = () =>
@@ -89,32 +91,35 @@ export function aboutBus({ nominal, limit, rails, feeds }) {
 /** "54 V", "3.3 V". */
 export const nominalText = (volts) => quantity(volts, "V", Number.isInteger(volts) ? 0 : 1);
 
-/** Return the rails of a bus, worst first: those in an open incident, without a reading, or lower than their twins. */
+/** Return the rails of a bus, worst first: in an open incident, without a reading, lower or of another share than twins. */
 export function worstFirst(bus) {
   const named = new Set(
     state.records.incidents
       .filter((incident) => incident.state !== "closed")
       .flatMap((incident) => [incident.entity_id, ...incident.affected]),
   );
-  for (const rail of bus.rails) holdMargin(rail, bus);
-  const margins = bus.rails.map((rail) => heldMargin.get(rail.id)).filter((margin) => margin !== null).sort((a, b) => a - b);
-  const ordinary = (margins[margins.length >> 1] ?? 0) - MOVES_RATIO;
-  const place = (rail) => {
-    const margin = heldMargin.get(rail.id);
-    const low = margin !== null && margin < ordinary;
-    return [named.has(rail.id) ? 0 : margin === null ? 1 : low ? 2 : 3, low ? margin : 0];
-  };
-  const places = new Map(bus.rails.map((rail) => [rail, place(rail)]));
-  return [...bus.rails].sort((a, b) => places.get(a)[0] - places.get(b)[0] || places.get(a)[1] - places.get(b)[1]);
+  const twins = bus.rails.map((rail) => ({ lowest: lowestOf(rail), mean: samples.mean(rail.id, "current_a", nowMs(), RECENT_MS) }));
+  const ordinary = { lowest: medianOf(twins.map(({ lowest }) => lowest)), mean: medianOf(twins.map(({ mean }) => mean)) };
+  bus.rails.forEach((rail, place) => {
+    const now = named.has(rail.id) ? Infinity : oddness(twins[place], ordinary, bus.nominal);
+    const held = heldOddness.get(rail.id);
+    if (held === undefined || !(Math.abs(now - held) < MOVES)) heldOddness.set(rail.id, now);
+  });
+  const order = (rail) => (heldOddness.get(rail.id) >= 1 ? heldOddness.get(rail.id) : 0);
+  return [...bus.rails].sort((a, b) => (order(a) === order(b) ? 0 : order(b) - order(a)));
 }
 
-/** Keep the margin by which a rail is ordered, until it has moved far enough to be worth a new order. */
-function holdMargin(rail, { nominal, limit }) {
-  const lowest = lowestOf(rail);
-  const now = lowest === null ? null : (lowest - (limit ?? 0)) / (nominal ?? 1);
-  const held = heldMargin.get(rail.id);
-  const stays = held !== undefined && held !== null && now !== null && Math.abs(now - held) < MOVES_RATIO;
-  if (!stays) heldMargin.set(rail.id, now);
+/** Return how far a rail is from its twins; from 1 on it stands out. */
+function oddness({ lowest, mean }, ordinary, nominal) {
+  if (lowest === null) return Number.MAX_VALUE;
+  const lower = nominal === null ? 0 : (ordinary.lowest - lowest) / nominal / LOWER_RATIO;
+  const share = mean > 0 && ordinary.mean > 0 ? Math.abs(Math.log(mean / ordinary.mean)) / Math.log(SHARE_RATIO) : 0;
+  return Math.max(lower, share);
+}
+
+function medianOf(values) {
+  const known = values.filter((value) => value !== null).sort((a, b) => a - b);
+  return known[known.length >> 1] ?? null;
 }
 
 /** "GPUs 0-3" where a rail feeds some of the GPUs; empty where it feeds all, or none is known. */

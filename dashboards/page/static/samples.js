@@ -58,6 +58,30 @@ export function since(entity, signal, ms) {
   return held ? held.points.slice(Math.max(0, firstAfter(held.points, ms) - 1)) : [];
 }
 
+/** Keep the lowest and the highest point of every so many ms, in their order, and every gap: what a pixel can show. */
+export function thinned(points, bucketMs) {
+  const kept = [];
+  let bucket = null;
+  let [low, high] = [null, null];
+  const flush = () => {
+    if (low !== null) kept.push(...(low === high ? [low] : low[0] < high[0] ? [low, high] : [high, low]));
+    [low, high] = [null, null];
+  };
+  for (const point of points) {
+    const [ms, value] = point;
+    const own = Math.floor(ms / bucketMs);
+    if (own !== bucket || value === null) flush();
+    bucket = own;
+    if (value === null) kept.push(point);
+    else {
+      if (low === null || value < low[1]) low = point;
+      if (high === null || value > high[1]) high = point;
+    }
+  }
+  flush();
+  return kept;
+}
+
 /** Return the newest value, null where it is absent or older than the limit. */
 export function latest(entity, signal, nowMs, staleMs) {
   const points = heldOf(entity, signal)?.points;
