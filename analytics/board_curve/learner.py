@@ -16,6 +16,9 @@ from telemetry.frames import Frame, TableSpec
 _ABSENT_MOST = 64
 # heuristic: drivers list the highest clock to 1 MHz; another one means another board or another list.
 _SAME_CLOCK_RATIO = 0.01
+# Idle power over the board power at most: an A40 with a context and nothing to do draws 110 of 300 W
+# (github.com/NVIDIA/open-gpu-kernel-modules/issues/874). heuristic: of an unknown part, three times its assumed idle.
+_IDLE_MOST_RATIO, _UNKNOWN_IDLE_MOST = 0.4, 3.0
 _NO_CLOCKS: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
 
@@ -87,7 +90,8 @@ class BoardLearner:
         max_mhz = self._max_mhz.get(entity_id, None if part is None else part.max_mhz)
         if max_mhz is None:
             return None
-        return begin(curve, model=model, max_mhz=max_mhz)
+        idle_most_w = _UNKNOWN_IDLE_MOST * curve.idle_w if part is None else _IDLE_MOST_RATIO * part.board_w
+        return begin(curve, model=model, max_mhz=max_mhz, idle_most_w=idle_most_w)
 
     def learnt(self, _now_ns: int) -> Callable[[], bytes]:
         """Return a function that packs the present curves; any thread may call it."""

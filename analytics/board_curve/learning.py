@@ -56,6 +56,8 @@ class BoardState:
         The driver's name of the GPU.
     max_mhz
         Highest clock, to which the shares of the curve refer.
+    idle_most_w
+        Power above which a board that reports no utilisation is not idle: its utilisation is renewed later.
     learnt
         Curve from the steps that are over; `curve` includes the step under way.
     load_w, load_ratio
@@ -70,6 +72,7 @@ class BoardState:
 
     model: str
     max_mhz: float
+    idle_most_w: float
     learnt: BoardCurve
     curve: BoardCurve
     idle_windows: int = 0
@@ -83,15 +86,17 @@ class BoardState:
     memory_bound_w: float | None = None
 
 
-def begin(curve: BoardCurve, *, model: str, max_mhz: float) -> BoardState:
+def begin(curve: BoardCurve, *, model: str, max_mhz: float, idle_most_w: float) -> BoardState:
     """Return the state of a board of which nothing was seen."""
-    return BoardState(model=model, max_mhz=max_mhz, learnt=curve, curve=curve)
+    return BoardState(model=model, max_mhz=max_mhz, idle_most_w=idle_most_w, learnt=curve, curve=curve)
 
 
 def learn(state: BoardState, window: LoadWindow) -> BoardState:
     """Return the state after a window; about 80 us at a change of clock or within ten windows of one, else 10 us."""
     kind = window.kind
-    if kind is LoadKind.COMPUTE and window.power_w < _LEAST_LOAD_RATIO * state.curve.idle_w:
+    is_no_load = kind is LoadKind.COMPUTE and window.power_w < _LEAST_LOAD_RATIO * state.curve.idle_w
+    is_not_idle = kind is LoadKind.IDLE and window.power_w > state.idle_most_w
+    if is_no_load or is_not_idle:
         kind = LoadKind.CHANGING
     second = WINDOW_NS / NS_PER_S
     state = replace(

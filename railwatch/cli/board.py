@@ -66,7 +66,7 @@ def show(
     else:
         print_table(
             "power curves",
-            ("GPU", "part", "idle", "at full clock", "at 60 %", "learnt from", "compute load seen"),
+            ("GPU", "part", "idle", "at full clock", "at 60 %", "curve", "compute load seen"),
             [_row(board) for board in boards],
         )
 

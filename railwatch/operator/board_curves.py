@@ -1,8 +1,10 @@
 """Power curves of the boards of a run or of a recording, for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from analytics.board_curve.kept import read_boards
 from analytics.board_curve.learner import BoardLearner
@@ -81,7 +83,7 @@ def boards_of_store(samples: SampleReader) -> tuple[NamedBoard, ...]:
         return ()
     start_ns = int(coarse.time_ns[-1]) - _STORED_NS
     frame = samples.series(EntityKind.GPU, _SIGNALS, start_ns=max(start_ns, 0), stop_ns=END_NS)
-    return _learnt(BoardLearner([frame.spec]), [frame])
+    return _learnt(BoardLearner([frame.spec]), [_held(frame)])
 
 
 def board_named(boards: Sequence[NamedBoard], name: str) -> NamedBoard | None:
@@ -120,6 +122,13 @@ def points_of(state: BoardState) -> tuple[CurvePoint, ...]:
             )
         )
     return tuple(points)
+
+
+def _held(frame: Frame) -> Frame:
+    """Return the rows of a store, which keeps each change once, with every value held until the next."""
+    rows = np.arange(len(frame))[:, None, None]
+    newest = np.maximum.accumulate(np.where(np.isnan(frame.values), 0, rows), axis=0)
+    return replace(frame, values=np.take_along_axis(frame.values, newest, axis=0))
 
 
 def _learnt(learner: BoardLearner, frames: Iterable[Frame]) -> tuple[NamedBoard, ...]:
