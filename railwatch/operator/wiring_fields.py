@@ -36,7 +36,7 @@ def _bus_fields(node: WiredNode, bus: Bus) -> dict[str, Any]:
     return {
         "kind": "bus",
         "name": bus.name,
-        "nominal_v": bus.nominal_v,
+        "nominal_v": node.nominal_v_of_bus(bus),
         "supplies": bus.supplies,
         "redundancy": bus.redundancy,
         "joins": bus.joins,
@@ -62,7 +62,7 @@ def _supply_fields(node: WiredNode, supply: WiredSupply) -> dict[str, Any]:
         "name": supply.name,
         "bus": None if bus is None else bus.name,
         "rated_w": node.rated_w(supply),
-        "nominal_v": supply.nominal_v,
+        "nominal_v": node.nominal_v(supply),
         "feed": supply.feed or None,
         "shelf": supply.shelf or None,
         "from_bus": supply.from_bus or None,

@@ -56,6 +56,16 @@ class WiredNode:
         reported = [float(one) for one in rated_power_w(self.entities_of(supply)) if one > 0.0]
         return next(iter(reported), None)
 
+    def nominal_v(self, supply: WiredSupply) -> float | None:
+        """Return the nominal voltage of a supply, as described or as its sensor is tagged; None where it is unknown."""
+        tagged = (one.nominal_v for one in self.entities_of(supply) if one.nominal_v is not None)
+        return supply.nominal_v if supply.nominal_v is not None else next(tagged, None)
+
+    def nominal_v_of_bus(self, bus: Bus) -> float | None:
+        """Return the nominal voltage of a bus, its own or that of its supplies; None where it is unknown."""
+        known = (nominal_v for one in self.wiring.on_bus(bus) if (nominal_v := self.nominal_v(one)) is not None)
+        return bus.nominal_v if bus.nominal_v is not None else next(known, None)
+
     def gpus_at(self, branch: Branch) -> tuple[Entity, ...]:
         """Return the GPUs of a branch."""
         return tuple(gpu for gpu in self.gpus if branch.feeds(gpu))
@@ -118,7 +128,8 @@ def _shelf_lines(node: WiredNode, shelf: Shelf) -> Iterator[str]:
 
 
 def _bus_lines(node: WiredNode, bus: Bus) -> Iterator[str]:
-    yield f"bus {bus.name}{_bus_title(bus)}{_bus_margin(node, bus)}"
+    nominal_v = node.nominal_v_of_bus(bus)
+    yield f"bus {bus.name}{_bus_title(bus, nominal_v)}{_bus_margin(node, bus, nominal_v)}"
     yield from _supply_rows(node, node.wiring.on_bus(bus))
     below = [[*_branch_lines(node, bus, branch)] for branch in bus.branches]
     for converter in node.wiring.converters(bus):
@@ -131,19 +142,19 @@ def _bus_lines(node: WiredNode, bus: Bus) -> Iterator[str]:
         yield from (f"  {' ' if is_last else '│'}    {line}" for line in more)
 
 
-def _bus_title(bus: Bus) -> str:
-    parts = [] if bus.nominal_v is None or bus.name == f"{bus.nominal_v:g} V" else [f"{bus.nominal_v:g} V"]
+def _bus_title(bus: Bus, nominal_v: float | None) -> str:
+    parts = [] if nominal_v is None or bus.name == f"{nominal_v:g} V" else [f"{nominal_v:g} V"]
     parts += [] if bus.redundancy is None else [bus.redundancy.value]
     parts += [f"tied to {', '.join(bus.joins)}"] if bus.joins else []
     return f", {', '.join(parts)}" if parts else ""
 
 
-def _bus_margin(node: WiredNode, bus: Bus) -> str:
+def _bus_margin(node: WiredNode, bus: Bus, nominal_v: float | None) -> str:
     lows = [node.values_of(one).lowest_v for one in node.wiring.on_bus(bus)]
     lowest_v = min((one for one in lows if one is not None), default=None)
     if lowest_v is None:
         return ""
-    rail = None if bus.nominal_v is None else rail_class_of(bus.nominal_v)
+    rail = None if nominal_v is None else rail_class_of(nominal_v)
     if rail is None or not rail.lowest_v > 0.0:
         return f": lowest {lowest_v:.2f} V"
     return f": lowest {lowest_v:.2f} V, {lowest_v - rail.lowest_v:+.2f} V from the limit of {rail.lowest_v:.2f} V"
@@ -245,7 +256,7 @@ def _gpu_cell(gpu: Entity, values: GpuValues, branch: Branch, voltage_v: float |
 def _voltage_v(node: WiredNode, bus: Bus) -> float | None:
     """Return the voltage of a bus now, its nominal one where it is not measured; None where neither is known."""
     now = (node.values_of(one).voltage_v for one in node.wiring.on_bus(bus))
-    return next((one for one in now if one is not None and one > 0.0), bus.nominal_v)
+    return next((one for one in now if one is not None and one > 0.0), node.nominal_v_of_bus(bus))
 
 
 def unknown_lines(node: WiredNode) -> Iterator[str]:
@@ -257,7 +268,7 @@ def unknown_lines(node: WiredNode) -> Iterator[str]:
         yield f"bus of {label_list(gpu.label for gpu in unfed)}: taken to hang on every supply that feeds a GPU"
     without = {
         "rating": [one for one in wiring.supplies if node.rated_w(one) is None],
-        "nominal voltage": [one for one in wiring.supplies if one.nominal_v is None],
+        "nominal voltage": [one for one in wiring.supplies if node.nominal_v(one) is None],
         "feed": [one for one in wiring.supplies if not (one.feed or one.from_bus)] if described else [],
         "plugs": [one for one in wiring.supplies if not one.plugs] if described else [],
     }
