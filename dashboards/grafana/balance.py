@@ -10,27 +10,40 @@ from grafana_foundation_sdk.models import dashboard, units
 from dashboards.grafana.influxql import (
     DATASOURCE,
     DATASOURCE_TYPE,
+    RAIL_SCOPE,
     AnnotationTarget,
     Target,
     annotation,
     column,
     growth,
     in_range,
+    of_nominal,
     over_time,
     select,
     source,
     summed,
 )
-from dashboards.grafana.panels import Limit, chart, figure, reasons_timeline, record_table
-from physics.constants import LEAST_RAIL_V
-from telemetry.entities import EntityKind
+from dashboards.grafana.panels import (
+    Limit,
+    chart,
+    dashed,
+    figure,
+    figure_each,
+    for_each,
+    reasons_timeline,
+    record_table,
+)
+from physics.rail_classes import RAIL_CLASSES
+from telemetry.entities import NOMINAL_TAG, EntityKind
 
 UID = "railwatch-balance"
 NAME = "power-cooling-balance"
 # Folder of the generated files, as seen from the root of the repository.
 GENERATED_DIR = Path("dashboards/grafana/generated")
 
-_RAIL = Limit(value=LEAST_RAIL_V, bad_below=True)
+# Classes of the rails that GPUs hang on.
+_FEEDING = tuple(one for one in RAIL_CLASSES if one.feeds_gpus)
+_LIMIT = "limit"
 # A proposal: within 5 K of slowdown a step of load or of inlet air costs clocks.
 _MARGIN = Limit(value=5.0, bad_below=True)
 _GPU, _SUPPLY, _NODE = EntityKind.GPU, EntityKind.SUPPLY, EntityKind.NODE
@@ -89,6 +102,7 @@ def _variables() -> tuple[Any, ...]:
         ("node", "Node", f'{tag_values}"node"'),
         ("simulated", "Simulated", f'{tag_values}"simulated" WHERE "node" =~ /^$node$/'),
     )
+    rails = f'SHOW TAG VALUES FROM "{_SUPPLY}" WITH KEY = "{NOMINAL_TAG}" WHERE "node" =~ /^$node$/'
     return (
         dashboard_builders.DatasourceVariable("datasource").label("InfluxDB").type(DATASOURCE_TYPE),
         *(
@@ -100,6 +114,17 @@ def _variables() -> tuple[Any, ...]:
             .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
             for name, label, query in queries
         ),
+        # Not shown: the chart of the rails is repeated over it.
+        dashboard_builders.QueryVariable("rail")
+        .datasource(DATASOURCE)
+        .query(rails)
+        .regex(f"/^({'|'.join(f'{one.nominal_v:g}' for one in _FEEDING)})$/")
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.NUMERICAL_DESC)
+        .hide(dashboard.VariableHide.HIDE_VARIABLE)
+        .multi(True)  # noqa: FBT003 -- the SDK's own signature
+        .include_all(True)  # noqa: FBT003 -- the SDK's own signature
+        .current(dashboard.VariableOption(selected=True, text="All", value="$__all")),
     )
 
 
@@ -129,14 +154,7 @@ def _each(kind: EntityKind, signal: str, statistic: str) -> Target:
 
 def _figures() -> tuple[Any, ...]:
     return (
-        figure(
-            "Lowest 12 V",
-            units.Volt,
-            _whole_range(_SUPPLY, "voltage_v", "min"),
-            description=f"Lowest voltage of any supply in the range; the limit is {LEAST_RAIL_V:.2f} V.",
-            decimals=2,
-            limit=_RAIL,
-        ),
+        _lowest_rails(),
         figure(
             "Highest supply current",
             units.Ampere,
@@ -175,17 +193,59 @@ def _figures() -> tuple[Any, ...]:
     )
 
 
+def _lowest_rails() -> Any:
+    """Build the lowest voltage of the rails of each class that feeds GPUs, coloured by the limit of its class."""
+    lowest = f"min({column(_SUPPLY, 'voltage_v', 'min')})"
+    targets = [
+        Target(
+            query=in_range(_SUPPLY, lowest, scope=of_nominal(one.nominal_v)),
+            alias=one.name,
+            ref=chr(ord("A") + place),
+        )
+        for place, one in enumerate(_FEEDING)
+    ]
+    limits = {one.name: Limit(value=round(one.lowest_v, 3), bad_below=True) for one in _FEEDING}
+    listed = ", ".join(f"{one.lowest_v:.2f} V at {one.name}" for one in _FEEDING)
+    return figure_each(
+        "Lowest rail",
+        units.Volt,
+        limits,
+        *targets,
+        description=f"Lowest voltage of any rail in the range, by nominal voltage; the limit is {listed}.",
+    )
+
+
+def _rail_chart() -> Any:
+    """Build the voltages of the rails of one nominal voltage with their limit, once for each that the node has."""
+    lowest = f"min({column(_SUPPLY, 'voltage_v', 'min')})"
+    limits = [
+        Target(
+            query=over_time(
+                _SUPPLY,
+                f"{lowest} * 0 + {one.lowest_v:g}",
+                by="",
+                scope=of_nominal(one.nominal_v, scope=RAIL_SCOPE),
+            ),
+            alias=_LIMIT,
+            ref=chr(ord("B") + place),
+        )
+        for place, one in enumerate(_FEEDING)
+    ]
+    panel = chart(
+        "$rail V rails, lowest",
+        units.Volt,
+        Target(query=over_time(_SUPPLY, lowest, scope=RAIL_SCOPE), alias=_EACH),
+        *limits,
+        description="Lowest voltage of every rail of this nominal voltage; below the limit GPUs may fall off the bus.",
+        decimals=3,
+    )
+    return for_each(dashed(panel, _LIMIT, "red"), "rail")
+
+
 def _power() -> tuple[Any, ...]:
     energy = over_time(_GPU, f"non_negative_difference(last({column(_GPU, 'energy_j', 'last')}))")
     return (
-        chart(
-            "12 V, lowest",
-            units.Volt,
-            _each(_SUPPLY, "voltage_v", "min"),
-            description=f"Lowest voltage of every supply; below {LEAST_RAIL_V:.2f} V GPUs may fall off the bus.",
-            decimals=3,
-            limit=_RAIL,
-        ),
+        _rail_chart(),
         chart(
             "Supply current, highest",
             units.Ampere,

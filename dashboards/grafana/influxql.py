@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from grafana_foundation_sdk.models import dashboard
 
-from telemetry.entities import EntityKind
+from telemetry.entities import NOMINAL_TAG, EntityKind
 from telemetry.rollup import statistics_of
 
 DATASOURCE_TYPE = "influxdb"
@@ -14,6 +14,9 @@ DATASOURCE = dashboard.DataSourceRef(type_val=DATASOURCE_TYPE, uid="${datasource
 POLICY = "rollup"
 # Which node, and whether its values come from a simulation: never the two in one picture.
 SCOPE = '"node" =~ /^$node$/ AND "simulated" =~ /^$simulated$/ AND $timeFilter'
+
+# Values of the variable `rail`: the nominal voltages of the node's rails, as their tag has them.
+RAIL_SCOPE = f'{SCOPE} AND "{NOMINAL_TAG}" =~ /^$rail$/'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +83,15 @@ def select(expression: str, source: str, *, group: str = "", scope: str = SCOPE)
     return " ".join(part for part in ("SELECT", expression, "FROM", source, "WHERE", scope, group) if part)
 
 
-def over_time(kind: EntityKind, expression: str, *, by: str = "name") -> str:
-    """Query an expression over time, one series for every value of a tag."""
-    return select(expression, source(kind), group=f'GROUP BY time($__interval), "{by}" fill(null)')
+def over_time(kind: EntityKind, expression: str, *, by: str = "name", scope: str = SCOPE) -> str:
+    """Query an expression over time, one series for every value of a tag; one for all where `by` is empty."""
+    tag = f', "{by}"' if by else ""
+    return select(expression, source(kind), group=f"GROUP BY time($__interval){tag} fill(null)", scope=scope)
 
 
-def in_range(kind: EntityKind, expression: str) -> str:
+def in_range(kind: EntityKind, expression: str, *, scope: str = SCOPE) -> str:
     """Query one value over the whole range and all entities of a kind."""
-    return select(expression, source(kind))
+    return select(expression, source(kind), scope=scope)
 
 
 def growth(kind: EntityKind, signal: str) -> str:
@@ -96,6 +100,11 @@ def growth(kind: EntityKind, signal: str) -> str:
     each = select(f'last({counter}) - first({counter}) AS "each"', source(kind), group='GROUP BY "name"')
     # The rows within stand at the edge of the range, so no second filter by time.
     return select('sum("each")', f"({each})", scope='"each" >= 0')
+
+
+def of_nominal(nominal_v: float, *, scope: str = SCOPE) -> str:
+    """Return the scope of the rails of one nominal voltage."""
+    return f"{scope} AND \"{NOMINAL_TAG}\" = '{nominal_v:g}'"
 
 
 def summed(kind: EntityKind, signal: str) -> str:

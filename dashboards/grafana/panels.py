@@ -1,5 +1,6 @@
 """The kinds of panel that the dashboards are made of, each with its unit and its data source."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,35 @@ def figure(
     if limit is not None:
         panel.thresholds(limit.thresholds())
     return panel
+
+
+def figure_each(title: str, unit: str, limits: Mapping[str, Limit], *targets: Target, description: str) -> Any:
+    """Build one number for every target that finds a value, each by its own limit; `limits` is by alias."""
+    panel = _dressed(stat.Panel(), *targets, title=title, description=description, width=4, height=4)
+    panel.unit(unit).decimals(2).reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
+    panel.graph_mode(common.BigValueGraphMode.NONE).text_mode(common.BigValueTextMode.VALUE_AND_NAME)
+    panel.color_mode(common.BigValueColorMode.VALUE)
+    for alias, limit in limits.items():
+        steps = limit.thresholds().build()
+        panel.override_by_name(alias, [dashboard.DynamicConfigValue(id_val="thresholds", value=steps)])
+    return panel
+
+
+def for_each(panel: Any, variable: str) -> Any:
+    """Repeat a panel for every value of a variable, two in a row."""
+    return panel.repeat(variable).repeat_direction("h").max_per_row(2)
+
+
+def dashed(panel: Any, alias: str, colour: str) -> Any:
+    """Draw one series of a chart as a dashed line of one colour."""
+    style = common.LineStyle(fill="dash", dash=[8, 6])
+    return panel.override_by_name(
+        alias,
+        [
+            dashboard.DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": colour}),
+            dashboard.DynamicConfigValue(id_val="custom.lineStyle", value=style.to_json()),
+        ],
+    )
 
 
 def reasons_timeline(title: str, target: Target, *, description: str) -> Any:

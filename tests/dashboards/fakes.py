@@ -17,7 +17,7 @@ from dashboards.page.source import (
     StoreStatus,
 )
 from telemetry.clock import NS_PER_S, Clock
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, Topology
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
 from telemetry.records import (
@@ -43,7 +43,15 @@ from tests import record_samples
 
 RATE_HZ = 20
 N_GPUS = 4
-SUPPLIES = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{i}", name=f"psu{i}") for i in range(2))
+SUPPLIES = tuple(
+    Entity(
+        kind=EntityKind.SUPPLY,
+        key=f"psu{i}",
+        name=f"psu{i}",
+        tags=((NOMINAL_TAG, "12"), (NOMINAL_SOURCE_TAG, "label")),
+    )
+    for i in range(2)
+)
 GPUS = tuple(
     Entity(
         kind=EntityKind.GPU,

@@ -1,4 +1,5 @@
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from dashboards.grafana import build_dashboards, generated_files
 from dashboards.grafana.influxql import column
+from physics.rail_classes import RAIL_CLASSES
 from telemetry.entities import EntityKind
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,10 +79,33 @@ def test_every_query_is_held_to_the_node_the_range_and_one_kind_of_truth(name: s
         assert '"simulated" =~ /^$simulated$/' in query
 
 
-def test_the_rail_panel_draws_its_limit() -> None:
-    rail = next(panel for _, panel in PANELS if panel["title"] == "12 V, lowest")
-    assert rail["fieldConfig"]["defaults"]["thresholds"]["steps"][1]["value"] == 11.40
-    assert rail["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"]["mode"] == "dashed"
+FEEDING = {one.nominal_v: one for one in RAIL_CLASSES if one.feeds_gpus}
+
+
+def test_the_lowest_rail_of_each_class_is_judged_by_the_limit_of_its_class() -> None:
+    (lowest,) = [panel for _, panel in PANELS if panel["title"] == "Lowest rail"]
+    limits = {
+        override["matcher"]["options"]: override["properties"][0]["value"]["steps"][1]["value"]
+        for override in lowest["fieldConfig"]["overrides"]
+    }
+    assert limits == {"12 V": 11.4, "48 V": 45.6, "54 V": 51.3}
+    assert [target["alias"] for target in lowest["targets"]] == list(limits)
+    assert lowest["targets"][2]["query"].endswith("\"nominal_v\" = '54'")
+
+
+def test_the_chart_of_the_rails_is_repeated_by_nominal_voltage_with_the_limit_of_each() -> None:
+    (chart,) = [panel for _, panel in PANELS if panel["title"] == "$rail V rails, lowest"]
+    assert chart["repeat"] == "rail"
+    rails, *limits = chart["targets"]
+    assert rails["alias"] == "$tag_name"
+    assert {target["alias"] for target in limits} == {"limit"}
+    drawn = [re.search(r"\* 0 \+ (\S+) .* = '(\S+)'", target["query"]) for target in limits]
+    assert {float(one[2]): float(one[1]) for one in drawn if one} == {
+        nominal_v: pytest.approx(one.lowest_v) for nominal_v, one in FEEDING.items()
+    }
+    (override,) = chart["fieldConfig"]["overrides"]
+    assert override["matcher"]["options"] == "limit"
+    assert {item["id"] for item in override["properties"]} == {"color", "custom.lineStyle"}
 
 
 def test_a_field_that_no_rollup_has_is_refused_when_the_dashboard_is_built() -> None:
