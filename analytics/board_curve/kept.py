@@ -32,6 +32,7 @@ class KeptBoard(BaseModel):
     mean: list[float]
     covariance: list[list[float]]
     noise_variance: Annotated[float, Field(ge=0.0, le=1.0)]
+    jump_variance: Annotated[float, Field(ge=0.0, le=100.0)]
     load_w: _Watts | None
     load_ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None
     seen_s: Annotated[list[_Seconds], Field(min_length=len(RATIOS), max_length=len(RATIOS))]
@@ -59,6 +60,7 @@ class KeptBoard(BaseModel):
             curve=curve,
             idle_windows=self.idle_windows,
             noise_variance=self.noise_variance,
+            jump_variance=self.jump_variance,
             load_w=self.load_w,
             load_ratio=self.load_ratio,
             seen_s=tuple(self.seen_s),
@@ -107,6 +109,7 @@ def kept_of(state: BoardState) -> KeptBoard:
         mean=_rounded(curve.mean.tolist()),
         covariance=[_rounded(row) for row in curve.covariance.tolist()],
         noise_variance=state.noise_variance,
+        jump_variance=state.jump_variance,
         load_w=state.load_w,
         load_ratio=state.load_ratio,
         seen_s=list(state.seen_s),

@@ -25,6 +25,9 @@ _JUMP_SIGMAS, _JUMP_LN = 5.0, 0.05
 # adds as a multiple of the variance, and the most it can be. heuristic: 3 %, a memory of ten windows, three standard
 # deviations, so that one change of load hardly counts and many do, and a factor of two.
 _NOISE_VARIANCE, _NOISE_SHARE, _NOISE_MOST, _NOISE_MOST_LN = 0.03**2, 0.1, 9.0, math.log(2.0)
+# Windows between the two segments of a step, in which the load may change as often as it did before: the one in which
+# the clock changes, and the next.
+_GAP_WINDOWS = 2.0
 # heuristic: a minute of windows for the idle power and for the mean of memory-bound load.
 _MEMORY = 20
 # heuristic: power this far above idle is a load; below, gain and noise of the sensor decide.
@@ -62,6 +65,8 @@ class BoardState:
         Curve from the steps that are over; `curve` includes the step under way.
     load_w, load_ratio
         Plateau of its last compute load, and the clock then over the highest; None before any.
+    noise_variance, jump_variance
+        Of the level from window to window: its scatter within a segment, and by changes of the load between two.
     seen_s
         Seconds of compute load near each of `RATIOS`.
     kind_s
@@ -77,6 +82,7 @@ class BoardState:
     curve: BoardCurve
     idle_windows: int = 0
     noise_variance: float = _NOISE_VARIANCE
+    jump_variance: float = 0.0
     before: Segment | None = None
     segment: Segment | None = None
     load_w: float | None = None
@@ -145,8 +151,13 @@ def _sorted(state: BoardState, ratio: float, level: float, end_ns: int) -> Board
     off = level - segment.level
     is_jump = abs(off) > max(_JUMP_SIGMAS * math.sqrt(state.noise_variance), _JUMP_LN)
     most = min(off**2, max(_NOISE_MOST * state.noise_variance, _JUMP_LN**2), _NOISE_MOST_LN**2)
-    state = replace(state, noise_variance=state.noise_variance + _NOISE_SHARE * (most - state.noise_variance))
+    state = replace(
+        state,
+        noise_variance=state.noise_variance + _NOISE_SHARE * (most - state.noise_variance),
+        jump_variance=state.jump_variance + _NOISE_SHARE * ((off**2 if is_jump else 0.0) - state.jump_variance),
+    )
     if is_jump:
+        state = _stepped(state)
         return replace(state, learnt=state.curve, before=None, segment=fresh)
     extended = segment.extended(level, end_ns)
     state = replace(state, segment=extended)
@@ -158,7 +169,8 @@ def _stepped(state: BoardState) -> BoardState:
     before, segment = state.before, state.segment
     if before is None or segment is None:
         return state
-    sd = math.sqrt(state.noise_variance * (1.0 / before.windows + 1.0 / segment.windows))
+    scatter = state.noise_variance * (1.0 / before.windows + 1.0 / segment.windows)
+    sd = math.sqrt(scatter + _GAP_WINDOWS * state.jump_variance)
     change = segment.level - before.level
     curve = state.learnt.with_step(before.clock_ratio, segment.clock_ratio, change, sd)
     return replace(state, curve=curve)
