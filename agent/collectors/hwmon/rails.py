@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from agent.collectors.hwmon.ratings import rated_power_of
 from agent.collectors.hwmon.tree import Rail
 from agent.collectors.rails.pair import RailPair
 from agent.collectors.rails.sweep import Sweep, SweepSettings
 from telemetry.clock import Clock
 from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind
 from telemetry.frames import Cells, FloatArray, TableSpec
+from telemetry.ratings import RatingSource, rating_tags
 from telemetry.signals import RateClass
 
 MAIN_RAILS = "supply"
@@ -23,7 +25,7 @@ class SweepOptions:
 
 
 def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
-    """Return the rails as supply entities, tagged with their nominal voltage and what named it.
+    """Return the rails as supply entities, tagged with their nominal voltage, what named it, and a reported rating.
 
     Those whose current and voltage are of two conversions are tagged ``pair=skewed``.
     """
@@ -36,6 +38,7 @@ def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
                 ("sensor", rail.device),
                 (NOMINAL_TAG, f"{rail.rail_class.nominal_v:g}"),
                 (NOMINAL_SOURCE_TAG, rail.nominal_from),
+                *rating_tags(rated_power_of(rail), RatingSource.SUPPLY),
                 *((("pair", "skewed"),) if rail.current is not None and not rail.one_conversion else ()),
             ),
         )
