@@ -18,11 +18,5 @@ STEP_VARIANCE = 1.0 / 12.0
 # up on noise without excitation (doi 10.1186/s10033-023-00846-0).
 MIN_SPREAD_A = 1.0
 MIN_SPREAD_RATIO = 0.03
-# Voltage at which that was measured; the same power at a higher voltage changes the current by fewer amperes.
-NOMINAL_V = 12.0
 # heuristic: least correlation of voltage and current, with its sign reversed.
 MIN_CORRELATION = 0.9
-# Half of 12 V: no load that still computes pulls a rail down there, so a lone reading below is a failed conversion.
-IMPLAUSIBLE_BELOW_V = 6.0
-# Lowest voltage of a 12 V rail at the load: 12 V less 5 % (ATX12V Power Supply Design Guide 2.2, table 2, static).
-LEAST_RAIL_V = 11.40

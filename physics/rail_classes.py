@@ -15,6 +15,8 @@ from telemetry.frames import FloatArray
 
 # Voltage of the feeds on which thresholds were measured (Oxford GPU_Power_Benchmark, blbadger.github.io/gpu-server).
 MEASURED_AT_V = 12.0
+# Lowest voltage of a 12 V rail at the load: 5 % below (ATX12V Power Supply Design Guide 2.2, table 2, static).
+LEAST_RAIL_V = 11.40
 # No load that still computes pulls a rail down to half, so a lone reading below is a failed conversion. Above 4/3 of
 # the nominal a supply has shut down: over-voltage trips at 15.6 V of 12 V at most (Intel, Desktop Platform Form Factors
 # Power Supply Design Guide, 336521, over-voltage protection).
@@ -122,3 +124,11 @@ def shown_nominals(voltage_v: FloatArray) -> FloatArray:
     """Return the nominal voltages that readings of shape ``(n,)`` show; NaN for those between the classes."""
     inside = (voltage_v[:, np.newaxis] >= _SHOWN_V[:, 0]) & (voltage_v[:, np.newaxis] < _SHOWN_V[:, 1])
     return np.where(inside.any(axis=1), _NOMINALS_V[inside.argmax(axis=1)], np.nan)
+
+
+def times_measured(voltage_v: FloatArray | float) -> FloatArray:
+    """Return voltages over the 12 V at which thresholds were measured, at least 1; NaN where the voltage is NaN.
+
+    A threshold in volts is multiplied by it, one in amperes divided, one in ohms multiplied by its square.
+    """
+    return np.maximum(np.asarray(voltage_v, dtype=np.float64) / MEASURED_AT_V, 1.0)

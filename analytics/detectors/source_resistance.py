@@ -27,6 +27,7 @@ from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
 from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
+from physics.rail_classes import times_measured
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
@@ -248,7 +249,7 @@ class SourceResistance:
         sudden = np.abs(reference.before_ohm / reference.ohm - 1.0) < _STEADY_WITHIN
         stepped = np.where(over & (rising.count == 1), alone & like_lost & sudden, state.stepped)
         stepped = stepped & (like_lost | ~seen) & (rising.count > 0)
-        slow = state.slow.risen(state.step_v >= COARSE_V)
+        slow = state.slow.risen(state.step_v >= COARSE_V * times_measured(state.last_v))
         calm = rising.against >= limits.clear_windows
         state = replace(state, rising=rising, stepped=stepped)
         ageing, found = _settled(

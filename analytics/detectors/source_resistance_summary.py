@@ -10,7 +10,7 @@ from analytics.supply.input_fall import DIP_RATIO, InputFall
 from analytics.supply.reference import Reference
 from analytics.supply.slow_change import SlowChange
 from analytics.supply.stream_estimate import BlockMeans
-from physics.constants import NOMINAL_V
+from physics.rail_classes import times_measured
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
 from telemetry.quantities import duration, multiple, ohms, volts
@@ -156,7 +156,7 @@ def describe_input_sag(
                 ("fallen_v", fallen_v, "V"),
                 (
                     "limit_v",
-                    (1.0 - DIP_RATIO) * before_v if dips else limits.sag_v * max(before_v / NOMINAL_V, 1.0),
+                    (1.0 - DIP_RATIO) * before_v if dips else limits.sag_v * float(times_measured(before_v)),
                     "V",
                 ),
                 ("rise_ratio", ratio, "ratio"),

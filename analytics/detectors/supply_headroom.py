@@ -21,9 +21,10 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
+from analytics.supply.rail_levels import RailLevels
 from analytics.supply.reference import DipImpedance, Reference, look
 from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
-from physics.constants import IMPLAUSIBLE_BELOW_V
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, times_measured
 from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
@@ -69,6 +70,7 @@ class SupplyHeadroomState:
 
     last_ns: int | None
     judged_ns: int | None
+    rails: RailLevels
     blocks: Blocks
     means: BlockMeans
     reference: Reference
@@ -106,12 +108,13 @@ class SupplyHeadroom:
         for row in np.flatnonzero(used.any(axis=1)).tolist():
             now_ns = int(frame.time_ns[row])
             passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
+            rails = state.rails.after_row(frame.spec.entities, volts[row])
             blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
             blocks = add_row(blocks, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
             load = _extremes(state.load, volts[row], amps[row], lowest_v[row], used[row])
             over = used[row] & (volts[row] * amps[row] > self.limits.overload_ratio * load.rated_w)
             trips = np.where(used[row], np.where(over, load.trips + 1, 0.0), load.trips)
-            state = replace(state, last_ns=now_ns, blocks=blocks, load=replace(load, trips=trips))
+            state = replace(state, last_ns=now_ns, rails=rails, blocks=blocks, load=replace(load, trips=trips))
             full = is_full(blocks, now_ns)
             if not full and not over.any():
                 continue
@@ -123,16 +126,17 @@ class SupplyHeadroom:
         return state, tuple(findings)
 
     def _block(self, state: SupplyHeadroomState, now_ns: int) -> SupplyHeadroomState:
-        limits, load = self.limits, state.load
+        limits, load, scale = self.limits, state.load, state.rails.scale
         blocks, means, windows = close(state.blocks, now_ns)
         reference = look(state.reference, windows, now_ns, normal_ohm=windows.resistance_ohm)
         seen = means.samples > 0
         high_a, low_a = np.where(seen, load.high_a, np.nan), np.where(seen, load.low_a, np.nan)
         swings = (high_a - low_a) > limits.swing_ratio * high_a
-        lowest_v = np.where(load.lowest_v > IMPLAUSIBLE_BELOW_V, load.lowest_v, np.nan)
+        plausible = load.lowest_v > LEAST_PLAUSIBLE_RATIO * state.rails.nominal_v
+        lowest_v = np.where(plausible, load.lowest_v, np.nan)
         dips = state.dips.after(reference, stepped=seen & swings, high_a=high_a, low_a=low_a, lowest_v=lowest_v)
         sound = ~(reference.ratio() > limits.flat_ratio)
-        low = (load.lowest_v < limits.minimum_v) & (load.lowest_v > IMPLAUSIBLE_BELOW_V)
+        low = (load.lowest_v < scale * limits.minimum_v) & plausible
         mean_w = means.mean_a * means.mean_v
         heavy = (mean_w > _FAR_OVER * load.rated_w) | (~swings & (mean_w > load.rated_w))
         peaks = load.peak_w > limits.step_ratio * load.rated_w
@@ -151,7 +155,7 @@ class SupplyHeadroom:
             block_low_a=low_a,
             block_peak_w=np.where(seen, load.peak_w, np.nan),
             block_lowest_v=np.where(seen, load.lowest_v, np.nan),
-            well_a=np.fmax(load.well_a, np.where(load.lowest_v > limits.clear_above_v, high_a, np.nan)),
+            well_a=np.fmax(load.well_a, np.where(load.lowest_v > scale * limits.clear_above_v, high_a, np.nan)),
             steps=np.where(seen, np.where(stepped, load.steps + 1, 0.0), load.steps),
             plateaus=np.where(seen, np.where(stayed, load.plateaus + 1, 0.0), load.plateaus),
         )
@@ -243,10 +247,8 @@ def _describe(
     shown_v = np.fmin(load.block_lowest_v, np.where(np.isfinite(load.lowest_v), load.lowest_v, np.nan))
     peak_w, rated_w, lowest_v = float(shown_w[index]), float(load.rated_w[index]), float(shown_v[index])
     high_a, low_a = float(load.block_high_a[index]), float(load.block_low_a[index])
-    ratio, worst_v = (
-        float(reference.ratio()[index]),
-        _worst(state, index, high_a=high_a, low_a=low_a, limits=limits),
-    )
+    limit_v = float(state.rails.scale[index]) * limits.minimum_v  # NaN for a rail without one
+    ratio, worst_v = float(reference.ratio()[index]), _worst(state, index, high_a=high_a, low_a=low_a, limit_v=limit_v)
     path = f"path {multiple(ratio)} baseline" if np.isfinite(ratio) else "path not known yet"
     rating = f"rated {rated_w:.0f} W" if np.isfinite(rated_w) else "rating unknown"
     if status is FindingStatus.CLEARED:
@@ -261,7 +263,7 @@ def _describe(
     over = peak_w / rated_w - 1.0 if np.isfinite(rated_w) else 0.0
     return Statement(
         severity=Severity.WARNING if stepping else Severity.CRITICAL,
-        score=max(over, (limits.minimum_v - lowest_v) / limits.minimum_v * 20.0, 0.1),
+        score=max(over, (limit_v - lowest_v) / limit_v * 20.0, 0.1),
         summary=summary,
         evidence=evidence(
             ("peak_w", peak_w, "W"),
@@ -269,7 +271,7 @@ def _describe(
             ("current_high_a", high_a, "A"),
             ("current_low_a", low_a, "A"),
             ("minimum_v", lowest_v, "V"),
-            ("limit_v", limits.minimum_v, "V"),
+            ("limit_v", limit_v, "V"),
             ("predicted_dip_v", worst_v, "V"),
             ("source_resistance_ohm", float(reference.now_ohm[index]), "ohm"),
             ("transient_impedance_ohm", float(state.dips.ohm[index]), "ohm"),
@@ -278,9 +280,7 @@ def _describe(
     )
 
 
-def _worst(
-    state: SupplyHeadroomState, index: int, *, high_a: float, low_a: float, limits: SupplyHeadroomLimits
-) -> float:
+def _worst(state: SupplyHeadroomState, index: int, *, high_a: float, low_a: float, limit_v: float) -> float:
     """Return the worst dip after a step like those seen, at the cautious ends of the estimates; NaN where not known."""
     reference, measured_ohm = state.reference, float(state.dips.ohm[index])
     ohm, open_v = float(reference.now_ohm[index]), float(reference.now_v[index])
@@ -293,6 +293,6 @@ def _worst(
         resistance_ohm=ohm,
         resistance_high_ohm=ohm + off_ohm,
         # A sensor too slow for dips shows none, so what supplies do is the least.
-        transient_ohm=float(np.fmax(measured_ohm, TRANSIENT_OHM)),
+        transient_ohm=float(np.fmax(measured_ohm, TRANSIENT_OHM * times_measured(open_v) ** 2)),
     )
-    return predict_dip(path, full_a=high_a, low_a=low_a, limit_v=limits.minimum_v).step_low_v
+    return predict_dip(path, full_a=high_a, low_a=low_a, limit_v=limit_v).step_low_v

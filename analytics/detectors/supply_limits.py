@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ConfigDict, with_config
 
-from physics.constants import LEAST_RAIL_V
+from physics.rail_classes import LEAST_RAIL_V
 from telemetry.durations import DurationS
 
 _strict = with_config(ConfigDict(extra="forbid"))
@@ -127,7 +127,7 @@ class SupplyHeadroomLimits:
     Parameters
     ----------
     minimum_v, clear_above_v
-        Voltage at the load's end, as for a sag (`RailSagLimits`).
+        Voltage at the load's end at 12 V, as for a sag (`RailSagLimits`).
     rated_w
         Rated output power of each supply; unset, what the supply itself reports. Where neither is known, no finding
         comes from watts over a rating; the voltage, steps and the path are still judged.

@@ -14,6 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.connectivity import GroupArray
+from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
 # Ten watts in a ring lug, the point from which it warms by some twenty kelvin at 2 K/W (assumption).
@@ -108,7 +109,7 @@ def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray) -> Ma
     """Return a mask of branches that are off, from their siblings and the bus; `open_v` is NaN where unknown."""
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
     taken_over = branches.mean_others_a() > TAKEN_OVER_RATIO * branches.usual_others_a
-    carried = (branches.mean_others_a() > MIN_USUAL_A) & (voltage_v < open_v - BELOW_OPEN_V)
+    carried = (branches.mean_others_a() > MIN_USUAL_A) & (voltage_v < open_v - BELOW_OPEN_V * times_measured(open_v))
     # A sensor that hangs at nothing repeats one value; one that measures nothing shows its noise.
     measures = branches.highest_a > branches.lowest_a
     return np.asarray(enough & (taken_over | (carried & measures)), dtype=np.bool_)

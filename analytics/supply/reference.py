@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.supply.stream_estimate import ResistanceWindows
-from physics.constants import NOMINAL_V
+from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 # heuristic: the median of three survives one window in which a job began.
@@ -50,7 +50,7 @@ class Reference:
 
         A supply of 54 V or 230 V varies in proportion to its voltage.
         """
-        return (self.open_v - self.now_v) / np.fmax(self.open_v / NOMINAL_V, 1.0)
+        return (self.open_v - self.now_v) / times_measured(self.open_v)
 
 
 def look(reference: Reference, windows: ResistanceWindows, now_ns: int, *, normal_ohm: FloatArray) -> Reference:
@@ -100,7 +100,7 @@ _BLOCKS = 9
 # heuristic: fewer blocks are not enough.
 LEAST_BLOCKS = 3
 # heuristic: ten times what field recordings of GPU feeds show at a plug (Oxford GPU_Power_Benchmark, 0.7 to 2.7
-# milliohm) is a glitch of the sensor.
+# milliohm at 12 V) is a glitch of the sensor.
 _LARGEST_OHM = 0.030
 
 
@@ -129,7 +129,11 @@ class DipImpedance:
         explained_v = reference.now_v - reference.now_ohm * high_a
         swing_a = np.where(stepped & (high_a > low_a), high_a - low_a, np.nan)
         ohm = np.fmax((explained_v - lowest_v) / swing_a, np.where(np.isfinite(swing_a), 0.0, np.nan))
-        known = np.isfinite(ohm) & np.isfinite(explained_v - lowest_v) & (ohm < _LARGEST_OHM)
+        known = (
+            np.isfinite(ohm)
+            & np.isfinite(explained_v - lowest_v)
+            & (ohm < _LARGEST_OHM * times_measured(reference.now_v) ** 2)
+        )
         if not known.any():
             return self
         moved = np.concatenate((self.blocks_ohm[:, 1:], ohm[:, np.newaxis]), axis=1)

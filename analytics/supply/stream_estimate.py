@@ -12,7 +12,8 @@ from typing import Annotated
 import numpy as np
 
 from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
-from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO, NOMINAL_V
+from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO
+from physics.rail_classes import times_measured
 from physics.thevenin import INDEPENDENT_AFTER_S, MIN_SAMPLES
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, FromZero, MaskArray
@@ -189,7 +190,7 @@ def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blo
     av = np.where(pooled[:, _AV] != 0.0, pooled[:, _AV], np.nan)
     spread_a = np.sqrt(aa / count)
     mean_a, mean_v = blocks.zero_a + pooled[:, _A] / count, blocks.zero_v + pooled[:, _V] / count
-    least_a = MIN_SPREAD_A * np.fmin(NOMINAL_V / np.where(mean_v > 0.0, mean_v, np.nan), 1.0)
+    least_a = MIN_SPREAD_A / times_measured(mean_v)
     moved = complete & (spread_a > np.fmax(least_a, MIN_SPREAD_RATIO * blocks.max_a))
     correlation = av / np.sqrt(aa * vv)
     pairs = np.maximum(pooled[:, _PAIRS], 1.0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from physics.constants import LEAST_RAIL_V
+from physics.rail_classes import LEAST_RAIL_V
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath, highest_clock
 from simulator.files.node import load_node
 from simulator.golden.table import GoldenRow
