@@ -126,9 +126,10 @@ class BoardCurve:
         if not self.steps and self.given is not None:
             return self.given
         idle_w = self._idle_below(power_w)
-        weights = _WEIGHTS - _weights(at_ratio)
-        sd = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", weights, self.covariance, weights), 0.0))
-        above = np.exp(weights @ self.mean + Z_LOWER * sd)
+        weights = _weights(at_ratio)
+        shared = self.covariance @ weights
+        variance = self.covariance.diagonal() - 2.0 * shared + float(weights @ shared)
+        above = np.exp(self.mean - float(weights @ self.mean) + Z_LOWER * np.sqrt(np.maximum(variance, 0.0)))
         place = bisect_right(RATIOS, at_ratio)
         # It must not fall with the clock, for caps search it by bisection: flat where the bounds would let it.
         above[:place] = np.minimum.accumulate(np.minimum(above[:place], 1.0)[::-1])[::-1]
@@ -200,6 +201,3 @@ def _weights(clock_ratio: float) -> FloatArray:
     share = min(max((clock_ratio - below) / (above - below), 0.0), 1.0)
     weights[place - 1], weights[place] = 1.0 - share, share
     return weights
-
-
-_WEIGHTS = np.eye(len(RATIOS))

@@ -59,7 +59,7 @@ class Rows:
         yield from self._rows(np.full(round(seconds * ROWS_PER_S), power_w), 210.0, (0.0, 0.0, 1.0))
 
     def rest(self, seconds: float) -> None:
-        """Let time pass without rows."""
+        """Advance time without rows."""
         self._next_ns += round(seconds * NS_PER_S)
 
     def _rows(self, power_w: np.ndarray, clock_mhz: float, others: Sequence[float]) -> Iterator[Frame]:

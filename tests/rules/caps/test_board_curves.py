@@ -81,7 +81,7 @@ def test_a_learnt_curve_caps_at_most_two_steps_below_the_true_one_and_never_abov
     assert true_clock() - 2 * 7.5 <= clock(learnt) <= true_clock()
 
 
-def test_a_cap_in_force_is_predicted_anew_with_the_curve_that_it_taught() -> None:
+def test_a_cap_in_force_is_predicted_again_with_the_curve_that_it_taught() -> None:
     found, before = incident(numbers=SAG), of_boards(named(H100))
     bases, _ = bases_of(found, before, targets=GPUS, topology=topology())
     first = predict(bases, found, before, scale=CLOCKS, hold_v=11.50).setting
