@@ -217,7 +217,7 @@ def _at_origin(problem: Problem, origins: Origins) -> Problem:
 
 def problem_at(key: Key, origins: Origins, *, found: str, expected: str) -> Problem:
     """Return a problem at a key, with the file and the line of the nearest key above that a file holds."""
-    held = next(key[:depth] for depth in range(len(key), 0, -1) if key[:depth] in origins)
+    held = next(key[:depth] for depth in range(len(key), -1, -1) if key[:depth] in origins)
     where, line = origins[held]
     return Problem(where=where, line=line, key=dotted_key(key), found=found, expected=expected)
 

@@ -1,6 +1,7 @@
 """A scenario as data: what changes when, which sensors lie, which jobs run, and what is true about all that."""
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +11,7 @@ from pydantic import Field, model_validator
 from simulator.files.loading import at_key, find, items_of, refuse_other_kind, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name, NotNegative, written_as
+from simulator.files.sag import sagging_joints
 from simulator.files.scenario_names import (
     DURATION_S,
     NAMED,
@@ -70,7 +72,8 @@ class Change(FilePart):
     """Change: at a time after the start, `what` goes to a value, at once or along a ramp.
 
     `times` says the same as a multiple of what the node file gives, so that a scenario fits nodes of any size;
-    `load_scenario` turns it into `to`.
+    `load_scenario` turns it into `to`. `sag_to` is for joints: where the multiple leaves the bus under full load above
+    that share of its nominal voltage, the joints of all supplies on it rise together until it is there.
     """
 
     at: DurationS
@@ -78,11 +81,14 @@ class Change(FilePart):
     to: Finite = math.nan
     times: NotNegative | None = None
     over: DurationS = 0.0
+    sag_to: Annotated[float, Field(gt=0.5, lt=1)] | None = None  # half: no source gives its load more at less
 
     @model_validator(mode="after")
     def _check(self) -> "Change":
         if math.isnan(self.to) == (self.times is None):
             raise ValueError("either to or times")
+        if self.sag_to is not None and (self.times is None or not self.what.endswith(f".{Quantity.JOINT_MOHM}")):
+            raise ValueError(f"sag_to beside times, of a {Quantity.JOINT_MOHM}")
         return self
 
 
@@ -208,16 +214,42 @@ def _load(path: Path, node: NodeFile, *, trail: tuple[Path, ...]) -> ScenarioFil
 
 
 def _for_node(scenario: ScenarioFile, node: NodeFile, beside: Path) -> ScenarioFile:
-    changes = [single for change in scenario.changes for single in _as_values(change, node)]
+    changes, raised = _sagged(scenario.changes, node)
+    changes = [single for change in changes for single in _as_values(change, node)]
     jobs = [job.model_copy(update={"workload": resolved(job.workload, beside=beside)}) for job in scenario.jobs]
-    groups = {"gpus": gpu_names(node), "supplies": supply_names(node)}
+    groups = {"gpus": gpu_names(node), "supplies": supply_names(node)} | raised
     truth = [
         label.model_copy(
-            update={"entities": tuple(name for entity in label.entities for name in groups.get(entity, (entity,)))}
+            update={
+                "entities": tuple(
+                    dict.fromkeys(name for entity in label.entities for name in groups.get(entity, (entity,)))
+                )
+            }
         )
         for label in scenario.truth
     ]
     return scenario.model_copy(update={"changes": tuple(changes), "jobs": tuple(jobs), "truth": tuple(truth)})
+
+
+def _sagged(changes: Sequence[Change], node: NodeFile) -> tuple[list[Change], dict[str, tuple[str, ...]]]:
+    """Return the changes with every `sag_to` worked out, and whose joints rise with those of each supply."""
+    sagging = [change for change in changes if change.sag_to is not None]
+    if not sagging:
+        return list(changes), {}
+    names, wiring = supply_names(node), node.wiring
+    asked = {names[index]: change for change in sagging for index in target_of(change, node).indices}
+    times = {name: change.times for name, change in asked.items() if change.times is not None}
+    joints = sagging_joints(node, times, to_ratio=min(change.sag_to or 1.0 for change in sagging))
+    raised: dict[str, tuple[str, ...]] = {}
+    singles = []
+    for bus in range(len(wiring.buses)):
+        on_bus = tuple(names[unit] for unit in wiring.supplies_of(bus) if names[unit] in joints)
+        raised |= dict.fromkeys(on_bus, on_bus)
+        for name in on_bus:
+            change = asked.get(name) or next(asked[other] for other in on_bus if other in asked)
+            update = {"what": f"{name}.{Quantity.JOINT_MOHM}", "to": joints[name], "times": None, "sag_to": None}
+            singles.append(change.model_copy(update=update))
+    return [*(change for change in changes if change.sag_to is None), *singles], raised
 
 
 def _as_values(change: Change, node: NodeFile) -> tuple[Change, ...]:

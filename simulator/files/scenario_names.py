@@ -83,7 +83,7 @@ _OF_UNITS = (
     Quantity.CONNECTOR_MOHM,
     Quantity.JOINT_MOHM,
 )
-_GIVEN = (*_OF_UNITS, Quantity.INTERFACE_K_PER_W, Quantity.OTHER_POWER_W)
+_GIVEN = (*_OF_UNITS, Quantity.INTERFACE_K_PER_W, Quantity.CONTACT_MOHM, Quantity.OTHER_POWER_W)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +110,8 @@ def find_target(what: str, node: NodeFile) -> Target:
 def own_values(what: str, node: NodeFile) -> dict[str, float]:
     """Return what the node file says of each thing that a name means, by the name of the single thing.
 
+    Of a module's contact, which the file takes for good, that is the resistance of board and connector behind it.
+
     Raises
     ------
     ValueError
@@ -121,6 +123,8 @@ def own_values(what: str, node: NodeFile) -> dict[str, float]:
         names, own = supply_names(node), [getattr(unit, quantity) for unit in node.supply.units]
     elif quantity is Quantity.INTERFACE_K_PER_W:
         names, own = gpu_names(node), [node.gpu.heat.interface_k_per_w] * node.gpu_count
+    elif quantity is Quantity.CONTACT_MOHM:
+        names, own = gpu_names(node), [node.gpu.hazard.internal_mohm] * node.gpu_count
     elif quantity is Quantity.OTHER_POWER_W:
         names, own = ("node",), [node.other_power_w]
     else:
@@ -144,6 +148,7 @@ def _entities(name: str, number: str, node: NodeFile) -> tuple[str, tuple[int, .
         everything = {
             "gpus": ("gpu", tuple(range(node.gpu_count))),
             "supplies": ("supply", tuple(range(len(supplies)))),
+            "bus": ("supply", node.wiring.supplies_of(0)),  # those that share a bus with the first
             "node": ("node", (0,)),
             "load": ("load", (0,)),
         }
@@ -153,7 +158,7 @@ def _entities(name: str, number: str, node: NodeFile) -> tuple[str, tuple[int, .
         return "gpu", (int(number),)
     elif f"{name}{number}" in supplies:
         return "supply", (supplies.index(f"{name}{number}"),)
-    raise ValueError(f"one of gpu0 to gpu{node.gpu_count - 1}, gpus, {', '.join(supplies)}, supplies, node, load")
+    raise ValueError(f"one of gpu0 to gpu{node.gpu_count - 1}, gpus, {', '.join(supplies)}, supplies, bus, node, load")
 
 
 def unknown_names(data: Any, node: NodeFile, *, path: Path, lines: Lines) -> list[Problem]:

@@ -103,14 +103,11 @@ def _other_rails(units: dict[int, dict[str, Any]]) -> _Found:
     if not known:
         return
     nominals_v = shown_nominals(np.array([voltage_v for _, voltage_v in known], dtype=np.float64))
+    first_v = nominals_v[0]
     for (place, voltage_v), nominal_v in zip(known, nominals_v, strict=True):
-        if nominal_v != nominals_v[0] and not np.isnan(nominal_v) and not np.isnan(nominals_v[0]):
-            found = f"{voltage_v:g} V is a rail of {nominal_v:g} V"
-            yield (
-                ("supply", "units", place, "open_circuit_v"),
-                found,
-                f"a rail of {nominals_v[0]:g} V, as the first supply",
-            )
+        if abs(nominal_v - first_v) > 0.0:  # never for NaN, a voltage between the classes
+            key: Key = ("supply", "units", place, "open_circuit_v")
+            yield key, f"got {voltage_v:g}, a rail of {nominal_v:g} V", f"a rail of {first_v:g} V, as the first supply"
 
 
 def _is_number(value: Any) -> bool:
