@@ -13,6 +13,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +126,10 @@ class BoardCurve:
         """Return the curve for a cap on the load that draws `power_w` at a clock: the upper bound at every other."""
         if not self.steps and self.given is not None:
             return self.given
+        return _upper_curve(self, power_w, at_ratio)
+
+    def upper_curve(self, power_w: float, at_ratio: float) -> HeightCurve:
+        """Return the upper bound of the power at every clock; about 20 us."""
         idle_w = self._idle_below(power_w)
         weights = _weights(at_ratio)
         shared = self.covariance @ weights
@@ -139,6 +144,12 @@ class BoardCurve:
 
     def _idle_below(self, power_w: float) -> float:
         return min(self.idle_w, (1.0 - _LEAST_LOAD) * power_w)
+
+
+# A cap in force is predicted again with each row, mostly with the same load and the same curve.
+@lru_cache(maxsize=256)
+def _upper_curve(board: BoardCurve, power_w: float, at_ratio: float) -> HeightCurve:
+    return board.upper_curve(power_w, at_ratio)
 
 
 def board_curve(shape: CurveShape, *, idle_w: float, given: PowerCurve | None = None) -> BoardCurve:
