@@ -12,7 +12,7 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.fleet.already_explained import Folded, NodeReports
 from analytics.fleet.members import Members
-from analytics.fleet.shared_faults import CommonMode
+from analytics.fleet.shared_faults import SHOWN_BY, CommonMode
 from analytics.fleet.topology import FeedsAndRacks, fleet_topology
 from analytics.fleet.window import FleetWindow, HeldValues
 from analytics.incidents.book import IncidentBook
@@ -90,6 +90,10 @@ class FleetJudge:
         state = self.state
         state.until_ns = window.stop_ns
         seen = window.nodes
+        shown = {
+            cause: frozenset[str]().union(*(window.nodes_with(*place) for place in places))
+            for cause, places in SHOWN_BY.items()
+        }
         state.simulated = (state.simulated - seen) | window.simulated
         gone, closed = self._settled(window.stop_ns) if state.members.take(window) else ((), ())
         frames = []
@@ -101,7 +105,7 @@ class FleetJudge:
         state.reported.receive(window.incidents)
         state.reported.forget(window.stop_ns)
         known = [one for one in window.findings if state.kinship.knows(one.entity_id)]
-        state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, seen=seen)
+        state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, seen=shown)
         kept, folded = self._unfolded(found, window.stop_ns)
         unexplained = state.folded.step(kept, state.standing, state.common, state.kinship, window.stop_ns)
         incidents = state.book.step(

@@ -5,7 +5,7 @@ another feed did not.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -55,6 +55,15 @@ SHARED_FAULTS: tuple[SharedFault, ...] = (
 )
 
 
+# By cause: the signals on which a node shows it. One that has none of them is no witness that nothing happened there.
+SHOWN_BY: dict[Cause, tuple[tuple[EntityKind, str], ...]] = {
+    Cause.INPUT_SAG: ((EntityKind.SUPPLY, "voltage_v"),),
+    Cause.SUPPLY_SAG: ((EntityKind.SUPPLY, "voltage_v"),),
+    Cause.SUPPLY_LOST: ((EntityKind.SUPPLY, "voltage_v"),),
+    Cause.POWER_BRAKE: ((EntityKind.GPU, "throttle_reasons"),),
+    Cause.AIRFLOW: ((EntityKind.NODE, "inlet_temp_c"), (EntityKind.GPU, "gpu_temp_c"), (EntityKind.FAN, "fan_rpm")),
+    Cause.THERMAL_MARGIN: ((EntityKind.GPU, "gpu_temp_c"),),
+}
 _FOLLOWS = {str(shared.kind): shared.follows for shared in SHARED_FAULTS}
 
 
@@ -78,11 +87,11 @@ class CommonMode:
     reported: tuple[Finding, ...] = ()
 
     def step(
-        self, findings: Iterable[Finding], now_ns: int, kinship: Kinship, *, seen: frozenset[str]
+        self, findings: Iterable[Finding], now_ns: int, kinship: Kinship, *, seen: Mapping[Cause, frozenset[str]]
     ) -> tuple["CommonMode", tuple[Finding, ...]]:
         """Process findings on parts of nodes; return findings on feeds and racks.
 
-        `seen` are the nodes that have values now: a silent one is no witness.
+        `seen` are by cause the nodes that would show it now: a silent one is no witness.
         """
         after = self._after(findings, now_ns, kinship)
         reported = {one.entity_id: one for one in self.reported}
@@ -130,7 +139,7 @@ class CommonMode:
 
 
 def _groups(
-    deviations: Sequence[NodeDeviation], shared: SharedFault, kinship: Kinship, seen: frozenset[str]
+    deviations: Sequence[NodeDeviation], shared: SharedFault, kinship: Kinship, shown: Mapping[Cause, frozenset[str]]
 ) -> Iterator[tuple[str, list[NodeDeviation], int]]:
     """Yield the entity above several nodes that began together, those nodes, and the number of its nodes with data.
 
@@ -140,6 +149,7 @@ def _groups(
     own = [one for one in deviations if one.cause in shared.follows]
     if len({one.node for one in own}) < _LEAST_NODES:
         return
+    seen = frozenset[str]().union(*(shown.get(one.cause, frozenset()) for one in own))
     candidates = {above for one in own for above in _above(one.node, shared.kind, kinship)}
     for above in sorted(candidates):
         under = _nodes_under(above, kinship)

@@ -119,6 +119,15 @@ class FleetWindow:
             found.update(names[number] for number in np.unique(numbers[seen]).tolist())
         return frozenset(found)
 
+    def nodes_with(self, kind: EntityKind, name: str) -> frozenset[str]:
+        """Return the nodes that have a value of one signal in it."""
+        table = self.tables.get(kind)
+        if table is None or name not in table.signals:
+            return frozenset()
+        seen = np.isfinite(table.values[:, :, table.signals.index(name)]).any(axis=0)
+        names, numbers = _numbered(ByIdentity(table.nodes))
+        return frozenset(names[number] for number in np.unique(numbers[seen]).tolist())
+
     def values_by_node(self) -> dict[str, int]:
         """Return how many values each node has in it."""
         counts: dict[str, int] = {}

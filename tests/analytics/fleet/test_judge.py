@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from analytics.fleet.already_explained import NodeReports
@@ -167,6 +168,23 @@ def test_nodes_that_have_no_feed_to_blame_do_not_point_to_one(
             sag_of(node, at_s) for node, at_s in zip(sagging, seconds, strict=True) if start <= at_s < start + 5
         ]
         assert causes(judge.step(window_of(start, fleet_tables(nodes), findings=findings))) == set()
+
+
+def test_nodes_whose_rails_nobody_reads_are_no_witnesses_that_a_feed_is_sound() -> None:
+    nodes = (*NODES, "node4", "node5")
+    judge = FleetJudge(FleetSettings(above=FeedsAndRacks(feeds={"pdu-a": nodes})))
+
+    def read(start: int, *findings: Finding) -> WindowRecords:
+        tables = fleet_tables(nodes)
+        rails = tables[EntityKind.SUPPLY]
+        unread = np.isin(rails.nodes, ("node3", "node4", "node5"))[np.newaxis, :, np.newaxis]
+        tables[EntityKind.SUPPLY] = replace(rails, values=np.where(unread, np.nan, rails.values))
+        return judge.step(window_of(start, tables, findings=list(findings)))
+
+    read(0)
+    judged = read(5, sag_of("node1", 6.0), sag_of("node2", 6.5))
+    assert causes(judged) == {(Cause.INPUT_SAG, "supply:feed/pdu-a")}
+    assert judged.findings[-1].number("of_nodes") == 2
 
 
 def test_a_gpu_that_was_drained_on_its_node_is_not_lost_to_the_fleet() -> None:
