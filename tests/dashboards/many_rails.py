@@ -33,6 +33,10 @@ class Rails:
         First and last GPU, exclusive, that the bus feeds.
     old_names
         True for a table that holds `rail_voltage_v`, as stores of earlier versions do for 48 and 54 V.
+    sag_ratio
+        How far the weak rail falls under load, as a share of its nominal voltage.
+    lost_s
+        When the weak rail loses its voltage and its current, in seconds since the node started.
     """
 
     nominal_v: float
@@ -40,6 +44,8 @@ class Rails:
     named_from: str = "sensor limits"
     gpus: tuple[int, int] = (0, 16)
     old_names: bool = False
+    sag_ratio: float = 0.03
+    lost_s: float = float("inf")
 
     def entities(self, first: int) -> tuple[Entity, ...]:
         tags = ((NOMINAL_TAG, f"{self.nominal_v:g}"), (NOMINAL_SOURCE_TAG, self.named_from)) if self.named_from else ()
@@ -56,14 +62,10 @@ class Rails:
 
 @dataclass
 class ManyRails(FakeSource):
-    """Satisfies `dashboards.page.source.PageSource` for a node of any rails and any number of GPUs.
-
-    `sag_ratio` is how far the weak rail of each bus falls under load, as a share of its nominal voltage.
-    """
+    """Satisfies `dashboards.page.source.PageSource` for a node of any rails and any number of GPUs."""
 
     rails: tuple[Rails, ...] = (Rails(nominal_v=54.0, count=6),)
     n_gpus: int = 8
-    sag_ratio: float = 0.03
     quiet: bool = True
 
     def specs(self) -> dict[str, tuple[TableSpec, Rails | None]]:
@@ -129,9 +131,11 @@ class ManyRails(FakeSource):
                 np.zeros((len(at_s), self.n_gpus)),
             ]
             return np.stack(np.broadcast_arrays(*columns), axis=2)
-        weak = (np.arange(rails.count) == min(WEAK, rails.count - 1)) * self.sag_ratio
-        voltage_v = rails.nominal_v * (1 - busy * (0.008 + weak)) + 0.0007 * rails.nominal_v * noise
-        current_a = 5000 / rails.nominal_v / rails.count * busy * (1 + 0.02 * noise)
+        weak = np.arange(rails.count) == min(WEAK, rails.count - 1)
+        lost = weak & (at_s[:, None] >= rails.lost_s)
+        voltage_v = rails.nominal_v * (1 - busy * (0.008 + weak * rails.sag_ratio)) + 0.0007 * rails.nominal_v * noise
+        voltage_v[lost] = np.nan
+        current_a = 5000 / rails.nominal_v / rails.count * busy * (1 + 0.02 * noise) * ~lost
         return np.stack(np.broadcast_arrays(voltage_v, current_a), axis=2)
 
     def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:

@@ -23,9 +23,7 @@ export async function read(seconds, done) {
     const replies = await Promise.all(kinds.map((kind) => fetched(kind, seconds)));
     if (reading !== seconds) return; // another range was chosen meanwhile
     held = { seconds, stepMs: 1000 * (replies[0]?.step_s ?? 1), readAt: performance.now(), series: new Map() };
-    for (const reply of replies) {
-      for (const one of reply.series) if (one.statistics.mean.some((value) => value !== null)) held.series.set(`${one.entity} ${one.signal}`, points(reply, one));
-    }
+    for (const reply of replies) for (const [key, statistics] of named(reply)) held.series.set(key, points(reply, statistics));
     problem = "";
   } catch (error) {
     if (held.seconds !== seconds) held = { ...held, series: new Map() };
@@ -44,7 +42,21 @@ async function fetched(kind, seconds) {
   throw new Error((await reply.json().catch(() => ({}))).detail ?? `HTTP ${reply.status}`);
 }
 
-function points({ time_ms: times, step_s: step }, { statistics: { mean, min, max } }) {
+/** Return the statistics of a reply by entity and signal; a rail has one series, whatever its names were in the range. */
+function named({ kind, series }) {
+  const found = new Map();
+  for (const { entity, signal, statistics } of series) {
+    if (statistics.mean.every((value) => value === null)) continue;
+    const today = kind === "supply" ? (Object.keys(OTHER_NAMES).find((name) => OTHER_NAMES[name] === signal) ?? signal) : signal;
+    const key = `${entity} ${today}`;
+    const held = found.get(key);
+    const merged = (one) => statistics[one].map((value, row) => held[one][row] ?? value);
+    found.set(key, held ? { mean: merged("mean"), min: merged("min"), max: merged("max") } : statistics);
+  }
+  return found;
+}
+
+function points({ time_ms: times, step_s: step }, { mean, min, max }) {
   return times.flatMap((ms, row) => {
     const gap = row > 0 && ms - times[row - 1] > 1500 * step;
     const point = [ms, mean[row], min[row], max[row]];
@@ -54,7 +66,7 @@ function points({ time_ms: times, step_s: step }, { statistics: { mean, min, max
 
 /** Points of one series of the range that was read last: time, mean, lowest and highest value. */
 export const pointsOf = (entity, signal, seconds) =>
-  (held.seconds === seconds && (held.series.get(`${entity} ${signal}`) ?? held.series.get(`${entity} ${OTHER_NAMES[signal]}`))) || [];
+  held.seconds === seconds ? (held.series.get(`${entity} ${signal}`) ?? []) : [];
 
 export const stepMs = () => held.stepMs;
 

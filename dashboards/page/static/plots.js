@@ -68,7 +68,7 @@ export function frame(colour, lines, { small = false, left = 52, right = 14, tim
       areaStyle: line.area ? { color: line.colour, opacity: 0.12 } : undefined,
       markLine:
         index === 0
-          ? { symbol: "none", silent: true, animation: false, label: { ...text, formatter: "{b}" } }
+          ? { symbol: "none", silent: true, animation: false, z: 1, label: { ...text, formatter: "{b}" } }
           : undefined,
     })), ...lines.map(band)],
   };

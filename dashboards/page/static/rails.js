@@ -29,7 +29,7 @@ export function nominalOf(rail) {
   const volts = namedNominal(rail);
   if (volts !== null) return { volts, source: SOURCES[rail.tags.nominal_from] ?? rail.tags.nominal_from ?? "its tag" };
   if (!shownNominal.has(rail.id)) {
-    const reading = samples.latest(rail.id, "voltage_v", nowMs(), Infinity);
+    const reading = samples.lastKnown(rail.id, "voltage_v");
     const known = state.labels.rail_classes.find(({ shown_v: [low, high] }) => reading !== null && reading >= low && reading < high);
     if (known) shownNominal.set(rail.id, known.nominal_v);
   }

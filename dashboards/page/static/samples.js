@@ -90,6 +90,10 @@ export function latest(entity, signal, nowMs, staleMs) {
   return nowMs - ms > staleMs ? null : value;
 }
 
+/** Return the newest value that is one, however old; null where there is none. */
+export const lastKnown = (entity, signal) =>
+  heldOf(entity, signal)?.points.findLast(([, value]) => value !== null)?.[1] ?? null;
+
 /** Return the lowest value of the last so many ms, null where there is none. */
 export function lowest(entity, signal, nowMs, spanMs) {
   let least = null;

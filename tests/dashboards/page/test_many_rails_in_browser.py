@@ -48,16 +48,13 @@ HALF_PIXEL = 0.5
 
 
 @contextmanager
-def page_with(
-    browser: WebDriver, *rails: Rails, gpus: int = 8, sag_ratio: float = 0.03, story: Story | None = None
-) -> Iterator[ManyRails]:
+def page_with(browser: WebDriver, *rails: Rails, gpus: int = 8, story: Story | None = None) -> Iterator[ManyRails]:
     clock = SystemClock()
     source = ManyRails(
         clock=clock,
         started_ns=clock.utc_ns() - 90 * NS_PER_S,
         rails=rails,
         n_gpus=gpus,
-        sag_ratio=sag_ratio,
         quiet=story is None,
         story=story or Story(),
     )
@@ -95,7 +92,7 @@ def test_rails_of_54_v_are_drawn_against_their_own_limit_and_the_weakest_is_firs
 
 
 def test_a_rail_below_its_limit_is_marked_at_its_chart_and_its_figure(browser: WebDriver) -> None:
-    with page_with(browser, Rails(nominal_v=54.0, count=6), sag_ratio=0.06):
+    with page_with(browser, Rails(nominal_v=54.0, count=6, sag_ratio=0.06)):
         wait(browser, lambda shown: "alarming" in class_of(shown, "#chart-psu1"))
         assert "alarming" not in class_of(browser, "#chart-psu0")
         see(browser, "#figure-rails-54.alarming .sub", "below the 51.30\u202fV limit")
@@ -146,6 +143,16 @@ def test_without_a_tag_the_readings_show_the_nominal_voltage(browser: WebDriver)
     with page_with(browser, Rails(nominal_v=12.0, count=2, named_from="")):
         see(browser, ".rails .about", "12\u202fV rails · limit 11.40\u202fV · nominal voltage from readings")
         see(browser, "#figure-psu0 .sub", "limit 11.40\u202fV")
+
+
+def test_a_rail_whose_readings_ended_is_unknown_comes_first_and_keeps_its_nominal_voltage(browser: WebDriver) -> None:
+    with page_with(browser, Rails(nominal_v=54.0, count=6, named_from="", lost_s=60)):
+        wait(browser, lambda shown: order(shown)[0] == "chart-psu1")
+        see(browser, "#chart-psu1 .legend", "unknown")
+        assert len(browser.find_elements(By.CSS_SELECTOR, ".rails .about")) == 1
+        see(browser, "#figure-rails-54 .sub", "1 unknown")
+        row = "54\u202fV (readings) unknown unknown 0.0\u202fA 51.30\u202fV"
+        see(browser, "#supplies tbody tr:nth-child(2)", row)
 
 
 def test_a_voltage_of_no_class_has_no_limit(browser: WebDriver) -> None:
