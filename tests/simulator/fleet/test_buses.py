@@ -25,7 +25,7 @@ def stretch_of(name: str, *changes: tuple[str, float], n_steps: int = 3, workloa
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-def test_both_tiers_say_the_same_of_every_supply_and_of_the_lowest_bus(name: str) -> None:
+def test_both_tiers_agree_on_every_supply_and_on_the_lowest_bus(name: str) -> None:
     plant = Plant(load_node(name), UNDISTURBED, 1, workload=BURN)
     plant.advance(4000)
     tail = plant.advance(1000)

@@ -86,6 +86,16 @@ def test_all_signals_are_of_the_catalogue_and_the_topology_states_who_feeds_whom
     assert recording.meta.config["supported_mhz"][node.gpu_uuid(0)][-1] == 1530.0
 
 
+@pytest.mark.parametrize("name", ["v100x4-lone-gpu", "a100x16"])
+def test_a_recording_holds_an_edge_from_each_supply_to_the_gpus_on_its_bus(tmp_path: Path, name: str) -> None:
+    node = load_node(name)
+    recording = record(tmp_path / "run.parquet", order_of(node=node, duration_s=0.2))
+    wiring, topology = node.wiring, recording.topology
+    for supply, bus in zip(topology.of_kind(EntityKind.SUPPLY), wiring.of_supply, strict=True):
+        fed = {gpu.name for gpu in topology.children(supply.id)}
+        assert fed == {f"gpu{gpu}" for gpu in wiring.gpus_of(bus)}
+
+
 def test_the_series_of_a_lost_gpu_end_and_its_xid_is_reported(tmp_path: Path) -> None:
     recording = record(tmp_path / "run.parquet", order_of(scenario_of(changes=[LOST]), duration_s=6.0))
     uuid = load_node("v100x4").gpu_uuid(3)

@@ -149,6 +149,20 @@ def test_the_description_states_where_everything_is_and_who_feeds_whom(tmp_path:
     assert gpu.tag("pci") == "0000:1a:00.0"
 
 
+def test_a_served_node_of_two_buses_states_its_wiring_and_shows_each_bus(tmp_path: Path) -> None:
+    node = load_node("v100x4-lone-gpu")
+    topology = describe(node, load_scenario("healthy", node), seed=3, run_dir=tmp_path).topology
+    fed = {unit.name: [gpu.name for gpu in topology.children(unit.id)] for unit in topology.of_kind(EntityKind.SUPPLY)}
+    assert fed == {"psu0": ["gpu0", "gpu1", "gpu2"], "psu1": ["gpu0", "gpu1", "gpu2"], "psu2": ["gpu3"]}
+    with served_plant(tmp_path, node=node) as plant:
+        plant.advance(2000)
+        shown = [
+            int((tmp_path / f"sys/class/hwmon/hwmon{unit}/in0_input").read_text(encoding="utf-8")) for unit in range(3)
+        ]
+    assert abs(shown[0] - shown[1]) < 30
+    assert shown[2] - shown[0] > 50  # one GPU alone, without the rest of the node
+
+
 def test_without_a_compiler_the_plant_is_described_without_a_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
