@@ -49,15 +49,20 @@ function labelThose(marks, placeOf, width) {
   const unnamed = new Set(); // an older cap is not named where a newer one has no room: it would be read as the last
   for (const one of [...marks].sort((a, b) => isIncident(b) - isIncident(a) || b.xAxis - a.xAxis)) {
     const [kind] = one.name.split(" ");
-    const [at, size] = [placeOf(one.xAxis), widthOf(one.name)];
-    // An incident ends at its line and what answers it begins at its own, as they come together.
-    const sides = [["left", at, at + size], ["right", at - size, at]];
-    const wanted = [...(isIncident(one) ? sides.reverse() : sides), ["center", at - size / 2, at + size / 2]];
-    const fits = wanted.find(([, from, to]) => from >= 0 && to <= width && taken.every(([low, high]) => from >= high || to <= low));
+    const at = placeOf(one.xAxis);
+    const placesOf = (name) => {
+      const size = widthOf(name);
+      // An incident ends at its line and what answers it begins at its own, as they come together.
+      const sides = [[name, "left", at, at + size], [name, "right", at - size, at]];
+      return [...(isIncident(one) ? sides.reverse() : sides), [name, "center", at - size / 2, at + size / 2]];
+    };
+    const wanted = [one.name, one.name.replace(" MHz", "")].flatMap(placesOf);
+    const free = ([, , from, to]) => from >= 0 && to <= width && taken.every(([low, high]) => from >= high || to <= low);
+    const fits = wanted.find(free);
     if (!fits) unnamed.add(kind);
     if (!fits || unnamed.has(kind)) continue;
-    const [align, ...range] = fits;
-    Object.assign(one.label, { show: true, align });
+    const [name, align, ...range] = fits;
+    Object.assign(one, { name, label: { ...one.label, show: true, align } });
     taken.push(range);
   }
 }
