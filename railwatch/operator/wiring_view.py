@@ -15,7 +15,7 @@ _NAME_COLUMNS, _BOARD_COLUMNS, _WAY_COLUMNS = 18, 40, 73
 OVER = ", over its rating"
 _ORIGINS = {
     Origin.CONFIGURED: "as described under topology: in the configuration",
-    Origin.RECORDED: "from what the recording says feeds what; plugs and feeds are unknown",
+    Origin.RECORDED: "from the edges of the recording; plugs and feeds are unknown",
     Origin.INFERRED: "inferred from nominal voltages: not described, see docs/how-to/wiring.md",
 }
 

@@ -104,10 +104,10 @@ def test_every_gpu_and_supply_is_drawn_in_the_columns_of_a_terminal(n_gpus: int,
     assert all(f"GPU {gpu} 300 W" in out for gpu in range(n_gpus))
     assert all(f"PSU {supply} " in out for supply in range(4))
     assert "lowest 52.92 V, +1.62 V from the limit of 51.30 V" in out
-    assert out.startswith("box: wiring from what the recording says feeds what")
+    assert out.startswith("box: wiring from the edges of the recording")
 
 
-def test_where_all_gpus_hang_on_the_rails_of_one_voltage_the_wiring_is_said_to_be_inferred(
+def test_where_all_gpus_hang_on_the_rails_of_one_voltage_the_wiring_is_marked_as_inferred(
     run: Run, tmp_path: Path
 ) -> None:
     path = _recorded(tmp_path / "a.parquet", n_gpus=4, bus_of_gpu=[0] * 4, bus_of_supply=[0, 0], nominal_v=12.0)
@@ -144,7 +144,7 @@ def test_without_samples_the_description_is_drawn_without_values(described: Path
     assert " W out" not in out
 
 
-def test_without_samples_and_a_description_it_is_said_how_to_get_either(run: Run, tmp_path: Path) -> None:
+def test_without_samples_and_a_description_the_command_names_what_is_missing(run: Run, tmp_path: Path) -> None:
     status, _, err = run("wiring", "show", "--data-dir", tmp_path)
     assert status == 3
     assert "railwatch is not running here" in err
@@ -202,3 +202,53 @@ def test_a_contradiction_in_the_file_is_wrong_use(described: Path, run: Run) -> 
     status, _, err = run("wiring", "check", described)
     assert status == 2
     assert err == f"{described}:9: topology.supplies[2].rated_w: got 0; expected above 0\n"
+
+
+def _under_load(path: Path, *, in_step: bool = False) -> Path:
+    """Write a recording of four GPUs of changing load on two buses; each supply feeds two of them."""
+    rng = np.random.default_rng(4)
+    rows = round(100.0 * RATE_HZ)
+    starts = [np.cumsum(rng.integers(20, 60, rows)) for _ in range(4)]
+    levels = [rng.uniform(80.0, 350.0, rows)[np.searchsorted(one, np.arange(rows), side="right")] for one in starts]
+    power = np.stack([levels[0]] * 4 if in_step else levels, axis=1)
+    gpus = tuple(Entity(kind=EntityKind.GPU, key=f"GPU-{n}", name=f"gpu{n}") for n in range(4))
+    supplies = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{n}", name=f"psu{n}") for n in range(2))
+    current = np.stack([power[:, :2].sum(axis=1), power[:, 2:].sum(axis=1)], axis=1) / 12.0
+    current += rng.normal(0.0, 0.1, current.shape)
+    columns = {"voltage_v": np.full_like(current, 12.0), "current_a": current}
+    frames = [
+        frame_of(EntityKind.GPU, gpus, {"power_w": power}, rate_hz=RATE_HZ, name="gpu_fast"),
+        frame_of(EntityKind.SUPPLY, supplies, columns, rate_hz=RATE_HZ, name="supply"),
+    ]
+    topology = Topology(entities=(*supplies, *gpus))
+    write_recording(path, frames, topology=topology, meta=RecordingMeta(node="box", simulated=True))
+    return path
+
+
+def test_the_proposal_of_learn_is_a_description_that_fits_the_node(run: Run, tmp_path: Path) -> None:
+    recording = _under_load(tmp_path / "load.parquet")
+    status, out, err = run("wiring", "learn", recording)
+    assert (status, err) == (0, "")
+    assert "- gpu0 # more than 99.9 %" in out
+    proposed = tmp_path / "proposed.yaml"
+    proposed.write_text(out)
+    status, out, _ = run("wiring", "check", proposed, "--recording", recording)
+    assert (status, out) == (0, f"{proposed}: 2 buses; fits 4 GPUs of the node\n")
+    status, out, _ = run("wiring", "learn", recording, "--json")
+    assert [(link["id"], link["bus"], link["sure"]) for link in objects(out)] == [
+        ("supply:psu0", "bus0", True),
+        ("supply:psu1", "bus1", True),
+        *((f"gpu:GPU-{n}", f"bus{n // 2}", True) for n in range(4)),
+    ]
+
+
+def test_gpus_that_moved_together_give_no_link(run: Run, tmp_path: Path) -> None:
+    status, out, err = run("wiring", "learn", _under_load(tmp_path / "step.parquet", in_step=True))
+    assert (status, out) == (1, "")
+    assert err == "railwatch: not sure of any link: the GPUs moved together\n"
+
+
+def test_a_recording_that_is_too_short_to_learn_from_is_refused(four: Path, run: Run) -> None:
+    status, _, err = run("wiring", "learn", four)
+    assert status == 3
+    assert "no power of supplies and GPUs over 80 s or longer to learn from" in err

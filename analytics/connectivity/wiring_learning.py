@@ -1,0 +1,287 @@
+"""Wiring learnt from load steps: which supply's power follows which GPU's power.
+
+GPUs of one synchronous job rise and fall together, and their common movement says nothing of who hangs where. It is
+taken out first. What is left of a supply's steps is its share of what is left of the steps of the GPUs on its bus. For
+every way to put supplies on buses, each GPU goes to the bus where that explains most; the way with the shortest
+description is the answer, and what moving one link would cost is the confidence in it. Where GPUs never differ, nothing
+can be learnt, and the answer says so.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from telemetry.frames import FloatArray
+
+# heuristic: every way to divide six supplies is 203; beyond that only those that clustering suggests are tried.
+_MOST_DIVIDED = 6
+# heuristic: with fewer steps chance looks like a link.
+_LEAST_STEPS = 40
+# heuristic: of the likelihood, as if half of the steps were independent: neighbouring differences share a sample.
+_INDEPENDENT = 0.5
+# heuristic: a mean over two seconds holds most of one change, whatever the pace of the sensors.
+_STEP_S = 2.0
+# The power of a GPU is a mean over up to 1 s (H100; Yang et al., SC'24, arXiv 2312.02741), and may be read a second
+# late.
+_WINDOWS_S, _MOST_LAG_S = (0.0, 0.5, 1.0), 1.0
+_PASSES = 20
+# heuristic: a link costs twice the nats that name its bus, so that the errors of sensors, which are not quite noise, do
+# not pass for buses.
+_LINK_COST = 2.0
+# heuristic: of a step as the sensors of the GPUs show it, where the data cannot say how much is real.
+_LEAST_SEEN = 0.5
+# heuristic: errors of sensors on GPUs that move together can pass for buses, and then a supply shows less of the GPUs'
+# differences than there seems to be (0.72 on simulated synchronous training, 0.88 and more where the answer was right)
+# and most of its own stays unexplained.
+_CREDIBLE_SEEN, _CREDIBLE_EXPLAINED = 0.8, 0.4
+# heuristic: ways to put supplies on buses that are searched to the end, those that begin best.
+_SEARCHED = 12
+# heuristic: one link in twenty may be wrong among those that are called sure.
+SURE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearntLink:
+    """Bus of a supply or GPU; `confidence` is one half where nothing was seen, `other` is the next likely bus."""
+
+    bus: int
+    confidence: float
+    other: int | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """True if the link is as good as certain."""
+        return self.confidence >= SURE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearntWiring:
+    """Links of each supply and GPU, in their order; `n_steps` were compared."""
+
+    supplies: tuple[LearntLink, ...]
+    gpus: tuple[LearntLink, ...]
+    n_steps: int
+
+
+def learn_wiring(supply_w: FloatArray, gpu_w: FloatArray, *, step_s: float) -> LearntWiring | None:
+    """Return the wiring that explains the steps best; None if there are too few.
+
+    Parameters
+    ----------
+    supply_w, gpu_w
+        Power of supplies and GPUs, shapes ``(n_times, n_supplies)`` and ``(n_times, n_gpus)``, evenly spaced by
+        `step_s`; NaN where nothing was read.
+    """
+    supply_w, gpu_w = _aligned(supply_w, gpu_w, step_s)
+    stride = max(1, round(_STEP_S / step_s))
+    steps, loads = _steps(supply_w, stride), _steps(gpu_w, stride)
+    whole = np.isfinite(steps).all(axis=1) & np.isfinite(loads).all(axis=1)
+    n_steps = int(whole.sum()) // stride
+    if n_steps < _LEAST_STEPS or not steps.shape[1] or not loads.shape[1]:
+        return None
+    fit = _Fit.of(steps[whole], loads[whole], n_steps=n_steps)
+    starts = sorted(
+        ((buses, fit.first_gpus(buses)) for buses in _divisions(steps[whole])), key=lambda one: fit.length(*one)
+    )
+    single = ((0,) * steps.shape[1], (0,) * loads.shape[1])
+    found = [fit.shortest(buses, gpus) for buses, gpus in starts[:_SEARCHED]]
+    credible = [one for one in (*found, single) if fit.is_credible(*one)]
+    buses, gpus = min(credible, key=lambda one: fit.length(*one))
+    return LearntWiring(
+        supplies=tuple(fit.link_of_supply(place, buses, gpus) for place in range(len(buses))),
+        gpus=tuple(fit.link_of_gpu(place, buses, gpus) for place in range(len(gpus))),
+        n_steps=n_steps,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fit:
+    """Sums of products of steps without their common movement.
+
+    Supplies with themselves ``(S,)`` and with GPUs ``(S, G)``, GPUs with GPUs ``(G, G)``; `pairs` are those of supplies
+    with each other before it was taken out, ``(S, S)``.
+    """
+
+    own: FloatArray
+    shared: FloatArray
+    loads: FloatArray
+    pairs: FloatArray
+    n_steps: int
+
+    @classmethod
+    def of(cls, steps: FloatArray, loads: FloatArray, *, n_steps: int) -> "_Fit":
+        """Take the mean of the GPUs out of both, shapes ``(n_times, S)`` and ``(n_times, G)``."""
+        common = loads.mean(axis=1)
+        left, apart = _without(steps, common), _without(loads, common)
+        return cls(
+            own=np.maximum(np.sum(left**2, axis=0), 1e-9),
+            shared=left.T @ apart,
+            loads=apart.T @ apart,
+            pairs=steps.T @ steps,
+            n_steps=n_steps,
+        )
+
+    def gains(self, buses: Sequence[int]) -> FloatArray:
+        """Return the share of each supply in the steps of all supplies of its bus; those of one bus add up to 1."""
+        together = np.equal.outer(buses, buses)
+        found: FloatArray = (self.pairs * together).sum(axis=1) / np.maximum(
+            together @ (self.pairs * together).sum(axis=1), 1e-9
+        )
+        return np.maximum(found, 0.0)
+
+    def explained(self, buses: Sequence[int], gpus: Sequence[int]) -> tuple[float, FloatArray]:
+        """Return how much of the GPUs' steps is seen on the supplies, 1 for all, and what that leaves of each supply's.
+
+        Errors of the GPUs' sensors lower what is seen, alike on all supplies.
+        """
+        on = np.eye(max(buses) + 1)[:, list(gpus)]  # (n_buses, n_gpus)
+        gain, of_supply = self.gains(buses), np.array(buses)
+        along = gain * np.sum(self.shared * on[of_supply], axis=1)
+        power = gain**2 * np.einsum("bg,gh,bh->b", on, self.loads, on)[of_supply]
+        seen = float((along / self.own).sum()) / max(float((power / self.own).sum()), 1e-12)
+        within = min(max(seen, 0.0), 1.0)
+        return seen, np.clip((self.own - 2.0 * within * along + within**2 * power) / self.own, 1e-6, None)
+
+    def length(self, buses: Sequence[int], gpus: Sequence[int]) -> float:
+        """Return the length of the description in nats: of what stays unexplained, and of the links."""
+        _, left = self.explained(buses, gpus)
+        links = _LINK_COST * (len(buses) + len(gpus)) * math.log(max(buses) + 1)
+        return 0.5 * _INDEPENDENT * self.n_steps * float(np.log(left).sum()) + links
+
+    def is_credible(self, buses: Sequence[int], gpus: Sequence[int]) -> bool:
+        """Return True if several buses are seen in real differences of the GPUs, not in the errors of their sensors."""
+        seen, left = self.explained(buses, gpus)
+        return max(buses) == 0 or (seen >= _CREDIBLE_SEEN and float(left.mean()) <= 1.0 - _CREDIBLE_EXPLAINED)
+
+    def first_gpus(self, buses: Sequence[int]) -> tuple[int, ...]:
+        """Return for each GPU the bus whose supplies follow it most where the other GPUs stay as they are."""
+        follow = np.linalg.lstsq(self.loads, self.shared.T, rcond=1e-6)[0]  # (n_gpus, n_supplies)
+        by_bus = [follow[:, np.array(buses) == bus].sum(axis=1) for bus in range(max(buses) + 1)]
+        return tuple(int(bus) for bus in np.argmax(by_bus, axis=0))
+
+    def shortest(self, buses: tuple[int, ...], gpus: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the links of supplies and GPUs, moved one at a time while that shortens the description."""
+        best, length = (buses, gpus), self.length(buses, gpus)
+        for _ in range(_PASSES):
+            changes = [(self.length(*changed), changed) for changed in _neighbours(*best)]
+            shorter, changed = min(changes, default=(length, best), key=lambda one: one[0])
+            if shorter >= length - 1e-9:
+                break
+            best, length = changed, shorter
+        return best
+
+    def link_of_gpu(self, place: int, buses: Sequence[int], gpus: Sequence[int]) -> LearntLink:
+        """Return the link of a GPU, against its next likely bus; on a single bus against none."""
+        if max(buses) == 0:
+            seen = (_LEAST_SEEN * self.gains(buses)) ** 2 * self.loads[place, place] / self.own
+            return LearntLink(bus=0, confidence=_confidence(0.5 * _INDEPENDENT * self.n_steps * np.log1p(seen).sum()))
+        return self._link(gpus[place], lambda bus: self.length(buses, _with(gpus, place, bus)), max(buses) + 1)
+
+    def link_of_supply(self, place: int, buses: Sequence[int], gpus: Sequence[int]) -> LearntLink:
+        """Return the link of a supply, against its next likely bus; on a single bus against one with half the GPUs."""
+        if max(buses) == 0:
+            apart = float(np.trace(self.loads)) / 4.0
+            seen = (_LEAST_SEEN * self.gains(buses)[place]) ** 2 * apart / self.own[place]
+            return LearntLink(
+                bus=0, confidence=_confidence(0.5 * _INDEPENDENT * self.n_steps * math.log1p(float(seen)))
+            )
+
+        def length(bus: int) -> float:
+            changed = _with(buses, place, bus)
+            return self.length(changed, gpus) if len(set(changed)) == len(set(buses)) else math.inf
+
+        return self._link(buses[place], length, max(buses) + 1)
+
+    @staticmethod
+    def _link(own: int, length_of: Callable[[int], float], n_buses: int) -> LearntLink:
+        length, other = min((length_of(bus), bus) for bus in range(n_buses) if bus != own)
+        worse = length - length_of(own)
+        return LearntLink(bus=own, confidence=_confidence(worse), other=other if math.isfinite(worse) else None)
+
+
+def _confidence(worse: float) -> float:
+    """Return the probability of an answer against one whose description is longer by that many nats."""
+    return 1.0 / (1.0 + math.exp(-min(max(worse, -50.0), 50.0)))
+
+
+def _with(values: Sequence[int], place: int, value: int) -> tuple[int, ...]:
+    return tuple(value if at == place else old for at, old in enumerate(values))
+
+
+def _neighbours(buses: tuple[int, ...], gpus: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield the links with one GPU moved, and with one supply moved that is not the only one of its bus."""
+    n_buses = max(buses) + 1
+    yield from ((buses, _with(gpus, at, bus)) for at, own in enumerate(gpus) for bus in range(n_buses) if bus != own)
+    for at, own in enumerate(buses):
+        if buses.count(own) > 1:
+            yield from ((_with(buses, at, bus), gpus) for bus in range(n_buses) if bus != own)
+
+
+def _divisions(steps: FloatArray) -> Iterator[tuple[int, ...]]:
+    """Yield ways to put supplies on buses, numbered in the order of their first supply."""
+    n_supplies = steps.shape[1]
+    if n_supplies <= _MOST_DIVIDED:
+        yield from _all_divisions(n_supplies)
+        return
+    groups = [{supply} for supply in range(n_supplies)]
+    alike = np.nan_to_num(np.corrcoef(steps.T)).reshape(n_supplies, n_supplies)
+    while True:
+        order = sorted(groups, key=min)
+        yield tuple(next(bus for bus, group in enumerate(order) if supply in group) for supply in range(n_supplies))
+        if len(groups) == 1:
+            return
+        pairs = ((one, two) for one in range(len(groups)) for two in range(one))
+        one, two = max(pairs, key=lambda pair: alike[np.ix_([*groups[pair[0]]], [*groups[pair[1]]])].mean())
+        rest = [group for place, group in enumerate(groups) if place not in (one, two)]
+        groups = [*rest, groups[one] | groups[two]]
+
+
+def _all_divisions(count: int, start: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    if len(start) == count:
+        yield start
+        return
+    for bus in range(max(start, default=-1) + 2):
+        yield from _all_divisions(count, (*start, bus))
+
+
+def _steps(values: FloatArray, stride: int) -> FloatArray:
+    """Return the differences of means over `stride` rows, at every row; NaN where a row of either was not read."""
+    means = _means(values, stride)
+    found: FloatArray = means[stride:] - means[:-stride]
+    return found
+
+
+def _means(values: FloatArray, count: int) -> FloatArray:
+    """Return the means over each `count` rows in a row; NaN where one of them was not read."""
+    missing = np.isnan(values)
+    filled = np.concatenate([np.zeros((1, values.shape[1])), np.where(missing, 0.0, values)])
+    gaps = np.concatenate([np.zeros((1, values.shape[1])), missing])
+    totals, lacking = np.cumsum(filled, axis=0), np.cumsum(gaps, axis=0)
+    return np.where(lacking[count:] > lacking[:-count], np.nan, (totals[count:] - totals[:-count]) / count)
+
+
+def _without(steps: FloatArray, common: FloatArray) -> FloatArray:
+    """Return steps of shape ``(n_times, n)`` without what follows the common one, shape ``(n_times,)``."""
+    found: FloatArray = steps - np.outer(common, common @ steps / max(float(common @ common), 1e-12))
+    return found
+
+
+def _aligned(supply_w: FloatArray, gpu_w: FloatArray, step_s: float) -> tuple[FloatArray, FloatArray]:
+    """Return both with the supplies averaged and delayed as the sensors of the GPUs are, as far as that can be seen."""
+    load_w = gpu_w.sum(axis=1)
+    best, chosen = -1.0, (supply_w, gpu_w)
+    for window in sorted({max(1, round(window_s / step_s)) for window_s in _WINDOWS_S}):
+        means = _means(supply_w, window)
+        total_w = means.sum(axis=1)
+        for lag in range(round(_MOST_LAG_S / step_s) + 1):
+            first = window - 1 + lag
+            here, there = total_w[: len(total_w) - lag], load_w[first:]
+            known = np.isfinite(here) & np.isfinite(there)
+            if known.sum() < _LEAST_STEPS or not (np.ptp(here[known]) > 0.0 and np.ptp(there[known]) > 0.0):
+                continue
+            alike = float(np.corrcoef(here[known], there[known])[0, 1])
+            if alike > best + 1e-9:
+                best, chosen = alike, (means[: len(means) - lag], gpu_w[first:])
+    return chosen

@@ -1,0 +1,168 @@
+"""Proposal of a wiring from samples: the learnt links as a description to accept, with the confidence of each."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analytics.connectivity.wiring_learning import LearntLink, LearntWiring, learn_wiring
+from physics.rail_classes import rail_class_of
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, Frame
+from telemetry.series import series_of
+
+_GRID_S = 0.1  # heuristic: the update interval of most GPUs' power
+_LOST_S = 10.0  # heuristic: longer than any sensor is silent
+_HELD_S = 2.0  # heuristic: a value older than this is no reading of now
+_PAIRS = (("voltage_v", "current_a"), ("output_voltage_v", "output_current_a"), ("rail_voltage_v", "rail_current_a"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiringProposal:
+    """Learnt wiring of measured supplies and GPUs; `left_out` are those that show no power to learn from."""
+
+    supplies: tuple[Entity, ...]
+    gpus: tuple[Entity, ...]
+    learnt: LearntWiring
+    left_out: tuple[Entity, ...]
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Labels of the supplies and GPUs whose link is not sure."""
+        links = zip((*self.supplies, *self.gpus), (*self.learnt.supplies, *self.learnt.gpus), strict=True)
+        return tuple(entity.label for entity, link in links if not link.is_sure)
+
+    @property
+    def identifiable(self) -> bool:
+        """False where no link is sure: the samples cannot tell."""
+        return len(self.unsure) < len(self.supplies) + len(self.gpus)
+
+
+def propose_wiring(frames: Sequence[Frame]) -> WiringProposal | None:
+    """Return the wiring that the samples show; None where supplies or GPUs show no power, or for too short a time."""
+    gpus = _to_the_end(_measured(frames, EntityKind.GPU))
+    supplies = _to_the_end(_measured(frames, EntityKind.SUPPLY))
+    series = [one for found in (*gpus.values(), *supplies.values()) for one in found]
+    if not gpus or not supplies:
+        return None
+    start_ns = max(int(times_ns[0]) for times_ns, _ in series)
+    count = int((min(int(times_ns[-1]) for times_ns, _ in series) - start_ns) / (_GRID_S * NS_PER_S))
+    if count < 1:
+        return None
+    supply_w, gpu_w = _on_grid(supplies.values(), start_ns, count), _on_grid(gpus.values(), start_ns, count)
+    learnt = learn_wiring(supply_w, gpu_w, step_s=_GRID_S)
+    if learnt is None:
+        return None
+    used = {entity.id for entity in (*supplies, *gpus)}
+    parts = (frame.spec.entities for frame in frames if frame.spec.kind in (EntityKind.SUPPLY, EntityKind.GPU))
+    left_out = {entity.id: entity for entities in parts for entity in entities if entity.id not in used}
+    return WiringProposal(supplies=tuple(supplies), gpus=tuple(gpus), learnt=learnt, left_out=tuple(left_out.values()))
+
+
+def description_lines(proposal: WiringProposal, *, source: str) -> Iterator[str]:
+    """Yield the proposal as YAML of the configuration, the confidence of each link in a comment."""
+    learnt = proposal.learnt
+    yield f"# learnt from {source}, {learnt.n_steps} steps; ratings, plugs and feeds are for you to add"
+    if proposal.left_out:
+        yield f"# without a current or lost, so not learnt: {', '.join(one.name for one in proposal.left_out)}"
+    yield "topology:"
+    if not any(one.kind is EntityKind.GPU for one in proposal.left_out):
+        yield f"  gpu_count: {len(proposal.gpus)}"
+    yield "  supplies:"
+    for entity, link in zip(proposal.supplies, learnt.supplies, strict=True):
+        nominal = f", nominal_v: {entity.nominal_v:g}" if entity.nominal_v is not None else ""
+        yield f"    - {{name: {_quoted(entity.key)}{nominal}}} # on bus{link.bus}: {_confidence(link)}"
+    yield "  buses:"
+    for bus in sorted({link.bus for link in learnt.supplies}):
+        names = [
+            _quoted(one.key) for one, link in zip(proposal.supplies, learnt.supplies, strict=True) if link.bus == bus
+        ]
+        yield f"    - name: bus{bus}"
+        yield f"      supplies: [{', '.join(names)}]"
+        own = [(gpu, link) for gpu, link in zip(proposal.gpus, learnt.gpus, strict=True) if link.bus == bus]
+        if not own:
+            yield "      branches: [{board: unknown}] # no GPU follows it"
+            continue
+        yield "      branches:"
+        yield "        - gpus:"
+        for gpu, link in own:
+            yield f"            - {gpu.name} # {_confidence(link)}"
+
+
+def proposal_fields(proposal: WiringProposal) -> Iterator[dict[str, Any]]:
+    """Yield one JSON object for each link."""
+    parts = (
+        *zip(proposal.supplies, proposal.learnt.supplies, strict=True),
+        *zip(proposal.gpus, proposal.learnt.gpus, strict=True),
+    )
+    for entity, link in parts:
+        other = None if link.other is None else f"bus{link.other}"
+        yield {
+            "kind": entity.kind.value,
+            "id": entity.id,
+            "bus": f"bus{link.bus}",
+            "confidence": link.confidence,
+            "sure": link.is_sure,
+            "other": other,
+        }
+
+
+def _confidence(link: LearntLink) -> str:
+    shown = "more than 99.9 %" if link.confidence > 0.999 else f"{link.confidence:.1%}".replace("%", " %")
+    other = "" if link.other is None else f", else bus{link.other}"
+    return shown if link.is_sure else f"NOT SURE, {shown}{other}"
+
+
+def _quoted(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and not name.isdecimal() else f'"{name}"'
+
+
+_Series = tuple[FloatArray, FloatArray]
+
+
+def _measured(frames: Sequence[Frame], kind: EntityKind) -> dict[Entity, tuple[_Series, ...]]:
+    """Return the entities that show their power, with times in ns and values of each factor; no rails without GPUs."""
+    found: dict[Entity, tuple[_Series, ...]] = {}
+    for signals in (("power_w",),) if kind is EntityKind.GPU else _PAIRS:
+        merged = series_of(frames, kind, signals)
+        for row, entity in enumerate(merged.spec.entities):
+            known = [np.isfinite(merged.values[:, row, column]) for column in range(len(merged.spec.signals))]
+            if len(known) == len(signals) and all(one.any() for one in known) and _may_feed(entity):
+                factors = [
+                    (merged.time_ns[rows].astype(np.float64), merged.values[rows, row, column])
+                    for column, rows in enumerate(known)
+                ]
+                found.setdefault(entity, tuple(factors))
+    return found
+
+
+def _to_the_end(measured: Mapping[Entity, tuple[_Series, ...]]) -> dict[Entity, tuple[_Series, ...]]:
+    """Return the entities that were measured as long as most of them: a GPU that was lost says nothing after that."""
+    ends_ns = {entity: min(float(times_ns[-1]) for times_ns, _ in factors) for entity, factors in measured.items()}
+    usual_ns = float(np.median([*ends_ns.values()])) if ends_ns else 0.0
+    return {entity: measured[entity] for entity, end_ns in ends_ns.items() if usual_ns - end_ns <= _LOST_S * NS_PER_S}
+
+
+def _may_feed(entity: Entity) -> bool:
+    rail = None if entity.nominal_v is None else rail_class_of(entity.nominal_v)
+    return rail is None or rail.feeds_gpus
+
+
+def _on_grid(measured: Iterable[tuple[_Series, ...]], start_ns: int, count: int) -> FloatArray:
+    """Return the products of the factors of each entity on the grid, shape ``(count, n_entities)``."""
+    columns = [np.prod([_held(one, start_ns, count) for one in factors], axis=0) for factors in measured]
+    return np.stack(columns, axis=1)
+
+
+def _held(series: _Series, start_ns: int, count: int) -> FloatArray:
+    """Return means over each step of the grid, the last one where none fell in it for some time; else NaN."""
+    times_ns, values = series
+    at = np.floor((times_ns - start_ns) / (_GRID_S * NS_PER_S)).astype(np.intp)
+    inside = (at >= 0) & (at < count)
+    counts = np.bincount(at[inside], minlength=count)
+    sums = np.bincount(at[inside], values[inside], minlength=count)
+    last = np.maximum.accumulate(np.where(counts > 0, np.arange(count), -1))
+    usable = (last >= 0) & (np.arange(count) - last <= round(_HELD_S / _GRID_S))
+    return np.where(usable, sums[last] / np.maximum(counts[last], 1), np.nan)
