@@ -21,6 +21,7 @@ from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.watched_thread import WorkerState, WorkerStatus
 from config.models import Config
 from config.sources import SourceUse
+from config.topology_match import mismatches
 from physics.feeding import feeding_of, with_described_tags
 from physics.wiring import Wiring
 from railwatch.run_context import RunContext
@@ -101,13 +102,18 @@ def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
 def make_run_ring(context: RunContext, path: Path, collectors: list[Collector], settings: SamplerSettings) -> Ring:
     """Create the ring of a sampling process."""
     sampling = context.config.sampling
-    feeding = partial(feeding_of, context.config.topology.wiring())
+    wiring = context.config.topology.wiring()
+    topology = topology_of(context.node, [collector.spec for collector in collectors], partial(feeding_of, wiring))
+    gpus = topology.of_kind(EntityKind.GPU)
+    if wiring is not None and gpus and path == context.ring_path:
+        for problem in mismatches(wiring, gpus):
+            logger.warning("described wiring does not fit this node: topology.%s", problem)
     return make_ring(
         path,
         collectors,
         settings,
         node=context.node.key,
-        topology=topology_of(context.node, [collector.spec for collector in collectors], feeding),
+        topology=topology,
         simulated=context.simulated,
         seconds=sampling.ring,
         max_bytes=sampling.ring_max,

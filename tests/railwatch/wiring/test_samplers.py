@@ -1,5 +1,7 @@
 """What a sampling process knows of the wiring: tags of its supplies, and the topology in its ring."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,15 @@ def test_the_ring_of_a_run_has_the_described_feeding_and_tags(context: RunContex
     assert fed == [("supply:psu0", "gpu:gpu0"), ("supply:psu1", "gpu:gpu1")]
     psu0 = topology.entity("supply:psu0")
     assert (psu0.nominal_v, psu0.tag("rated_w"), psu0.tag("rated_from")) == (12.0, "1100", "configuration")
+
+
+def test_a_description_that_does_not_fit_the_gpus_is_logged_when_the_run_starts(
+    context: RunContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    unfit = Config.model_validate(json.loads(json.dumps(_DESCRIBED).replace("[1]", '["GPU-12345678"]')))
+    context = replace(context, config_json=unfit.model_dump_json())
+    collectors, _ = chosen((_built(_Table("gpu_fast", EntityKind.GPU, "power_w")),), context, off=lambda _: False)
+    make_run_ring(context, context.ring_path, collectors, sampler_settings(context.config)).close()
+    (message,) = caplog.messages
+    assert message.startswith("described wiring does not fit this node: topology.buses[1].branches[0].gpus[0]: ")
+    assert message.endswith("no GPU 'GPU-12345678'; expected a GPU of the node: GPUs 0-1")
