@@ -189,7 +189,7 @@ function drawChart(chart, now, stored) {
   const width = widthOf(chart);
   const marks = markLines(start, now, colour, chart.namesMarks ? width : 0);
   series[0].markLine = { data: [...chart.levels(chart.extremes), ...marks] };
-  const interval = (windowS * (windowS > 86_400 ? 800 : 1000)) / (width > 220 ? 4 : 2); // 30 d are shown as 24 d
+  const interval = windowS * (width <= 220 ? 500 : windowS > 86_400 ? 200 : 250); // 30 d are five times 6 d
   const times = { min: start, max: now, interval, axisLabel: { formatter: (ms) => ago(ms, now) } };
   chart.plot.setOption({ xAxis: times, yAxis: axes, series }, { lazyUpdate: true });
 }

@@ -113,15 +113,20 @@ def test_all_charts_of_a_node_are_on_one_screen_and_no_text_is_clipped_or_covers
         wait(browser, lambda shown: any(one["text"] == "incident" for one in texts(shown)))
         assert browser.execute_script(LOWEST) <= 800
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 1280
-        found = texts(browser)
-        for one in found:
-            assert one["left"] >= -HALF_PIXEL, one
-            assert one["right"] <= one["width"] + HALF_PIXEL, one
-            assert one["top"] >= -HALF_PIXEL, one
-            assert one["bottom"] <= one["height"] + HALF_PIXEL, one
-        for place, one in enumerate(found):
-            for other in found[place + 1 :]:
-                assert one["chart"] != other["chart"] or apart(one, other), (one, other)
+        check_texts(browser)
+
+
+def check_texts(browser: WebDriver) -> None:
+    """Check that no text of a chart is clipped or covers another."""
+    found = texts(browser)
+    for one in found:
+        assert one["left"] >= -HALF_PIXEL, one
+        assert one["right"] <= one["width"] + HALF_PIXEL, one
+        assert one["top"] >= -HALF_PIXEL, one
+        assert one["bottom"] <= one["height"] + HALF_PIXEL, one
+    for place, one in enumerate(found):
+        for other in found[place + 1 :]:
+            assert one["chart"] != other["chart"] or apart(one, other), (one, other)
 
 
 def apart(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -169,6 +174,7 @@ def test_rails_that_a_store_holds_under_their_old_names_are_drawn(browser: WebDr
         wait(browser, lambda shown: 45 < axes(shown, "#chart-psu1")[0][1] < 52)
         wait(browser, lambda shown: painted_pixels(shown, "#chart-psu1") > 1000)
         assert text(browser, "#no-history") == ""
+        check_texts(browser)
 
 
 def test_two_buses_are_apart_and_each_names_the_gpus_that_it_feeds(browser: WebDriver) -> None:
