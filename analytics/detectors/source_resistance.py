@@ -22,7 +22,7 @@ from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.supply import input_fall
 from analytics.supply.branches import Branches, gone, known_count, surely_gone, usual_after_block, watch_row
-from analytics.supply.input_fall import InputFall, fall_row, usual_after
+from analytics.supply.input_fall import InputFall, after_block, fall_row
 from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
@@ -201,7 +201,7 @@ class SourceResistance:
             now_ns=now_ns,
             elapsed_ns=min(max(passed_ns, 0), LONGEST_STEP_NS),
             over=used & fall.fallen,
-            under=fall.back & (state.sagging.count == 0),
+            under=fall.back & ~fall.fallen & (state.sagging.count == 0),
             seen=np.isfinite(voltage_v),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
@@ -223,7 +223,14 @@ class SourceResistance:
             means=means,
             reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
             branches=usual_after_block(state.branches, means.mean_a, state.siblings.groups),
-            fall=usual_after(state.fall),
+            fall=after_block(
+                state.fall,
+                means.mean_v,
+                np.isfinite(windows.resistance_ohm),
+                state.siblings.groups,
+                sag_v=self.limits.sag_v,
+                clear_v=self.limits.clear_sag_v,
+            ),
             hour=hour,
             slow=state.slow
             if ended is None

@@ -132,6 +132,8 @@ def describe_input_sag(
         now_v = float(fall.now_v[index] if dips else reference.now_v[index])
         before_v = float(fall.usual_v[index] if dips else reference.open_v[index])
         ratio, fallen_v = float(reference.ratio()[index]), before_v - now_v
+        limit_v = limits.sag_v * float(times_measured(before_v))
+        limit_v = (1.0 - DIP_RATIO) * before_v if fall.dipped[index] else limit_v
         name = entities[index].label
         if status is FindingStatus.CLEARED:
             back_v = now_v if np.isfinite(now_v) else float(means.mean_v[index])
@@ -154,11 +156,7 @@ def describe_input_sag(
                 ("dipped_v" if dips else "open_circuit_v", now_v, "V"),
                 ("baseline_v" if dips else "baseline_open_circuit_v", before_v, "V"),
                 ("fallen_v", fallen_v, "V"),
-                (
-                    "limit_v",
-                    (1.0 - DIP_RATIO) * before_v if dips else limits.sag_v * float(times_measured(before_v)),
-                    "V",
-                ),
+                ("limit_v", limit_v, "V"),
                 ("rise_ratio", ratio, "ratio"),
             ),
         )

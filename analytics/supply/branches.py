@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.connectivity import GroupArray
-from physics.rail_classes import times_measured
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, times_measured
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
 # Ten watts in a ring lug, the point from which it warms by some twenty kelvin at 2 K/W (assumption).
@@ -51,8 +51,10 @@ def joint_power_w(current_a: FloatArray, resistance_ohm: FloatArray) -> FloatArr
 
 # heuristic: a tenth of the usual current is within what supplies without share signal differ at light load.
 DEAD_RATIO = 0.1
-# heuristic: a quarter more on the siblings; with four alike it is a third, with two the double.
+# heuristic: a quarter more on the siblings; with four alike it is a third, with two the double. Of many siblings each
+# takes over little, so three quarters of what the branch carried is enough where its own readings show it dead.
 TAKEN_OVER_RATIO = 1.25
+TAKEN_OVER_SHARE = 0.75
 SURELY_TAKEN_OVER_RATIO = 1.3
 # heuristic: the bus hangs on others when it lies this far below the branch's own open-circuit voltage, three times
 # the 9.7 mV of noise on real feeds (Oxford GPU_Power_Benchmark).
@@ -108,11 +110,14 @@ def watch_row(
 def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray) -> MaskArray:
     """Return a mask of branches that are off, from their siblings and the bus; `open_v` is NaN where unknown."""
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
-    taken_over = branches.mean_others_a() > TAKEN_OVER_RATIO * branches.usual_others_a
+    others_a = branches.mean_others_a()
+    taken_over = others_a > TAKEN_OVER_RATIO * branches.usual_others_a
+    share_taken = others_a > branches.usual_others_a + TAKEN_OVER_SHARE * branches.usual_a
+    off = voltage_v < LEAST_PLAUSIBLE_RATIO * open_v
     carried = (branches.mean_others_a() > MIN_USUAL_A) & (voltage_v < open_v - BELOW_OPEN_V * times_measured(open_v))
     # A sensor that hangs at nothing repeats one value; one that measures nothing shows its noise.
     measures = branches.highest_a > branches.lowest_a
-    return np.asarray(enough & (taken_over | (carried & measures)), dtype=np.bool_)
+    return np.asarray(enough & (taken_over | (share_taken & (off | measures)) | (carried & measures)), dtype=np.bool_)
 
 
 def surely_gone(branches: Branches) -> MaskArray:

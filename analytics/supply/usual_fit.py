@@ -23,18 +23,23 @@ _LATER_SHARE = 1.0 / 32.0
 _WORSE_RATIO = 3.0
 # heuristic: a sibling up to this ratio is as usual.
 _CALM_RATIO = 1.5
+# heuristic: a pair that usually leaves more than a tenth unexplained (a correlation weaker than -0.95) drifts through
+# better and worse fits by itself, as the conversions of its meter beat with the steps of the load: not identifiable.
+_MOST_UNEXPLAINED = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UsualFit:
     """Means over the windows in which the load moved, each of shape ``(n_supplies,)``.
 
-    `windows` counts them. `scatter_vv` is the variance of the voltage about the line, `spread_aa` that of the current.
+    `windows` counts them. `scatter_vv` is the variance of the voltage about the line, `spread_aa` that of the current,
+    `unexplained` the part of the voltage's variance that the line leaves.
     """
 
     windows: FromZero
     scatter_vv: FromZero
     spread_aa: FromZero
+    unexplained: FromZero
 
     def ratio(self, windows: ResistanceWindows) -> FloatArray:
         """Return the variance about the line over the usual one, ``(n_supplies,)``; NaN where either is unknown.
@@ -52,7 +57,8 @@ class UsualFit:
         calm = np.where(ratio < _CALM_RATIO, 1.0, 0.0)
         others_calm = group_sum(calm, groups) - calm
         others_known = known_count(ratio, groups) - np.isfinite(ratio)
-        return np.asarray((ratio > _WORSE_RATIO) & ((others_calm > 0) | (others_known == 0)), dtype=np.bool_)
+        fits = self.unexplained < _MOST_UNEXPLAINED
+        return np.asarray(fits & (ratio > _WORSE_RATIO) & ((others_calm > 0) | (others_known == 0)), dtype=np.bool_)
 
     def after(self, windows: ResistanceWindows) -> "UsualFit":
         """Learn from windows in which the load moved, unless the fit is worse than usual."""
@@ -60,9 +66,11 @@ class UsualFit:
         count = self.windows + seen
         share = np.where(seen, np.fmax(1.0 / np.fmax(count, 1.0), _LATER_SHARE), 0.0)
         scatter_vv, spread_aa = np.nan_to_num(windows.scatter_v**2), np.nan_to_num(windows.spread_a**2)
+        unexplained = np.nan_to_num(1.0 - windows.correlation**2)
         return replace(
             self,
             windows=count,
             scatter_vv=self.scatter_vv + share * (scatter_vv - self.scatter_vv),
             spread_aa=self.spread_aa + share * (spread_aa - self.spread_aa),
+            unexplained=self.unexplained + share * (unexplained - self.unexplained),
         )

@@ -79,7 +79,7 @@ def test_different_loads_on_one_bus_are_surely_one_bus() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_gpus_that_move_together_tell_nothing_and_no_link_is_sure(seed: int) -> None:
+def test_of_gpus_that_move_together_no_link_is_sure(seed: int) -> None:
     rng = np.random.default_rng(seed)
     loads = _loads(rng, 8, in_step=True)
     learnt = learn_wiring(*_wired(rng, loads, [0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]), step_s=STEP_S)

@@ -2,11 +2,15 @@ import numpy as np
 import pytest
 
 from analytics.connectivity import GroupArray
-from analytics.supply.input_fall import MIN_ROWS, InputFall, fall_row, forget, usual_after
+from analytics.supply.input_fall import MIN_BLOCKS, MIN_ROWS, InputFall, after_block, fall_row, forget
 from telemetry.frames import FloatArray, filled
 
 BOTH: GroupArray = np.array([0, 0])
 ALONE: GroupArray = np.array([0, 1])
+
+
+def ended(fall: InputFall, mean_v: float, groups: GroupArray, *, identified: bool = False) -> InputFall:
+    return after_block(fall, np.full(2, mean_v), np.full(2, identified), groups, sag_v=0.10, clear_v=0.05)
 
 
 def after(rows: list[tuple[FloatArray, FloatArray]], *, usual_v: float, groups: GroupArray) -> InputFall:
@@ -15,7 +19,7 @@ def after(rows: list[tuple[FloatArray, FloatArray]], *, usual_v: float, groups: 
     used = np.array([True, True])
     for amps in (30.0, 60.0, 30.0, 60.0):
         fall = fall_row(fall, voltage_v=np.full(2, usual_v), current_a=np.full(2, amps), used=used, groups=groups)
-    fall = usual_after(fall)
+    fall = ended(fall, usual_v, groups)
     for volts, amps_now in rows:
         fall = fall_row(fall, voltage_v=volts, current_a=amps_now, used=used, groups=groups)
     return fall
@@ -49,7 +53,7 @@ def test_the_only_supply_of_a_node_reports_at_the_voltage_of_mains_and_not_on_a_
 
 
 def test_a_dip_is_never_learnt_and_is_over_when_the_voltage_is_back() -> None:
-    fall = usual_after(after(rows(195.0, 195.0, 60.0), usual_v=230.0, groups=BOTH))
+    fall = ended(after(rows(195.0, 195.0, 60.0), usual_v=230.0, groups=BOTH), 228.0, BOTH)
     assert fall.usual_v.tolist() == [230.0, 230.0]
     used = np.array([True, True])
     fall = fall_row(fall, voltage_v=np.full(2, 229.0), current_a=np.full(2, 50.0), used=used, groups=BOTH)
@@ -58,7 +62,7 @@ def test_a_dip_is_never_learnt_and_is_over_when_the_voltage_is_back() -> None:
 
 
 def test_a_dip_that_ends_within_its_block_is_not_learnt_either() -> None:
-    fall = usual_after(after(rows(10.0, 10.1, 60.0) + rows(11.8, 11.9, 60.0), usual_v=12.0, groups=BOTH))
+    fall = ended(after(rows(10.0, 10.1, 60.0) + rows(11.8, 11.9, 60.0), usual_v=12.0, groups=BOTH), 11.95, BOTH)
     assert fall.usual_v.tolist() == [11.8, 11.9]
 
 
@@ -68,3 +72,41 @@ def test_what_is_usual_is_learnt_again_where_a_person_accepted_other_mains() -> 
     fall = forget(fall, np.array([True, False]))
     assert fall.fallen.tolist() == [False, True]
     assert np.isnan(fall.usual_v[0])
+
+
+def lower(volts: float, amps: float, *, groups: GroupArray = BOTH, blocks: int = MIN_BLOCKS) -> InputFall:
+    """Run a usual block at 54 V and then blocks at a lower voltage."""
+    fall = after([], usual_v=54.0, groups=groups)
+    for _ in range(blocks):
+        for volts_now, amps_now in rows(volts, volts, amps):
+            fall = fall_row(fall, voltage_v=volts_now, current_a=amps_now, used=np.array([True, True]), groups=groups)
+        fall = ended(fall, volts, groups)
+    return fall
+
+
+def test_a_fall_of_some_per_cent_at_the_same_power_is_the_inputs_after_two_blocks() -> None:
+    assert lower(52.7, 61.0).fallen.all()
+    assert not lower(52.7, 61.0, blocks=1).fallen.any()
+    assert lower(52.7, 61.0, blocks=100).usual_v.tolist() == [54.0, 54.0]
+
+
+@pytest.mark.parametrize(("volts", "amps"), [(53.7, 60.0), (52.7, 80.0), (0.0, 0.0)])
+def test_a_small_fall_a_larger_load_and_a_node_that_is_off_are_no_fall_of_the_input(volts: float, amps: float) -> None:
+    assert not lower(volts, amps).fallen.any()
+
+
+def test_a_fall_while_the_path_is_identified_is_left_to_its_resistance() -> None:
+    fall = lower(52.7, 61.0, blocks=1)
+    for _ in range(10):
+        fall = ended(fall, 52.7, BOTH, identified=True)
+    assert not fall.fallen.any()
+
+
+def test_one_supply_alone_that_falls_by_some_per_cent_may_have_a_bad_contact() -> None:
+    assert not lower(52.7, 61.0, groups=ALONE).fallen.any()
+
+
+def test_a_fall_is_over_when_the_mean_is_back() -> None:
+    fall = ended(lower(52.7, 61.0), 53.9, BOTH)
+    assert not fall.fallen.any()
+    assert fall.back.all()
