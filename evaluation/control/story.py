@@ -71,9 +71,7 @@ def law_mhz(node: NodeFile, limit_v: float) -> float:
         knee=power.voltage_knee,
     )
     high_w, low_w = (_gpu_w(node, clocks[-1], level) for level in (1.0, _exchange_level(node)))
-    gpu = GpuLoad(
-        max_clock_mhz=clocks[-1], clock_mhz=clocks[-1], power_high_w=high_w, power_low_w=low_w, curve=curve
-    )
+    gpu = GpuLoad(max_clock_mhz=clocks[-1], clock_mhz=clocks[-1], power_high_w=high_w, power_low_w=low_w, curve=curve)
     source = supply_figures(node)
     other_w = _other_w(node)
     return highest_clock(

@@ -16,8 +16,20 @@ _SUPPLY = declare(
         ("current_max_a", "A", _G, 3, "Highest current read since the sample before, at the sensor's own pace."),
         ("rail_voltage_v", "V", _G, 3, "Voltage of a rail as the board's controller measures it."),
         ("rail_current_a", "A", _G, 3, "Current of a rail as the board's controller measures it."),
-        ("rail_voltage_min_v", "V", _G, 3, "Lowest voltage of a rail that is not 12 V, in recordings of earlier versions."),
-        ("rail_current_max_a", "A", _G, 3, "Highest current of a rail that is not 12 V, in recordings of earlier versions."),
+        (
+            "rail_voltage_min_v",
+            "V",
+            _G,
+            3,
+            "Lowest voltage of a rail that is not 12 V, in recordings of earlier versions.",
+        ),
+        (
+            "rail_current_max_a",
+            "A",
+            _G,
+            3,
+            "Highest current of a rail that is not 12 V, in recordings of earlier versions.",
+        ),
     ),
     ranges=BY_UNIT,
 )
