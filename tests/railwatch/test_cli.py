@@ -35,7 +35,7 @@ KERNEL_LOG = """\
         (("up", "--simulat", "v100x4"), "No such option: --simulat; perhaps --simulate"),
         (("up", "--port", "99999"), "--port"),
         (("up", "--scenario", "nonsense"), "got 'nonsense'; expected a scenario: ac-sag, ambient-swing"),
-        (("up", "--simulate", "nonsense"), "got 'nonsense'; expected a node: a100x8, b200x8"),
+        (("up", "--simulate", "nonsense"), "got 'nonsense'; expected a node: a100x16, a100x8, b200x8"),
         (("explain", "xid", "seventy"), "expected the number in the kernel log, such as 79"),
         (("actions", "release"), "expected one INCIDENT or --all"),
         (("replay", "no.csv"), "no.csv: (file): no such file; expected a recording"),

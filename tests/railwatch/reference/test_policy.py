@@ -18,7 +18,10 @@ def test_the_blocks_are_written_again_and_the_rest_stays() -> None:
     assert policy_markdown(page) == page
     assert all(f"| `{name}` |" in page for name in FACTS)
     assert all(f"`{name}`" in page for name in EVIDENCE)
-    assert "| `then.clock.hold_v` | number above 0 to 60 | keep the predicted worst dip above this voltage |  |" in page
+    assert (
+        "| `then.clock.hold_v` | number above 0 to 60 | "
+        "keep the predicted worst dip above this voltage at 12 V, and above the same share of another rail |  |" in page
+    )
     assert (
         "| `then.budget.actions` | whole number from 1 to 1000 | new actions of this policy within `per`; "
         "tightening a cap in force does not count |" in page
