@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 # heuristic: interval of preparation; a training step is about a second, and a path ages over minutes.
 PREPARE_EVERY_S = 1.0
+# heuristic: the rules work once for each supply, 2 ms each. From four supplies on they do so half as often.
+MANY_SUPPLIES, MANY_EVERY_S = 4, 2.0
 # heuristic: after a change of their input the rules prepare sooner, but not at each step of a storm.
 PREPARE_AGAIN_S = 0.1
 # heuristic: a prepared cap expires after this time: a guard that hangs reads no commands and confirms nothing. Longer
@@ -136,7 +138,7 @@ class Reflex:
         now_s = self._clock.monotonic_s()
         if now_s < self._due_s:
             return
-        self._due_s = now_s + PREPARE_EVERY_S
+        self._due_s = now_s + (PREPARE_EVERY_S if len(self._supplies) < MANY_SUPPLIES else MANY_EVERY_S)
         if self._line.connect():
             self._begin_connection()
         if self._out:  # the rules do not know of it yet; their caps together with it might exceed a budget
