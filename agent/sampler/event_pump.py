@@ -62,8 +62,10 @@ class EventPump:
         if self._watched.is_well(now_s):
             return
         with self._watched.lock:
-            self._watched.abandon_if_hung(now_s)
-            self._watched.abandon_if_ended(now_s)
+            if self._watched.is_late(now_s):
+                self._watched.abandon_hung(now_s)
+            elif self._watched.has_ended:
+                self._watched.abandon_ended(now_s)
             replace = self._watched.is_to_be_replaced(now_s)
         if replace:
             self._watched.start()

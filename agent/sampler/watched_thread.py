@@ -111,7 +111,7 @@ class WatchedThread:
         """Return True if the thread runs and is not late; without the lock, which a tick may want just now."""
         thread = self._thread
         runs = thread is not None and thread.is_alive()
-        return runs and not self._is_late(now_s) and self.state is not WorkerState.HUNG
+        return runs and not self.is_late(now_s) and self.state is not WorkerState.HUNG
 
     @property
     def is_down(self) -> bool:
@@ -123,27 +123,31 @@ class WatchedThread:
         """True while the thread works and no call is under way."""
         return self.busy_since_s is None and self.state is WorkerState.WORKING and not self.stopping.is_set()
 
-    def abandon_if_hung(self, now_s: float) -> bool:
-        """Abandon a thread whose call takes too long; return True if it was."""
-        if not self._is_late(now_s):
-            return False
+    def is_late(self, now_s: float) -> bool:
+        """Return True if a call takes too long."""
+        busy_since_s = self.busy_since_s
+        return busy_since_s is not None and now_s - busy_since_s > self._hung_after_s
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the thread ended without a request to stop."""
+        return self._thread is not None and not self._thread.is_alive() and not self.stopping.is_set()
+
+    def abandon_hung(self, now_s: float) -> None:
+        """Abandon a thread whose call takes too long."""
         if self._thread is not None:
             self._stuck.append(self._thread)
         self._failures += 1
         self._hangs += 1
         self._abandon(now_s, self._failures)
         self._change(WorkerState.HUNG, f"no answer within {self._hung_after_s:g} s")
-        return True
 
-    def abandon_if_ended(self, now_s: float) -> bool:
-        """Abandon a thread that ended without a request to stop; return True if it did."""
-        if self._thread is None or self._thread.is_alive() or self.stopping.is_set():
-            return False
+    def abandon_ended(self, now_s: float) -> None:
+        """Abandon a thread that ended without a request to stop."""
         self._endings += 1  # counted apart: the calls of such a thread may all be good
         self.errors += 1
         self._abandon(now_s, self._endings)
         self._change(WorkerState.FAILING, f"its thread ended: {self._why_ended}")
-        return True
 
     def is_to_be_replaced(self, now_s: float) -> bool:
         """Return True if an abandoned thread is to be replaced now: not while too many are stuck."""
@@ -175,10 +179,6 @@ class WatchedThread:
         except Exception as err:
             self._why_ended = f"{type(err).__name__}: {err}"
             logger.exception("thread of %s %s ended", self._kind, self._name)
-
-    def _is_late(self, now_s: float) -> bool:
-        busy_since_s = self.busy_since_s
-        return busy_since_s is not None and now_s - busy_since_s > self._hung_after_s
 
     def _abandon(self, now_s: float, times: int) -> None:
         self.generation += 1

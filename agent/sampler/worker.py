@@ -178,8 +178,12 @@ class Worker:
         if watched.is_well(now_s):
             return
         with watched.lock:
-            self._counters.collector_hangs += watched.abandon_if_hung(now_s)
-            self._counters.collector_errors += watched.abandon_if_ended(now_s)
+            if watched.is_late(now_s):  # counted before it is published
+                self._counters.collector_hangs += 1
+                watched.abandon_hung(now_s)
+            elif watched.has_ended:
+                self._counters.collector_errors += 1
+                watched.abandon_ended(now_s)
             row_due = watched.is_down and now_s - self._last_row_s >= self._timetable.period_s
             if row_due:
                 self._row_without_reading(now_s)
