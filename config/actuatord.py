@@ -14,10 +14,11 @@ from agent.actuation.access import Access
 from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings, KnobLimits, UnreadableClocks
 from agent.actuation.protocol import LEASE_MAX_S
 from config.section import Section, at_least
-from telemetry.documents import KeyProblemError, Lines, check_document, decoded, read_yaml
+from telemetry.documents import Lines, check_document, decoded, read_yaml
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem
 from telemetry.gpu import KnobKind
+from telemetry.key_problems import KeyProblemError
 
 DEFAULT_PATH = Path("/etc/railwatch/actuatord.yaml")
 SAMPLE = "deploy/systemd/actuatord.yaml"

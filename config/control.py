@@ -10,9 +10,9 @@ from config.sources import SourceUse
 from rules.limits.fleet import FleetLimits
 from rules.limits.node import LimitSettings
 from rules.policy.model import ActionClass
-from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS
 from telemetry.identity_names import FleetId, Identity
+from telemetry.key_problems import KeyProblemError, missing_key
 from telemetry.records import Mode
 
 # Beside the page's 8470.

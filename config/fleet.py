@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from analytics.fleet.topology import FeedsAndRacks
 from config.control import FleetAct
 from config.section import Section, at_least
-from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS
+from telemetry.key_problems import KeyProblemError, missing_key
 
 Names = tuple[str, ...]
 

@@ -20,11 +20,11 @@ from config.sampling import Sampling
 from config.section import Section, UserPath, at_least
 from config.sources import Sources, SourceUse
 from config.store import Store
-from config.topology import Topology
+from config.topology import TopologySection
 from rules.limits.node import LimitSettings
 from rules.policy.model import ActionClass
-from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS, SizeBytes
+from telemetry.key_problems import KeyProblemError, missing_key
 from telemetry.records import Mode
 
 
@@ -226,7 +226,7 @@ class Config(Section):
     page: Page = Page()
     fleet: Fleet = Fleet()
     control: Control = Control()
-    topology: Topology = Topology()
+    topology: TopologySection = TopologySection()
 
     @model_validator(mode="after")
     def _the_page_has_its_port_to_itself(self) -> Self:

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from agent.responding.notification.route import NotificationSettings, Route, RouteKind, Secret
 from config.section import Section, UserPath, VariableName, at_least, web_url
-from telemetry.documents import KeyProblemError
 from telemetry.durations import DurationS
+from telemetry.key_problems import KeyProblemError
 from telemetry.records import Cause, Severity
 
 

@@ -20,9 +20,9 @@ from agent.collectors.meters.settings import (
 )
 from agent.collectors.readings.listener import ListenerSettings
 from config.section import Host, Section, UserPath, VariableName, at_least
-from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError
+from telemetry.key_problems import KeyProblemError, missing_key
 
 # A rate, or `auto`, which is None inside.
 AutoHz = Annotated[

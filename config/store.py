@@ -6,8 +6,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from config.section import Section, at_least, web_url
-from telemetry.documents import missing_key
 from telemetry.durations import DurationS, SizeBytes
+from telemetry.key_problems import missing_key
 
 
 class StoreKind(StrEnum):

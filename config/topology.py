@@ -11,7 +11,7 @@ from physics.breakers import BreakerCurve
 from physics.plugs import OTHER, PLUG_TYPES, plug_type
 from physics.rail_classes import RAIL_CLASSES, rail_class_of
 from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Redundancy, Shelf, WiredSupply, Wiring
-from telemetry.documents import KeyProblemError, KeyProblemsError, missing_key
+from telemetry.key_problems import KeyProblemError, KeyProblemsError, missing_key
 
 # `gpus: all`, as it is kept inside.
 EVERY_GPU = ("all",)
@@ -163,7 +163,7 @@ class SharedBus(Section):
     branches: tuple[BusBranch, ...] = Field(default=(), description="What the bus feeds.")
 
 
-class Topology(Section):
+class TopologySection(Section):
     """Wiring of the node (docs/how-to/wiring.md); empty: inferred from the nominal voltages of the rails."""
 
     gpu_count: int | None = Field(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from physics.wiring import Bus, Redundancy, Wiring, pci_address
-from telemetry.documents import KeyProblemError
+from telemetry.key_problems import KeyProblemError
 
 _EVERY_GPU = "all"
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from config.topology_checks import problems_of_wiring
 from physics.wiring import Bus, Wiring, names_gpu
-from telemetry.documents import KeyProblemError
 from telemetry.entities import Entity, label_list
+from telemetry.key_problems import KeyProblemError
 
 
 def mismatches(wiring: Wiring, gpus: Sequence[Entity]) -> Iterator[KeyProblemError]:

@@ -115,6 +115,11 @@ def limit_scale(nominal_v: float | None) -> float:
     return float("nan") if known is None else known.lowest_v / _BY_NOMINAL[MEASURED_AT_V].lowest_v
 
 
+def assumed_nominal_v(entity: Entity) -> float:
+    """Return the nominal voltage that a rail is tagged with; one without a tag is taken for one of 12 V."""
+    return entity.nominal_v or MEASURED_AT_V
+
+
 def named_nominals(entities: Sequence[Entity]) -> FloatArray:
     """Return the nominal voltage that each rail is tagged with, shape ``(n,)``; NaN for one without a tag."""
     return np.array([np.nan if one.nominal_v is None else one.nominal_v for one in entities])

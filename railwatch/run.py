@@ -20,7 +20,7 @@ from agent.responding.work_queue import is_owed
 from config.actuators import Actuators
 from config.models import Config
 from config.sources import SourceUse
-from config.topology import Topology
+from config.topology import TopologySection
 from railwatch.launcher import Launcher
 from railwatch.run_context import JOURNALS, DriverKind, RunContext, left_dir, read_status, responder_folder, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor
@@ -327,8 +327,8 @@ def _on_plant(context: RunContext, served: dict[str, Any]) -> RunContext:
     compiled = served["library_dir"] is not None
     source = context.source if compiled else f"{context.source}; {served['why_in_process']}"
     config = context.config
-    if config.topology == Topology():
-        topology = Topology.model_validate(served["topology"])
+    if config.topology == TopologySection():
+        topology = TopologySection.model_validate(served["topology"])
         context = replace(context, config_json=config.model_copy(update={"topology": topology}).model_dump_json())
     return replace(
         context,

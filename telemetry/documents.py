@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from telemetry.durations import format_duration, parse_duration_s
 from telemetry.errors import ConfigError, Problem
+from telemetry.key_problems import KeyProblemError, KeyProblemsError
 
 Model = TypeVar("Model", bound=BaseModel)
 Lines = dict[tuple[str | int, ...], int]
@@ -62,34 +63,6 @@ SIZE_MAX_BYTES = 1 << 20
 # What of an address may be a secret: who logs in, and what stands behind the question mark.
 _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")
 _SECRET_KEYS = frozenset({"password", "token"})
-# A place in a list, or the name of a key, in a dotted key.
-_KEY_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-
-
-class KeyProblemError(ValueError):
-    """Raised by a validator of a section for one of its keys.
-
-    `key` is relative to the section and may lead into it: ``port``, ``limits.power``, ``buses[1].supplies``.
-    """
-
-    def __init__(self, key: str, found: str, expected: str) -> None:
-        super().__init__(f"{key}: {found}; expected {expected}")
-        self.path = tuple(int(index) if index else name for index, name in _KEY_PART.findall(key))
-        self.found = found
-        self.expected = expected
-
-
-class KeyProblemsError(ValueError):
-    """Raised by a validator of a section for several of its keys."""
-
-    def __init__(self, problems: Sequence[KeyProblemError]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = tuple(problems)
-
-
-def missing_key(key: str, expected: str) -> KeyProblemError:
-    """Return the error for a key that another key makes necessary."""
-    return KeyProblemError(key, "missing", expected)
 
 
 def decoded(content: bytes, *, where: str) -> str:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from analytics.board_curve.windows import CAPPED_REASONS, HIGH_PERCENTILE, TOP_PERCENTILE
 from analytics.detectors.columns import bits_set, optional
 from analytics.supply.rail_levels import RailLevels
 from physics.board_curve import BoardCurve
@@ -14,17 +15,13 @@ from physics.two_level import supply_state
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame, MaskArray, filled
-from telemetry.gpu import COOLING_REASONS, REASON_POWER_CAP, KnobKind
+from telemetry.gpu import KnobKind
 
 # Three training steps of about a second: both phases of the load are in it, and a path that changes within seconds is
 # seen as it is now.
 WINDOW_S = 3.0
-# The two phases of a load that alternates, without its single spikes.
-HIGH_PERCENTILE = 90.0
+# The low phase of a load that alternates, without its single spikes.
 LOW_PERCENTILE = 10.0
-# Rows of the high phase and near it: their clock counts.
-_TOP_PERCENTILE = 75.0
-_HELD_REASONS = COOLING_REASONS | REASON_POWER_CAP
 # Signals of which the newest value counts, from any table.
 _NEWEST = ("gpu_temp_c", "fan_ratio")
 # Range of settings, by kind of knob and GPU UUID; the maximum of a power limit is the vendor's default.
@@ -91,7 +88,7 @@ class NodeWindow:
 
     def _gpus(self, frames: Sequence[Frame]) -> list[MeasuredGpu]:
         power_w, clock_mhz = self._column(frames, "power_w"), self._column(frames, "sm_clock_mhz")
-        held = bits_set(self._column(frames, "throttle_reasons"), _HELD_REASONS)
+        held = bits_set(self._column(frames, "throttle_reasons"), CAPPED_REASONS)
         found = []
         for index, entity in enumerate(frames[0].spec.entities):
             supported = self.supported_mhz.get(entity.key, ())
@@ -159,7 +156,7 @@ def _clock_mhz(power_w: FloatArray, clock_mhz: FloatArray, held: MaskArray) -> f
         return None
     if not held.any():
         return float(clock_mhz.max())
-    top = power_w >= np.sort(power_w)[int(_TOP_PERCENTILE / 100.0 * (len(power_w) - 1))]
+    top = power_w >= np.sort(power_w)[int(TOP_PERCENTILE / 100.0 * (len(power_w) - 1))]
     return float(clock_mhz[top].mean() if held[top].any() else clock_mhz.max())
 
 

@@ -19,7 +19,7 @@ from agent.actuation.client import NonBlockingClient, apply_line, list_line, rel
 from agent.guard.actuator_requests import request_of
 from agent.guard.foresight import is_reflex, reflex_id
 from analytics.detectors.supply_limits import RailSagLimits
-from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, MEASURED_AT_V, limit_scale
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, assumed_nominal_v, limit_scale
 from rules.engine.claims import CapClaim
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
@@ -247,7 +247,7 @@ def voltages_of(spec: TableSpec, below_v: float) -> tuple[tuple[int, str, float,
     column = spec.signals.index("voltage_v")
     cells = []
     for row, entity in enumerate(spec.entities):
-        nominal_v = entity.nominal_v or MEASURED_AT_V
+        nominal_v = assumed_nominal_v(entity)
         least_v = LEAST_PLAUSIBLE_RATIO * nominal_v
         cells.append((row * len(spec.signals) + column, entity.id, least_v, below_v * limit_scale(nominal_v)))
     return tuple(cells)

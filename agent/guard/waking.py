@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from agent.ring.ring import RingTable
-from physics.rail_classes import MEASURED_AT_V, limit_scale
+from physics.rail_classes import assumed_nominal_v, limit_scale
 from telemetry.clock import Clock
 from telemetry.frames import CellView
 from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE
@@ -100,7 +100,7 @@ class _GpuRows:
 def _low_cells(table: RingTable, low_v: float) -> tuple[tuple[int, float], ...]:
     """Return where the voltages lie in a row, each with the limit of its rail; `low_v` is that of 12 V."""
     _, signals = table.spec.shape
-    lows_v = [low_v * limit_scale(entity.nominal_v or MEASURED_AT_V) for entity in table.spec.entities]
+    lows_v = [low_v * limit_scale(assumed_nominal_v(entity)) for entity in table.spec.entities]
     return tuple((cell, lows_v[cell // signals]) for cell in _cells(table, _VOLTAGES))
 
 

@@ -18,7 +18,7 @@ ROWS_MIN = 12
 # Plateau of the power, without its single spikes: what a cap scales to another clock.
 HIGH_PERCENTILE = 90.0
 # The rows whose clock counts: those of the plateau and near it, not those of pauses, in which the clock may fall.
-_TOP_PERCENTILE = 75.0
+TOP_PERCENTILE = 75.0
 # heuristic: a board that boosts moves by one or two of its steps of 7.5 or 15 MHz, under 2 % of the highest clock.
 STEADY_RATIO = 0.02
 # heuristic: a share of the rows that is no accident of one.
@@ -29,7 +29,7 @@ _IDLE_UTIL = 0.05
 # kernels and decoding at large batch are above 80 %.
 _MEMORY_BOUND_UTIL = 0.75
 # Reasons that hold the clock down whatever is set: power and clock then follow a control loop, not the load.
-_CAPPED_REASONS = COOLING_REASONS | REASON_POWER_CAP
+CAPPED_REASONS = COOLING_REASONS | REASON_POWER_CAP
 _NEEDED = ("power_w", "sm_clock_mhz")
 
 
@@ -89,7 +89,7 @@ def windows_of(frames: Sequence[Frame]) -> tuple[LoadWindow | None, ...]:
     known = np.isfinite(power_w) & np.isfinite(clock_mhz)
     counts = known.sum(axis=0)
     ascending = np.sort(np.where(known, power_w, np.inf), axis=0)
-    top = known & (power_w >= _at(ascending, counts, _TOP_PERCENTILE))
+    top = known & (power_w >= _at(ascending, counts, TOP_PERCENTILE))
     clocks = _clocks(top, clock_mhz)
     kinds = _kinds(frames, top, known)
     high_w, middle_w = _at(ascending, counts, HIGH_PERCENTILE), _at(ascending, counts, 50.0)
@@ -115,7 +115,7 @@ def _window(
 def _kinds(frames: Sequence[Frame], top: MaskArray, known: MaskArray) -> list[LoadKind]:
     used = _highest(_column(frames, "gpu_util_ratio"), known)
     memory = _share(_column(frames, "mem_util_ratio") > _MEMORY_BOUND_UTIL, top)
-    capped = _share(bits_set(_column(frames, "throttle_reasons"), _CAPPED_REASONS), top)
+    capped = _share(bits_set(_column(frames, "throttle_reasons"), CAPPED_REASONS), top)
     return [
         LoadKind.IDLE
         if use <= _IDLE_UTIL

@@ -132,8 +132,8 @@ def describe_input_sag(
         now_v = float(fall.now_v[index] if dips else reference.now_v[index])
         before_v = float(fall.usual_v[index] if dips else reference.open_v[index])
         ratio, fallen_v = float(reference.ratio()[index]), before_v - now_v
-        limit_v = limits.sag_v * float(times_measured(before_v))
-        limit_v = (1.0 - DIP_RATIO) * before_v if fall.dipped[index] else limit_v
+        slow_v = limits.sag_v * float(times_measured(before_v))
+        limit_v = (1.0 - DIP_RATIO) * before_v if fall.dipped[index] else slow_v
         name = entities[index].label
         if status is FindingStatus.CLEARED:
             back_v = now_v if np.isfinite(now_v) else float(means.mean_v[index])

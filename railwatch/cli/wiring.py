@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from agent.ring.rings import Rings
 from config.loading import load_config
-from config.topology import Topology as DescribedTopology
+from config.topology import TopologySection
 from config.topology_match import mismatches
 from evaluation.replay import recorded_topology
 from physics.feeding import wiring_of_topology
@@ -37,15 +37,16 @@ app = typer.Typer(
     help="Draw and check which supply feeds which GPU through which plug.",
     epilog="Example: railwatch wiring show",
 )
+RecordingOrRun = Annotated[
+    Path | None, typer.Argument(help="Recording, .parquet or .csv in long form; without it the run on this node.")
+]
 # heuristic: long enough for several steps of a training job, short enough to be what the node does now.
 _LIVE_S = 60.0
 
 
 @app.command(epilog="Example: railwatch wiring show incident.parquet")
 def show(
-    recording: Annotated[
-        Path | None, typer.Argument(help="Recording, .parquet or .csv in long form; without it the run on this node.")
-    ] = None,
+    recording: RecordingOrRun = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
@@ -104,9 +105,7 @@ def check(
 
 @app.command(epilog="Example: railwatch wiring learn incident.parquet")
 def learn(
-    recording: Annotated[
-        Path | None, typer.Argument(help="Recording, .parquet or .csv in long form; without it the run on this node.")
-    ] = None,
+    recording: RecordingOrRun = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
@@ -154,7 +153,7 @@ def _rings_of(context: RunContext) -> Rings:
 def _recorded(path: Path, config_file: Path | None) -> WiredNode:
     read = read_recording(path)
     given = None if config_file is None else load_config(config_file, os.environ).topology.wiring()
-    described = given or DescribedTopology.model_validate(read.meta.config.get("topology") or {}).wiring()
+    described = given or TopologySection.model_validate(read.meta.config.get("topology") or {}).wiring()
     return _wired_node(recorded_topology(read), described, values_of([*read.frames()]))
 
 

@@ -1,14 +1,14 @@
 """Description of the wiring of a simulated node, as an operator would write it."""
 
-from config.topology import BusBranch, SharedBus, Supply, Topology
+from config.topology import BusBranch, SharedBus, Supply, TopologySection
 from simulator.files.node import NodeFile
 
 
-def described_topology(node: NodeFile) -> Topology:
+def described_topology(node: NodeFile) -> TopologySection:
     """Return the wiring of a simulated node that has several buses; an empty one where it is as railwatch infers it."""
     wiring = node.wiring
     if len(wiring.buses) == 1:
-        return Topology()
+        return TopologySection()
     names = [unit.name for unit in node.supply.units]
     buses = tuple(
         SharedBus(
@@ -19,7 +19,7 @@ def described_topology(node: NodeFile) -> Topology:
         for bus, name in enumerate(wiring.buses)
     )
     supplies = tuple(Supply(name=unit.name, rated_w=unit.rated_w) for unit in node.supply.units)
-    return Topology(gpu_count=node.gpu_count, supplies=supplies, buses=buses)
+    return TopologySection(gpu_count=node.gpu_count, supplies=supplies, buses=buses)
 
 
 def _branches(gpus: tuple[str, ...], *, has_rest: bool) -> tuple[BusBranch, ...]:

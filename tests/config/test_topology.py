@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from config.loading import load_config
 from config.models import Config
-from config.topology import Topology
+from config.topology import TopologySection
 from physics.breakers import BreakerCurve
 from physics.wiring import Origin, Redundancy, names_gpu
 from telemetry.entities import Entity, EntityKind
@@ -88,7 +88,7 @@ def test_a_description_survives_the_way_to_another_process(tmp_path: Path) -> No
 
 
 def test_without_a_description_there_is_no_wiring() -> None:
-    assert Topology().wiring() is None
+    assert TopologySection().wiring() is None
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_gpu_may_hang_on_two_buses_that_join(tmp_path: Path) -> None:
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=16))
 def test_each_gpu_is_on_the_bus_that_names_it_and_no_other(bus_of_gpu: list[int]) -> None:
     used = sorted(set(bus_of_gpu))
-    topology = Topology.model_validate(
+    topology = TopologySection.model_validate(
         {
             "supplies": [{"name": f"psu{bus}"} for bus in used],
             "buses": [

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from config.models import Config
-from config.topology import Topology
+from config.topology import TopologySection
 from railwatch.recorded_run import run_meta
 from railwatch.run_context import DriverKind, RunContext
 
@@ -82,5 +82,5 @@ def test_the_described_wiring_is_in_a_recording_so_that_it_can_be_drawn_from_it(
     }
     config = Config.model_validate({"topology": described})
     kept = json.loads(meta_text(config, tmp_path))["topology"]
-    assert Topology.model_validate(kept) == config.topology
+    assert TopologySection.model_validate(kept) == config.topology
     assert json.loads(meta_text(Config(), tmp_path))["topology"] == {}

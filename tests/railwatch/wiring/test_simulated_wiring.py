@@ -1,6 +1,6 @@
 """The wiring of a simulated node as a run describes it."""
 
-from config.topology import Topology
+from config.topology import TopologySection
 from railwatch.wiring.simulated_wiring import described_topology
 from simulator.files.node import load_node
 from simulator.runs.topology import entities_of
@@ -8,7 +8,7 @@ from telemetry.entities import EntityKind
 
 
 def test_a_node_with_one_bus_is_left_to_inference() -> None:
-    assert described_topology(load_node("v100x4")) == Topology()
+    assert described_topology(load_node("v100x4")) == TopologySection()
 
 
 def test_a_node_with_several_buses_is_described_as_it_is() -> None:
