@@ -84,9 +84,13 @@ def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float) -> float:
     the high phase gains more power than the low one, and because a source counts as known only where its resistance
     is larger than its error.
     """
+    return _worst_dip_v(path, load, [_Phases.of(gpu) for gpu in load.gpus], clock_mhz)
+
+
+def _worst_dip_v(path: SupplyPath, load: SupplyLoad, phases: Sequence["_Phases"], clock_mhz: float) -> float:
     high_w, low_w = load.power_high_w, load.power_low_w
-    for gpu in load.gpus:
-        gpu_high_w, gpu_low_w = _powers_at(gpu, clock_mhz)
+    for gpu, own in zip(load.gpus, phases, strict=True):
+        gpu_high_w, gpu_low_w = own.powers_at(gpu.curve, clock_mhz / gpu.max_clock_mhz)
         high_w += load.share_ratio * (gpu_high_w - gpu.power_high_w)
         low_w += load.share_ratio * (gpu_low_w - gpu.power_low_w)
     high_w = max(high_w, 0.0)
@@ -109,7 +113,8 @@ def highest_clock(
 
     If none is, the lowest clock with ``holds=False``. The dip falls with the clock, so a bisection finds it.
     """
-    return _highest(clocks_mhz, limit_v, lambda clock_mhz: worst_dip_v(path, load, clock_mhz))
+    phases = [_Phases.of(gpu) for gpu in load.gpus]
+    return _highest(clocks_mhz, limit_v, lambda clock_mhz: _worst_dip_v(path, load, phases, clock_mhz))
 
 
 def highest_limit(path: SupplyPath, load: SupplyLoad, *, limit_v: float, limits_w: Sequence[float]) -> VoltageCap:
@@ -131,15 +136,28 @@ def _highest(settings: Sequence[float], limit_v: float, predict_v: Callable[[flo
     return VoltageCap(setting=setting, predicted_v=predict_v(setting), holds=count > 0)
 
 
-def _powers_at(gpu: GpuLoad, clock_mhz: float) -> tuple[float, float]:
-    curve = gpu.curve
-    measured_ratio = gpu.clock_mhz / gpu.max_clock_mhz
-    full_w = gpu.power_high_w / curve.share(measured_ratio)
-    low_load = curve.load_of(gpu.power_low_w / full_w, measured_ratio)
-    ratio = clock_mhz / gpu.max_clock_mhz
-    # The part of the low phase below idle or above full load of the curve does not depend on the clock: keep it.
-    low_rest_w = gpu.power_low_w - full_w * curve.share(measured_ratio, low_load)
-    return full_w * curve.share(ratio), full_w * curve.share(ratio, low_load) + low_rest_w
+@dataclass(frozen=True, slots=True)
+class _Phases:
+    """Both phases of a GPU's load on its curve: its power at the highest clock, and the load of the low phase.
+
+    The part of the low phase below idle or above full load of the curve does not depend on the clock: it is kept.
+    """
+
+    full_w: float
+    low_load: float
+    low_rest_w: float
+
+    @staticmethod
+    def of(gpu: GpuLoad) -> "_Phases":
+        measured_ratio = gpu.clock_mhz / gpu.max_clock_mhz
+        full_w = gpu.power_high_w / gpu.curve.share(measured_ratio)
+        low_load = gpu.curve.load_of(gpu.power_low_w / full_w, measured_ratio)
+        return _Phases(full_w, low_load, gpu.power_low_w - full_w * gpu.curve.share(measured_ratio, low_load))
+
+    def powers_at(self, curve: PowerCurve | HeightCurve, clock_ratio: float) -> tuple[float, float]:
+        """Return the power in the high and in the low phase at this clock over the highest one."""
+        high_ratio, low_ratio = curve.share(clock_ratio), curve.share(clock_ratio, self.low_load)
+        return self.full_w * high_ratio, self.full_w * low_ratio + self.low_rest_w
 
 
 def plateau_v(path: SupplyPath, load: SupplyLoad, limit_w: float) -> float:

@@ -92,10 +92,11 @@ class AlertingCollector(Protocol):
 class RowAddingCollector(Protocol):
     """A collector that adds its own rows, from the thread that reads its sensors: one wake-up for both."""
 
-    def add_rows_by(self, add: Callable[[float], bool]) -> None:
-        """Set the callback that adds the row due at a monotonic time; called before the first `open`.
+    def add_rows_by(self, add: Callable[[float, float], bool]) -> None:
+        """Set the callback that adds the row due at a monotonic time, the next one being due so many seconds later.
 
-        It returns False where no row was added. As long as no rows come, the sampler adds them as for any collector.
+        Called before the first `open`. It returns False where no row was added. As long as no rows come, the sampler
+        adds them as for any collector.
         """
         ...
 

@@ -37,7 +37,7 @@ from telemetry.records import (
 logger = logging.getLogger(__name__)
 
 # Without new rows the guard still runs a step this often, for events and the passing of time.
-IDLE_WAKE_S = 0.25
+IDLE_WAKE_S = 0.5
 # And while an incident is open, whose caps are confirmed, tightened and released. Heuristic.
 BUSY_WAKE_S = 0.1
 # Events that wait for the guard; a storm beyond that is counted, not kept.

@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 
 # heuristic: interval of preparation; a training step is about a second, and a path ages over minutes.
 PREPARE_EVERY_S = 1.0
-# heuristic: the rules work once for each supply, 2 ms each. From four supplies on they do so half as often.
-MANY_SUPPLIES, MANY_EVERY_S = 4, 2.0
+# heuristic: the rules work once for each supply, 1 ms each. From four supplies on they do so a third as often.
+MANY_SUPPLIES, MANY_EVERY_S = 4, 3.0
 # heuristic: after a change of their input the rules prepare sooner, but not at each step of a storm.
 PREPARE_AGAIN_S = 0.1
 # heuristic: a prepared cap expires after this time: a guard that hangs reads no commands and confirms nothing. Longer
 # than a request to an actuator that does not answer.
-READY_FOR_S = 3.0
+READY_FOR_S = 4.0
 # heuristic: time limit of the rules to confirm a reflex; they see the same row within milliseconds.
 CONFIRM_WITHIN_S = 1.0
 # heuristic: a supply has no reflex for this time after one that was not confirmed.
@@ -52,14 +52,19 @@ _LIST, _RELEASE = "list", "release "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCap:
-    """Cap that is sent if one supply sags; `apply` and `release` are encoded requests to the actuator."""
+    """Cap that is sent if one supply sags: the request, and the encoded lines that apply and release it."""
 
-    incident_id: str
+    request: CapRequest
     supply_id: str
     gpus: frozenset[str]
     label: str
     apply: bytes
     release: bytes
+
+    @property
+    def incident_id(self) -> str:
+        """The id under which the actuator holds it."""
+        return self.request.incident_id
 
 
 @dataclass(slots=True)
@@ -145,7 +150,10 @@ class Reflex:
             self._due_s = now_s + PREPARE_AGAIN_S
             return
         supplies = [supply_id for supply_id in self._supplies if self._trusted(supply_id, now_s)]
-        replies = [_answer(supply_id, claim, now_ns) for supply_id, claim in foresee(supplies).items()]
+        replies = [
+            _answer(supply_id, claim, now_ns, before=self._ready.get(supply_id))
+            for supply_id, claim in foresee(supplies).items()
+        ]
         self._prepared_s = now_s
         # One may have been sent meanwhile.
         self._ready = {} if self._out else {answer.supply_id: answer for answer in replies}
@@ -211,12 +219,13 @@ class Reflex:
         return not recent or (len(recent) < WRONG_MAX and now_s - recent[-1] >= AFTER_WRONG_S)
 
 
-def _answer(supply_id: str, claim: CapClaim, now_ns: int) -> PreparedCap:
-    incident_id = reflex_id(supply_id, now_ns)
+def _answer(supply_id: str, claim: CapClaim, now_ns: int, *, before: PreparedCap | None) -> PreparedCap:
+    """Return the cap to prepare; the one from before, which was not sent, if it is the same."""
     # The depth of the sag is not known yet: use the clock that holds even behind a worse path.
     clock_mhz = claim.strictest if claim.safe is None else min(claim.strictest, claim.safe)
     label = f"of {claim.policy_id} for {supply_id}: {clock_mhz:g} MHz"
-    request: CapRequest = request_of(
+    incident_id = reflex_id(supply_id, now_ns) if before is None else before.incident_id
+    request = request_of(
         claim,
         claim.gpus,
         clock_mhz,
@@ -224,8 +233,10 @@ def _answer(supply_id: str, claim: CapClaim, now_ns: int) -> PreparedCap:
         decision_id=f"{claim.policy_id}:{incident_id}",
         reason=f"reflex {label}, sent ahead of the rules",
     )
+    if before is not None:
+        return before if request == before.request else _answer(supply_id, claim, now_ns, before=None)
     return PreparedCap(
-        incident_id=incident_id,
+        request=request,
         supply_id=supply_id,
         gpus=frozenset(claim.gpus),
         label=label,

@@ -9,9 +9,9 @@ from telemetry.clock import Clock
 from telemetry.frames import CellView
 from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE
 
-# Heuristic: a step of all detectors takes about 2 ms right after a sleep. What does not wake the guard at once is
+# heuristic: a step of all detectors takes about 3 ms right after a sleep. What does not wake the guard at once is
 # temperatures, which are read once a second, and what lasts for longer.
-EVERY_S = 0.2
+EVERY_S = 0.3
 # Bits of a GPU's throttle reasons that the guard acts on.
 _URGENT_REASONS = REASON_POWER_BRAKE | REASON_HW_SLOWDOWN | REASON_HW_THERMAL
 _VOLTAGES = ("voltage_v", "voltage_min_v")

@@ -96,6 +96,7 @@ class Worker:
         self._retry_at_s = 0.0
         self._last_row_s = 0.0
         self._own_row_s = self._own_due_s = self._own_retry_s = -math.inf
+        self._own_period_s = 0.0
         self._own_failures = 0
         self._open = False
 
@@ -136,14 +137,14 @@ class Worker:
             self._counters.updates_kept += self._keeper.keep(stamp_ns, self._early)
         self._notices.on_rows(self.collector.spec.name)
 
-    def add_row(self, due_s: float) -> bool:
+    def add_row(self, due_s: float, period_s: float) -> bool:
         """Add the row that was due at that time from the collector's own thread; return False where none is wanted.
 
-        This worker's thread then adds no rows, until none came for two periods. After an error, which is counted and
-        the first one logged, it adds them until a back-off is over.
+        The next one follows a period later. This worker's thread then adds no rows, until none came for two periods.
+        After an error, which is counted and the first one logged, it adds them until a back-off is over.
         """
         try:
-            return due_s >= self._own_retry_s and self._add_own_row(due_s)
+            return due_s >= self._own_retry_s and self._add_own_row(due_s, period_s)
         except Exception:  # supervisor of collectors: the thread that calls this reads on
             self._own_failures += 1
             self._watched.errors += 1
@@ -153,7 +154,7 @@ class Worker:
                 logger.exception("collector %s failed to add a row from its own thread, will retry", self.name)
             return False
 
-    def _add_own_row(self, due_s: float) -> bool:
+    def _add_own_row(self, due_s: float, period_s: float) -> bool:
         with self._watched.lock:
             now_s, stamp_ns = self._clock.monotonic_s(), self._clock.utc_ns()
             if not self._watched.is_idle:
@@ -161,11 +162,12 @@ class Worker:
             self.collector.read(self._early)
             self._counters.updates_kept += self._keeper.keep(stamp_ns, self._early)
             self._watched.last_good_s = self._own_row_s = now_s
+            self._own_period_s = period_s
         passed_s, self._own_due_s = due_s - self._own_due_s, due_s
         if self._is_fast:
             self._counters.tick(now_s - due_s)
             if passed_s < _LOOK_FOR_ROWS_S:
-                self._counters.overruns += max(0, round(passed_s / self._timetable.period_s) - 1)
+                self._counters.overruns += max(0, round(passed_s / period_s) - 1)
         self._notices.on_rows(self.collector.spec.name)
         return True
 
@@ -195,7 +197,7 @@ class Worker:
 
     def _has_own_rows(self, now_s: float) -> bool:
         """Return True while the collector's own thread adds the rows."""
-        return now_s - self._own_row_s < _OWN_ROWS_WITHIN * self._timetable.period_s
+        return now_s - self._own_row_s < _OWN_ROWS_WITHIN * self._own_period_s
 
     def _run(self, generation: int) -> None:
         watched, schedule = self._watched, self._timetable

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import RailSagLimits
 from analytics.supply.rail_levels import RailLevels
@@ -90,7 +90,6 @@ class RailSag:
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             passed_ns = elapsed_ns(state.last_ns, now_ns)
             rails = state.rails.after_row(frame.spec.entities, voltages_v[row])
-            state = state if rails is state.rails else replace(state, rails=rails)
             moments = add_sample(
                 state.moments,
                 elapsed_ns=passed_ns,
@@ -99,20 +98,32 @@ class RailSag:
                 fresh=fresh[row],
                 memory_s=self.limits.memory_s,
             )
-            state, changes = self._judge(state, now_ns, passed_ns, voltage_v=voltages_v[row], current_a=currents_a[row])
-            state = replace(state, moments=moments)
+            conditions, dips, changes = self._judge(
+                state, rails, now_ns, passed_ns, voltage_v=voltages_v[row], current_a=currents_a[row]
+            )
+            state = RailSagState(last_ns=now_ns, rails=rails, conditions=conditions, dips=dips, moments=moments)
             if changes.some:
                 findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
                 state = _with_reported_minimum(state, changes)
         return state, tuple(findings)
 
     def _judge(
-        self, state: RailSagState, now_ns: int, passed_ns: int, *, voltage_v: FloatArray, current_a: FloatArray
-    ) -> tuple[RailSagState, Changes]:
-        """Judge one row; the moments are those of the rows before."""
-        limits, scale = self.limits, state.rails.scale
+        self,
+        state: RailSagState,
+        rails: RailLevels,
+        now_ns: int,
+        passed_ns: int,
+        *,
+        voltage_v: FloatArray,
+        current_a: FloatArray,
+    ) -> tuple[Conditions, Dips, Changes]:
+        """Judge one row; the state is that after the rows before, but for the levels of the rails."""
+        limits, scale = self.limits, rails.scale
         minimum_v = scale * limits.minimum_v
         over: MaskArray = voltage_v < minimum_v
+        dips = state.dips
+        if not state.conditions.busy and not over.any():
+            return state.conditions, dips, NO_CHANGES
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
@@ -122,15 +133,13 @@ class RailSag:
             seen=~np.isnan(voltage_v),
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
             at_once=(voltage_v < scale * limits.at_once_below_v)
-            & (voltage_v > LEAST_PLAUSIBLE_RATIO * state.rails.nominal_v),
+            & (voltage_v > LEAST_PLAUSIBLE_RATIO * rails.nominal_v),
         )
-        dips = state.dips
-        if conditions.busy or state.conditions.busy:
-            kept = state.conditions.engaged
-            dips = _with_load(_count(dips, now_ns, voltage_v, over, kept=kept), dips, state.moments, current_a, kept)
+        kept = state.conditions.engaged
+        dips = _with_load(_count(dips, now_ns, voltage_v, over, kept=kept), dips, state.moments, current_a, kept)
         badness = dips.count + np.where(dips.count > 0, minimum_v - dips.minimum_v, 0.0) / (scale * _DEEPER_V)
         conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
-        return replace(state, last_ns=now_ns, conditions=conditions, dips=dips), changes
+        return conditions, dips, changes
 
     def _findings(
         self, state: RailSagState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]

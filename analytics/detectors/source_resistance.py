@@ -21,12 +21,30 @@ from analytics.detectors.source_resistance_summary import describe_ageing, descr
 from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.supply import input_fall
-from analytics.supply.branches import Branches, gone, known_count, surely_gone, usual_after_block, watch_row
-from analytics.supply.input_fall import InputFall, after_block, fall_row
+from analytics.supply.branches import (
+    Branches,
+    carries_nothing,
+    gone,
+    known_count,
+    surely_gone,
+    usual_after_block,
+    watch_row,
+)
+from analytics.supply.input_fall import InputFall, after_block, fall_rows, may_fall
+from analytics.supply.pair_rows import PAIR, PairRows, quiet_end, values_before
 from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
-from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
+from analytics.supply.stream_estimate import (
+    LONGEST_STEP_NS,
+    BlockMeans,
+    Blocks,
+    add_rows,
+    close,
+    is_full,
+    restart,
+    stretch_end,
+)
 from physics.rail_classes import times_measured
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
@@ -95,7 +113,7 @@ class SourceResistance:
     limits: SourceResistanceLimits
     name: str = "source_resistance"
     kind: EntityKind = EntityKind.SUPPLY
-    signals: tuple[str, ...] = ("voltage_v", "current_a")
+    signals: tuple[str, ...] = PAIR
     joined_columns: tuple[JoinedColumn, ...] = (JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),)
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
@@ -115,20 +133,18 @@ class SourceResistance:
         self, state: SourceResistanceState, frame: Frame, topology: Topology
     ) -> tuple[SourceResistanceState, tuple[Finding, ...]]:
         """Judge the rows of a frame: branches row by row, resistances once a block."""
-        volts, amps, inlet_c = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "inlet_temp_c")
-        pair = [frame.spec.signals.index(name) for name in self.signals]
-        used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
+        inlet_c = optional(frame, "inlet_temp_c")
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
-        measured = np.isfinite(inlet_c)
+        rows, start = PairRows.of(frame), 0
         findings: list[Finding] = []
-        for row in np.flatnonzero(used.any(axis=1)).tolist():
-            now_ns = int(frame.time_ns[row])
-            if measured[row].any():
-                air_sum_c = state.air_sum_c + np.where(measured[row], inlet_c[row], 0.0)
-                state = replace(state, air_sum_c=air_sum_c, air_rows=state.air_rows + measured[row])
-            state, dipped = self._fall(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
+        while start < len(rows):
+            stop = stretch_end(state.blocks, state.last_ns, rows.time_ns, start)
+            part = rows.part(start, quiet_end(_is_loud(state, rows.part(start, stop)), start))
+            start, now_ns = start + len(part), part.time_ns[-1]
+            state = _with_inlet(state, inlet_c[part.places])
+            state, dipped = self._fall(state, part)
             findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
-            state, lost = self._row(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
+            state, lost = self._branches(state, part)
             findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
                 state, ageing, lost, sag = self._block(state, now_ns)
@@ -139,34 +155,29 @@ class SourceResistance:
                 findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, sag, now_ns, spec=frame.spec))
         return state, tuple(findings)
 
-    def _row(
-        self,
-        state: SourceResistanceState,
-        now_ns: int,
-        *,
-        voltage_v: FloatArray,
-        current_a: FloatArray,
-        used: MaskArray,
-    ) -> tuple[SourceResistanceState, Changes]:
-        passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
-        back = passed_ns < 0
-        blocks = restart(state.blocks) if back else state.blocks
-        shown_v = np.where(used, voltage_v, np.nan)
-        moved_v = np.abs(shown_v - state.last_v)
+    def _branches(self, state: SourceResistanceState, rows: PairRows) -> tuple[SourceResistanceState, Changes]:
+        """Sum the rows of a stretch, and judge the branches of a loud one, which is a single row."""
+        passed_ns, now_ns = _passed_ns(state, rows), rows.time_ns[-1]
+        blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
+        before_v, last_v = values_before(rows.voltage_v, rows.used, state.last_v)
+        moved_v = np.abs(rows.voltage_v - before_v)
+        step_v = np.fmin.reduce(np.where(rows.used & (moved_v > _SAME_V), moved_v, np.nan), axis=0)
+        voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
         branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, groups=state.siblings.groups)
         state = replace(
             state,
             last_ns=now_ns,
-            blocks=add_row(blocks, now_ns, voltage_v=voltage_v, current_a=current_a, used=used),
+            blocks=add_rows(blocks, rows),
             branches=branches,
-            last_v=np.where(used, voltage_v, state.last_v),
-            step_v=np.fmin(state.step_v, np.where(moved_v > _SAME_V, moved_v, np.nan)),
+            last_v=last_v,
+            step_v=np.fmin(state.step_v, step_v),
         )
         dead = branches.since_ns > 0
         if not state.lost.busy and not dead.any():
             return state, NO_CHANGES
         dead_ns = np.where(surely_gone(branches), _SURELY_DEAD_NS, round(self.limits.dead_s * NS_PER_S))
         held = dead & (now_ns - branches.since_ns >= dead_ns)
+        shown_v = np.where(used, voltage_v, np.nan)
         over = held & gone(branches, voltage_v=shown_v, open_v=state.reference.open_v) & used
         lost, changes = judge(
             state.lost,
@@ -182,17 +193,9 @@ class SourceResistance:
         lost, changes = report_worse(lost, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
         return replace(state, lost=lost), changes
 
-    def _fall(
-        self,
-        state: SourceResistanceState,
-        now_ns: int,
-        *,
-        voltage_v: FloatArray,
-        current_a: FloatArray,
-        used: MaskArray,
-    ) -> tuple[SourceResistanceState, Changes]:
-        fall = fall_row(state.fall, voltage_v=voltage_v, current_a=current_a, used=used, groups=state.siblings.groups)
-        passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
+    def _fall(self, state: SourceResistanceState, rows: PairRows) -> tuple[SourceResistanceState, Changes]:
+        passed_ns, now_ns, used = _passed_ns(state, rows), rows.time_ns[-1], rows.used[-1]
+        fall = fall_rows(state.fall, rows, state.siblings.groups)
         state = replace(state, fall=fall)
         if not state.sag.busy and not fall.fallen.any():
             return state, NO_CHANGES
@@ -202,7 +205,7 @@ class SourceResistance:
             elapsed_ns=min(max(passed_ns, 0), LONGEST_STEP_NS),
             over=used & fall.fallen,
             under=fall.back & ~fall.fallen & (state.sagging.count == 0),
-            seen=np.isfinite(voltage_v),
+            seen=np.isfinite(rows.voltage_v[-1]),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
         sag, changes = report_worse(sag, changes, now_ns=now_ns, over=used & fall.fallen, badness=np.zeros(len(used)))
@@ -316,6 +319,32 @@ class SourceResistance:
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if cause is Cause.JOINT_AGEING else f"{self.name}.{cause.value}"
         return findings_from(name, cause, spec.entities, conditions, changes, now_ns=now_ns, describe=describe)
+
+
+def _is_loud(state: SourceResistanceState, rows: PairRows) -> MaskArray:
+    """Return a mask of rows, shape ``(n_rows,)``, that are judged one by one: something holds, or may begin there."""
+    falling = state.fall.fallen.any() or state.fall.rows.any()
+    if falling or state.sag.busy or state.lost.busy or (state.branches.since_ns > 0).any():
+        return np.ones(len(rows), dtype=np.bool_)
+    return may_fall(state.fall, rows) | carries_nothing(state.branches, rows)
+
+
+def _passed_ns(state: SourceResistanceState, rows: PairRows) -> int:
+    """Return the time from the row before to the first of these; negative where the clock was set back."""
+    return 0 if state.last_ns is None else rows.time_ns[0] - state.last_ns
+
+
+def _with_inlet(state: SourceResistanceState, inlet_c: FloatArray) -> SourceResistanceState:
+    """Add the inlet temperatures of rows, shape ``(n_rows, n_supplies)``; NaN where none is known."""
+    measured = np.isfinite(inlet_c)
+    if not measured.any():
+        return state
+    sums_c = np.concatenate((state.air_sum_c[np.newaxis], np.where(measured, inlet_c, 0.0)))
+    return replace(
+        state,
+        air_sum_c=np.add.accumulate(sums_c, axis=0)[-1],
+        air_rows=state.air_rows + measured.sum(axis=0),
+    )
 
 
 def _settled(

@@ -21,9 +21,19 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
+from analytics.supply.pair_rows import PAIR, PairRows, quiet_end
 from analytics.supply.rail_levels import RailLevels
 from analytics.supply.reference import DipImpedance, Reference, look
-from analytics.supply.stream_estimate import LONGEST_STEP_NS, BlockMeans, Blocks, add_row, close, is_full, restart
+from analytics.supply.stream_estimate import (
+    LONGEST_STEP_NS,
+    BlockMeans,
+    Blocks,
+    add_rows,
+    close,
+    is_full,
+    restart,
+    stretch_end,
+)
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, times_measured
 from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
 from telemetry.entities import Entity, EntityKind, Topology
@@ -87,7 +97,7 @@ class SupplyHeadroom:
     limits: SupplyHeadroomLimits
     name: str = "supply_headroom"
     kind: EntityKind = EntityKind.SUPPLY
-    signals: tuple[str, ...] = ("voltage_v", "current_a")
+    signals: tuple[str, ...] = PAIR
 
     def start(self, spec: TableSpec) -> SupplyHeadroomState:
         """Return the state before the first row."""
@@ -98,25 +108,31 @@ class SupplyHeadroom:
     ) -> tuple[SupplyHeadroomState, tuple[Finding, ...]]:
         """Judge the rows of a frame: trips row by row, the rest once a block."""
         del topology
-        volts, amps = frame.signal("voltage_v"), frame.signal("current_a")
-        lowest_v = np.fmin(volts, optional(frame, "voltage_min_v"))
-        pair = [frame.spec.signals.index(name) for name in self.signals]
-        used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
+        lowest_v = np.fmin(frame.signal("voltage_v"), optional(frame, "voltage_min_v"))
         rated_w = _rated_w(ByIdentity(frame.spec.entities), self.limits.rated_w)
         state = replace(state, load=replace(state.load, rated_w=rated_w))
+        rows, start = PairRows.of(frame), 0
+        over = rows.used & (rows.voltage_v * rows.current_a > self.limits.overload_ratio * rated_w)
+        over_rows: MaskArray = np.any(over, axis=1)
         findings: list[Finding] = []
-        for row in np.flatnonzero(used.any(axis=1)).tolist():
-            now_ns = int(frame.time_ns[row])
-            passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
-            rails = state.rails.after_row(frame.spec.entities, volts[row])
-            blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
-            blocks = add_row(blocks, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
-            load = _extremes(state.load, volts[row], amps[row], lowest_v[row], used[row])
-            over = used[row] & (volts[row] * amps[row] > self.limits.overload_ratio * load.rated_w)
-            trips = np.where(used[row], np.where(over, load.trips + 1, 0.0), load.trips)
-            state = replace(state, last_ns=now_ns, rails=rails, blocks=blocks, load=replace(load, trips=trips))
-            full = is_full(blocks, now_ns)
-            if not full and not over.any():
+        while start < len(rows):
+            stop = stretch_end(state.blocks, state.last_ns, rows.time_ns, start)
+            stop = quiet_end(over_rows[start:stop], start)
+            part, now_ns = rows.part(start, stop), rows.time_ns[stop - 1]
+            trips = np.where(
+                over[stop - 1], state.load.trips + 1, np.where(part.used.any(axis=0), 0.0, state.load.trips)
+            )
+            back = state.last_ns is not None and part.time_ns[0] < state.last_ns
+            state = replace(
+                state,
+                last_ns=now_ns,
+                rails=state.rails.after_rows(frame.spec.entities, part.voltage_v),
+                blocks=add_rows(restart(state.blocks) if back else state.blocks, part),
+                load=replace(_extremes(state.load, part, lowest_v[part.places]), trips=trips),
+            )
+            full = is_full(state.blocks, now_ns)
+            is_over, start = over_rows[stop - 1], stop
+            if not full and not is_over:
                 continue
             if full:
                 state = self._block(state, now_ns)
@@ -220,16 +236,14 @@ def _rated_w(supplies: ByIdentity[tuple[Entity, ...]], configured_w: float | Non
     return rated_w
 
 
-def _extremes(
-    load: LoadExtremes, voltage_v: FloatArray, current_a: FloatArray, lowest_v: FloatArray, used: MaskArray
-) -> LoadExtremes:
-    amps = np.where(used, current_a, np.nan)
+def _extremes(load: LoadExtremes, rows: PairRows, lowest_v: FloatArray) -> LoadExtremes:
+    amps = np.where(rows.used, rows.current_a, np.nan)
     return replace(
         load,
-        high_a=np.fmax(load.high_a, amps),
-        low_a=np.fmin(load.low_a, amps),
-        peak_w=np.fmax(load.peak_w, amps * voltage_v),
-        lowest_v=np.fmin(load.lowest_v, np.where(used, lowest_v, np.nan)),
+        high_a=np.fmax(load.high_a, np.fmax.reduce(amps, axis=0)),
+        low_a=np.fmin(load.low_a, np.fmin.reduce(amps, axis=0)),
+        peak_w=np.fmax(load.peak_w, np.fmax.reduce(amps * rows.voltage_v, axis=0)),
+        lowest_v=np.fmin(load.lowest_v, np.fmin.reduce(np.where(rows.used, lowest_v, np.nan), axis=0)),
     )
 
 

@@ -20,16 +20,18 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
+from analytics.supply.pair_rows import PAIR, PairRows
 from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
 from analytics.supply.stream_estimate import (
     LONGEST_STEP_NS,
     BlockMeans,
     Blocks,
     ResistanceWindows,
-    add_row,
+    add_rows,
     close,
     is_full,
     restart,
+    stretch_end,
 )
 from analytics.supply.usual_fit import UsualFit
 from telemetry.clock import NS_PER_S
@@ -98,7 +100,7 @@ class SupplyPlausibility:
     limits: SupplyPlausibilityLimits
     name: str = "supply_plausibility"
     kind: EntityKind = EntityKind.SUPPLY
-    signals: tuple[str, ...] = ("voltage_v", "current_a")
+    signals: tuple[str, ...] = PAIR
 
     def start(self, spec: TableSpec) -> SupplyPlausibilityState:
         """Return the state before the first row."""
@@ -109,26 +111,14 @@ class SupplyPlausibility:
     ) -> tuple[SupplyPlausibilityState, tuple[Finding, ...]]:
         """Judge the rows of a frame, once a block."""
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
-        volts, amps, power_w = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "power_w")
-        pair = [frame.spec.signals.index(name) for name in self.signals]
-        used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
-        pairs = np.stack((volts, amps), axis=2)
+        rows, power_w, start = PairRows.of(frame), optional(frame, "power_w"), 0
         findings: list[Finding] = []
-        for row in np.flatnonzero(used.any(axis=1)).tolist():
-            now_ns = int(frame.time_ns[row])
-            back = state.last_ns is not None and now_ns < state.last_ns
-            blocks = restart(state.blocks) if back else state.blocks
-            blocks = add_row(blocks, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
-            measured = used[row] & np.isfinite(power_w[row])
-            state = replace(
-                state,
-                last_ns=now_ns,
-                blocks=blocks,
-                stillness=state.stillness.after_row(pairs[row], used[row, :, np.newaxis]),
-                power_sum_w=(0.0 if back else state.power_sum_w) + np.where(measured, power_w[row], 0.0),
-                power_rows=(0.0 if back else state.power_rows) + measured,
-            )
-            if not is_full(blocks, now_ns):
+        while start < len(rows):
+            stop = stretch_end(state.blocks, state.last_ns, rows.time_ns, start)
+            state = _added(state, rows.part(start, stop), power_w)
+            start = stop
+            now_ns = rows.time_ns[stop - 1]
+            if not is_full(state.blocks, now_ns):
                 continue
             state, changes = self._block(state, now_ns)
             if changes.some:
@@ -233,6 +223,25 @@ class SupplyPlausibility:
                 ("duration_s", state.conditions.lasted_s(index, now_ns), "s"),
             ),
         )
+
+
+def _added(state: SupplyPlausibilityState, rows: PairRows, power_w: FloatArray) -> SupplyPlausibilityState:
+    """Add the rows of one stretch; `power_w` has those of the whole frame."""
+    back = state.last_ns is not None and rows.time_ns[0] < state.last_ns
+    own_w = power_w[rows.places]
+    measured = rows.used & np.isfinite(own_w)
+    before_w = np.zeros_like(state.power_sum_w) if back else state.power_sum_w
+    sums_w = np.concatenate((before_w[np.newaxis], np.where(measured, own_w, 0.0)))
+    return replace(
+        state,
+        last_ns=rows.time_ns[-1],
+        blocks=add_rows(restart(state.blocks) if back else state.blocks, rows),
+        stillness=state.stillness.after_rows(
+            np.stack((rows.voltage_v, rows.current_a), axis=2), rows.used[:, :, np.newaxis]
+        ),
+        power_sum_w=np.add.accumulate(sums_w, axis=0)[-1],
+        power_rows=(0.0 if back else state.power_rows) + measured.sum(axis=0),
+    )
 
 
 def _spreads(means: BlockMeans) -> FloatArray:

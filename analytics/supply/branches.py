@@ -14,6 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.connectivity import GroupArray
+from analytics.supply.pair_rows import PairRows
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, times_measured
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
@@ -86,11 +87,21 @@ class Branches:
         return self.others_a / np.where(self.rows > 0, self.rows, np.nan)
 
 
+def carries_nothing(branches: Branches, rows: PairRows) -> MaskArray:
+    """Return a mask of rows, shape ``(n_rows,)``, in which a branch that carried something carries nothing."""
+    return np.asarray(_dead(branches, rows.current_a, rows.used).any(axis=1), dtype=np.bool_)
+
+
+def _dead(branches: Branches, current_a: FloatArray, used: MaskArray) -> MaskArray:
+    dead = used & (current_a < DEAD_RATIO * branches.usual_a) & (branches.usual_a > MIN_USUAL_A)
+    return np.asarray(dead, dtype=np.bool_)
+
+
 def watch_row(
     branches: Branches, now_ns: int, *, current_a: FloatArray, used: MaskArray, groups: GroupArray
 ) -> Branches:
     """Add one row, `used` where it is a new sample; a held value is neither dead nor alive."""
-    dead = used & (current_a < DEAD_RATIO * branches.usual_a) & (branches.usual_a > MIN_USUAL_A)
+    dead = _dead(branches, current_a, used)
     was = branches.since_ns > 0
     if not dead.any() and not was.any():
         return branches

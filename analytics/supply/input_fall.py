@@ -15,6 +15,7 @@ import numpy as np
 
 from analytics.connectivity import GroupArray
 from analytics.supply.branches import group_sum
+from analytics.supply.pair_rows import PairRows
 from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
 
@@ -64,24 +65,33 @@ class InputFall:
         return self.dipped | (self.low_blocks >= MIN_BLOCKS)
 
 
-def fall_row(
-    fall: InputFall, *, voltage_v: FloatArray, current_a: FloatArray, used: MaskArray, groups: GroupArray
-) -> InputFall:
-    """Add one row, `used` where it is a new sample."""
-    power_w = voltage_v * current_a
+def may_fall(fall: InputFall, rows: PairRows) -> MaskArray:
+    """Return a mask of rows, shape ``(n_rows,)``, in which a supply lies in a dip."""
+    return np.asarray(_low(fall, rows.voltage_v, rows.used).any(axis=1), dtype=np.bool_)
+
+
+def _low(fall: InputFall, voltage_v: FloatArray, used: MaskArray) -> MaskArray:
     low = used & (voltage_v < DIP_RATIO * fall.usual_v) & (voltage_v > LEAST_RATIO * fall.usual_v)
+    return np.asarray(low, dtype=np.bool_)
+
+
+def fall_rows(fall: InputFall, rows: PairRows, groups: GroupArray) -> InputFall:
+    """Add rows: any number without a dip, or a single row."""
+    voltage_v, used = rows.voltage_v[-1], rows.used[-1]
+    low, power_w = _low(fall, voltage_v, used), rows.voltage_v * rows.current_a
     if not low.any() and not fall.rows.any():
-        return _noted(fall, voltage_v, power_w, used)
+        return _noted(fall, rows.voltage_v, power_w, rows.used)
     back = used & (voltage_v > BACK_RATIO * fall.usual_v) & (fall.low_blocks == 0)
     shown = used & np.isfinite(fall.usual_v)
     count = group_sum(shown.astype(np.float64), groups)
     alike = group_sum(low.astype(np.float64), groups) >= count
-    no_more = group_sum(np.where(shown, power_w, 0.0), groups) < MORE_POWER_RATIO * group_sum(
+    no_more = group_sum(np.where(shown, power_w[-1], 0.0), groups) < MORE_POWER_RATIO * group_sum(
         np.where(shown, fall.usual_w, 0.0), groups
     )
     by_input = low & alike & ((count > 1) | (fall.usual_v > MAINS_V)) & no_more
     return replace(
-        _noted(fall, voltage_v, power_w, used & ~by_input),  # a dip that ends within its block is not usual either
+        # A dip that ends within its block is not usual either.
+        _noted(fall, rows.voltage_v, power_w, rows.used & ~by_input),
         now_v=np.where(used, voltage_v, fall.now_v),
         rows=np.where(by_input, fall.rows + 1, np.where(back, 0.0, fall.rows)),
         back=np.where(used, back, fall.back),
@@ -94,11 +104,11 @@ def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
 
 
 def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:
-    """Add rows to the usual readings."""
+    """Add rows to the usual readings, each of shape ``(n_rows, n_supplies)``."""
     return replace(
         fall,
-        low_v=np.where(usual, np.fmin(fall.low_v, voltage_v), fall.low_v),
-        high_w=np.where(usual, np.fmax(fall.high_w, power_w), fall.high_w),
+        low_v=np.fmin(fall.low_v, np.fmin.reduce(np.where(usual, voltage_v, np.nan), axis=0)),
+        high_w=np.fmax(fall.high_w, np.fmax.reduce(np.where(usual, power_w, np.nan), axis=0)),
     )
 
 

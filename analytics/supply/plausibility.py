@@ -10,6 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
+from analytics.supply.pair_rows import values_before
 from telemetry.frames import FloatArray, MaskArray
 
 # heuristic: below 20 W the offsets of the meters count for more than their gains, unless the two have agreed before.
@@ -88,13 +89,13 @@ class Stillness:
     last: Annotated[FloatArray, np.nan, 2]
     still: Annotated[MaskArray, False, 2]
 
-    def after_row(self, pair: FloatArray, used: MaskArray) -> "Stillness":
-        """Add one row of shape ``(n_supplies, 2)``, `used` of shape ``(n_supplies, 1)`` where it is new."""
-        change = np.abs(pair - self.last)
-        moves = used & (change > _SAME_RATIO * np.abs(pair))
-        return replace(
-            self, step=np.where(moves, np.fmin(self.step, change), self.step), last=np.where(used, pair, self.last)
-        )
+    def after_rows(self, pairs: FloatArray, used: MaskArray) -> "Stillness":
+        """Add rows of shape ``(n_rows, n_supplies, 2)``, `used` of shape ``(n_rows, n_supplies, 1)`` where new."""
+        before, last = values_before(pairs, np.broadcast_to(used, pairs.shape), self.last)
+        change = np.abs(pairs - before)
+        moves = used & (change > _SAME_RATIO * np.abs(pairs))
+        step = np.fmin.reduce(np.where(moves, change, np.inf), axis=0)
+        return replace(self, step=np.fmin(self.step, step), last=last)
 
     def after_block(self, spreads: FloatArray, seen: MaskArray) -> "Stillness":
         """Add the spreads of a block, `seen` of shape ``(n_supplies, 1)`` where it has samples enough."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from physics.rail_classes import limit_scale, named_nominals, shown_nominals
 from telemetry.entities import Entity
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, MaskArray
 
 # heuristic: of neighbouring classes only 48 and 54 V lie within a fifth of one another. A reading further above is a
 # glitch of the sensor, and no reason to judge the rail by another class.
@@ -27,10 +27,20 @@ class RailLevels:
     scale: FloatArray
     shown_v: FloatArray
 
+    def after_rows(self, entities: Sequence[Entity], voltage_v: FloatArray) -> "RailLevels":
+        """Return the levels after rows of readings, shape ``(n_rows, n_rails)``; itself where nothing new is known."""
+        levels = self
+        for row in np.flatnonzero(self._is_news(voltage_v).any(axis=1)).tolist():
+            levels = levels.after_row(entities, voltage_v[row])
+        return levels
+
+    def _is_news(self, voltage_v: FloatArray) -> MaskArray:
+        higher = (voltage_v > self.shown_v) & (voltage_v < _NEXT_CLASS_RATIO * self.shown_v)
+        return np.asarray(higher | (np.isnan(self.nominal_v) & np.isfinite(voltage_v)), dtype=np.bool_)
+
     def after_row(self, entities: Sequence[Entity], voltage_v: FloatArray) -> "RailLevels":
         """Return the levels after a row of readings, shape ``(n_rails,)``; itself where nothing new is known."""
-        higher = (voltage_v > self.shown_v) & (voltage_v < _NEXT_CLASS_RATIO * self.shown_v)
-        new = np.flatnonzero(higher | (np.isnan(self.nominal_v) & np.isfinite(voltage_v)))
+        new = np.flatnonzero(self._is_news(voltage_v))
         if not new.size:
             return self
         named_v = named_nominals([entities[index] for index in new.tolist()])

@@ -1,16 +1,18 @@
 """Source resistance from a stream, window by window, for all supplies at once.
 
 Rows are summed into blocks of some seconds; blocks are pooled, each about its own means, until a window has enough
-independent samples. A row costs a handful of array operations, the judgement is made once a block. The gates are those
+independent samples. The rows of a stretch are summed at once, the judgement is made once a block. The gates are those
 of a logged series: enough samples, a load that moves, a voltage that follows and does not fit better one row earlier or
 later, and a scatter that is small against the answer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 
+from analytics.supply.pair_rows import PairRows, values_before
 from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
 from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO
 from physics.rail_classes import times_measured
@@ -30,6 +32,9 @@ LONGEST_WINDOW_S = 2 * 86_400.0
 
 # heuristic: of a longer silence it is unknown what happened meanwhile: no more than this counts as time passed.
 LONGEST_STEP_NS = 60 * NS_PER_S
+
+# Rows of many supplies are summed in parts of this many cells, some megabytes.
+_MOST_CELLS = 32_768
 
 # A double keeps 16 digits; a few are lost over the sums of a block.
 _ROUNDING = 1e-11
@@ -93,28 +98,56 @@ class ResistanceWindows:
     open_v: FloatArray
 
 
-def add_row(blocks: Blocks, now_ns: int, *, voltage_v: FloatArray, current_a: FloatArray, used: MaskArray) -> Blocks:
-    """Add one row of fresh pairs, `used` where both are known; each of shape ``(n_supplies,)``."""
-    amps = np.where(used, current_a, np.nan)
-    volts = np.where(used, voltage_v, np.nan)
-    first = used & np.isnan(blocks.zero_a)
+def stretch_end(blocks: Blocks, last_ns: int | None, time_ns: Sequence[int], start: int) -> int:
+    """Return up to where the rows from `start` on belong to one block.
+
+    It ends after the row that fills the block, and before one that goes back in time; `last_ns` is the time of the row
+    before.
+    """
+    begun_ns, rows = blocks.start_ns, blocks.rows
+    if begun_ns is None or (last_ns is not None and time_ns[start] < last_ns):
+        begun_ns, rows = time_ns[start], 0
+    longest = max(_MOST_CELLS // max(len(blocks.zero_a), 1), 1)
+    before_ns = time_ns[start]
+    for at in range(start, min(start + longest, len(time_ns))):
+        now_ns = time_ns[at]
+        if now_ns < before_ns:
+            return at
+        if _is_over(rows + at - start + 1, now_ns - begun_ns):
+            return at + 1
+        before_ns = now_ns
+    return min(start + longest, len(time_ns))
+
+
+def add_rows(blocks: Blocks, rows: PairRows) -> Blocks:
+    """Add rows of one stretch, at least one. The sums are the same however the rows are cut."""
+    used = rows.used
     zero_a, zero_v = blocks.zero_a, blocks.zero_v
-    if first.any():
-        zero_a, zero_v = np.where(first, amps, zero_a), np.where(first, volts, zero_v)
-    x, y = np.where(used, amps - zero_a, 0.0), np.where(used, volts - zero_v, 0.0)
-    pair = used & ~np.isnan(blocks.last_a)
-    last_x, last_y = np.where(pair, blocks.last_a, 0.0), np.where(pair, blocks.last_v, 0.0)
-    row = np.stack((used, x, y, x * x, x * y, y * y, last_x * y, x * last_y, pair), axis=1)
+    if (first := np.isnan(zero_a) & used.any(axis=0)).any():
+        at = used.argmax(axis=0), np.arange(len(first))
+        zero_a, zero_v = np.where(first, rows.current_a[at], zero_a), np.where(first, rows.voltage_v[at], zero_v)
+    x, y = np.where(used, rows.current_a - zero_a, 0.0), np.where(used, rows.voltage_v - zero_v, 0.0)
+    before_x, last_a = values_before(x, used, blocks.last_a)
+    before_y, last_v = values_before(y, used, blocks.last_v)
+    pair = used & ~np.isnan(before_x)
+    sums = np.empty((len(rows) + 1, *blocks.sums.shape))
+    sums[0], added = blocks.sums, sums[1:]
+    added[:, :, _N], added[:, :, _A], added[:, :, _V] = used, x, y
+    added[:, :, _AA], added[:, :, _AV], added[:, :, _VV] = x * x, x * y, y * y
+    added[:, :, _LATE] = np.where(pair, before_x, 0.0) * y
+    added[:, :, _EARLY] = np.where(pair, before_y, 0.0) * x
+    added[:, :, _PAIRS] = pair
     return replace(
         blocks,
-        start_ns=now_ns if blocks.start_ns is None else blocks.start_ns,
-        rows=blocks.rows + 1,
+        start_ns=rows.time_ns[0] if blocks.start_ns is None else blocks.start_ns,
+        rows=blocks.rows + len(rows),
         zero_a=zero_a,
         zero_v=zero_v,
-        last_a=np.where(used, x, blocks.last_a),
-        last_v=np.where(used, y, blocks.last_v),
-        max_a=np.fmax(blocks.max_a, amps),
-        sums=blocks.sums + row,
+        last_a=last_a,
+        last_v=last_v,
+        max_a=np.fmax(blocks.max_a, np.fmax.reduce(np.where(used, rows.current_a, np.nan), axis=0)),
+        # Row by row, as a sum in another order is rounded otherwise.
+        sums=np.add.accumulate(sums, axis=0)[-1],
     )
 
 
@@ -122,8 +155,12 @@ def is_full(blocks: Blocks, now_ns: int) -> bool:
     """Return True if the open block ends at this row."""
     if blocks.start_ns is None:
         return False
-    passed_s = (now_ns - blocks.start_ns) / NS_PER_S
-    return passed_s >= LONGEST_BLOCK_S or (blocks.rows >= BLOCK_ROWS and passed_s >= BLOCK_S)
+    return _is_over(blocks.rows, now_ns - blocks.start_ns)
+
+
+def _is_over(rows: int, passed_ns: int) -> bool:
+    passed_s = passed_ns / NS_PER_S
+    return passed_s >= LONGEST_BLOCK_S or (rows >= BLOCK_ROWS and passed_s >= BLOCK_S)
 
 
 def restart(blocks: Blocks) -> Blocks:

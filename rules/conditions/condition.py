@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rules.conditions.facts import FactValue, fact_of
+from rules.conditions.facts import Facts, fact_of
 
 COMPARISON_EXAMPLES = "a comparison such as '>= 8', a range such as '8..12' or [8, 12], or one number"
 _NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
@@ -107,7 +107,7 @@ class Condition:
         facts = (fact_of(path) for requirements in self.alternatives for path in requirements)
         return any(fact is not None and fact.moves for fact in facts)
 
-    def judge(self, facts: Mapping[str, FactValue]) -> Judgement:
+    def judge(self, facts: Facts) -> Judgement:
         """Judge the facts that `facts_of` returned. A requirement on an absent fact is not met; a few us a call."""
         doubt = None
         for requirements in self.alternatives:
@@ -121,7 +121,7 @@ class Condition:
         return "; or ".join(map(describe, self.alternatives))
 
 
-def judge_alternative(requirements: Requirements, facts: Mapping[str, FactValue]) -> Judgement:
+def judge_alternative(requirements: Requirements, facts: Facts) -> Judgement:
     """Judge one alternative; a fact that is present and does not fit outweighs one that is absent."""
     absent = None
     for path, requirement in requirements.items():

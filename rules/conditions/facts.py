@@ -3,9 +3,11 @@
 The keys of `when` in a policy file, the checks of `rules.checking` and the policy reference follow from this table.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
 
 from physics.node_state import MeasuredNode
 from telemetry.clock import NS_PER_S
@@ -14,6 +16,8 @@ from telemetry.quantities import EARLIER_EVIDENCE, EVIDENCE
 from telemetry.records import Cause, FaultClass, FindingStatus, Incident, IncidentState, Severity
 
 FactValue = str | float | bool
+# Values of facts by their dotted names.
+Facts = Mapping[str, FactValue]
 
 
 class FactType(StrEnum):
@@ -122,11 +126,12 @@ def fact_of(path: str) -> Fact | None:
     return FACTS.get(path) or _EVIDENCE_FACTS.get(path)
 
 
-def members_of(section: str) -> dict[str, Fact]:
+@cache
+def members_of(section: str) -> Mapping[str, Fact]:
     """Return the facts of a section by their names in it; those outside any section for an empty name."""
     facts = _EVIDENCE_FACTS if section == NUMBERS else FACTS
     split = ((*path.rpartition("."), fact) for path, fact in facts.items())
-    return {name: fact for head, _, name, fact in split if head == section}
+    return MappingProxyType({name: fact for head, _, name, fact in split if head == section})
 
 
 def facts_of(incident: Incident, node: MeasuredNode | None = None, now_ns: int | None = None) -> dict[str, FactValue]:

@@ -3,8 +3,9 @@
 It keeps state between steps and uses no clock, file or hardware: the same calls return the same decisions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 from physics.node_state import MeasuredNode
@@ -21,7 +22,7 @@ from rules.caps.cap_claims import (
 from rules.caps.knobs import KNOB_OF
 from rules.caps.start_ramp import concerns, watch_first_start
 from rules.caps.targets import node_of, reach_summary, targets_of
-from rules.conditions.facts import facts_of
+from rules.conditions.facts import Facts, facts_of
 from rules.engine.approvals import approve, needs_approval, reject, request_approval, run_out, use_approval
 from rules.engine.claims import CapClaim, Engagement, PolicyProgress
 from rules.engine.engagements import engage, follow_engagement
@@ -122,8 +123,9 @@ class Engine:
             modes = {policy.id: self._mode(policy) for policy in self._policies}
             decisions += run_out(memory, modes, now_ns)
         for incident in sorted(known.values(), key=lambda item: (item.opened_ns, item.id)):
+            facts = cache(partial(facts_of, incident, node, now_ns))  # the same for each policy
             for policy in (one for one in self._policies if concerns(one, incident)):
-                decision = self._advance(self._subject(policy, incident, node, now_ns))
+                decision = self._advance(self._subject(policy, incident, node, now_ns), facts)
                 if decision is not None:
                     decisions.append(decision)
         memory.forget(now_ns)
@@ -248,7 +250,7 @@ class Engine:
             now_ns=now_ns,
         )
 
-    def _advance(self, subject: PolicyIncident) -> Decision | None:
+    def _advance(self, subject: PolicyIncident, facts: Callable[[], Facts]) -> Decision | None:
         memory, key = self._memory, subject.key
         held = memory.claims.get(key) or memory.engagements.get(key)
         if held is not None and not held.enforced and held.mode is not subject.mode and subject.is_open:
@@ -256,14 +258,14 @@ class Engine:
             memory.engagements.pop(key, None)
             held = None
         if held is None:
-            return self._consider(subject)
+            return self._consider(subject, facts)
         if isinstance(held, Engagement):
             return follow_engagement(subject, held)
         return follow_cap(subject, held) if held.enforced else follow_unenforced(subject, held)
 
-    def _consider(self, subject: PolicyIncident) -> Decision | None:
+    def _consider(self, subject: PolicyIncident, facts: Callable[[], Facts]) -> Decision | None:
         policy, memory = subject.policy, self._memory
-        watch = memory.watches[subject.key] = self._judged(subject)
+        watch = memory.watches[subject.key] = self._judged(subject, facts)
         live = subject.is_open or (is_ramp(subject) and subject.incident.state is not IncidentState.CLOSED)
         if not live or watch.done or not may_climb(subject, self._by_id):
             return None
@@ -282,20 +284,24 @@ class Engine:
             return subject.refuse(*refusal)
         return self._act(subject, targets)
 
-    def _judged(self, subject: PolicyIncident) -> PolicyProgress:
+    def _judged(self, subject: PolicyIncident, facts: Callable[[], Facts]) -> PolicyProgress:
         """Return the progress with the present judgement, and since when and how often the condition has been met."""
         incident, policy, watch = subject.incident, subject.policy, subject.watch
-        news = watch.judged_ns != incident.time_ns
+        news, judgement = watch.judged_ns != incident.time_ns, watch.judgement
         if news or policy.when.moves:
-            judgement = policy.when.judge(facts_of(incident, subject.node, subject.now_ns))
-            watch = replace(watch, judged_ns=incident.time_ns, judgement=judgement)
-        if incident.state is IncidentState.CLOSED or not watch.judgement.met:
-            return replace(watch, met_since_ns=None, met_times=0)
-        if not (subject.is_open or is_ramp(subject)):
-            return replace(watch, met_since_ns=None, met_times=0)
-        since_ns = subject.now_ns if watch.met_since_ns is None else watch.met_since_ns
-        fresh = news or watch.met_since_ns is None
-        return replace(watch, met_since_ns=since_ns, met_times=watch.met_times + fresh)
+            judgement = policy.when.judge(facts())
+        live = incident.state is not IncidentState.CLOSED and (subject.is_open or is_ramp(subject))
+        met_since_ns, met_times = None, 0
+        if live and judgement.met:
+            met_since_ns = subject.now_ns if watch.met_since_ns is None else watch.met_since_ns
+            met_times = watch.met_times + (news or watch.met_since_ns is None)
+        return replace(
+            watch,
+            judged_ns=incident.time_ns,
+            judgement=judgement,
+            met_since_ns=met_since_ns,
+            met_times=met_times,
+        )
 
     def _targets(self, subject: PolicyIncident) -> tuple[str, ...]:
         then, incident = subject.policy.then, subject.incident

@@ -34,7 +34,7 @@ def begun(context: RunContext, name: str, supervisors: list[Supervisor]) -> RunC
 
 
 def first_reported(run: RunContext) -> dict[str, float]:
-    """Return how far each path is learnt at the first step of the guard; a fresh guard has learnt nothing then."""
+    """Return how far each path is learnt when the guard first reports it: nothing yet, for one that starts afresh."""
     end_s = CLOCK.monotonic_s() + PATIENCE_S
     while not run.baselines_path.exists():
         assert CLOCK.monotonic_s() < end_s, "the guard tells nothing of baselines"
@@ -70,10 +70,12 @@ def test_a_guard_that_ended_or_was_killed_goes_on_with_what_it_had_learnt(tmp_pa
             CLOCK.sleep_until(CLOCK.monotonic_s() + learn_s)
             assert supervisors[-1].stop("sampler") == 0
             learn_s, turns = 2.0 * learn_s, turns + 1
+        left = learnt_windows(kept)
         run = begun(context, "second", supervisors)
         reported = first_reported(run)
         kill(run)
-        assert learnt_windows(kept) == round(REFERENCE_WINDOWS * sum(reported.values())), "the kill took nothing of it"
+        assert round(REFERENCE_WINDOWS * sum(reported.values())) >= left, "the guard goes on with what it had learnt"
+        assert learnt_windows(kept) >= left, "the kill took nothing of it"
     finally:
         for supervisor in supervisors:
             supervisor.stop_all()

@@ -80,7 +80,7 @@ class RailTable:
         for sweep in self.sweeps:
             sweep.on_low = call
 
-    def add_rows_by(self, add: Callable[[float], bool]) -> None:
+    def add_rows_by(self, add: Callable[[float, float], bool]) -> None:
         """Set the callback that adds a row; not used where several threads read the rails of a row."""
         if len(self.sweeps) == 1:
             self.sweeps[0].add_row = add

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.collectors.rails.pace import MAX_BUSY_SHARE, MAX_HZ, SensorsWatch, rate_hz
+from agent.collectors.rails.pace import MAX_BUSY_SHARE, MAX_HZ, READS_PER_UPDATE, SensorsWatch, rate_hz
 from agent.collectors.rails.pair import RailPair
 from agent.sampler.schedule import Schedule, wait_until
 from agent.scheduling import use_realtime_priority
@@ -28,6 +28,11 @@ _LEAD = 2.0
 # heuristic: a pace within this of a whole number of reads per row is rounded. Of the two reads per update a quarter of
 # one may be missing, and each update is still seen.
 _SLACK = 0.25
+# heuristic: five rows per four updates of the fastest sensor, so that no row holds two of them. The extremes of a row
+# are those of all reads since the row before, and a rail that falls low is reported between two rows.
+_ROWS_PER_UPDATE = 1.25
+# heuristic: rails at rest have rows as often as a GPU whose power is averaged over 100 ms.
+_LEAST_ROWS_HZ = 10.0
 _ABSENT = array("d", [float("nan")] * 4)
 
 
@@ -58,11 +63,10 @@ class SweepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pace:
-    """Ticks of a sweep: it reads at every n-th tick and adds a row at every n-th; no rows at all where that is 0."""
+    """Reads of a sweep, and how many of them a row takes; 0 where it adds no rows."""
 
     schedule: Schedule
-    reads_every: int = 1
-    rows_every: int = 0
+    reads_per_row: int = 0
 
 
 class Sweep:
@@ -83,8 +87,8 @@ class Sweep:
     on_low
         Called from the reading thread when a voltage falls below `SweepSettings.low_v`; it must not raise.
     add_row
-        Adds the row that is due at a monotonic time, called from the reading thread; returns False where none was
-        added, and must not raise. None where another thread adds the rows.
+        Adds the row that is due at a monotonic time, one of a row each so many seconds; called from the reading thread.
+        Returns False where none was added, and must not raise. None where another thread adds the rows.
     """
 
     def __init__(self, pairs: Sequence[RailPair], rows: Sequence[int], *, period_s: float | None) -> None:
@@ -94,7 +98,7 @@ class Sweep:
         self.missed = 0
         self.failures = 0
         self.on_low: Callable[[], None] = _no_callback
-        self.add_row: Callable[[float], bool] | None = None
+        self.add_row: Callable[[float, float], bool] | None = None
         self._low = False
         self._pairs = tuple(pairs)
         self._period_s = period_s
@@ -174,20 +178,22 @@ class Sweep:
         pace = self._paced(settings, watch, round_s=round_s, now_s=began_s)
         while wait_until(due_s := pace.schedule.deadline_s, clock, stop):
             now_s = clock.monotonic_s()
-            tick, rows_every = pace.schedule.tick, pace.rows_every
-            is_read = tick % pace.reads_every == 0
-            changed = is_read and self._round()
+            changed = self._round()
             self._last_round_s = done_s = clock.monotonic_s()
-            add_row = self.add_row
-            added = add_row is not None and rows_every > 0 and tick % rows_every == 0 and add_row(due_s)
+            added = self._add_due_row(pace, due_s)
             if changed and settings.low_v is not None:
                 self._report_low(settings.low_v, in_row=added)
-            self.missed += pace.schedule.advance(done_s) // pace.reads_every
-            if not is_read:
-                continue
+            self.missed += pace.schedule.advance(done_s)
             round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
             if watch is not None and watch.note(now_s):
                 pace = self._paced(settings, watch, round_s=round_s, now_s=done_s)
+
+    def _add_due_row(self, pace: _Pace, due_s: float) -> bool:
+        """Add a row where one is due with this read; return whether one was added."""
+        add_row, reads = self.add_row, pace.reads_per_row
+        if add_row is None or reads == 0 or pace.schedule.tick % reads != 0:
+            return False
+        return add_row(due_s, pace.schedule.period_s * reads)
 
     def _changes(self) -> list[int]:
         return [count for pair in self._pairs for count in (pair.voltage_changes, pair.current_changes)]
@@ -214,29 +220,27 @@ class Sweep:
 
     def _unaligned(self, settings: SweepSettings, now_s: float) -> _Pace:
         """Return a pace from now on, with rows only where their rate happens to divide it."""
-        rows_every = 0
+        reads_per_row = 0
         if self.add_row is not None and settings.rows_hz is not None and self.hz % settings.rows_hz == 0.0:
-            rows_every = round(self.hz / settings.rows_hz)
-        return _Pace(schedule=Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1), rows_every=rows_every)
+            reads_per_row = round(self.hz / settings.rows_hz)
+        return _Pace(schedule=Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1), reads_per_row=reads_per_row)
 
     def _before_rows(self, settings: SweepSettings, rows_hz: float, *, round_s: float, now_s: float) -> _Pace:
         """Return a pace whose rounds end right before rows, at least at the configured rate."""
-        reads_every, rows_every = 1, 1
         if self.hz < rows_hz:
-            reads_every = math.floor(rows_hz / self.hz + _SLACK)
+            aligned_hz = rows_hz / math.floor(rows_hz / self.hz + _SLACK)
         else:
-            rows_every = min(math.ceil(self.hz / rows_hz - _SLACK), math.floor(settings.max_hz / rows_hz))
-        aligned_hz = rows_hz * rows_every / reads_every
+            aligned_hz = rows_hz * min(math.ceil(self.hz / rows_hz - _SLACK), math.floor(settings.max_hz / rows_hz))
         if round_s * aligned_hz > MAX_BUSY_SHARE:  # a bus has other users
             return self._unaligned(settings, now_s)
+        needed_hz = min(rows_hz, max(_LEAST_ROWS_HZ, _ROWS_PER_UPDATE * self.hz / READS_PER_UPDATE))
         self.hz = aligned_hz
         row_s = now_s if self._taken_s is None else self._taken_s
         start_s = row_s - min(_LEAD * round_s, 0.25 / self.hz)
-        if self.add_row is None:
-            pace = _Pace(schedule=Schedule(period_s=1.0 / self.hz, start_s=start_s))
-        else:
-            ticks = Schedule(period_s=1.0 / (rows_hz * rows_every), start_s=start_s)
-            pace = _Pace(schedule=ticks, reads_every=reads_every, rows_every=rows_every)
+        pace = _Pace(
+            schedule=Schedule(period_s=1.0 / self.hz, start_s=start_s),
+            reads_per_row=0 if self.add_row is None else max(math.floor(aligned_hz / needed_hz + _SLACK), 1),
+        )
         pace.schedule.advance(now_s)
         return pace
 

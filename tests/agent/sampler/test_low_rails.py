@@ -119,7 +119,7 @@ def test_rows_stay_in_order_of_time(rails: Rails) -> None:
     assert len(times_ns) > 10
 
 
-@pytest.mark.parametrize("interval_ms", [20, 80], ids=["at each row", "at every second row"])
+@pytest.mark.parametrize("interval_ms", [20, 80], ids=["rows at their own rate", "rows at the rate of slower sensors"])
 def test_rows_come_from_the_thread_that_reads_and_from_another_while_it_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_ms: int
 ) -> None:

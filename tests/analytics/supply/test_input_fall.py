@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from analytics.connectivity import GroupArray
-from analytics.supply.input_fall import MIN_BLOCKS, MIN_ROWS, InputFall, after_block, fall_row, forget
+from analytics.supply.input_fall import MIN_BLOCKS, MIN_ROWS, InputFall, after_block, fall_rows, forget
+from analytics.supply.pair_rows import PairRows
 from telemetry.frames import FloatArray, filled
 
 BOTH: GroupArray = np.array([0, 0])
@@ -13,15 +14,20 @@ def ended(fall: InputFall, mean_v: float, groups: GroupArray, *, identified: boo
     return after_block(fall, np.full(2, mean_v), np.full(2, identified), groups, sag_v=0.10, clear_v=0.05)
 
 
+def fall_row(fall: InputFall, volts: FloatArray, amps: FloatArray, groups: GroupArray) -> InputFall:
+    used = np.ones((1, 2), dtype=np.bool_)
+    row = PairRows(time_ns=(0,), places=(0,), voltage_v=volts[np.newaxis], current_a=amps[np.newaxis], used=used)
+    return fall_rows(fall, row, groups)
+
+
 def after(rows: list[tuple[FloatArray, FloatArray]], *, usual_v: float, groups: GroupArray) -> InputFall:
     """Run a block of a training job at a voltage, then some rows."""
     fall = filled(InputFall, 2)
-    used = np.array([True, True])
     for amps in (30.0, 60.0, 30.0, 60.0):
-        fall = fall_row(fall, voltage_v=np.full(2, usual_v), current_a=np.full(2, amps), used=used, groups=groups)
+        fall = fall_row(fall, np.full(2, usual_v), np.full(2, amps), groups)
     fall = ended(fall, usual_v, groups)
     for volts, amps_now in rows:
-        fall = fall_row(fall, voltage_v=volts, current_a=amps_now, used=used, groups=groups)
+        fall = fall_row(fall, volts, amps_now, groups)
     return fall
 
 
@@ -55,8 +61,7 @@ def test_the_only_supply_of_a_node_reports_at_the_voltage_of_mains_and_not_on_a_
 def test_a_dip_is_never_learnt_and_is_over_when_the_voltage_is_back() -> None:
     fall = ended(after(rows(195.0, 195.0, 60.0), usual_v=230.0, groups=BOTH), 228.0, BOTH)
     assert fall.usual_v.tolist() == [230.0, 230.0]
-    used = np.array([True, True])
-    fall = fall_row(fall, voltage_v=np.full(2, 229.0), current_a=np.full(2, 50.0), used=used, groups=BOTH)
+    fall = fall_row(fall, np.full(2, 229.0), np.full(2, 50.0), BOTH)
     assert not fall.fallen.any()
     assert fall.back.all()
 
@@ -79,7 +84,7 @@ def lower(volts: float, amps: float, *, groups: GroupArray = BOTH, blocks: int =
     fall = after([], usual_v=54.0, groups=groups)
     for _ in range(blocks):
         for volts_now, amps_now in rows(volts, volts, amps):
-            fall = fall_row(fall, voltage_v=volts_now, current_a=amps_now, used=np.array([True, True]), groups=groups)
+            fall = fall_row(fall, volts_now, amps_now, groups)
         fall = ended(fall, volts, groups)
     return fall
 

@@ -10,8 +10,7 @@ def after(blocks: FloatArray, state: Stillness | None = None) -> Stillness:
     """Take in blocks of voltage and current, shape ``(n_blocks, n_rows, 2)``."""
     state = state or filled(Stillness, 1)
     for block in blocks:
-        for pair in block:
-            state = state.after_row(pair[np.newaxis], SEEN)
+        state = state.after_rows(block[:, np.newaxis], np.ones((len(block), 1, 1), dtype=np.bool_))
         state = state.after_block(block.std(axis=0)[np.newaxis], SEEN)
     return state
 

@@ -139,6 +139,31 @@ def test_rounds_end_right_before_rows_where_the_rows_have_a_pace(
     )
 
 
+@pytest.mark.parametrize(
+    ("update_ms", "rows_hz"),
+    [(4, 50.0), (20, 50.0), (50, 25.0), (140, 50.0 / 3), (1000, 2.0)],
+    ids=["many reads per row", "as fast as rows", "every second read", "every read", "slow"],
+)
+def test_rows_come_as_often_as_they_need_to_hold_each_update_alone(
+    tmp_path: Path, opened: Callable[[RailTable], RailTable], update_ms: int, rows_hz: float
+) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"class/hwmon/hwmon{number}/update_interval": str(update_ms) for number in (0, 1)})
+    settings = SweepSettings(rows_hz=50.0)
+    collector = RailTable(survey_rails(tmp_path).rails, SweepOptions(settings=settings, clock=Napping()))
+    added: list[tuple[float, float]] = []
+
+    def add(due_s: float, period_s: float) -> bool:
+        added.append((due_s, period_s))
+        return True
+
+    collector.add_rows_by(add)
+    opened(collector)
+    wait_for(lambda: len(added) > 5)
+    assert [period_s for _, period_s in added[1:5]] == pytest.approx([1.0 / rows_hz] * 4)
+    assert np.diff([due_s for due_s, _ in added[1:5]]) == pytest.approx([1.0 / rows_hz] * 3)
+
+
 def test_a_file_that_disappears_is_absent_and_back_when_it_is_back(
     tmp_path: Path, opened: Callable[[RailTable], RailTable], caplog: pytest.LogCaptureFixture
 ) -> None:
