@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from agent.ring.ring import RingTable
-from physics.rail_classes import assumed_nominal_v, limit_scale
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, assumed_nominal_v, limit_scale
 from telemetry.clock import Clock
 from telemetry.frames import CellView
 from telemetry.gpu import REASON_HW_SLOWDOWN, REASON_HW_THERMAL, REASON_POWER_BRAKE
@@ -27,7 +27,7 @@ class Waking:
         Wakes the guard.
     low_v
         A rail below this at 12 V, or below the same share of its nominal voltage, wakes the guard at once, and so does
-        a GPU whose hardware slows it down or that is lost.
+        a GPU whose hardware slows it down or that is lost. A rail that is off does not: it stays so.
     on_low
         Called with the table and its newest row where a rail is low, before the guard wakes; it may not block or raise.
     """
@@ -67,8 +67,8 @@ class Waking:
             return False
         table, voltages = rails
         row = table.newest()
-        for cell, low_v in voltages:
-            if row[cell] < low_v:  # what is absent is not low
+        for cell, least_v, low_v in voltages:
+            if least_v < row[cell] < low_v:  # what is absent or off is not low
                 self._on_low(name, row)
                 return True
         return False
@@ -97,11 +97,15 @@ class _GpuRows:
         )
 
 
-def _low_cells(table: RingTable, low_v: float) -> tuple[tuple[int, float], ...]:
-    """Return where the voltages lie in a row, each with the limit of its rail; `low_v` is that of 12 V."""
+def _low_cells(table: RingTable, low_v: float) -> tuple[tuple[int, float, float], ...]:
+    """Return where the voltages lie in a row, each with the least plausible one and the limit of its rail.
+
+    `low_v` is the limit at 12 V.
+    """
     _, signals = table.spec.shape
-    lows_v = [low_v * limit_scale(assumed_nominal_v(entity)) for entity in table.spec.entities]
-    return tuple((cell, lows_v[cell // signals]) for cell in _cells(table, _VOLTAGES))
+    nominals_v = [assumed_nominal_v(entity) for entity in table.spec.entities]
+    limits = [(LEAST_PLAUSIBLE_RATIO * one, low_v * limit_scale(one)) for one in nominals_v]
+    return tuple((cell, *limits[cell // signals]) for cell in _cells(table, _VOLTAGES))
 
 
 def _cells(table: RingTable, names: tuple[str, ...]) -> tuple[int, ...]:

@@ -9,6 +9,10 @@ from physics.rail_classes import limit_scale
 
 _MILLI = 1e-3
 _NAN = float("nan")
+# heuristic: a conversion that failed shows 0 V once; a supply that is off shows it in row after row.
+_OFF_ROWS = 2
+# heuristic: as `analytics.supply.branches.MIN_USUAL_A`, above the offset of a sensor that carries nothing.
+_OFF_A = 3.0
 
 
 class RailPair:
@@ -18,6 +22,9 @@ class RailPair:
     number twice means that the current in between is of the same conversion, and where it changed the current is read
     again with the new voltage. A PMBus supply converts them one after the other; that skew is the supply's own, and
     the rail is tagged with it.
+
+    A voltage too low for the rail's class is dropped as a failed conversion, until the last two rows saw nothing else
+    and no current: then the supply is off, and what it shows is true.
 
     Attributes
     ----------
@@ -44,12 +51,18 @@ class RailPair:
         self._lock = threading.Lock()
         self._min_v = math.inf
         self._max_a = -math.inf
+        self._is_dead = False  # the newest pair is that of a supply that is off
+        self._dead_rows = 0
 
     @property
     def refused(self) -> int:
         """Reads so far that returned no number, or an implausible one."""
         files = (self._voltage,) if self._current is None else (self._voltage, self._current)
         return self.implausible + sum(file.refused + file.failed for file in files)
+
+    def is_low(self, below_v: float) -> bool:
+        """Return True if the newest voltage is below one, and not that of a supply that is off."""
+        return self._lowest_v <= self.voltage_v < below_v
 
     def read(self) -> bool:
         """Read the pair and update its extremes; return True if the pair has changed."""
@@ -65,13 +78,15 @@ class RailPair:
             and (self._current is None or self._max_a >= current_a)
         ):
             return False
-        if not self._lowest_v <= voltage_v <= self._highest_v:
+        is_dead = voltage_v < self._lowest_v and abs(current_a) < _OFF_A
+        if not (self._lowest_v <= voltage_v <= self._highest_v or (is_dead and self._dead_rows >= _OFF_ROWS)):
             self.implausible += not math.isnan(voltage_v)
             voltage_v = _NAN
         new_v = voltage_v != self.voltage_v and not math.isnan(voltage_v)
         new_a = current_a != self.current_a and not math.isnan(current_a)
         with self._lock:  # never held during a read, which may hang
-            self.voltage_v, self.current_a = voltage_v, current_a
+            self.voltage_v, self.current_a, self._is_dead = voltage_v, current_a, is_dead
+            self._dead_rows = self._dead_rows if is_dead else 0
             # Python's min and max return the first of two where the second is NaN, so absent values change no extreme.
             self._min_v = min(self._min_v, voltage_v)
             self._max_a = max(self._max_a, current_a)
@@ -88,6 +103,7 @@ class RailPair:
             lowest_v = self.voltage_v if self._min_v == math.inf else self._min_v
             highest_a = self.current_a if self._max_a == -math.inf else self._max_a
             self._min_v, self._max_a = math.inf, -math.inf
+            self._dead_rows += self._is_dead
             return self.voltage_v, self.current_a, lowest_v, highest_a
 
     def close(self) -> None:

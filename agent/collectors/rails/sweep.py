@@ -200,7 +200,7 @@ class Sweep:
 
     def _report_low(self, low_v: float, *, in_row: bool) -> None:
         """Report a rail that has just fallen below a voltage; while it stays there, rows show it, as may this one."""
-        was_low, self._low = self._low, any(pair.voltage_v < low_v * pair.limit_scale for pair in self._pairs)
+        was_low, self._low = self._low, any(pair.is_low(low_v * pair.limit_scale) for pair in self._pairs)
         if self._low and not was_low and not in_row:
             self.on_low()
 

@@ -98,6 +98,13 @@ def test_a_rail_without_a_value_waits(scene: Scene) -> None:
     assert scene.row("supply", nothing, nothing) == 1
 
 
+def test_a_rail_that_is_off_waits_and_hides_no_low_one(scene: Scene) -> None:
+    scene.row("gpu", [300.0])
+    off, high = [0.0, 0.0, 0.0], [12.0, 40.0, 12.0]
+    assert scene.row("supply", off, high) == 1
+    assert scene.row("supply", off, [11.3, 40.0, 11.3]) == 2
+
+
 def test_a_low_rail_is_passed_on_with_its_row_before_the_guard_wakes(scene: Scene) -> None:
     reported: list[tuple[str, list[float], int]] = []
     scene.waking = Waking(

@@ -105,3 +105,38 @@ def test_text_and_voltages_of_no_live_rail_are_counted(tmp_path: Path) -> None:
         assert np.isnan(pair.voltage_v)
     assert pair.refused == 4, "text is read twice, for the pair's sake"
     pair.close()
+
+
+def _rows(root: Path, pair: RailPair, millivolts: str, milliamperes: str, *, count: int) -> list[float]:
+    """Return the voltage of some rows, each after two reads of these values."""
+    write(root, {"in1_input": millivolts, "curr1_input": milliamperes})
+    volts = []
+    for _ in range(count):
+        pair.read()
+        pair.read()
+        volts.append(pair.take()[0])
+    return volts
+
+
+def test_a_supply_that_is_off_shows_its_true_voltage_after_two_rows_and_is_back_at_once(tmp_path: Path) -> None:
+    pair = _pair(tmp_path)
+    assert _rows(tmp_path, pair, "12000", "10000", count=2) == pytest.approx([12.0, 12.0])
+    assert _rows(tmp_path, pair, "0", "250", count=4) == pytest.approx([np.nan, np.nan, 0.0, 0.0], nan_ok=True)
+    assert not pair.is_low(11.4), "off is not low"
+    refused = pair.refused
+    assert _rows(tmp_path, pair, "0", "0", count=5) == pytest.approx([0.0] * 5)
+    assert pair.refused == refused, "what a supply that is off shows is not implausible"
+    assert _rows(tmp_path, pair, "12010", "9000", count=1) == pytest.approx([12.01])
+    assert _rows(tmp_path, pair, "11200", "9000", count=1) == pytest.approx([11.2])
+    assert pair.is_low(11.4)
+    pair.close()
+
+
+def test_no_voltage_with_a_current_or_between_plausible_ones_is_a_failed_conversion(tmp_path: Path) -> None:
+    pair = _pair(tmp_path)
+    assert np.isnan(_rows(tmp_path, pair, "0", "40000", count=10)).all(), "a rail at 0 V carries nothing"
+    assert np.isnan(_rows(tmp_path, pair, "99999", "0", count=10)).all()
+    for _ in range(5):
+        assert np.isnan(_rows(tmp_path, pair, "0", "0", count=1)).all()
+        assert _rows(tmp_path, pair, "12000", "10000", count=1) == pytest.approx([12.0])
+    pair.close()
