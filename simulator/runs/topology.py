@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.files.node import NodeFile
+from physics.rail_classes import rail_class_of
+from simulator.files.node import NodeFile, Supply
 from simulator.files.wiring import Wiring
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
 from telemetry.ratings import RatingSource, rating_tags
 
 
@@ -81,7 +82,10 @@ def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
     return NodeEntities(
         node=Entity(kind=EntityKind.NODE, key=node.name, name=node.name),
         supplies=tuple(
-            replace(_own(EntityKind.SUPPLY, node, unit.name), tags=rating_tags(unit.rated_w, RatingSource.SUPPLY))
+            replace(
+                _own(EntityKind.SUPPLY, node, unit.name),
+                tags=(*nominal_tags(node.supply), *rating_tags(unit.rated_w, RatingSource.SUPPLY)),
+            )
             for unit in node.supply.units
         ),
         gpus=gpus,
@@ -90,6 +94,14 @@ def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
         jobs=tuple(_own(EntityKind.JOB, node, name) for name in dict.fromkeys(jobs)),
         wiring=node.wiring,
     )
+
+
+def nominal_tags(supply: Supply) -> tuple[tuple[str, str], ...]:
+    """Return the nominal voltage of a described node's rails as tags; none where it is that of no class."""
+    nominal_v = supply.nominal_rail_v
+    if rail_class_of(nominal_v) is None:
+        return ()
+    return ((NOMINAL_TAG, f"{nominal_v:g}"), (NOMINAL_SOURCE_TAG, NominalSource.CONFIGURATION.value))
 
 
 def _own(kind: EntityKind, node: NodeFile, name: str) -> Entity:

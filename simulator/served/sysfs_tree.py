@@ -13,6 +13,9 @@ from simulator.files.node import NodeFile, SupplyUnit
 from simulator.files.sensor import SensorKind, load_sensor
 from simulator.sensors.bank import SensorBank
 
+# assumption: warning limits of supplies, VOUT_UV_WARN_LIMIT and VOUT_OV_WARN_LIMIT, as a share of the nominal voltage;
+# the kernel's driver shows them as ``in2_min`` and ``in2_max``.
+_WARNED_RATIOS = {"min": 0.92, "max": 1.08}
 _WIDTH = 12  # every value is written in as many bytes, so one write replaces it whole; 11 digits are 99 kW
 
 
@@ -68,6 +71,8 @@ class _Supply:
             self._power = Attribute(device / "power1_input")
             # MFR_POUT_MAX, as the kernel's driver shows it; a shunt monitor knows no rating.
             (device / "power1_rated_max").write_text(f"{round(unit.rated_w * 1e6)}\n", encoding="utf-8")
+            for limit, ratio in _WARNED_RATIOS.items():
+                (device / f"{voltage}_{limit}").write_text(f"{round(ratio * rail_v * 1e3)}\n", encoding="utf-8")
         for channel, label in labels.items():
             (device / f"{channel}_label").write_text(f"{label}\n", encoding="utf-8")
         self._voltage, self._current = Attribute(device / f"{voltage}_input"), Attribute(device / f"{current}_input")

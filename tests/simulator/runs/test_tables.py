@@ -13,6 +13,7 @@ from simulator.runs.slow_tables import SlowTables
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities, entities_of
 from simulator.sensors.bank import SensorBank
+from telemetry.entities import NOMINAL_SOURCE_TAG, NominalSource
 from telemetry.recording_rows import TICK
 from tests.simulator.runs.kept import Kept
 from tests.simulator.runs.orders import QUIET
@@ -131,3 +132,16 @@ def test_steps_are_those_of_the_job_that_runs() -> None:
     state = state_of(NODE)
     state.steps = 12
     np.testing.assert_array_equal(slow_values(NODE, state, jobs=("ddp", "idle"))["job.steps"], [12.0, np.nan])
+
+
+@pytest.mark.parametrize(("name", "nominal_v"), [("v100x4", 12.0), ("h100x8", 54.0), ("h100x8-orv3", 48.0)])
+def test_recorded_supplies_have_the_nominal_voltage_of_their_node(name: str, nominal_v: float) -> None:
+    for supply in entities_of(load_node(name)).supplies:
+        assert supply.nominal_v == nominal_v
+        assert supply.tag(NOMINAL_SOURCE_TAG) == NominalSource.CONFIGURATION
+
+
+def test_supplies_of_no_class_have_no_nominal_voltage() -> None:
+    units = tuple(unit.model_copy(update={"open_circuit_v": 24.0}) for unit in NODE.supply.units)
+    node = NODE.model_copy(update={"supply": NODE.supply.model_copy(update={"units": units})})
+    assert {supply.nominal_v for supply in entities_of(node).supplies} == {None}

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from agent.collectors.hwmon.tree import find_inlet, survey_rails
 from simulator.files.node import load_node
 from simulator.served.pci_tree import PciTree
 from simulator.served.sysfs_tree import Attribute, HwmonTree
+from telemetry.entities import NominalSource
 from tests.simulator.served.board.boards import NODE
 from tests.simulator.served_plant import served_plant
 
@@ -29,8 +31,21 @@ def test_a_supply_on_pmbus_has_the_labels_of_the_kernels_driver(tmp_path: Path) 
         assert 100_000 < int(text(device / "in1_input")) < 140_000
         assert int(text(device / "power1_rated_max")) == NODE.supply.units[1].rated_w * 1e6
         rails = survey_rails(plant.served.sysfs_root).rails
-        assert len(rails) == 2
+        assert [rail.nominal_from for rail in rails] == [NominalSource.LIMITS] * 2
         assert all(rail.current is not None for rail in rails)
+
+
+@pytest.mark.parametrize("name", ["h100x8", "h100x8-orv3"])
+def test_the_alarm_limits_of_a_supply_on_pmbus_name_its_nominal_voltage(tmp_path: Path, name: str) -> None:
+    node = load_node(name)
+    HwmonTree(tmp_path, node).close()
+    device = tmp_path / "class/hwmon/hwmon0"
+    (device / "in2_input").write_text("0\n")  # off: its reading names nothing
+    (device / "curr1_input").write_text("0\n")
+    assert survey_rails(tmp_path).implausible == ("pmbus-hwmon0 reads 0 V",)
+    (device / "in2_input").write_text(f"{round(node.supply.units[0].open_circuit_v * 1e3)}\n")
+    (rail,) = survey_rails(tmp_path).rails
+    assert (rail.rail_class.nominal_v, rail.nominal_from) == (node.supply.nominal_rail_v, NominalSource.LIMITS)
 
 
 def test_the_agents_own_search_finds_every_rail_and_the_inlet(tmp_path: Path) -> None:
