@@ -67,7 +67,8 @@ class RailSagState:
 class RailSag:
     """Raises `Cause.SUPPLY_SAG` on supplies; see `RailSagLimits` for the levels, which each rail has as its own share.
 
-    A rail whose nominal voltage is not known yet, or has no limit, is not judged.
+    A rail whose nominal voltage is not known yet, or has no limit, is not judged. Neither is one below half of it: no
+    load that computes pulls it down that far, so its supply is off, and a lower load would not lift it.
     """
 
     limits: RailSagLimits
@@ -124,6 +125,11 @@ class RailSag:
         dips = state.dips
         if not state.conditions.busy and not over.any():
             return state.conditions, dips, NO_CHANGES
+        off = voltage_v <= LEAST_PLAUSIBLE_RATIO * rails.nominal_v
+        if off.any():
+            over, voltage_v = over & ~off, np.where(off, np.nan, voltage_v)
+        if not state.conditions.busy and not over.any():
+            return state.conditions, dips, NO_CHANGES
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
@@ -132,8 +138,7 @@ class RailSag:
             under=voltage_v > scale * limits.clear_above_v,
             seen=~np.isnan(voltage_v),
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
-            at_once=(voltage_v < scale * limits.at_once_below_v)
-            & (voltage_v > LEAST_PLAUSIBLE_RATIO * rails.nominal_v),
+            at_once=voltage_v < scale * limits.at_once_below_v,
         )
         kept = state.conditions.engaged
         dips = _with_load(_count(dips, now_ns, voltage_v, over, kept=kept), dips, state.moments, current_a, kept)

@@ -44,7 +44,8 @@ def statuses(findings: tuple[Finding, ...]) -> list[FindingStatus]:
         ([12.0, 11.39, 11.39, 11.39, 12.0], True),  # shallow, 100 ms
         ([12.0, 11.34, 12.0], True),  # deep: at once
         ([12.0, 0.0, 12.0], False),  # one failed conversion
-        ([12.0, 0.0, 0.0, 0.0], True),  # it lasts: the rail is dead
+        ([12.0, 0.0, 0.0, 0.0], False),  # it lasts: the supply is off, and no lower load would lift it
+        ([12.0, 6.1, 6.1, 6.1], True),
         ([NAN] * 40, False),
         ([12.0, 11.39, NAN, NAN, NAN, NAN, 12.0], False),  # a gap holds nothing
         ([12.0, 11.39, NAN, 11.39, 11.39, 11.39], True),
