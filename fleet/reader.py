@@ -78,14 +78,18 @@ def tag_key(tags: Mapping[str, str]) -> _TagKey:
 
 
 def merged_by_entity(series: Iterable[tuple[_TagKey, FloatArray]]) -> dict[_TagKey, FloatArray]:
-    """Join the series of one entity whose tags changed in the window: the later tags, every value."""
+    """Join the series of one entity: every value, and every tag, the later of two.
+
+    Its tables may name other tags of it, and tags may change in the window.
+    """
     by_entity: dict[tuple[str, str], tuple[_TagKey, FloatArray]] = {}
     for key, values in series:
         tags = dict(key)
         place = tags.get("node", ""), tags.get("entity", "")
         if place in by_entity:
-            before = by_entity[place][1]
+            before_key, before = by_entity[place]
             values = np.where(np.isnan(values), before, values)  # noqa: PLW2901 -- the same, completed
+            key = tag_key(dict(before_key) | tags)  # noqa: PLW2901
         by_entity[place] = key, values
     return dict(by_entity.values())
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
 
@@ -128,6 +128,20 @@ class Topology:
     def children(self, entity_id: str) -> tuple[Entity, ...]:
         """Return the ids of the entities that this one feeds or holds."""
         return tuple(self._by_id[child] for parent, child in self.edges if parent == entity_id)
+
+
+def merged_entities(entities: Iterable[Entity]) -> dict[str, Entity]:
+    """Return entities by id, each with the tags of every mention of it; the later mention wins.
+
+    Several sources describe one supply: the rail's sensor names its nominal voltage, the board controller its slot.
+    """
+    found: dict[str, Entity] = {}
+    for entity in entities:
+        earlier = found.get(entity.id)
+        if earlier is not None and earlier.tags != entity.tags:
+            entity = replace(entity, tags=tuple((dict(earlier.tags) | dict(entity.tags)).items()))  # noqa: PLW2901 -- the same, completed
+        found[entity.id] = entity
+    return found
 
 
 def label_of(name: str) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from telemetry.clock import NS_PER_S
-from telemetry.entities import EntityKind, Topology
+from telemetry.entities import EntityKind, Topology, merged_entities
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording_files import MAX_PROBLEMS, Header, RowWriter, open_writer, read_header, read_rows
@@ -332,7 +332,7 @@ class _Reading:
     def _header(self, header: Header) -> tuple[tuple[TableSpec, ...], Topology, RecordingMeta]:
         if not header:
             tables = tables_of_places(tuple(self._places))
-            entities = tuple({entity.id: entity for spec in tables for entity in spec.entities}.values())
+            entities = tuple(merged_entities(entity for spec in tables for entity in spec.entities).values())
             return tables, Topology(entities=entities), RecordingMeta()
         if header.get("format") != FORMAT:
             found = f"format {header.get('format')}"

@@ -1,9 +1,9 @@
 """Topology of a node from its tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import Entity, EntityKind, Topology, merged_entities
 from telemetry.frames import TableSpec
 
 
@@ -21,9 +21,7 @@ FeedingOf = Callable[[Sequence[Entity], Sequence[Entity]], Feeding]
 
 def topology_of(node: Entity, specs: Sequence[TableSpec], feeding_of: FeedingOf) -> Topology:
     """Return the topology: the node holds its supplies, GPUs and fans and runs its jobs, a GPU holds its NVLinks."""
-    found = dict[str, Entity]()
-    for entity in (entity for spec in specs for entity in spec.entities):
-        found[entity.id] = _with_tags_of(entity, found.get(entity.id))
+    found = merged_entities(entity for spec in specs for entity in spec.entities)
     found[node.id] = node
     supplies = [entity for entity in found.values() if entity.kind is EntityKind.SUPPLY]
     gpus = [entity for entity in found.values() if entity.kind is EntityKind.GPU]
@@ -36,8 +34,3 @@ def topology_of(node: Entity, specs: Sequence[TableSpec], feeding_of: FeedingOf)
     joined = [(gpu.id, link.id) for gpu in gpus for link in links if link.tag("gpu") == gpu.key]
     run = [(node.id, job.id) for job in found.values() if job.kind is EntityKind.JOB]
     return Topology(entities=tuple(found.values()), edges=(*held, *feeding.edges, *joined, *run))
-
-
-def _with_tags_of(entity: Entity, earlier: Entity | None) -> Entity:
-    """Return an entity with the tags that an earlier table gave it as well; its own ones win."""
-    return entity if earlier is None else replace(entity, tags=tuple((dict(earlier.tags) | dict(entity.tags)).items()))

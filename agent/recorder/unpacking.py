@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.recorder.entries import BoxEntry, EntryKind, json_entry, place_of_rows, unpack_rows
 from agent.recorder.row_follower import RingLayout
-from telemetry.entities import Topology
+from telemetry.entities import Topology, merged_entities
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Record, from_json, to_json
@@ -83,7 +83,7 @@ def _joined(specs: Iterable[TableSpec]) -> dict[str, TableSpec]:
     for spec in specs:
         known = tables.get(spec.name)
         if known is not None and known != spec:
-            entities = {entity.id: entity for entity in (*known.entities, *spec.entities)}
+            entities = merged_entities((*known.entities, *spec.entities))
             signals = dict.fromkeys((*known.signals, *spec.signals))
             tables[spec.name] = replace(known, entities=tuple(entities.values()), signals=tuple(signals))
         else:
@@ -92,7 +92,7 @@ def _joined(specs: Iterable[TableSpec]) -> dict[str, TableSpec]:
 
 
 def _joined_topology(layouts: Iterable[RingLayout]) -> Topology:
-    entities = {entity.id: entity for layout in layouts for entity in layout.topology.entities}
+    entities = merged_entities(entity for layout in layouts for entity in layout.topology.entities)
     edges = dict.fromkeys(edge for layout in layouts for edge in layout.topology.edges)
     return Topology(entities=tuple(entities.values()), edges=tuple(edges))
 

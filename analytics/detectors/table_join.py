@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from analytics.connectivity import GroupArray
+from telemetry.entities import merged_entities
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray, joined_frames
 
 
@@ -38,7 +39,7 @@ class JoinState:
 
 
 def start_join(specs: Sequence[TableSpec]) -> JoinState:
-    """Return the join of tables of one kind. A signal that two tables have is taken from the first.
+    """Return the join of tables of one kind. A signal or a tag that two tables have is taken from the first.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def start_join(specs: Sequence[TableSpec]) -> JoinState:
     if len(kinds) != 1:
         raise ValueError(f"a join needs tables of one kind, got {sorted(kinds)}")
     every = [entity for spec in specs for entity in spec.entities]
-    by_id = {entity.id: entity for entity in reversed(every)}
+    by_id = merged_entities(reversed(every))
     places = {key: place for place, key in enumerate(dict.fromkeys(entity.id for entity in every))}
     columns = tuple(dict.fromkeys(name for spec in specs for name in spec.signals))
     joined = TableSpec(

@@ -7,7 +7,7 @@ import pytest
 
 from agent.ring.ring import Ring
 from agent.ring.rings import Rings
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import NOMINAL_TAG, Entity, EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import TableSpec
 
@@ -31,6 +31,16 @@ def test_tables_and_topology_of_all_rings_are_one_set(tmp_path: Path) -> None:
     assert rings.main.tables.keys() == {"supply"}
     fast.close()
     slow.close()
+
+
+def test_a_supply_in_two_rings_keeps_the_nominal_voltage_that_one_of_them_names(tmp_path: Path) -> None:
+    for place, (name, tag) in enumerate((("fast", (NOMINAL_TAG, "54")), ("slow", ("slot", "3")))):
+        part = Entity(kind=EntityKind.SUPPLY, key="psu0", name="psu0", tags=(tag,))
+        spec = TableSpec(name=f"table{place}", kind=EntityKind.SUPPLY, entities=(part,), signals=("voltage_v",))
+        topology = Topology(entities=(part,))
+        Ring.create(tmp_path / name, [spec], node="box", topology=topology, simulated=True, rows={spec.name: 8}).close()
+    (supply,) = Rings.attach(tmp_path / "fast", (tmp_path / "slow",)).topology.entities
+    assert (supply.nominal_v, supply.tag("slot")) == (54.0, "3")
 
 
 def test_a_ring_that_comes_later_makes_the_set_old(tmp_path: Path) -> None:
