@@ -2,6 +2,7 @@
 
 from config.topology import BusBranch, SharedBus, Supply, TopologySection
 from simulator.files.node import NodeFile
+from simulator.files.sensor import load_sensor
 
 
 def described_topology(node: NodeFile) -> TopologySection:
@@ -18,8 +19,21 @@ def described_topology(node: NodeFile) -> TopologySection:
         )
         for bus, name in enumerate(wiring.buses)
     )
-    supplies = tuple(Supply(name=unit.name, rated_w=unit.rated_w) for unit in node.supply.units)
+    supplies = tuple(
+        Supply(name=unit.name, sensors=_sensors(node, place), rated_w=unit.rated_w)
+        for place, unit in enumerate(node.supply.units)
+    )
     return TopologySection(gpu_count=node.gpu_count, supplies=supplies, buses=buses)
+
+
+def _sensors(node: NodeFile, place: int) -> tuple[str, ...]:
+    """Return the names under which a supply is measured: its own, and that of its device where it answers on PMBus.
+
+    A shunt monitor is labelled with the supply's name, an output on PMBus only as the first one of its device.
+    """
+    name = node.supply.units[place].name
+    kind = None if node.sensors.rail is None else load_sensor(node.sensors.rail)
+    return (name, f"{kind.name}-hwmon{place}") if kind is not None and kind.protocol == "pmbus" else (name,)
 
 
 def _branches(gpus: tuple[str, ...], *, has_rest: bool) -> tuple[BusBranch, ...]:

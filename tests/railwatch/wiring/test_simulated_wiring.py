@@ -1,10 +1,18 @@
 """The wiring of a simulated node as a run describes it."""
 
+from pathlib import Path
+
+import pytest
+
+from agent.collectors.hwmon.rails import rail_entities
+from agent.collectors.hwmon.tree import survey_rails
 from config.topology import TopologySection
+from physics.feeding import feeding_of
 from railwatch.wiring.simulated_wiring import described_topology
 from simulator.files.node import load_node
 from simulator.runs.topology import entities_of
 from telemetry.entities import EntityKind
+from tests.simulator.served_plant import served_plant
 
 
 def test_a_node_with_one_bus_is_left_to_inference() -> None:
@@ -37,3 +45,19 @@ def test_a_node_with_several_buses_is_described_as_it_is() -> None:
         assert bus is not None
         true = [one for one in entities.topology.children(supply.id) if one.kind is EntityKind.GPU]
         assert list(wiring.gpus_of(bus, entities.gpus)) == true
+
+
+@pytest.mark.parametrize("name", ["h100x8-two-bus", "v100x4-two-bus"])
+def test_every_rail_that_the_agent_finds_on_a_node_with_two_buses_feeds_the_gpus_of_its_bus(
+    tmp_path: Path, name: str
+) -> None:
+    node = load_node(name)
+    with served_plant(tmp_path, node=node) as plant:
+        plant.advance(1000)
+        rails = rail_entities(survey_rails(plant.served.sysfs_root).rails)
+    entities = entities_of(node)
+    feeding = feeding_of(described_topology(node).wiring(), rails, entities.gpus)
+    for rail, supply in zip(rails, entities.supplies, strict=True):
+        true = {one.id for one in entities.topology.children(supply.id) if one.kind is EntityKind.GPU}
+        assert {fed for feeder, fed in feeding.edges if feeder == rail.id} == true
+        assert true != {gpu.id for gpu in entities.gpus}
