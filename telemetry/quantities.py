@@ -17,21 +17,21 @@ _NAMES_BY_UNIT = {
     "MHz": "sibling_clock_mhz sm_clock_mhz usual_sm_clock_mhz",
     "V": (
         "baseline_open_circuit_v depth_v fallen_v limit_v minimum_v open_circuit_high_v open_circuit_low_v "
-        "open_circuit_v predicted_dip_v recent_minimum_v recovered_minimum_v usual_spread_v voltage_spread_v "
-        "voltage_v"
+        "open_circuit_v over_siblings_v predicted_dip_v recent_minimum_v recovered_minimum_v usual_spread_v "
+        "voltage_spread_v voltage_v"
     ),
     "W": "chosen_for_w compute_power_w hot_joint_w joint_extra_w peak_w power_w rated_w usual_power_w",
     "deviations": "distance limit",
     "ohm": (
-        "baseline_ohm source_resistance_high_ohm source_resistance_low_ohm source_resistance_ohm "
+        "baseline_ohm joint_rise_ohm source_resistance_high_ohm source_resistance_low_ohm source_resistance_ohm "
         "transient_impedance_ohm"
     ),
     "ratio": (
-        "alike_ratio early_ratio fan_power_ratio fan_ratio gpu_util_ratio grows_with_power_ratio "
+        "alike_ratio bus_share_ratio early_ratio fan_power_ratio fan_ratio gpu_util_ratio grows_with_power_ratio "
         "hourly_rise_high_ratio hourly_rise_low_ratio hourly_rise_ratio imbalance_ratio late_ratio "
         "limit_ratio mem_util_ratio normal_fan_ratio nvlinks_up_ratio power_mismatch_ratio power_spread_ratio "
-        "rise_ratio smoothed_theta_ratio theta_ratio theta_ratio_hours thread_ratio usual_gpu_util_ratio "
-        "usual_mem_util_ratio"
+        "rise_ratio share_ratio smoothed_theta_ratio theta_ratio theta_ratio_hours thread_ratio usual_bus_share_ratio "
+        "usual_gpu_util_ratio usual_mem_util_ratio"
     ),
     "rpm": "fan_rpm limit_rpm",
     "s": (

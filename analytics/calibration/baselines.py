@@ -12,6 +12,7 @@ from analytics.detectors.source_resistance import SourceResistanceState
 from analytics.detectors.thermal_resistance import ThermalResistanceState
 from analytics.supply.reference import REFERENCE_WINDOWS
 from analytics.supply.slow_change import BASELINE_HOURS
+from analytics.supply.usual_share import LEARN_BLOCKS
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray
 
@@ -68,6 +69,11 @@ LEARNT: tuple[LearntQuantity, ...] = (
         detector="source_resistance",
         what="source resistance of the first week",
         ratio=lambda state, _: np.where(state.slow.known, 1.0, np.minimum(state.slow.hours / BASELINE_HOURS, 0.99)),
+    ),
+    LearntQuantity(
+        detector="current_share",
+        what="share of its bus at a like load",
+        ratio=lambda state, _: state.usual.learnt_blocks / LEARN_BLOCKS,
     ),
     LearntQuantity(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
     LearntQuantity(

@@ -273,6 +273,7 @@ _LEAST_BRAKE_S = 0.05
 # The numbers that are worth a place in one line, by name, and how each is written.
 _DISTINGUISHING: dict[str, str] = {
     "resistance_ratio": "{:.2f} x its baseline",
+    "share_ratio": "{:.0%} of its usual share",
     "fallen_v": "{:.2f} V lower",
     "minimum_v": "down to {:.2f} V",
     "brake_s": "{:.1f} s braked",

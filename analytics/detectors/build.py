@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from analytics.detectors.airflow import Airflow
 from analytics.detectors.airflow_lost import AirflowLost
+from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
 from analytics.detectors.gpu_errors import GpuErrors
 from analytics.detectors.gpu_lost import GpuLost
@@ -94,6 +95,7 @@ AnyEventDetector = EventDetector[Any]
 DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: RailSag(limits=limits.rail_sag),
     lambda limits: SourceResistance(limits=limits.source_resistance),
+    lambda limits: CurrentShare(limits=limits.current_share),
     lambda limits: SupplyHeadroom(limits=limits.supply_headroom),
     lambda limits: SupplyPlausibility(limits=limits.supply_plausibility),
     lambda limits: PowerBrake(limits=limits.power_brake),

@@ -17,6 +17,7 @@ from analytics.detectors.heat_limits import (
     WarmInletLimits,
 )
 from analytics.detectors.supply_limits import (
+    CurrentShareLimits,
     PowerBrakeLimits,
     RailSagLimits,
     SourceResistanceLimits,
@@ -267,6 +268,7 @@ class DetectorLimits:
     straggler: StragglerLimits = field(default_factory=StragglerLimits)
     link_health: LinkHealthLimits = field(default_factory=LinkHealthLimits)
     source_resistance: SourceResistanceLimits = field(default_factory=SourceResistanceLimits)
+    current_share: CurrentShareLimits = field(default_factory=CurrentShareLimits)
     supply_headroom: SupplyHeadroomLimits = field(default_factory=SupplyHeadroomLimits)
     supply_plausibility: SupplyPlausibilityLimits = field(default_factory=SupplyPlausibilityLimits)
     novelty: NoveltyLimits = field(default_factory=NoveltyLimits)

@@ -19,6 +19,7 @@ from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds
 from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.source_resistance_summary import describe_ageing, describe_input_sag, describe_lost
 from analytics.detectors.statements import Describe, findings_from
+from analytics.detectors.streaks import Streaks, begun, settled
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.supply import input_fall
 from analytics.supply.branches import (
@@ -49,7 +50,7 @@ from physics.rail_classes import times_measured
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, TimeArray, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.records import Cause, Finding
 
 # A value that moves by less is one value with the rounding of a float; more is the sensor's step.
@@ -58,27 +59,9 @@ _SAME_V = 1e-6
 _LOST_STEPS = (2.0, 1.5)
 _STEP_WITHIN = 0.06
 _STEADY_WITHIN = 0.08
-_AT_ONCE = Holds(set_ns=0, clear_ns=0)
 # heuristic: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing could be
 # reported.
 _SURELY_DEAD_NS = NS_PER_S // 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Streaks:
-    """Consecutive windows of evidence, shape ``(n_supplies,)``; `since_ns` is when the streak began."""
-
-    count: FromZero
-    against: FromZero
-    since_ns: TimeArray
-
-    def after(self, *, over: MaskArray, under: MaskArray, now_ns: int) -> "Streaks":
-        """Count one window of each supply; what is neither leaves the streak as it is."""
-        return Streaks(
-            count=np.where(over, self.count + 1, np.where(under, 0.0, self.count)),
-            against=np.where(under, self.against + 1, np.where(over, 0.0, self.against)),
-            since_ns=np.where(over & (self.count == 0), now_ns, self.since_ns),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -189,7 +172,7 @@ class SourceResistance:
             seen=np.isfinite(current_a),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
-        lost = _begun(lost, changes, branches.since_ns)
+        lost = begun(lost, changes, branches.since_ns)
         lost, changes = report_worse(lost, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
         return replace(state, lost=lost), changes
 
@@ -261,14 +244,19 @@ class SourceResistance:
         stepped = stepped & (like_lost | ~seen) & (rising.count > 0)
         slow = state.slow.risen(state.step_v >= COARSE_V * times_measured(state.last_v))
         calm = rising.against >= limits.clear_windows
-        state = replace(state, rising=rising, stepped=stepped)
-        ageing, found = _settled(
-            state.ageing, now_ns, over=(quick & ~stepped) | slow, under=calm & ~slow, rising=rising, badness=ratio * 4
+        state, since_ns = replace(state, rising=rising, stepped=stepped), rising.begun_ns(now_ns)
+        ageing, found = settled(
+            state.ageing,
+            now_ns,
+            over=(quick & ~stepped) | slow,
+            under=calm & ~slow,
+            since_ns=since_ns,
+            badness=ratio * 4,
         )
         if not (quick & stepped).any():
             return replace(state, ageing=ageing), found, NO_CHANGES
-        lost, gone_now = _settled(
-            state.lost, now_ns, over=quick & stepped, under=np.zeros_like(calm), rising=rising, badness=ratio * 0
+        lost, gone_now = settled(
+            state.lost, now_ns, over=quick & stepped, under=np.zeros_like(calm), since_ns=since_ns, badness=ratio * 0
         )
         return replace(state, ageing=ageing, lost=lost), found, gone_now
 
@@ -283,12 +271,12 @@ class SourceResistance:
         sagging = state.sagging.after(over=sags, under=fine | (seen & ~flat), now_ns=now_ns)
         groups = state.siblings.groups
         doubt = known_count(np.where(fine | (sagging.count == 0) & seen, 1.0, np.nan), groups) > 0
-        sag, found = _settled(
+        sag, found = settled(
             state.sag,
             now_ns,
             over=(sagging.count >= limits.sag_windows) & ~doubt,
             under=(sagging.against >= limits.sag_windows) & ~state.fall.fallen,
-            rising=sagging,
+            since_ns=sagging.begun_ns(now_ns),
             badness=np.nan_to_num(fallen_v) / limits.sag_v,
         )
         return replace(state, sagging=sagging, sag=sag), found
@@ -345,35 +333,3 @@ def _with_inlet(state: SourceResistanceState, inlet_c: FloatArray) -> SourceResi
         air_sum_c=np.add.accumulate(sums_c, axis=0)[-1],
         air_rows=state.air_rows + measured.sum(axis=0),
     )
-
-
-def _settled(
-    conditions: Conditions,
-    now_ns: int,
-    *,
-    over: MaskArray,
-    under: MaskArray,
-    rising: Streaks,
-    badness: FloatArray,
-) -> tuple[Conditions, Changes]:
-    """Advance a condition by one block; the streaks replace the hold time."""
-    after, changes = judge(
-        conditions,
-        now_ns=now_ns,
-        elapsed_ns=0,
-        over=over,
-        under=under & ~over,
-        seen=np.ones(len(over), dtype=np.bool_),
-        holds=_AT_ONCE,
-    )
-    after = _begun(after, changes, np.where(rising.count > 0, rising.since_ns, now_ns))
-    return report_worse(after, changes, now_ns=now_ns, over=over, badness=np.nan_to_num(badness))
-
-
-def _begun(conditions: Conditions, changes: Changes, since_ns: TimeArray) -> Conditions:
-    """Return the conditions with newly raised ones dated back to the begin of their evidence."""
-    if not changes.raised.size:
-        return conditions
-    begun_ns = conditions.since_ns.copy()
-    begun_ns[changes.raised] = since_ns[changes.raised]
-    return replace(conditions, since_ns=begun_ns)

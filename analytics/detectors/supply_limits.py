@@ -121,6 +121,32 @@ class SourceResistanceLimits:
 
 @_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentShareLimits:
+    """Limits of a supply that carries less of its bus than it used to, behind its own meter.
+
+    Parameters
+    ----------
+    low_ratio, clear_ratio
+        Share of the bus over the usual share at a like load, below which it is reported, and above which it may clear.
+        heuristic: set points that drift by half a per mille over the warmth of a room (30 mV of 54 V) move the
+        share by some per cent; on a simulated bus of six supplies, a joint of a third of the path that grows by half
+        takes 13 %.
+    clear_blocks
+        Consecutive blocks against it. heuristic: a loose contact is good for seconds now and then.
+    """
+
+    low_ratio: float = 0.93
+    clear_ratio: float = 0.96
+    clear_blocks: int = 15
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0.0 < self.low_ratio <= self.clear_ratio < 1.0:
+            raise ValueError("0 < low_ratio <= clear_ratio < 1")
+
+
+@_strict
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyHeadroomLimits:
     """Limits of sound supplies that carry more than their rating.
 

@@ -90,6 +90,15 @@ def _full_and_unknown(detector: object, leaves: Leaves) -> MaskArray:
     return odd
 
 
+def _full_without_load(detector: object, leaves: Leaves) -> MaskArray:
+    """Return a mask of supplies whose baseline is complete in one part and not in another."""
+    del detector
+    full = np.isfinite(np.asarray(leaves["usual.first_a"])).all(axis=1)
+    parts = ("usual.load_a", "usual.share.level", "usual.volts.level")
+    odd: MaskArray = np.any([np.isfinite(np.asarray(leaves[part])) != full for part in parts], axis=0)
+    return odd
+
+
 def _risen(state: SourceResistanceState) -> MaskArray:
     """Return a mask of paths that have risen by the limit for fine sensors, whatever their own steps."""
     return state.slow.risen(np.zeros(len(state.step_v), dtype=np.bool_))
@@ -118,6 +127,12 @@ PARTS: Mapping[str, LearntParts] = {
         evidence=("slow.cusum", "slow.effect", "slow.variance"),
         has_enough=_risen,
         odd=_full_and_unknown,
+    ),
+    "current_share": LearntParts(
+        learnt=("usual",),
+        holding=("ageing", "test", "streaks"),
+        causes={"ageing": (Cause.JOINT_AGEING,)},
+        odd=_full_without_load,
     ),
     "thermal_resistance": LearntParts(
         learnt=("offsets", "past", "levels.unrest", "judged", "idle_c", "idle_ns"),

@@ -8,7 +8,7 @@ later, and a scatter that is small against the answer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 
@@ -98,7 +98,18 @@ class ResistanceWindows:
     open_v: FloatArray
 
 
-def stretch_end(blocks: Blocks, last_ns: int | None, time_ns: Sequence[int], start: int) -> int:
+class OpenBlock(Protocol):
+    """Block of rows that is open: its first time, None before the first row, its rows, and a value per supply."""
+
+    @property
+    def start_ns(self) -> int | None: ...  # noqa: D102 -- above
+    @property
+    def rows(self) -> int: ...  # noqa: D102 -- above
+    @property
+    def zero_a(self) -> FloatArray: ...  # noqa: D102 -- above
+
+
+def stretch_end(blocks: OpenBlock, last_ns: int | None, time_ns: Sequence[int], start: int) -> int:
     """Return up to where the rows from `start` on belong to one block.
 
     It ends after the row that fills the block, and before one that goes back in time; `last_ns` is the time of the row
@@ -151,7 +162,7 @@ def add_rows(blocks: Blocks, rows: PairRows) -> Blocks:
     )
 
 
-def is_full(blocks: Blocks, now_ns: int) -> bool:
+def is_full(blocks: OpenBlock, now_ns: int) -> bool:
     """Return True if the open block ends at this row."""
     if blocks.start_ns is None:
         return False

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from analytics.supply.usual_share import LEARN_BLOCKS
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
 from telemetry.ratings import RatingSource, rating_tags
 from tests.analytics.scenes import frame_of, supply
+from tests.analytics.supply import share_rows
 
 MEMBERS = (supply(0), supply(1))
 ROWS = 400
@@ -82,8 +84,17 @@ def stuck(seed: int, *, rows: slice = slice(160, ROWS)) -> Frame:
     return frame(volts, amps)
 
 
+def behind_meter(seed: int) -> Frame:
+    """Return a frame of two supplies of 54 V; the joint behind the first one's meter rises once it is learnt."""
+    bus = share_rows.Bus(open_v=(54.0, 54.02), gain_v=(0.996, 1.003), gain_a=(1.008, 0.994))
+    times = np.ones((ROWS, 2))
+    times[LEARN_BLOCKS * share_rows.BLOCK_ROWS :, 0] = 3.0
+    return bus.frame(share_rows.job(ROWS / share_rows.RATE_HZ, seed=seed), times, seed=seed)
+
+
 SCENES: dict[str, Callable[[int], Frame]] = {
     "source_resistance": lambda seed: (ageing, lost, input_sag)[seed % 3](seed),
+    "current_share": behind_meter,
     "supply_headroom": overload,
     "supply_plausibility": stuck,
 }

@@ -10,12 +10,12 @@ from analytics.detectors.build import DETECTORS, AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from telemetry.frames import Frame
 from telemetry.records import Finding
-from tests.analytics.detectors.supply_scenes import RATED_W, ROWS, ageing, frame, load, lost, rail
+from tests.analytics.detectors.supply_scenes import RATED_W, ROWS, ageing, behind_meter, frame, load, lost, rail
 from tests.analytics.scenes import node_of
 from tests.analytics.states import assert_same
 
 TOPOLOGY = node_of(4, 2)
-IN_STRETCHES = ("source_resistance", "supply_headroom", "supply_plausibility")
+IN_STRETCHES = ("current_share", "source_resistance", "supply_headroom", "supply_plausibility")
 
 
 def dipped(seed: int) -> Frame:
@@ -39,7 +39,13 @@ def patchy(seed: int) -> Frame:
     return replace(made, values=values, fresh=fresh, time_ns=time_ns)
 
 
-SCENES: dict[str, Callable[[int], Frame]] = {"ageing": ageing, "lost": lost, "dipped": dipped, "patchy": patchy}
+SCENES: dict[str, Callable[[int], Frame]] = {
+    "ageing": ageing,
+    "behind the meter": behind_meter,
+    "lost": lost,
+    "dipped": dipped,
+    "patchy": patchy,
+}
 
 
 def judged(detector: AnyDetector, whole: Frame, cuts: list[int]) -> tuple[object, list[Finding]]:

@@ -1,0 +1,56 @@
+"""Summary and evidence of the `current_share` detector."""
+
+import numpy as np
+
+from analytics.detectors.statements import Describe, Statement, evidence
+from analytics.supply.branches import HOT_JOINT_W
+from analytics.supply.current_share import ShareTest
+from analytics.supply.usual_share import UsualShare
+from telemetry.entities import Entity
+from telemetry.quantities import percent
+from telemetry.records import FindingStatus, Severity
+
+# Far end of the score: a supply that carries half of what it used to, so that the others carry it.
+_WORST_RATIO = 0.5
+
+
+def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, ...]) -> Describe:
+    """Return the description of a supply whose share fell.
+
+    The resistance that the joint gained is at least the voltage that the supply's output rose by over its siblings,
+    over its current: what the smaller current itself takes off that voltage comes on top.
+    """
+
+    def describe(index: int, status: FindingStatus) -> Statement:
+        name, ratio = entities[index].label, float(np.exp(test.fall[index]))
+        own_a, bus_a = float(test.current_a[index]), float(test.bus_a[index])
+        risen_v = float(test.rise[index] * test.voltage_v[index])
+        others = max(float(usual.carriers[index]) - 1.0, 0.0)
+        if status is FindingStatus.CLEARED:
+            summary = f"{name} carries its usual share of the bus again, {percent(ratio)} of it at {own_a:.0f} A"
+        else:
+            summary = (
+                f"{name} carries {percent(ratio)} of its usual share of the bus at {own_a:.0f} A: "
+                "ageing joint suspected"
+            )
+        return Statement(
+            severity=Severity.WARNING,
+            score=(1.0 - ratio) / (1.0 - _WORST_RATIO),
+            summary=summary,
+            evidence=evidence(
+                ("share_ratio", ratio, "ratio"),
+                ("bus_share_ratio", own_a / bus_a, "ratio"),
+                ("usual_bus_share_ratio", own_a / bus_a / ratio, "ratio"),
+                ("current_a", own_a, "A"),
+                ("usual_a", own_a / ratio, "A"),
+                ("siblings_a", bus_a - own_a, "A"),
+                ("siblings", others, ""),
+                ("over_siblings_v", risen_v, "V"),
+                ("joint_rise_ohm", risen_v / own_a, "ohm"),
+                ("joint_extra_w", risen_v * own_a, "W"),
+                ("hot_joint_w", HOT_JOINT_W, "W"),
+                ("cusum_sd", float(test.cusum.below[index]), ""),
+            ),
+        )
+
+    return describe

@@ -1,0 +1,183 @@
+"""Share of each supply of its bus against its own past: joints between a supply's own meter and the bus.
+
+A supply that reports voltage and current at its own output terminals does not show the joint behind them in its own
+pair. Kirchhoff's law shows it twice: with a higher resistance the supply carries a smaller share of the bus, and its
+output, which droops less at less current, lies higher over its siblings' than before. Both must be there. A set point
+that fell lowers the voltage with the share; a current meter whose gain fell, or meters at the common bus, where
+`source_resistance` judges the path itself, leave the voltage ratio as it was.
+
+Gains of meters are constant, so the ratio to the own past is the measure. One-sided CUSUM after Page, Biometrika 41,
+1954, and an effect that must be there too: an exponentially weighted mean.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.change.control_charts import CusumState, cusum_step
+from analytics.connectivity import GroupArray
+from analytics.supply.branches import DEAD_RATIO, MIN_USUAL_A, group_sum, known_count
+from analytics.supply.share_block import ShareMeans
+from analytics.supply.usual_share import (
+    CAUTION_SD,
+    HEAVY_RATIO,
+    LIGHT_RATIO,
+    SHARE_FLOOR,
+    VOLTS_FLOOR,
+    UsualShare,
+)
+from physics.rail_classes import times_measured
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
+
+# As for the slow change of source resistance: 10^6 values between false alarms of white noise, before the effect.
+THRESHOLD_SD = 12.0
+# heuristic: what may be on its way to a finding teaches nothing.
+_CALM_SD = 0.5 * THRESHOLD_SD
+# heuristic: a mean over some four blocks rides out one in which the load changed.
+GAIN = 0.25
+# heuristic: three standard deviations of a block are eight of such a mean.
+SURE_SD = 3.0
+# heuristic: supplies of one bus lie within some per cent of each other; others are of another rail.
+_SAME_RAIL_RATIO = 0.1
+# heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
+_LOAD_MOVES_RATIO = 0.1
+# heuristic: where half of a bus falls together, the load moved between buses that were taken for one.
+_MOST_FALLING = 0.5
+# A sum that lasts for years must still go down within minutes.
+_MOST_SUM_SD = 4.0 * THRESHOLD_SD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BusBlock:
+    """One block seen from the bus, shape ``(n_supplies,)``; NaN for a supply that carries nothing.
+
+    `share` is the logarithm of the current over the mean of the `carriers`, `load_a`; `volts` that of the voltage over
+    the mean of the siblings. `ready` marks supplies with siblings that carry, on one rail.
+    """
+
+    current_a: FloatArray
+    voltage_v: FloatArray
+    share: FloatArray
+    volts: FloatArray
+    load_a: FloatArray
+    carriers: FloatArray
+    ready: MaskArray
+
+    @staticmethod
+    def of(means: ShareMeans, groups: GroupArray) -> "BusBlock":
+        """Return the block of a bus. A current that repeats exactly under a load that moves is a meter that hangs."""
+        own_a, own_v = means.current_a, means.voltage_v
+        known = np.maximum(known_count(own_a, groups), 1.0)
+        everyone_a, everyone_swings_a = group_sum(own_a, groups) / known, group_sum(means.swing_a, groups) / known
+        hangs = (means.swing_a <= 0.0) & (everyone_swings_a > _LOAD_MOVES_RATIO * everyone_a)
+        carries = ~hangs & (own_a > MIN_USUAL_A / times_measured(own_v)) & (own_a > DEAD_RATIO * everyone_a)
+        current_a, voltage_v = np.where(carries, own_a, np.nan), np.where(carries, own_v, np.nan)
+        carriers = known_count(current_a, groups)
+        load_a = group_sum(current_a, groups) / np.where(carriers > 0, carriers, np.nan)
+        rail_v = group_sum(voltage_v, groups) / np.where(carriers > 0, carriers, np.nan)
+        strange = np.where(np.abs(voltage_v / rail_v - 1.0) > _SAME_RAIL_RATIO, 1.0, 0.0)
+        ready = carries & (carriers >= 2) & (voltage_v > 0.0) & (group_sum(strange, groups) == 0)
+        others_v = (carriers * rail_v - voltage_v) / np.where(ready, carriers - 1.0, np.nan)
+        return BusBlock(
+            current_a=current_a,
+            voltage_v=voltage_v,
+            share=np.log(np.where(ready, current_a / load_a, np.nan)),
+            volts=np.log(np.where(ready, voltage_v / others_v, np.nan)),
+            load_a=load_a,
+            carriers=carriers,
+            ready=ready,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShareTest:
+    """Test of each supply, shape ``(n_supplies,)``.
+
+    `fall` and `rise` are exponentially weighted means of the logarithms of share and voltage against the usual, less
+    what another load may explain. `since_ns` is when the CUSUM began to rise; `judged` marks supplies of the newest
+    block, `certain` those at a load at which the usual share is known. The others are of the newest judged block.
+    """
+
+    cusum: CusumState
+    fall: FromZero
+    rise: FromZero
+    since_ns: TimeArray
+    judged: MaskArray
+    certain: MaskArray
+    current_a: FloatArray
+    voltage_v: FloatArray
+    bus_a: FloatArray
+
+    def fallen(self, usual: UsualShare, groups: GroupArray, *, low_ratio: float) -> MaskArray:
+        """Return a mask of supplies whose share fell below a ratio of the usual while their voltage rose."""
+        far = self.fall < np.minimum(np.log(low_ratio), -SURE_SD * usual.share.noise(SHARE_FLOOR))
+        up = self.rise > SURE_SD * usual.volts.noise(VOLTS_FLOOR)
+        falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
+        few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
+        sure = self.cusum.below > THRESHOLD_SD
+        return np.asarray(self.judged & far & up & few & sure, dtype=np.bool_)
+
+    def usual_again(self, *, clear_ratio: float) -> MaskArray:
+        """Return a mask of supplies whose share is back above a ratio of the usual."""
+        return np.asarray(self.judged & self.certain & (self.fall > np.log(clear_ratio)), dtype=np.bool_)
+
+    def forget(self, where: MaskArray) -> "ShareTest":
+        """Reset the test of some supplies."""
+        return reset_where(self, filled(ShareTest, len(where)), where) if where.any() else self
+
+    def cleared(self, where: MaskArray) -> "ShareTest":
+        """Return the test with the sums of some supplies at zero again."""
+        return replace(self, cusum=self.cusum.cleared(where)) if where.any() else self
+
+
+def take_block(
+    usual: UsualShare, test: ShareTest, block: BusBlock, now_ns: int, *, active: MaskArray, groups: GroupArray
+) -> tuple[UsualShare, ShareTest]:
+    """Judge one block and learn from it; nothing is learnt or forgotten on a bus with an `active` finding."""
+    same = block.carriers == usual.carriers
+    judged = usual.known & block.ready & same & (block.load_a >= LIGHT_RATIO * usual.load_a)
+    light = np.where(judged, usual.load_a / block.load_a - 1.0, 0.0)
+    heavy = np.where(judged, block.load_a / usual.load_a - 1.0, 0.0)
+    test = _tested(usual, test, block, now_ns, judged=judged, light=light, heavy=heavy)
+    calm = judged & ~(group_sum(np.where(active, 1.0, 0.0), groups) > 0) & (test.cusum.below < _CALM_SD)
+    usual, changed = usual.counted(block.ready, block.carriers)
+    usual = replace(
+        usual,
+        share=usual.share.taught(calm, block.share, light, SHARE_FLOOR),
+        volts=usual.volts.taught(calm, block.volts, heavy, VOLTS_FLOOR),
+    )
+    usual = usual.learn(block.ready, share=block.share, volts=block.volts, load_a=block.load_a, carriers=block.carriers)
+    outgrown = calm & (block.load_a > HEAVY_RATIO * usual.load_a)
+    over = (changed | outgrown) & ~(group_sum(np.where(active, 1.0, 0.0), groups) > 0)
+    return usual.forget(over), test.forget(over)
+
+
+def _tested(
+    usual: UsualShare,
+    test: ShareTest,
+    block: BusBlock,
+    now_ns: int,
+    *,
+    judged: MaskArray,
+    light: FloatArray,
+    heavy: FloatArray,
+) -> ShareTest:
+    share, volts = usual.share.off(block.share, light), usual.volts.off(block.volts, heavy)
+    doubt, doubt_v = usual.share.doubt(light), usual.volts.doubt(heavy)
+    noise = usual.share.noise(SHARE_FLOOR)
+    cusum = cusum_step(test.cusum, np.where(judged, share, np.nan), mean=0.0, sigma=np.hypot(noise, doubt))
+    cusum = replace(cusum, below=np.minimum(cusum.below, _MOST_SUM_SD))
+    # What another load may explain is taken off, and never turns a fall into a rise.
+    sure_fall = np.where(share < 0.0, np.minimum(share + CAUTION_SD * doubt, 0.0), share)
+    sure_rise = np.where(volts > 0.0, np.maximum(volts - CAUTION_SD * doubt_v, 0.0), volts)
+    return ShareTest(
+        cusum=cusum,
+        fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
+        rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),
+        since_ns=np.where(judged & (test.cusum.below <= 0.0), now_ns, test.since_ns),
+        judged=judged,
+        certain=judged & (doubt < SHARE_FLOOR),
+        current_a=np.where(judged, block.current_a, test.current_a),
+        voltage_v=np.where(judged, block.voltage_v, test.voltage_v),
+        bus_a=np.where(judged, block.load_a * block.carriers, test.bus_a),
+    )

@@ -1,0 +1,77 @@
+"""Means of voltage and current of each supply over one block, without products: what the share of a bus needs."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from analytics.supply.pair_rows import PairRows
+from telemetry.frames import FloatArray, filled
+
+# Columns of the sums.
+_N, _A, _V = range(3)
+_COLUMNS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShareBlock:
+    """Sums of the block that is open; the first axis of each array is the supply.
+
+    `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `low_a` and `high_a` are the
+    extremes of the current in the block.
+    """
+
+    start_ns: int | None
+    rows: int
+    zero_a: FloatArray
+    zero_v: FloatArray
+    sums: Annotated[FloatArray, 0.0, _COLUMNS]
+    low_a: Annotated[FloatArray, np.inf]
+    high_a: Annotated[FloatArray, -np.inf]
+
+    def add(self, rows: PairRows) -> "ShareBlock":
+        """Add rows of one stretch, at least one. The sums are the same however the rows are cut."""
+        used = rows.used
+        zero_a, zero_v = self.zero_a, self.zero_v
+        if (first := np.isnan(zero_a) & used.any(axis=0)).any():
+            at = used.argmax(axis=0), np.arange(len(first))
+            zero_a, zero_v = np.where(first, rows.current_a[at], zero_a), np.where(first, rows.voltage_v[at], zero_v)
+        sums = np.empty((len(rows) + 1, *self.sums.shape))
+        sums[0], added = self.sums, sums[1:]
+        added[:, :, _N] = used
+        added[:, :, _A] = np.where(used, rows.current_a - zero_a, 0.0)
+        added[:, :, _V] = np.where(used, rows.voltage_v - zero_v, 0.0)
+        return replace(
+            self,
+            start_ns=rows.time_ns[0] if self.start_ns is None else self.start_ns,
+            rows=self.rows + len(rows),
+            zero_a=zero_a,
+            zero_v=zero_v,
+            # Row by row, as a sum in another order is rounded otherwise.
+            sums=np.add.accumulate(sums, axis=0)[-1],
+            low_a=np.minimum(self.low_a, np.where(used, rows.current_a, np.inf).min(axis=0)),
+            high_a=np.maximum(self.high_a, np.where(used, rows.current_a, -np.inf).max(axis=0)),
+        )
+
+    def restart(self) -> "ShareBlock":
+        """Drop the open block, as when the clock was set back or it was closed."""
+        fresh = filled(ShareBlock, len(self.zero_a))
+        return replace(fresh, zero_a=self.zero_a, zero_v=self.zero_v)
+
+    def means(self) -> "ShareMeans":
+        """Return the means of the open block."""
+        samples = np.where(self.sums[:, _N] > 0, self.sums[:, _N], np.nan)
+        return ShareMeans(
+            current_a=self.zero_a + self.sums[:, _A] / samples,
+            voltage_v=self.zero_v + self.sums[:, _V] / samples,
+            swing_a=np.maximum(self.high_a - self.low_a, 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShareMeans:
+    """Means of one block, shape ``(n_supplies,)``, NaN without a sample; `swing_a` is what the current moved by."""
+
+    current_a: FloatArray
+    voltage_v: FloatArray
+    swing_a: FloatArray

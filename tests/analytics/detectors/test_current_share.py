@@ -1,0 +1,234 @@
+"""Joints behind the supplies' own meters: named by the share of the bus, and nothing else is taken for one."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analytics.detectors.current_share import CurrentShare, CurrentShareState
+from analytics.detectors.supply_limits import CurrentShareLimits
+from analytics.supply.usual_share import LEARN_BLOCKS, RELEARN_BLOCKS, SWAPPED_BLOCKS
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame
+from telemetry.records import Cause, Finding, FindingStatus
+from tests.analytics.scenes import gpu, node_of, supply
+from tests.analytics.supply.share_rows import BLOCK_ROWS, RATE_HZ, Bus, job, rows_of, sound, worn
+
+DETECTOR = CurrentShare(limits=CurrentShareLimits())
+BUS = Bus()
+TOPOLOGY = node_of(8, 3)
+
+
+def run(*frames: Frame, topology: Topology = TOPOLOGY) -> tuple[CurrentShareState, list[Finding]]:
+    state = DETECTOR.start(frames[0].spec)
+    found: list[Finding] = []
+    for frame in frames:
+        state, more = DETECTOR.step(state, frame, topology)
+        found += more
+    return state, found
+
+
+def reported(frame: Frame, topology: Topology = TOPOLOGY) -> list[Finding]:
+    return run(frame, topology=topology)[1]
+
+
+def changed(frame: Frame, name: str, rows: slice, who: int, value: FloatArray | float) -> Frame:
+    values = frame.values.copy()
+    values[rows, who, frame.spec.signals.index(name)] = value
+    return replace(frame, values=values)
+
+
+@pytest.mark.parametrize("who", range(3))
+@pytest.mark.parametrize("seed", range(5))
+def test_a_joint_half_as_much_again_is_found_on_its_own_supply_within_a_minute(seed: int, who: int) -> None:
+    frame = BUS.frame(job(240, seed=seed), worn(240, 1.5, who=who), seed=seed)
+    found = reported(frame)
+    assert [(one.cause, one.entity_id, one.status) for one in found[:1]] == [
+        (Cause.JOINT_AGEING, supply(who).id, FindingStatus.RAISED)
+    ]
+    assert {one.entity_id for one in found} == {supply(who).id}
+    after_s = (found[0].time_ns - int(frame.time_ns[0])) / NS_PER_S - 60.0
+    assert 0.0 < after_s < 60.0
+    assert found[0].since_ns <= found[0].time_ns
+    assert "of its usual share of the bus at" in found[0].summary
+    assert found[0].summary.endswith("ageing joint suspected")
+
+
+def test_the_numbers_are_those_of_the_bus() -> None:
+    factors = worn(600, 3.0)
+    frame = BUS.frame(job(600), factors, seed=2)
+    last = reported(frame)[-1]
+    _, before_a = BUS.solved(job(600)[:1000], BUS.joint_ohm * factors[:1000])
+    own_v, after_a = BUS.solved(job(600)[-1000:], BUS.joint_ohm * factors[-1000:])
+    usual, now = before_a.mean(axis=0) / before_a.mean(), after_a.mean(axis=0) / after_a.mean()
+    assert last.number("share_ratio") == pytest.approx(now[0] / usual[0], abs=0.06)
+    assert last.number("current_a") == pytest.approx(after_a[:, 0].mean(), rel=0.05)
+    assert last.number("siblings") == 2
+    risen_v, joint_ohm = last.number("over_siblings_v"), last.number("joint_rise_ohm")
+    assert risen_v is not None
+    assert joint_ohm is not None
+    assert risen_v > 0.05
+    # The droop that the lower current takes off the voltage comes on top: it is a lower bound.
+    assert 0.2 * 0.018 < joint_ohm < 0.018
+    assert own_v.shape == after_a.shape
+
+
+def test_a_joint_that_is_mended_clears() -> None:
+    factors = worn(300, 2.0)
+    factors[rows_of(180) :] = 1.0
+    found = reported(BUS.frame(job(300), factors))
+    assert [one.status for one in found if one.status is not FindingStatus.UPDATED] == [
+        FindingStatus.RAISED,
+        FindingStatus.CLEARED,
+    ]
+    assert "carries its usual share of the bus again" in found[-1].summary
+
+
+def test_joints_that_age_alike_move_no_share() -> None:
+    assert reported(BUS.frame(job(240), worn(240, 3.0) ** 0 * np.linspace(1, 3, rows_of(240))[:, np.newaxis])) == []
+
+
+@pytest.mark.parametrize("step_v", [2.0**-7, 2.0**-4, 0.25])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_set_point_that_fell_is_no_joint(seed: int, step_v: float) -> None:
+    """The share falls by a quarter, and the voltage with it, however coarse its meter."""
+    bus = replace(BUS, step_v=step_v)
+    sound_rows, fallen = bus.frame(job(60), sound(60)), replace(bus, open_v=(53.8, 54.03, 53.98))
+    later = fallen.frame(job(180, seed=seed), sound(180), seed=seed)
+    later = replace(later, time_ns=later.time_ns + 60 * NS_PER_S)
+    state, found = run(sound_rows, later)
+    assert state.test.fall[0] < np.log(0.85)
+    assert found == []
+
+
+def test_a_current_meter_whose_gain_fell_is_no_joint() -> None:
+    frame = BUS.frame(job(240), sound(240))
+    late = slice(rows_of(60), None)
+    shown_a = frame.signal("current_a")[late, 0]
+    assert reported(changed(frame, "current_a", late, 0, 0.8 * shown_a)) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_meters_at_the_common_bus_leave_the_path_to_the_source_resistance(seed: int) -> None:
+    bus = replace(BUS, meters_at_bus=True)
+    assert reported(bus.frame(job(240, seed=seed), worn(240, 3.0), seed=seed)) == []
+
+
+LOADS: dict[str, FloatArray] = {
+    "twice the load": np.concatenate((job(60), job(180, high=290.0, low=180.0))),
+    "little load": np.concatenate((job(60), job(180, high=30.0, low=28.0))),
+    "other jobs": np.concatenate([job(20, high=high, low=low) for high, low in ((150, 90), (240, 80), (120, 110)) * 4]),
+    "idle, then a job": np.concatenate((job(60, high=24.0, low=23.0), job(180))),
+    "a load that stands still": np.full(rows_of(240), 120.0),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("spread_v", [0.0, 0.1])
+@pytest.mark.parametrize("load", LOADS)
+def test_a_load_of_another_shape_is_no_joint(load: str, spread_v: float, seed: int) -> None:
+    bus = replace(BUS, open_v=(54.0 - spread_v, 54.03 + spread_v, 53.98))
+    amps = LOADS[load]
+    assert reported(bus.frame(amps, np.ones((len(amps), 3)), seed=seed)) == []
+
+
+def test_a_joint_is_found_at_a_load_that_was_learnt_after_the_baseline() -> None:
+    load = np.concatenate((job(60), job(240, high=230.0, low=150.0)))
+    found = reported(BUS.frame(load, worn(300, 2.0, from_s=180.0)))
+    assert {one.entity_id for one in found} == {supply(0).id}
+    assert (found[0].time_ns - found[0].since_ns) / NS_PER_S < 120.0
+
+
+def lost(seconds: float, gone: slice, *, who: int = 1) -> Frame:
+    """Return rows in which one supply is off for a while and the others carry its current."""
+    load, factors = job(seconds, high=110.0, low=70.0), sound(seconds)
+    factors[gone, who] = 1e9
+    return BUS.frame(load, factors, noise_a=0.02)
+
+
+def test_nothing_is_reported_when_a_supply_is_lost_or_comes_back() -> None:
+    assert reported(lost(300, slice(rows_of(60), None))) == []
+    assert reported(lost(300, slice(rows_of(60), rows_of(64)))) == []
+    assert reported(lost(300, slice(rows_of(60), rows_of(120)))) == []
+
+
+def test_a_supply_that_stays_off_lets_the_others_learn_again() -> None:
+    seconds = 60 + (RELEARN_BLOCKS + 2 * LEARN_BLOCKS) * BLOCK_ROWS / RATE_HZ
+    state, found = run(lost(seconds, slice(rows_of(60), None)))
+    assert found == []
+    assert state.usual.carriers.tolist() == [2.0, 3.0, 2.0]
+    assert state.usual.known.all()
+
+
+def test_a_supply_that_was_swapped_is_learnt_again_with_its_bus() -> None:
+    out_s = 60 + (SWAPPED_BLOCKS + 3) * BLOCK_ROWS / RATE_HZ
+    before = lost(out_s, slice(rows_of(60), None))
+    other = replace(BUS, open_v=(54.0, 53.92, 53.98), gain_v=(0.996, 1.006, 1.003)).frame(job(120), sound(120))
+    other = replace(other, time_ns=other.time_ns + round(out_s * NS_PER_S))
+    state, found = run(before, other)
+    assert found == []
+    assert state.usual.known.all()
+    assert float(np.abs(state.test.fall).max()) < 0.01
+
+
+def test_a_current_that_hangs_holds_the_judgement_of_its_bus() -> None:
+    frame = BUS.frame(np.concatenate((job(60), job(180, high=260.0, low=140.0))), sound(240))
+    late = slice(rows_of(58), None)
+    assert reported(changed(frame, "current_a", late, 1, 40.0)) == []
+
+
+def test_a_supply_alone_on_its_bus_is_not_judged() -> None:
+    alone = Bus(open_v=(54.0,), gain_v=(1.0,), gain_a=(1.0,))
+    state, found = run(alone.frame(job(120, high=60.0, low=30.0), worn(120, 3.0, n=1)), topology=node_of(8, 1))
+    assert found == []
+    assert not state.usual.known.any()
+
+
+def test_supplies_of_two_buses_are_no_siblings() -> None:
+    """Each of two supplies feeds GPUs of its own, and one job ends."""
+    node = Entity(kind=EntityKind.NODE, key="box", name="box")
+    supplies, gpus = (supply(0), supply(1)), (gpu(0), gpu(1))
+    edges = [(node.id, one.id) for one in supplies] + [(supplies[n].id, gpus[n].id) for n in range(2)]
+    topology = Topology(entities=(node, *supplies, *gpus), edges=tuple(edges))
+    one = Bus(open_v=(54.0,), gain_v=(1.0,), gain_a=(1.0,))
+    loads = job(120, high=60.0, low=40.0), np.concatenate((job(60, high=60.0, low=40.0), job(60, high=30.0, low=25.0)))
+    columns: list[Any] = [one.frame(load, sound(120, 1), seed=seed) for seed, load in enumerate(loads)]
+    values = np.concatenate([frame.values for frame in columns], axis=1)
+    spec = replace(columns[0].spec, entities=supplies)
+    rows = Frame(spec=spec, time_ns=columns[0].time_ns, values=values, fresh=np.ones(values.shape, dtype=np.bool_))
+    assert reported(rows, topology) == []
+
+
+def test_what_a_person_accepted_becomes_the_new_baseline() -> None:
+    state, found = run(BUS.frame(job(120), worn(120, 2.0)))
+    assert found
+    state = DETECTOR.accept(state, np.array([True, False, False]))
+    assert state.usual.known.tolist() == [False, True, True]
+    later = BUS.frame(job(300), worn(300, 2.0, from_s=0.0), seed=5)
+    later = replace(later, time_ns=later.time_ns + 120 * NS_PER_S)
+    state, after = DETECTOR.step(state, later, TOPOLOGY)
+    assert FindingStatus.RAISED not in {one.status for one in after}
+    assert state.usual.known.all()
+
+
+@pytest.mark.parametrize("case", ["swapped columns", "nan storm", "clock back", "negative", "zero", "one voltage"])
+def test_nonsense_is_never_worth_a_warning(case: str) -> None:
+    frame = BUS.frame(job(120), sound(120))
+    values = frame.values.copy()
+    match case:
+        case "swapped columns":
+            values = values[:, :, ::-1]
+        case "nan storm":
+            values[np.random.default_rng(1).random(values.shape) < 0.9] = np.nan
+        case "clock back":
+            back = np.where(np.arange(len(frame)) % 50 == 49, 3600, 0) * NS_PER_S
+            frame = replace(frame, time_ns=frame.time_ns - back)
+        case "negative":
+            values[rows_of(60) :, 0] *= -1.0
+        case "zero":
+            values[rows_of(60) :] = 0.0
+        case _:
+            values[:, :, 0] = 54.0
+    assert reported(replace(frame, values=values)) == []
