@@ -1,0 +1,142 @@
+"""Share of a bus block by block: what noise, loads and joints make of the test, against ideal sources."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analytics.connectivity import GroupArray
+from analytics.detectors.supply_limits import CurrentShareLimits
+from analytics.supply.current_share import BusBlock, ShareTest, take_block
+from analytics.supply.share_block import ShareMeans
+from analytics.supply.usual_share import LEARN_BLOCKS, UsualShare
+from telemetry.clock import NS_PER_S
+from telemetry.frames import FloatArray, MaskArray, filled
+
+LIMITS = CurrentShareLimits()
+BLOCK_NS = 2 * NS_PER_S
+DAY_BLOCKS = 43_200
+# What healthy blocks of simulated meters scatter by at most: a share by 0.8 %, a voltage by 3 mV of 54 V.
+NOISE_SHARE, NOISE_V = 0.008, 0.003
+
+
+@dataclass
+class Watch:
+    """Buses that are judged block by block, and which supplies were ever found."""
+
+    groups: GroupArray
+
+    def __post_init__(self) -> None:
+        n = len(self.groups)
+        self.usual, self.test = filled(UsualShare, n), filled(ShareTest, n)
+        self.now_ns = 1_700_000_000 * NS_PER_S
+        self.ever: MaskArray = np.zeros(n, dtype=np.bool_)
+
+    def take(self, current_a: FloatArray, voltage_v: FloatArray) -> MaskArray:
+        means = ShareMeans(current_a=current_a, voltage_v=voltage_v, swing_a=0.5 * np.abs(current_a))
+        self.now_ns += BLOCK_NS
+        block = BusBlock.of(means, self.groups)
+        self.usual, self.test = take_block(
+            self.usual, self.test, block, self.now_ns, active=np.zeros_like(self.ever), groups=self.groups
+        )
+        found = self.test.fallen(self.usual, self.groups, low_ratio=LIMITS.low_ratio)
+        self.ever = self.ever | found
+        return found
+
+
+def buses(*sizes: int) -> GroupArray:
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def shown(rng: np.random.Generator, current_a: FloatArray, voltage_v: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return (
+        current_a * (1.0 + rng.normal(0.0, NOISE_SHARE, current_a.shape)),
+        voltage_v + rng.normal(0.0, NOISE_V, voltage_v.shape),
+    )
+
+
+def test_healthy_noise_is_silent_for_a_day_on_every_size_of_bus() -> None:
+    rng, watch = np.random.default_rng(1), Watch(buses(2, 2, 3, 3, 4, 6, 6, 8))
+    gain_a, gain_v = rng.uniform(0.98, 1.02, len(watch.groups)), rng.uniform(0.995, 1.005, len(watch.groups))
+    load_a = 40.0 * (1.0 + 0.05 * np.sin(np.arange(DAY_BLOCKS) / 700.0))
+    for level_a in load_a:
+        watch.take(*shown(rng, level_a * gain_a, 54.0 * gain_v))
+    assert not watch.ever.any()
+    assert watch.usual.known.all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.integers(2, 8),
+    spread_v=st.floats(0.0, 0.1),
+    loads_a=st.lists(st.floats(5.0, 90.0), min_size=2, max_size=12),
+)
+def test_no_sequence_of_loads_is_a_joint(seed: int, size: int, spread_v: float, loads_a: list[float]) -> None:
+    rng, watch = np.random.default_rng(seed), Watch(buses(size))
+    open_v = 54.0 + rng.uniform(-spread_v, spread_v, size)
+    droop_ohm, joint_ohm = rng.uniform(0.006, 0.010, size), rng.uniform(0.006, 0.010, size)
+    for level_a in np.repeat(loads_a, 40):
+        watch.take(*shown(rng, *solved(level_a * size, open_v, droop_ohm, joint_ohm)))
+    assert not watch.ever.any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.integers(2, 8), times=st.floats(1.5, 5.0), level_a=st.floats(20.0, 60.0))
+def test_a_joint_half_as_much_again_is_found_within_ten_minutes_and_no_sibling(
+    seed: int, size: int, times: float, level_a: float
+) -> None:
+    rng, watch = np.random.default_rng(seed), Watch(buses(size))
+    open_v = 54.0 + rng.uniform(-0.03, 0.03, size)
+    droop_ohm, joint_ohm = np.full(size, 0.008), np.full(size, 0.009)
+    for block in range(60 + 300):
+        worn = np.where((np.arange(size) == 0) & (block >= 60), times, 1.0)
+        load_a = level_a * size * rng.uniform(0.9, 1.1)
+        watch.take(*shown(rng, *solved(load_a, open_v, droop_ohm, joint_ohm * worn)))
+        assert block >= 60 or not watch.ever.any()
+    assert watch.ever.tolist() == [True] + [False] * (size - 1)
+
+
+def solved(
+    load_a: float, open_v: FloatArray, droop_ohm: FloatArray, joint_ohm: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return currents and voltages at the own outputs of sources in parallel."""
+    siemens = 1.0 / (droop_ohm + joint_ohm)
+    bus_v = ((siemens * open_v).sum() - load_a) / siemens.sum()
+    current_a = siemens * (open_v - bus_v)
+    return current_a, bus_v + current_a * joint_ohm
+
+
+def test_a_share_is_of_those_that_carry() -> None:
+    groups = buses(3, 1)
+    means = ShareMeans(
+        current_a=np.array([30.0, 10.0, 0.1, 50.0]),
+        voltage_v=np.array([54.0, 54.54, 54.2, 54.0]),
+        swing_a=np.full(4, 5.0),
+    )
+    block = BusBlock.of(means, groups)
+    assert block.ready.tolist() == [True, True, False, False]
+    assert block.carriers.tolist() == [2.0, 2.0, 2.0, 1.0]
+    np.testing.assert_allclose(block.share[:2], np.log([1.5, 0.5]))
+    np.testing.assert_allclose(block.volts[:2], [-np.log(1.01), np.log(1.01)])
+    assert np.isnan(block.share[2:]).all()
+
+
+def test_rails_of_another_voltage_are_no_siblings() -> None:
+    means = ShareMeans(current_a=np.full(3, 30.0), voltage_v=np.array([54.0, 54.1, 12.0]), swing_a=np.full(3, 5.0))
+    assert not BusBlock.of(means, buses(3)).ready.any()
+
+
+@pytest.mark.parametrize(("fallen", "found"), [((0, 1), True), ((0, 1, 2), False)])
+def test_half_of_a_bus_that_falls_together_is_another_bus(*, fallen: tuple[int, ...], found: bool) -> None:
+    """Two buses that were taken for one, between which the load moved."""
+    rng, watch = np.random.default_rng(3), Watch(buses(6))
+    for block in range(60):
+        current_a, voltage_v = np.full(6, 40.0), np.full(6, 54.0)
+        if block >= 2 * LEARN_BLOCKS:
+            current_a[[*fallen]], voltage_v[[*fallen]] = 25.0, 54.15
+        watch.take(*shown(rng, current_a, voltage_v))
+    assert watch.ever[0] == found
+    assert not watch.ever[3:].any()
