@@ -110,12 +110,14 @@ class ShareTest:
 
     def fallen(self, usual: UsualShare, groups: GroupArray, *, low_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share fell below a ratio of the usual while their voltage rose."""
+        sure = self.judged & (self.cusum.below > THRESHOLD_SD)
+        if not sure.any():
+            return sure
         far = self.fall < np.minimum(np.log(low_ratio), -SURE_SD * usual.share.noise(SHARE_FLOOR))
         up = self.rise > SURE_SD * usual.volts.noise(VOLTS_FLOOR)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
-        sure = self.cusum.below > THRESHOLD_SD
-        return np.asarray(self.judged & far & up & few & sure, dtype=np.bool_)
+        return np.asarray(sure & far & up & few, dtype=np.bool_)
 
     def usual_again(self, *, clear_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share is back above a ratio of the usual."""
@@ -139,7 +141,9 @@ def take_block(
     light = np.where(judged, usual.load_a / block.load_a - 1.0, 0.0)
     heavy = np.where(judged, block.load_a / usual.load_a - 1.0, 0.0)
     test = _tested(usual, test, block, now_ns, judged=judged, light=light, heavy=heavy)
-    calm = judged & ~(group_sum(np.where(active, 1.0, 0.0), groups) > 0) & (test.cusum.below < _CALM_SD)
+    # Most of the time nothing is active anywhere.
+    free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0
+    calm = judged & free & (test.cusum.below < _CALM_SD)
     usual, changed = usual.counted(block.ready, block.carriers)
     usual = replace(
         usual,
@@ -148,7 +152,7 @@ def take_block(
     )
     usual = usual.learn(block.ready, share=block.share, volts=block.volts, load_a=block.load_a, carriers=block.carriers)
     outgrown = calm & (block.load_a > HEAVY_RATIO * usual.load_a)
-    over = (changed | outgrown) & ~(group_sum(np.where(active, 1.0, 0.0), groups) > 0)
+    over = (changed | outgrown) & free
     return usual.forget(over), test.forget(over)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.supply.pair_rows import PairRows
-from telemetry.frames import FloatArray, filled
+from telemetry.frames import FloatArray
 
 # Columns of the sums.
 _N, _A, _V = range(3)
@@ -55,8 +55,14 @@ class ShareBlock:
 
     def restart(self) -> "ShareBlock":
         """Drop the open block, as when the clock was set back or it was closed."""
-        fresh = filled(ShareBlock, len(self.zero_a))
-        return replace(fresh, zero_a=self.zero_a, zero_v=self.zero_v)
+        return replace(
+            self,
+            start_ns=None,
+            rows=0,
+            sums=np.zeros_like(self.sums),
+            low_a=np.full_like(self.low_a, np.inf),
+            high_a=np.full_like(self.high_a, -np.inf),
+        )
 
     def means(self) -> "ShareMeans":
         """Return the means of the open block."""
