@@ -27,6 +27,17 @@ FAULTS: dict[str, tuple[FaultClass, IncidentScene]] = {
         FaultClass.JOINT_AGEING,
         scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.12)),
     ),
+    "a joint behind the supply's own meter": (
+        FaultClass.JOINT_AGEING,
+        scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], share_ratio=0.88)),
+    ),
+    "a joint behind the supply's own meter, whose pair shows the resistance as before": (
+        FaultClass.JOINT_AGEING,
+        scene(
+            finding(Cause.JOINT_AGEING, SUPPLIES[0], share_ratio=0.6),
+            finding(Cause.SUPPLY_SAG, SUPPLIES[0], at_s=30.0, resistance_ratio=1.0),
+        ),
+    ),
     "a joint that ages and lets the rail sag": (
         FaultClass.JOINT_AGEING,
         scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.4), *SAGS, finding(Cause.POWER_BRAKE, GPUS[0])),

@@ -8,11 +8,12 @@ import pytest
 
 from analytics.detectors.current_share import CurrentShare, CurrentShareState
 from analytics.detectors.supply_limits import CurrentShareLimits
+from analytics.incidents.book import IncidentBook
 from analytics.supply.usual_share import LEARN_BLOCKS, RELEARN_BLOCKS, SWAPPED_BLOCKS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame
-from telemetry.records import Cause, Finding, FindingStatus
+from telemetry.records import Cause, FaultClass, Finding, FindingStatus
 from tests.analytics.scenes import gpu, node_of, supply
 from tests.analytics.supply.share_rows import BLOCK_ROWS, RATE_HZ, Bus, job, rows_of, sound, worn
 
@@ -54,6 +55,16 @@ def test_a_joint_half_as_much_again_is_found_on_its_own_supply_within_a_minute(s
     assert found[0].since_ns <= found[0].time_ns
     assert "of its usual share of the bus at" in found[0].summary
     assert found[0].summary.endswith("ageing joint suspected")
+
+
+def test_its_incident_is_an_ageing_joint_of_that_supply() -> None:
+    found = reported(BUS.frame(job(120), worn(120, 2.0)))
+    book = IncidentBook()
+    (incident,) = book.step(found, found[-1].time_ns, TOPOLOGY)[-1:]
+    assert (incident.cause, incident.entity_id) == (Cause.JOINT_AGEING, supply(0).id)
+    best = incident.hypotheses[0]
+    assert best.cause is FaultClass.JOINT_AGEING
+    assert any("of its usual share" in line for line in best.for_)
 
 
 def test_the_numbers_are_those_of_the_bus() -> None:
