@@ -7,8 +7,10 @@ for its air: it is above its nodes as what cools them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from telemetry.entities import Entity, EntityKind, Topology
+from physics.feeding import feeding_of
+from telemetry.entities import NOMINAL_TAG, Entity, EntityKind, Topology
 
 # Keys that are unique in the world, or belong to the fleet itself.
 _UNIQUE = frozenset({EntityKind.NODE, EntityKind.GPU})
@@ -84,7 +86,7 @@ def rack_entity(name: str) -> Entity:
 def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: FeedsAndRacks) -> Topology:
     """Return the topology of a fleet; `parts` are tagged with their node and may include the node entities.
 
-    As on a node, every supply is taken to feed every GPU beside it.
+    Which supply feeds which GPU follows from the nominal voltages of the rails, as on a node without described wiring.
     """
     named = {name: Entity(kind=EntityKind.NODE, key=name, name=name) for name in nodes}
     by_node: dict[str, list[Entity]] = {name: [] for name in nodes}
@@ -117,10 +119,27 @@ def _within(node: Entity, parts: Sequence[Entity]) -> list[tuple[str, str]]:
     gpus = [part for part in parts if part.kind is EntityKind.GPU]
     held = [part for part in parts if part.kind is not EntityKind.LINK]
     edges = [(node.id, part.id) for part in held]
-    edges += [(supply.id, gpu.id) for supply in supplies for gpu in gpus]
+    nominals_v = [supply.nominal_v for supply in supplies]
+    feeding_v = _feeding_gpus(frozenset(nominals_v))
+    feeding = [one for one, nominal_v in zip(supplies, nominals_v, strict=True) if nominal_v in feeding_v]
+    edges += [(supply.id, gpu.id) for supply in feeding for gpu in gpus]
     links = [part for part in parts if part.kind is EntityKind.LINK]
     edges += [(gpu.id, link.id) for gpu in gpus for link in links if gpu.key in (link.tag("gpu"), _owner(link))]
     return edges
+
+
+@lru_cache(maxsize=256)
+def _feeding_gpus(nominals_v: frozenset[float | None]) -> frozenset[float | None]:
+    """Return the nominal voltages of a node's rails from which GPUs are fed; nodes of one kind share the answer."""
+    gpu = Entity(kind=EntityKind.GPU, key="", name="")
+    rails = {
+        Entity(
+            kind=EntityKind.SUPPLY, key=str(one), name="", tags=() if one is None else ((NOMINAL_TAG, str(one)),)
+        ): one
+        for one in nominals_v
+    }
+    fed_by = {supply_id for supply_id, _ in feeding_of(None, tuple(rails), (gpu,)).edges}
+    return frozenset(nominal_v for rail, nominal_v in rails.items() if rail.id in fed_by)
 
 
 def _owner(link: Entity) -> str:

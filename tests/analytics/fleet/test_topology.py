@@ -6,7 +6,7 @@ import pytest
 
 from analytics.connectivity import Kinship
 from analytics.fleet.topology import FeedsAndRacks, at_home, fleet_entity, fleet_id, fleet_topology
-from telemetry.entities import Entity, EntityKind
+from telemetry.entities import NOMINAL_TAG, Entity, EntityKind
 from tests.analytics.fleet.windows import gpu_of, supply_of
 
 NODES = ("node1", "node2")
@@ -65,3 +65,13 @@ def test_a_link_hangs_on_the_gpu_that_its_tag_or_its_key_names(tag: str) -> None
     link = fleet_entity(replace(link, tags=(("gpu", card.key),)) if tag == "gpu" else link, "node1")
     kinship = Kinship.of(fleet_topology(NODES, (*PARTS, link), FeedsAndRacks()))
     assert link.id in kinship.descendants(card.id)
+
+
+def test_only_the_rails_that_gpus_hang_on_feed_them() -> None:
+    high, low = (
+        replace(supply_of("node1", number), tags=(("node", "node1"), (NOMINAL_TAG, nominal_v)))
+        for number, nominal_v in enumerate(("54", "12"))
+    )
+    kinship = Kinship.of(fleet_topology(NODES, (*PARTS[:2], high, low), FeedsAndRacks()))
+    assert len(kinship.gpus_under(high.id)) == 2
+    assert kinship.gpus_under(low.id) == (), "a node with 54 V makes its 12 V from it"
