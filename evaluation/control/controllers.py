@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from agent.guard.node_window import NodeWindow
+from analytics.board_curve.learner import BoardLearner
 from analytics.detectors.build import build_detectors
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
@@ -21,6 +22,7 @@ from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Policy
 from simulator.files.node import NodeFile
+from simulator.runs.topology import feeding, nominal_tags
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -112,14 +114,16 @@ class _Node:
     """State that railwatch keeps for one node."""
 
     def __init__(self, node: NodeFile, number: int, policies: Sequence[Policy]) -> None:
-        def entity(kind: EntityKind, name: str) -> Entity:
-            return Entity(kind=kind, key=f"node{number}.{name}", name=name)
+        def entity(kind: EntityKind, name: str, tags: tuple[tuple[str, str], ...] = ()) -> Entity:
+            return Entity(kind=kind, key=f"node{number}.{name}", name=name, tags=tags)
 
         box = Entity(kind=EntityKind.NODE, key=f"node{number}", name=f"node{number}")
-        self.supplies = tuple(entity(EntityKind.SUPPLY, unit.name) for unit in node.supply.units)
-        gpus = tuple(entity(EntityKind.GPU, f"gpu{index}") for index in range(node.gpu_count))
+        nominal = nominal_tags(node.supply)
+        self.supplies = tuple(entity(EntityKind.SUPPLY, unit.name, nominal) for unit in node.supply.units)
+        model = (("model", node.gpu.name),)
+        gpus = tuple(entity(EntityKind.GPU, f"gpu{index}", model) for index in range(node.gpu_count))
         held = [(box.id, part.id) for part in (*self.supplies, *gpus)]
-        fed = [(supply.id, gpu.id) for supply in self.supplies for gpu in gpus]
+        fed = feeding(self.supplies, gpus, node.wiring)
         self.topology = Topology(entities=(box, *self.supplies, *gpus), edges=(*held, *fed))
         self.caps_mhz: FloatArray = np.full(len(gpus), np.inf)
         clocks = node.gpu.clocks
@@ -130,7 +134,9 @@ class _Node:
         self._supply_spec = TableSpec(
             name="supply", kind=EntityKind.SUPPLY, entities=self.supplies, signals=("voltage_v", "current_a")
         )
-        self._window = NodeWindow({gpu.key: clocks.settable_mhz for gpu in gpus})
+        settable = {gpu.key: clocks.settable_mhz for gpu in gpus}
+        boards = BoardLearner([self._gpu_spec], supported_mhz=settable)  # a window of seconds teaches no curve
+        self._window = NodeWindow(settable, boards=boards.curves)
         self._book = IncidentBook()
         limits = NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
         self._engine = Engine(policies, limits=limits, topology=self.topology)

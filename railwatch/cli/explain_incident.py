@@ -19,10 +19,20 @@ from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from evaluation.replay import recommending, recorded_topology, replayed
 from physics.feeding import feeding_of
+from physics.wiring import Wiring
 from railwatch.cli.incident_plot import plot
 from railwatch.cli.incident_view import find_incident, print_head, print_part
 from railwatch.cli.printing import print_json
-from railwatch.cli.run_folder import ConfigFile, DataDir, IncidentId, JsonFlag, data_dir_of, names_of_run, open_records
+from railwatch.cli.run_folder import (
+    ConfigFile,
+    DataDir,
+    IncidentId,
+    JsonFlag,
+    data_dir_of,
+    live_session,
+    names_of_run,
+    open_records,
+)
 from railwatch.operator.action_groups import capped_gpus
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_context import SampleEvidence, sample_evidence
@@ -64,6 +74,7 @@ def incident(
     if plot_file is not None and plot_file.suffix not in (".svg", ".png"):
         raise typer.BadParameter(f"{plot_file}: expected a file name ending in .svg or .png", param_hint="--plot")
     samples: SampleReader | None = None
+    wiring: Wiring | None = None
     if recording is not None:
         samples = read = read_recording(recording)
         records = _records_of(read, incident_id, config_file)
@@ -75,10 +86,11 @@ def incident(
             end_ns = (found.closed_ns or found.time_ns) + AFTER_NS
             records = [*store.between(found.opened_ns - BEFORE_NS, end_ns)]
         names = names_of_run(folder)
+        wiring = _wiring_of_run(folder, config_file)
         with contextlib.suppress(EnvironmentLacksError):
             samples = open_sample_reader(load_config(config_file, os.environ), folder)
     story = story_of_incident(found, records, names)
-    evidence = _sample_evidence(found, samples, capped_gpus(records))
+    evidence = _sample_evidence(found, samples, wiring, capped_gpus(records))
     if plot_file is not None:
         plot(found, samples, plot_file)
     if as_json:
@@ -108,7 +120,21 @@ def _records_of(read: Recording, incident_id: str, config_file: Path | None) -> 
     return replay
 
 
-def _sample_evidence(found: Incident, samples: SampleReader | None, capped: Collection[str]) -> SampleEvidence:
+def _wiring_of_run(folder: Path, config_file: Path | None) -> Wiring | None:
+    """Return the wiring with which the node runs, or that of the configuration where none runs; None if none is given.
+
+    A store has samples and no wiring.
+    """
+    try:
+        config = live_session(folder).config
+    except EnvironmentLacksError:
+        config = load_config(config_file, os.environ)
+    return config.topology.wiring()
+
+
+def _sample_evidence(
+    found: Incident, samples: SampleReader | None, wiring: Wiring | None, capped: Collection[str]
+) -> SampleEvidence:
     """Return what the samples show; empty if none are kept or if a server cannot be read now."""
     if samples is None:
         return SampleEvidence()
@@ -123,7 +149,7 @@ def _sample_evidence(found: Incident, samples: SampleReader | None, capped: Coll
     else:
         specs = {frame.spec.name: frame.spec for frame in frames}
         node = next((one for spec in specs.values() for one in spec.entities if one.kind is EntityKind.NODE), NODE)
-        topology = topology_of(node, list(specs.values()), partial(feeding_of, None))
+        topology = topology_of(node, list(specs.values()), partial(feeding_of, wiring))
     return sample_evidence(found, frames, topology, capped=capped)
 
 

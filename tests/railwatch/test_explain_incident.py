@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
+from physics.feeding import feeding_of
+from railwatch.cli.explain_incident import _wiring_of_run
 from railwatch.cli.incident_plot import plot
 from railwatch.operator.incident_story import story_of_incident
 from telemetry.clock import NS_PER_S
@@ -234,3 +236,21 @@ def test_an_unknown_cause_is_refused_with_the_known_ones(run: Run) -> None:
     status, _, err = run("explain", "cause", "gremlins")
     assert status == 2
     assert "supply_sag" in err
+
+
+def test_samples_of_a_store_are_read_with_the_wiring_of_the_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "railwatch.yaml"
+    config.write_text(
+        "topology:\n  supplies: [{name: psu0}, {name: psu1}]\n"
+        "  buses:\n"
+        '    - {name: a, supplies: [psu0], branches: [{gpus: ["0"]}]}\n'
+        '    - {name: b, supplies: [psu1], branches: [{gpus: ["1"]}]}\n'
+    )
+    wiring = _wiring_of_run(tmp_path, config)
+    assert wiring is not None
+    node = node_of(2)
+    supplies, gpus = node.of_kind(EntityKind.SUPPLY), node.of_kind(EntityKind.GPU)
+    edges = feeding_of(wiring, supplies, gpus).edges
+    assert edges == ((supplies[0].id, gpus[0].id), (supplies[1].id, gpus[1].id))
+    config.write_text("{}\n")
+    assert _wiring_of_run(tmp_path, config) is None

@@ -20,6 +20,7 @@ from evaluation.control.story import (
 from evaluation.control.suite import check_rows, month_rows, story_rows
 from evaluation.control.windows import ROWS, NodeStates, SampleWindow, WindowSource
 from evaluation.rehearsal.outcome import RunOutcome
+from physics.board_parts import curve_of
 from physics.two_level import supply_state
 from rules.limits.node import UnmeasuredStart
 from simulator.files.node import NodeFile, load_node
@@ -108,6 +109,22 @@ def test_a_higher_voltage_to_hold_takes_a_lower_clock() -> None:
         for hold_v in (11.45, 11.55)
     ]
     assert caps[1] < caps[0]
+
+
+@pytest.mark.parametrize("name", ["v100x4", "h100x8"])
+def test_caps_are_computed_with_the_power_curve_of_the_nodes_own_boards(name: str) -> None:
+    node = load_node(name)
+    controller = RailwatchController(node, 1, policies=policies_holding(None))
+    curves = controller._nodes[0]._window.boards
+    table = curve_of(node.gpu.name)
+    assert table is not None
+    assert [curve.idle_w for curve in curves.values()] == [table.idle_w] * node.gpu_count
+
+
+def test_a_supply_of_one_of_two_buses_feeds_the_gpus_of_its_own_bus() -> None:
+    controller = RailwatchController(load_node("h100x8-two-bus"), 1, policies=policies_holding(None))
+    below = [{one.name for one in controller._topology.children(supply.id)} for supply in controller._nodes[0].supplies]
+    assert below == [{f"gpu{place}" for place in range(4)}] * 3 + [{f"gpu{place}" for place in range(4, 8)}] * 3
 
 
 def test_a_node_that_lost_a_gpu_is_left_as_it_is() -> None:
