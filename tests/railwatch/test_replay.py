@@ -40,11 +40,12 @@ def test_the_last_line_counts_an_incident_once_and_does_not_break(run: Run, tmp_
     assert f", 1 incident ({len(of_incidents)} records)" in last
 
 
-def test_a_foreign_table_in_long_form_is_replayed_too(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("nominal_v", [12.0, 48.0, 54.0])
+def test_a_foreign_table_in_long_form_is_replayed_too(run: Run, tmp_path: Path, nominal_v: float) -> None:
     rows = ["time_ns,kind,entity,signal,value"]
     for tick in range(200):
         stamp = 1_700_000_000_000_000_000 + tick * 50_000_000
-        volts = 12.0 if tick < 100 else 11.2
+        volts = nominal_v if tick < 100 else nominal_v * 11.2 / 12.0  # no tag names the class of the rail
         rows.append(f"{stamp},supply,psu0,voltage_v,{volts + tick % 3 * 0.001:.3f}")
     path = tmp_path / "foreign.csv"
     path.write_text("\n".join(rows) + "\n")

@@ -1,6 +1,6 @@
 """Factories of the hwmon collectors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from agent.collectors.hwmon.slow import (
     supply_table,
     temperature_table,
 )
-from agent.collectors.hwmon.tree import survey_rails
+from agent.collectors.hwmon.tree import Rail, survey_rails
 from agent.collectors.port import BuiltCollector, Collector, missing, working
 from agent.collectors.registry.settings import FastSettings, SlowSettings
 
@@ -29,7 +29,7 @@ def hwmon(settings: FastSettings) -> BuiltCollector:
             "load the driver of the supply's PMBus interface (pmbus, ibm-cffps) or wire an INA226/INA228 to the rail",
         )
     collector = RailTable(survey.rails, settings.sweeping)
-    return working(collector, _found(collector) + implausible)
+    return working(collector, _rails_text(survey.rails) + implausible)
 
 
 def board_supplies(settings: SlowSettings) -> BuiltCollector:
@@ -60,6 +60,14 @@ def _built(
     if collector is None:
         return missing(name, f"{absent} under {settings.sysfs_root}/class/hwmon", how_to_get)
     return working(collector, _found(collector))
+
+
+def _rails_text(rails: Sequence[Rail]) -> str:
+    """Return the rails of each nominal voltage and what named it: ``psu0, psu1 (12 V by label)``."""
+    groups: dict[str, list[str]] = {}
+    for rail in rails:
+        groups.setdefault(f"{rail.rail_class.name} by {rail.nominal_from}", []).append(rail.key)
+    return ", ".join(f"{', '.join(keys)} ({named})" for named, keys in groups.items())
 
 
 def _found(collector: Collector) -> str:

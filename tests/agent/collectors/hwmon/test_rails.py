@@ -12,6 +12,8 @@ from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS, AttributeFile
 from agent.sampler.counters import SamplerCounters
+from simulator.files.node import load_node
+from simulator.served.sysfs_tree import HwmonTree
 from telemetry.entities import NOMINAL_SOURCE_TAG
 from tests.agent.collectors.node_files import two_supplies, write
 from tests.agent.fakes import FakeClock
@@ -194,7 +196,22 @@ def test_a_labelled_rail_that_does_not_read_as_one_is_reported_and_ignored(tmp_p
         node="node0", clock=FakeClock(), counters=SamplerCounters(), reader=None, sysfs_root=tmp_path
     )
     (status,) = (part.status for part in build_collectors(settings) if part.status.name == "supply")
-    assert status.detail == f"psu1; implausible, ignored: psu0 reads {int(reading_mv) / 1000:g} V"
+    assert status.detail == f"psu1 (12 V by label); implausible, ignored: psu0 reads {int(reading_mv) / 1000:g} V"
+
+
+def test_doctor_shows_the_nominal_voltage_of_each_rail_and_what_named_it(tmp_path: Path) -> None:
+    node = load_node("h100x8")
+    HwmonTree(tmp_path, node).close()
+    for place in range(6):
+        write(tmp_path / "class/hwmon" / f"hwmon{place}", {"in2_input": "53900", "curr1_input": "60000"})
+    for limit in ("min", "max"):
+        (tmp_path / f"class/hwmon/hwmon5/in2_{limit}").unlink()
+    settings = FastSettings(
+        node="node0", clock=FakeClock(), counters=SamplerCounters(), reader=None, sysfs_root=tmp_path
+    )
+    (status,) = (part.status for part in build_collectors(settings) if part.status.name == "supply")
+    others = ", ".join(f"pmbus-hwmon{place}" for place in range(5))
+    assert status.detail == f"{others} (54 V by sensor limits), pmbus-hwmon5 (54 V by reading)"
 
 
 def test_a_labelled_rail_that_cannot_be_read_at_start_may_come_back(tmp_path: Path) -> None:
