@@ -32,7 +32,7 @@ from analytics.supply.branches import (
     watch_row,
 )
 from analytics.supply.input_fall import InputFall, after_block, fall_rows, may_fall
-from analytics.supply.pair_rows import PAIR, PairRows, quiet_end, values_before
+from analytics.supply.pair_rows import PAIR, SAME_V, PairRows, quiet_end, values_before
 from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
@@ -53,8 +53,6 @@ from telemetry.entities import EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.records import Cause, Finding
 
-# A value that moves by less is one value with the rounding of a float; more is the sensor's step.
-_SAME_V = 1e-6
 # N/(N-1) for two and three supplies; heuristic: within 6 %, what windows of one path differ by.
 _LOST_STEPS = (2.0, 1.5)
 _STEP_WITHIN = 0.06
@@ -144,7 +142,7 @@ class SourceResistance:
         blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
         before_v, last_v = values_before(rows.voltage_v, rows.used, state.last_v)
         moved_v = np.abs(rows.voltage_v - before_v)
-        step_v = np.fmin.reduce(np.where(rows.used & (moved_v > _SAME_V), moved_v, np.nan), axis=0)
+        step_v = np.fmin.reduce(np.where(rows.used & (moved_v > SAME_V), moved_v, np.nan), axis=0)
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
         branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, groups=state.siblings.groups)
         state = replace(

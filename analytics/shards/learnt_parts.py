@@ -129,7 +129,7 @@ PARTS: Mapping[str, LearntParts] = {
         odd=_full_and_unknown,
     ),
     "current_share": LearntParts(
-        learnt=("usual",),
+        learnt=("usual", "block.step_v"),
         holding=("ageing", "test", "streaks"),
         causes={"ageing": (Cause.JOINT_AGEING,)},
         odd=_full_without_load,

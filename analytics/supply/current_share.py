@@ -108,13 +108,16 @@ class ShareTest:
     voltage_v: FloatArray
     bus_a: FloatArray
 
-    def fallen(self, usual: UsualShare, groups: GroupArray, *, low_ratio: float) -> MaskArray:
-        """Return a mask of supplies whose share fell below a ratio of the usual while their voltage rose."""
+    def fallen(self, usual: UsualShare, groups: GroupArray, *, step_v: FloatArray, low_ratio: float) -> MaskArray:
+        """Return a mask of supplies whose share fell below a ratio of the usual while their voltage rose.
+
+        A rise within one step of the voltage's meter, `step_v`, is none: rounding moves a mean by half a step each way.
+        """
         sure = self.judged & (self.cusum.below > THRESHOLD_SD)
         if not sure.any():
             return sure
         far = self.fall < np.minimum(np.log(low_ratio), -SURE_SD * usual.share.noise(SHARE_FLOOR))
-        up = self.rise > SURE_SD * usual.volts.noise(VOLTS_FLOOR)
+        up = self.rise > np.maximum(SURE_SD * usual.volts.noise(VOLTS_FLOOR), step_v / self.voltage_v)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
         return np.asarray(sure & far & up & few, dtype=np.bool_)

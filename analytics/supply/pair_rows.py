@@ -8,6 +8,8 @@ import numpy as np
 from telemetry.frames import FloatArray, Frame, MaskArray
 
 PAIR = ("voltage_v", "current_a")
+# A value that moves by less is one value with the rounding of a float; more is the sensor's step.
+SAME_V = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

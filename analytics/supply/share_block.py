@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from analytics.supply.pair_rows import PairRows
+from analytics.supply.pair_rows import SAME_V, PairRows, values_before
 from telemetry.frames import FloatArray
 
 # Columns of the sums.
@@ -18,7 +18,8 @@ class ShareBlock:
     """Sums of the block that is open; the first axis of each array is the supply.
 
     `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `low_a` and `high_a` are the
-    extremes of the current in the block.
+    extremes of the current in the block. `last_v` is the newest voltage, `step_v` the smallest move of it ever: the
+    step of its meter.
     """
 
     start_ns: int | None
@@ -28,6 +29,8 @@ class ShareBlock:
     sums: Annotated[FloatArray, 0.0, _COLUMNS]
     low_a: Annotated[FloatArray, np.inf]
     high_a: Annotated[FloatArray, -np.inf]
+    last_v: FloatArray
+    step_v: FloatArray
 
     def add(self, rows: PairRows) -> "ShareBlock":
         """Add rows of one stretch, at least one. The sums are the same however the rows are cut."""
@@ -36,6 +39,9 @@ class ShareBlock:
         if (first := np.isnan(zero_a) & used.any(axis=0)).any():
             at = used.argmax(axis=0), np.arange(len(first))
             zero_a, zero_v = np.where(first, rows.current_a[at], zero_a), np.where(first, rows.voltage_v[at], zero_v)
+        before_v, last_v = values_before(rows.voltage_v, used, self.last_v)
+        moved_v = np.abs(rows.voltage_v - before_v)
+        step_v = np.fmin.reduce(np.where(used & (moved_v > SAME_V), moved_v, np.nan), axis=0)
         sums = np.empty((len(rows) + 1, *self.sums.shape))
         sums[0], added = self.sums, sums[1:]
         added[:, :, _N] = used
@@ -51,6 +57,8 @@ class ShareBlock:
             sums=np.add.accumulate(sums, axis=0)[-1],
             low_a=np.minimum(self.low_a, np.where(used, rows.current_a, np.inf).min(axis=0)),
             high_a=np.maximum(self.high_a, np.where(used, rows.current_a, -np.inf).max(axis=0)),
+            last_v=last_v,
+            step_v=np.fmin(self.step_v, step_v),
         )
 
     def restart(self) -> "ShareBlock":

@@ -127,6 +127,12 @@ def test_meters_at_the_common_bus_leave_the_path_to_the_source_resistance(seed: 
     assert reported(bus.frame(job(240, seed=seed), worn(240, 3.0), seed=seed)) == []
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_voltage_in_steps_of_a_quarter_volt_decides_nothing(seed: int) -> None:
+    """Rounding moves the mean of such a meter by more than the joint does."""
+    assert reported(replace(BUS, step_v=0.25).frame(job(240, seed=seed), worn(240, 2.0), seed=seed)) == []
+
+
 LOADS: dict[str, FloatArray] = {
     "twice the load": np.concatenate((job(60), job(180, high=290.0, low=180.0))),
     "little load": np.concatenate((job(60), job(180, high=30.0, low=28.0))),
