@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from dashboards.page.shapes import (
     SeriesReply,
 )
 from dashboards.page.source import NodeStatus, PageSource
+from dashboards.page.wiring_map import WiringMap
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.records import IN_FORCE, IncidentState, Verdict
@@ -77,6 +79,15 @@ def _node_paths(router: APIRouter, source: PageSource, clock: Clock) -> None:
     @router.get("/entities", summary="What has signals, and who feeds whom", responses=_reply(list[EntityShape]))
     def entities() -> Response:
         return _answer(entities_json(source.topology()))
+
+    @router.get(
+        "/wiring",
+        summary="Which supply feeds which GPU through which plug",
+        description="Live values of supplies and GPUs are those of the entities that it names.",
+        responses=_reply(WiringMap),
+    )
+    def wiring() -> Response:
+        return _answer(asdict(source.wiring()))
 
 
 def _series_path(router: APIRouter, source: PageSource, clock: Clock) -> None:
@@ -170,11 +181,11 @@ def _live_path(
         "/live",
         summary="Server-sent events: hello, samples, records, status, entities, away",
         description=(
-            "`hello` carries status, entities, labels, records and history; `samples` comes five times a second "
-            "with the rows since the last one, also when there are none; `records` at once when one changed, with "
-            "those that changed and in `gone` the ids that are not recent any more; `status` every second; "
-            "`entities` when they, their tags or what feeds them changed; `away` with the problem while the node "
-            "cannot be read. Data is JSON, times are `now_ms`."
+            "`hello` carries status, entities, wiring, labels, records and history; `samples` comes five times a "
+            "second with the rows since the last one, also when there are none; `records` at once when one changed, "
+            "with those that changed and in `gone` the ids that are not recent any more; `status` every second; "
+            "`entities`, with the wiring, when they, their tags or what feeds them changed; `away` with the problem "
+            "while the node cannot be read. Data is JSON, times are `now_ms`."
         ),
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, 503: {}},
         response_class=StreamingResponse,

@@ -96,6 +96,7 @@ def hello(source: PageSource, clock: Clock, texts: RecordTexts, history_s: float
         "now_ms": now_ns // NS_PER_MS,
         "status": status_json(status, now_ns),
         "entities": entities_json(topology),
+        "wiring": asdict(source.wiring()),
         "stale_after_s": STALE_AFTER_S,
         "labels": asdict(labels()),
         "tables": [table_json(table) for table in tables],
@@ -122,7 +123,8 @@ def turn(source: PageSource, clock: Clock, texts: RecordTexts, cursor: Cursor, n
     now_ns = clock.utc_ns()
     messages = []
     if topology != cursor.topology:
-        messages.append(message("entities", {"entities": entities_json(topology)}))
+        changed = {"entities": entities_json(topology), "wiring": asdict(source.wiring())}
+        messages.append(message("entities", changed))
         cursor.topology = topology
     if records is not None:
         messages.append(message("records", records.changes_since(cursor.records)))

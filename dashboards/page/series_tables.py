@@ -13,9 +13,17 @@ from telemetry.signals import signal
 
 NS_PER_MS = 1_000_000
 
-# What the page draws and tells; everything else is read through /api/v1/series.
+# What the page draws and lists; everything else is read through /api/v1/series.
 PAGE_SIGNALS: dict[EntityKind, tuple[str, ...]] = {
-    EntityKind.SUPPLY: ("voltage_v", "current_a", "rail_voltage_v", "rail_current_a"),
+    EntityKind.SUPPLY: (
+        "voltage_v",
+        "current_a",
+        "rail_voltage_v",
+        "rail_current_a",
+        "output_voltage_v",
+        "output_current_a",
+        "power_w",
+    ),
     EntityKind.GPU: (
         "power_w",
         "sm_clock_mhz",

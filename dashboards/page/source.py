@@ -7,6 +7,7 @@ from typing import Protocol
 
 from analytics.calibration.achieved import PageRate
 from analytics.detectors.supply_limits import RailSagLimits
+from dashboards.page.wiring_map import WiringMap
 from telemetry.commands import Command
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame
@@ -145,6 +146,10 @@ class PageSource(Protocol):
 
     def topology(self) -> Topology:
         """Return what has signals and who feeds whom."""
+        ...
+
+    def wiring(self) -> WiringMap:
+        """Return which supply feeds which GPU through which plug; it changes with the topology only."""
         ...
 
     def history(self, seconds: float) -> tuple[Frame, ...]:

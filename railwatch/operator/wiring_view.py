@@ -13,7 +13,7 @@ from telemetry.ratings import rated_power_w
 _GPUS_A_LINE, _GPU_COLUMNS = 4, 72
 _NAME_COLUMNS, _BOARD_COLUMNS, _WAY_COLUMNS = 18, 40, 73
 OVER = ", over its rating"
-_ORIGINS = {
+ORIGINS = {
     Origin.CONFIGURED: "as described under topology: in the configuration",
     Origin.RECORDED: "from the edges of the recording; plugs and feeds are unknown",
     Origin.INFERRED: "inferred from nominal voltages: not described, see docs/how-to/wiring.md",
@@ -87,7 +87,7 @@ class WiredNode:
 
 def drawing(node: WiredNode) -> Iterator[str]:
     """Yield the lines of the drawing, at most 80 columns for names of usual length."""
-    yield f"{node.name}: wiring {_ORIGINS[node.wiring.origin]}"
+    yield f"{node.name}: wiring {ORIGINS[node.wiring.origin]}"
     if node.values.span_s:
         yield f"now, and the lowest and highest of the last {node.values.span_s:.0f} s of samples"
     for feed in node.wiring.feeds:

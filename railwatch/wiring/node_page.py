@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.ring.rings import Rings
 from analytics.calibration.achieved import PageRate
+from dashboards.page.series_tables import PAGE_SIGNALS
 from dashboards.page.source import (
     ActionMode,
     CollectorState,
@@ -13,7 +14,9 @@ from dashboards.page.source import (
     Records,
     SamplerStatus,
 )
+from dashboards.page.wiring_map import WiringMap
 from railwatch import __version__
+from railwatch.operator.wiring_map import wired_topology, wiring_map
 from railwatch.run_context import RunContext
 from railwatch.wiring.sample_store import StoreWriter
 from railwatch.wiring.samplers import AUTO_FIXED_HZ, read_statuses
@@ -121,6 +124,14 @@ class NodePage:
     def topology(self) -> Topology:
         """Return the entities and what feeds them."""
         return self._attached().topology
+
+    def wiring(self) -> WiringMap:
+        """Return which supply feeds which GPU through which plug, without meters that show no output of a supply."""
+        rings = self._attached()
+        specs = [table.spec for table in rings.tables.values() if table.spec.kind is EntityKind.SUPPLY]
+        shown = PAGE_SIGNALS[EntityKind.SUPPLY]
+        measured = {one.id for spec in specs if not set(spec.signals).isdisjoint(shown) for one in spec.entities}
+        return wiring_map(wired_topology(rings.topology, self._config.topology.wiring(), measured))
 
     def history(self, seconds: float) -> tuple[Frame, ...]:
         """Return the rows of the last seconds from the ring."""

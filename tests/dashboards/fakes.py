@@ -16,6 +16,9 @@ from dashboards.page.source import (
     StoreState,
     StoreStatus,
 )
+from dashboards.page.wiring_map import WiringMap
+from physics.wiring import Wiring
+from railwatch.operator.wiring_map import wired_topology, wiring_map
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, Topology
 from telemetry.errors import TransientError
@@ -129,6 +132,7 @@ class FakeSource:
     extra_events: list[Event] = field(default_factory=list)
     extra_actions: list[Action] = field(default_factory=list)
     waiting: tuple[Decision, ...] = ()
+    described: Wiring | None = None
     series_reads: list[tuple[EntityKind, tuple[str, ...], int, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -164,6 +168,11 @@ class FakeSource:
     def topology(self) -> Topology:
         self._answer()
         return TOPOLOGY
+
+    def wiring(self) -> WiringMap:
+        topology = self.topology()
+        measured = {one.id for one in topology.of_kind(EntityKind.SUPPLY)}
+        return wiring_map(wired_topology(topology, self.described, measured))
 
     def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
         self.series_reads.append((kind, tuple(signals), stop_ns - start_ns, step_ns))

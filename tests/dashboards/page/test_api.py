@@ -13,7 +13,7 @@ from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from telemetry.records import ActionState, Incident, from_json
 from telemetry.signals import signals_of
-from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
+from tests.dashboards.fakes import GPUS, QUIET, FakeSource, Story, xid_event
 from tests.dashboards.page.asgi import Client
 from tests.dashboards.page.clocks import START_NS, StandingClock
 
@@ -225,6 +225,17 @@ def test_events_are_listed(setting: Setting) -> None:
     assert (event["kind"], event["code"]) == ("xid", 79)
 
 
+def test_a_wiring_that_is_not_described_is_inferred_and_lists_what_is_unknown(setting: Setting) -> None:
+    wiring = setting.client.get("/api/v1/wiring").json()
+    assert wiring["origin"] == "inferred"
+    assert wiring["origin_text"].startswith("inferred from nominal voltages")
+    assert [supply["entities"] for supply in wiring["supplies"]] == [["supply:psu0"], ["supply:psu1"]]
+    (bus,) = wiring["buses"]
+    assert (bus["name"], bus["nominal_v"], bus["supplies"]) == ("12 V", 12.0, ["psu0", "psu1"])
+    assert bus["branches"][0]["gpus"] == [gpu.id for gpu in GPUS]
+    assert wiring["unknown"] == ["rating of PSUs 0-1", "feeds, breakers, plugs and redundancy"]
+
+
 def test_a_source_that_cannot_answer_now_is_a_503_with_its_reason(setting: Setting) -> None:
     setting.source.failing = True
     reply = setting.client.get("/api/v1/status")
@@ -238,6 +249,7 @@ def test_the_description_covers_every_path_and_loads_nothing_from_elsewhere(sett
         "status",
         "health",
         "entities",
+        "wiring",
         "series",
         "history",
         "incidents",
@@ -248,7 +260,7 @@ def test_the_description_covers_every_path_and_loads_nothing_from_elsewhere(sett
         "live",
     )
     assert set(described["paths"]) == {f"/api/v1/{name}" for name in names}
-    assert {"IncidentRecord", "ActionRecord", "Finding", "Evidence", "NodeStatus"} <= set(
+    assert {"IncidentRecord", "ActionRecord", "Finding", "Evidence", "NodeStatus", "WiringMap"} <= set(
         described["components"]["schemas"]
     )
     assert setting.client.get("/docs").status_code == 404

@@ -59,6 +59,7 @@ def test_the_first_message_has_all_a_page_needs() -> None:
     assert watch.hello["labels"]["modes"]["enforce"]
     assert watch.hello["stale_after_s"] == 3.0
     assert len(watch.hello["entities"]) == 8
+    assert [bus["name"] for bus in watch.hello["wiring"]["buses"]] == ["12 V"]
     assert {table["table"] for table in watch.hello["tables"]} == {"supply", "gpu_fast", "gpu_slow", "host", "agent"}
 
 
@@ -190,3 +191,11 @@ def test_entities_are_sent_again_when_a_tag_of_theirs_changed_and_not_otherwise(
     (supply,) = [entity for entity in sent["entities"] if entity["id"] == named.id]
     assert supply["tags"] == {"nominal_v": "12", "nominal_from": "readings"}
     assert "entities" not in [event for event, _ in watch.turns(TURNS_PER_STATUS)]
+
+
+def test_the_wiring_is_sent_again_with_the_entities() -> None:
+    watch = Watch()
+    changed = Topology(entities=tuple(one for one in TOPOLOGY.entities if one.id != SUPPLIES[1].id))
+    watch.source.topology = lambda: changed  # type: ignore[method-assign]
+    (sent,) = [data for event, data in watch.turns(TURNS_PER_STATUS) if event == "entities"]
+    assert [supply["name"] for supply in sent["wiring"]["supplies"]] == ["psu0"]

@@ -166,6 +166,21 @@ def test_a_slow_source_is_given_the_time_of_its_periods(tmp_path: Path) -> None:
     shown.records.close()
 
 
+def test_the_wiring_of_a_run_is_inferred_until_its_configuration_describes_one(tmp_path: Path) -> None:
+    context = a_run_context(tmp_path)
+    bus = {"name": "main", "supplies": ["psu0"], "branches": [{"gpus": "all"}]}
+    described = {"topology": {"supplies": [{"name": "psu0", "rated_w": 750}], "buses": [bus]}}
+    origins = []
+    for changed in (context, replace(context, config_json=json.dumps(json.loads(context.config_json) | described))):
+        context.ring_path.unlink(missing_ok=True)
+        shown = Shown(changed)
+        wiring = shown.page.wiring()
+        origins.append((wiring.origin, wiring.supplies[0].entities, wiring.supplies[0].rated_w))
+        shown.writer.close()
+        shown.records.close()
+    assert origins == [("inferred", ("supply:psu0",), None), ("configured", ("supply:psu0",), 750.0)]
+
+
 @pytest.mark.parametrize("behind", [0, 1, 7, 8, 9, 500, 1999, 5000])
 def test_updates_are_the_rows_after_a_time_and_no_others(shown: Shown, behind: int) -> None:
     shown.rows(0, 3000)
