@@ -67,14 +67,14 @@ def targets_of(target: Target, incident: Incident, node: MeasuredNode, topology:
     """Return the target GPUs that answer, in the order of the node.
 
     If the topology defines for no supply what it feeds, each feeds every GPU: a cap too many costs speed, one too few a
-    GPU. If it does, a supply that feeds none, such as a 5 V rail, means none.
+    GPU. If it does, a supply that feeds none, such as a 5 V rail, or none that still answers, means none.
     """
     present = tuple(gpu.entity_id for gpu in node.gpus)
     if target is Target.ALL_GPUS:
         return present
     if target is Target.ALL_GPUS_OF_JOB:  # one synchronous job goes at the pace of its slowest GPU
         shared = {gpu for gpus in gpus_by_job(incident, topology).values() for gpu in gpus}
-        return tuple(gpu for gpu in present if gpu in shared) or present
+        return tuple(gpu for gpu in present if gpu in shared) if shared else present
     if target is Target.THIS_GPU:
         meant = {incident.entity_id} if kind_of(incident.entity_id) == EntityKind.GPU else set(incident.affected)
         return tuple(gpu for gpu in present if gpu in meant)
@@ -83,9 +83,14 @@ def targets_of(target: Target, incident: Incident, node: MeasuredNode, topology:
         gpus = (incident.entity_id, *incident.affected)
         supplies = {supply for gpu in gpus for supply in supplies_of_gpu(gpu, topology)}
     fed = {gpu for supply in supplies for gpu in gpus_of_supply(supply, topology)}
-    if supplies and not fed and any(gpus_of_supply(one.id, topology) for one in topology.of_kind(EntityKind.SUPPLY)):
-        return ()
-    return tuple(gpu for gpu in present if gpu in fed) or present
+    if not fed and not (supplies and _is_wired(topology)):
+        return present
+    return tuple(gpu for gpu in present if gpu in fed)
+
+
+def _is_wired(topology: Topology) -> bool:
+    """Return True if the topology defines for any supply what it feeds."""
+    return any(gpus_of_supply(one.id, topology) for one in topology.of_kind(EntityKind.SUPPLY))
 
 
 def common_clocks_mhz(gpus: Sequence[MeasuredGpu], *, min_clock_ratio: float) -> tuple[float, ...]:

@@ -65,6 +65,12 @@ def test_a_gpu_of_the_job_that_is_lost_is_not_meant() -> None:
     assert targets_of(Target.ALL_GPUS_OF_JOB, incident(entities=(GPUS[0],)), left, topology) == (GPUS[0],)
 
 
+def test_where_all_gpus_of_the_job_are_lost_no_other_job_is_slowed_down() -> None:
+    topology = scenes.topology().with_jobs(TWO_JOBS)
+    left = node(gpus=GPUS[:3])
+    assert targets_of(Target.ALL_GPUS_OF_JOB, incident(entities=(GPUS[3],)), left, topology) == ()
+
+
 @pytest.mark.parametrize("target", [target for target in Target if target is not Target.ALL_GPUS_OF_JOB])
 def test_no_other_target_asks_for_jobs(target: Target) -> None:
     plain, reported = scenes.topology(), scenes.topology().with_jobs(TWO_JOBS)

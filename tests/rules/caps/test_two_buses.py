@@ -1,5 +1,6 @@
 """Caps where a node has two buses: a sag of one slows down the GPUs that it feeds and no other."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -57,6 +58,12 @@ def test_a_cap_for_a_supply_is_for_the_gpus_that_its_bus_feeds(
 ) -> None:
     about = incident(entities=sagging)
     assert targets_of(Target.ALL_GPUS_OF_SUPPLY, about, node(), topology) == tuple(GPUS[gpu] for gpu in capped)
+
+
+def test_a_sag_of_a_bus_whose_gpus_are_all_lost_caps_none_of_another_bus(topology: Topology) -> None:
+    left = replace(node(), gpus=tuple(gpu for gpu in node().gpus if gpu.entity_id != GPUS[3]))
+    about = incident(entities=("supply:psu2",))
+    assert targets_of(Target.ALL_GPUS_OF_SUPPLY, about, left, topology) == ()
 
 
 @pytest.mark.parametrize(("sagging", "capped"), [("supply:psu1", (0, 1, 2)), ("supply:psu2", (3,))])
