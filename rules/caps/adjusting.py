@@ -140,9 +140,17 @@ def _lowest(node: MeasuredNode, claim: CapClaim) -> tuple[float, float] | None:
 
 
 def _persists(incident: Incident, node: MeasuredNode, claim: CapClaim) -> bool:
-    """Return True if the symptom is still present, by the present voltage if known, else by the incident."""
-    limit_v, lowest = incident.number("limit_v"), _lowest(node, claim)
-    return limit_v is None or lowest is None or lowest[0] < limit_v
+    """Return True if the symptom is still present, by the present voltage if known, else by the incident.
+
+    Voltage and limit may be those of rails of two nominal voltages: each is compared at 12 V.
+    """
+    limited = [one for one in incident.findings if one.number("limit_v") is not None]
+    lowest = _lowest(node, claim)
+    if not limited or lowest is None:
+        return True
+    newest = max(limited, key=lambda one: one.time_ns)
+    limit_v, supply = newest.number("limit_v") or 0.0, node.supply(newest.entity_id)
+    return lowest[0] / lowest[1] < limit_v / (lowest[1] if supply is None else supply.limit_scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

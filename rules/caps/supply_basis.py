@@ -106,10 +106,10 @@ def _basis(
     low_w = low_a * (open_circuit_v - resistance_ohm * low_a)
     if not high_w > 0.0:
         return None, f"open-circuit voltage, resistance and current of {finding.entity_id} contradict each other"
-    supplies = max(len(supplies_of_gpu(fed[0].entity_id, topology)), 1)
     loads = [known for gpu in fed if (known := _load(gpu)) is not None]
     if high_w - low_w > sum(gpu.power_high_w for gpu in loads):  # as in the first moment of a job
         return None, f"the power of the GPUs is not yet that of the load on {finding.entity_id}"
+    supplies = _supplies_beside(finding.entity_id, fed[0].entity_id, topology)
     share = _share(high_w - low_w, high_w, loads, supplies)
     plateau_v = open_circuit_v - resistance_ohm * high_a
     path = replace(source, transient_ohm=_transient_ohm(finding, node, plateau_v, high_a - low_a))
@@ -183,6 +183,16 @@ def _load(gpu: MeasuredGpu) -> GpuLoad | None:
 def _curve(gpu: MeasuredGpu, power_w: float, clock_ratio: float) -> PowerCurve | HeightCurve:
     """Return the curve of a board, the upper bound of its power at other clocks; the V100's if it has no name."""
     return DEFAULT_CURVE if gpu.board is None else gpu.board.cautious(power_w, clock_ratio)
+
+
+def _supplies_beside(supply_id: str, gpu_id: str, topology: Topology) -> int:
+    """Return how many supplies share the load of a GPU, this one included.
+
+    A supply of another nominal voltage is before or behind it in the same path, a shelf holds some of them.
+    """
+    feeding = [topology.entity(one).nominal_v for one in supplies_of_gpu(gpu_id, topology)]
+    own = next((one.nominal_v for one in topology.of_kind(EntityKind.SUPPLY) if one.id == supply_id), None)
+    return max(feeding.count(own), 1)
 
 
 def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int) -> float:

@@ -10,7 +10,7 @@ from rules.caps.setting import choose, predict
 from rules.caps.supply_basis import bases_of
 from rules.caps.targets import common_clocks_mhz, targets_of
 from rules.policy.model import SettingRule, Target
-from telemetry.entities import Topology
+from telemetry.entities import NOMINAL_TAG, Entity, EntityKind, Topology
 from telemetry.gpu import KnobKind
 from telemetry.records import Cause, Incident
 from tests.rules.scenes import CLOCKS_MHZ, GPUS, SAG, gpu_state, incident, node, supply, topology
@@ -98,6 +98,21 @@ def test_of_two_supplies_the_weaker_one_decides() -> None:
 def test_a_swing_too_small_to_report_is_shared_evenly() -> None:
     state = MeasuredNode(gpus=tuple(gpu_state(name, power_low_w=340.0) for name in GPUS))
     (basis,), _ = bases_of(incident(numbers=SAG), state, targets=GPUS, topology=topology(2))
+    assert basis.load.share_ratio == pytest.approx(0.5)
+
+
+def test_a_shelf_and_a_converter_are_no_supplies_beside_those_that_share_the_load() -> None:
+    plain = topology(2)
+    tags = {"psu0": "54", "psu1": "54", "converter": "12", "shelf": None}
+    supplies = tuple(
+        Entity(kind=EntityKind.SUPPLY, key=key, name=key, tags=() if tag is None else ((NOMINAL_TAG, tag),))
+        for key, tag in tags.items()
+    )
+    gpus = plain.of_kind(EntityKind.GPU)
+    edges = tuple((one.id, gpu.id) for one in supplies for gpu in gpus)
+    chain = Topology(entities=(*supplies, *gpus), edges=edges)
+    state = MeasuredNode(gpus=tuple(gpu_state(name, power_low_w=340.0) for name in GPUS))
+    (basis,), _ = bases_of(incident(numbers=SAG), state, targets=GPUS, topology=chain)
     assert basis.load.share_ratio == pytest.approx(0.5)
 
 

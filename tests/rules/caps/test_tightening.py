@@ -56,6 +56,26 @@ def test_a_symptom_that_cleared_and_returned_is_not_reported_as_one_that_stayed(
     assert step.setting < 1380.0
 
 
+@pytest.mark.parametrize(("main_v", "board_v", "lasts"), [(52.0, 11.8, False), (51.0, 11.8, True), (52.0, 11.3, True)])
+def test_a_symptom_on_rails_of_two_voltages_lasts_while_one_of_them_is_below_its_own_limit(
+    *, main_v: float, board_v: float, lasts: bool
+) -> None:
+    names = ("supply:psu0", "supply:board")
+    sag = scenes.incident(Cause.SUPPLY_SAG, entities=names[:1], numbers={"limit_v": 51.3})
+    rails = (replace(scenes.supply(main_v, None), limit_scale=4.5), scenes.supply(board_v, None, names[1]))
+    response = replace(scenes.CAP, persist=Persist.TIGHTEN, settle_s=15.0, setting=None)
+    step = tighten(
+        replace(claim_at(0.0), supplies=names),
+        response,
+        sag,
+        scenes.node(*rails),
+        NodeLimits(),
+        scale=SCALE,
+        now_ns=scenes.seconds(16.0),
+    )
+    assert (step.setting is not None) is lasts
+
+
 def test_a_tightened_claim_forgets_when_its_symptom_cleared_and_returned() -> None:
     claim = claim_at(0.0).seen(symptom=False, now_ns=1).seen(symptom=True, now_ns=2)
     assert (claim.cleared_ns, claim.returned_ns) == (1, 2)
