@@ -100,9 +100,10 @@ def begin(curve: BoardCurve, *, model: str, max_mhz: float, idle_most_w: float) 
 def learn(state: BoardState, window: LoadWindow) -> BoardState:
     """Return the state after a window; about 80 us at a change of clock or within ten windows of one, else 10 us."""
     kind = window.kind
-    is_no_load = kind is LoadKind.COMPUTE and window.power_w < _LEAST_LOAD_RATIO * state.curve.idle_w
-    is_not_idle = kind is LoadKind.IDLE and window.power_w > state.idle_most_w
-    if is_no_load or is_not_idle:
+    # Not above: without any power or clock, as a driver may report for a board that it just lost, there is no curve.
+    is_load = window.power_w > _LEAST_LOAD_RATIO * state.curve.idle_w and window.clock_mhz > 0.0
+    is_idle = 0.0 < window.power_w <= state.idle_most_w
+    if (kind is LoadKind.COMPUTE and not is_load) or (kind is LoadKind.IDLE and not is_idle):
         kind = LoadKind.CHANGING
     second = WINDOW_NS / NS_PER_S
     state = replace(

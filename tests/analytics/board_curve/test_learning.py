@@ -42,6 +42,15 @@ def test_a_steady_load_at_one_clock_teaches_nothing_of_others() -> None:
     assert state.seen_s[-1] == pytest.approx(117.0, abs=4.0)
 
 
+def test_a_board_that_reports_no_power_or_no_clock_teaches_nothing_and_stops_nothing() -> None:
+    found, rows = learner(), Rows(noise=0.0)
+    fed(rows.idle(6.0, power_w=0.0), found)
+    state = fed(rows.load(9.0, level_w=-IDLE_W, pauses=False), found)  # 0 W at full utilisation
+    state = fed(rows.load(9.0, ratio=0.0), found)
+    assert (state.idle_windows, state.load_w, state.curve.steps) == (0, None, 0)
+    assert found.learnt(0)()
+
+
 def test_steps_of_the_clock_under_one_load_teach_the_curve_at_clocks_between() -> None:
     rows = Rows()
     state = fed(frame for ratio in (1.0, 0.8, 0.95, 0.65) for frame in rows.load(60.0, ratio=ratio))
