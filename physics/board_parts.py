@@ -139,7 +139,7 @@ PARTS: tuple[BoardPart, ...] = (
         source="A40 data sheet; idle 30 W, github.com/NVIDIA/open-gpu-kernel-modules/issues/874",
         idle_w=30.0,
     ),
-    _part("A10", r"\bA10G?\b", 150.0, 1695.0, _GDDR, source="A10 data sheet"),
+    _part("A10", r"\bA10\b", 150.0, 1695.0, _GDDR, source="A10 data sheet"),
     _part("RTX A6000", r"RTX A6000", 300.0, 1800.0, _GDDR, source="RTX A6000 data sheet"),
     _part("L4", r"\bL4\b", 72.0, 2040.0, _GDDR, source="L4 data sheet"),
     _part("L40S", r"\bL40S\b", 350.0, 2520.0, _GDDR, source="L40S data sheet"),
@@ -158,7 +158,7 @@ PARTS: tuple[BoardPart, ...] = (
     _part("H100 NVL", r"H100 NVL", 400.0, 1785.0, _LATER, source="H100 NVL product brief"),
     _part("H100 PCIe", r"H100 PCIe|H800 PCIe", 350.0, 1755.0, _LATER, source="H100 PCIe product brief"),
     _part("H200 NVL", r"H200 NVL", 600.0, 1785.0, _LATER, source="H200 data sheet, up to 600 W"),
-    _part("H200 SXM", r"H200", 700.0, 1980.0, _LATER, source="H200 data sheet; idle as the H100 SXM5", idle_w=85.0),
+    _part("H200 SXM", r"\bH200", 700.0, 1980.0, _LATER, source="H200 data sheet; idle as the H100 SXM5", idle_w=85.0),
     _part(
         "B200",
         r"\bB200",

@@ -17,7 +17,7 @@ NAMES = {
     "NVIDIA A100 80GB PCIe": "A100 80GB PCIe",
     "NVIDIA A100-PCIE-40GB": "A100 40GB PCIe",
     "NVIDIA A40": "A40",
-    "NVIDIA A10G": "A10",
+    "NVIDIA A10": "A10",
     "NVIDIA L4": "L4",
     "NVIDIA L40": "L40",
     "NVIDIA L40S": "L40S",
@@ -39,7 +39,10 @@ def test_the_drivers_name_leads_to_the_part(model: str, name: str) -> None:
     assert part.name == name
 
 
-@pytest.mark.parametrize("model", [None, "", "NVIDIA GB200", "AMD Instinct MI300X", "NVIDIA GeForce RTX 4090 D"])
+@pytest.mark.parametrize(
+    "model",
+    [None, "", "NVIDIA GB200", "NVIDIA GH200 480GB", "NVIDIA A10G", "AMD Instinct MI300X", "NVIDIA GeForce RTX 4090 D"],
+)
 def test_another_name_leads_to_no_part(model: str | None) -> None:
     assert part_of(model) is None
 
