@@ -1,5 +1,6 @@
 """Entities that have signals, and the topology that connects them."""
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -72,11 +73,12 @@ class Entity:
 
     @property
     def nominal_v(self) -> float | None:
-        """The nominal voltage of a rail that is named by its tag; None where none is, or it is no number."""
+        """The nominal voltage of a rail that is named by its tag; None where none is, or it is no positive number."""
         try:
-            return float(self.tag(NOMINAL_TAG) or "")
+            nominal_v = float(self.tag(NOMINAL_TAG) or "")
         except ValueError:
             return None
+        return nominal_v if math.isfinite(nominal_v) and nominal_v > 0.0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """One entity that several sources describe."""
 
+import pytest
+
 from telemetry.entities import Entity, EntityKind, merged_entities
 
 
@@ -16,6 +18,11 @@ def test_an_entity_has_the_tags_of_all_its_mentions_and_the_later_one_wins() -> 
     assert dict(found["supply:psu0"].tags) == {"sensor": "ipmi", "nominal_v": "54", "slot": "3"}
     assert found["supply:psu0"].name == "PS0"
     assert merged_entities([board, rail])["supply:psu0"].nominal_v == 54.0
+
+
+@pytest.mark.parametrize("tag", ["", "fifty-four", "nan", "inf", "0", "-48"])
+def test_a_tag_that_is_no_voltage_names_no_nominal_voltage(tag: str) -> None:
+    assert supply(("nominal_v", tag)).nominal_v is None
 
 
 def test_an_entity_that_is_mentioned_alike_is_unchanged() -> None:
