@@ -77,7 +77,10 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Entity ids whose curves were restored, that are another board now, and that are absent."""
+    """Entity ids whose curves were restored, that are another board now, and that are absent.
+
+    A board is absent as well while its highest clock, which its first rows bring, is not known.
+    """
 
     taken: tuple[str, ...]
     others: tuple[str, ...]

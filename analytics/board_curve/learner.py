@@ -104,9 +104,10 @@ class BoardLearner:
         others: list[str] = []
         for entity_id, board in kept.items():
             start = self.state_of(entity_id)
-            if start is None:
+            is_same = start is not None and _is_same(board, start)
+            if start is None or (not is_same and entity_id not in self._max_mhz):
                 self._absent[entity_id] = board
-            elif board.model != start.model or abs(board.max_mhz - start.max_mhz) > _SAME_CLOCK_RATIO * start.max_mhz:
+            elif not is_same:
                 others.append(entity_id)
             else:
                 self._keep(entity_id, board.state(start))
@@ -116,8 +117,13 @@ class BoardLearner:
 
     def _learn(self, entity_id: str, window: LoadWindow) -> None:
         state = self.state_of(entity_id)
-        if state is not None:
-            self._keep(entity_id, learn(state, window))
+        if state is None:
+            return
+        # A board whose highest clock comes with its rows is known again from here on.
+        board = None if entity_id in self._states else self._absent.pop(entity_id, None)
+        if board is not None and _is_same(board, state):
+            state = board.state(state)
+        self._keep(entity_id, learn(state, window))
 
     def _keep(self, entity_id: str, state: BoardState) -> None:
         self._states[entity_id] = state
@@ -128,3 +134,9 @@ class BoardLearner:
         for entity, clock_mhz in zip(frame.spec.entities, frame.signal("max_sm_clock_mhz")[-1].tolist(), strict=True):
             if clock_mhz > 0.0 and entity.id not in self._states:
                 self._max_mhz.setdefault(entity.id, clock_mhz)
+
+
+def _is_same(board: KeptBoard, state: BoardState) -> bool:
+    """Return True if a curve that was kept is that of this board: same name, same highest clock."""
+    off_mhz = abs(board.max_mhz - state.max_mhz)
+    return board.model == state.model and off_mhz <= _SAME_CLOCK_RATIO * state.max_mhz

@@ -9,6 +9,7 @@ import pytest
 from analytics.board_curve.kept import read_boards
 from analytics.board_curve.learner import BoardLearner
 from telemetry.entities import Entity
+from telemetry.frames import Frame
 from tests.analytics.board_curve.rows import GPUS, MAX_MHZ, SPEC, Rows
 from tests.analytics.board_curve.test_learning import CLOCKS, learner
 
@@ -66,6 +67,31 @@ def test_a_board_that_is_absent_is_kept_for_the_next_start_and_another_one_begin
     other = of_gpus((replace(GPUS[0], tags=(("model", "NVIDIA H100 PCIe"),)), GPUS[1]))
     assert other.take_learnt(blob, 0).summary == "1 of 2 boards; from the table of parts again: gpu:GPU-0"
     assert GPUS[0].id not in other.states
+
+
+def test_a_board_whose_highest_clock_comes_with_its_rows_is_restored_with_the_first_of_them() -> None:
+    model = (("model", "NVIDIA A900-SXM9"),)
+    gpus = tuple(replace(gpu, tags=model) for gpu in GPUS)
+    specs = [
+        replace(SPEC, entities=gpus),
+        replace(SPEC, name="gpu_rare", entities=gpus, signals=("max_sm_clock_mhz",)),
+    ]
+    clocks = Frame(
+        spec=specs[1], time_ns=np.array([1]), values=np.full((1, 2, 1), MAX_MHZ), fresh=np.ones((1, 2, 1), bool)
+    )
+
+    def fed(found: BoardLearner, ratios: tuple[float, ...]) -> BoardLearner:
+        found.feed(clocks)
+        rows = Rows()
+        for frame in (frame for ratio in ratios for frame in rows.load(40.0, ratio=ratio)):
+            found.feed(replace(frame, spec=specs[0]))
+        return found
+
+    before, after = fed(BoardLearner(specs), (1.0, 0.8)), BoardLearner(specs)
+    after.take_learnt(before.learnt(0)(), 0)
+    assert after.learnt(0)() == before.learnt(0)()
+    fed(after, (0.8,))
+    assert after.states[gpus[0].id].curve.steps == before.states[gpus[0].id].curve.steps == 1
 
 
 @pytest.mark.parametrize(
