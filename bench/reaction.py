@@ -46,7 +46,7 @@ EPISODES_VARIABLE = "RAILWATCH_BENCH_EPISODES"
 ORDINARY_EPISODES = 100
 RATE_HZ = 20
 HISTORY_ROWS = 12
-# User and group `nobody` of most distributions; they need no entry anywhere.
+# The unprivileged user and group of most distributions (65534); they need no entry anywhere.
 AGENT_ID = 65534
 OPEN_CIRCUIT_V, SOURCE_OHM = 12.25, 0.004
 SAG_V = 11.2

@@ -88,7 +88,7 @@ def _outliers(means: FloatArray, floor: float) -> FloatArray:
         return flags
     past = sliding_window_view(means, _WINDOW)[:-1]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a minute without any value says nothing
+        warnings.simplefilter("ignore", RuntimeWarning)  # a minute without any value is no evidence
         middle = np.nanmedian(past, axis=1)
         deviation = MAD_TO_SD * np.nanmedian(np.abs(past - middle[:, None]), axis=1)
     off = np.abs(means[_WINDOW:] - middle) > _Z * np.maximum(deviation, floor)

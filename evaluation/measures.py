@@ -23,7 +23,7 @@ _NORMAL_975 = 1.960
 RankedProbabilities = Sequence[tuple[float, bool]]
 # heuristic: four times bolder to four times as cautious, in steps of 3 %.
 _GRID = np.exp(np.linspace(-math.log(4.0), math.log(4.0), 95))
-# What is not told has at most this, see `analytics.classification.score`.
+# A hypothesis that is not reported has at most this probability, see `analytics.classification.score`.
 _UNTOLD = 0.01
 
 

@@ -31,8 +31,8 @@ def each(
             yield do(one)
             done()
         return
-    # A fresh interpreter each: nothing of this process, neither threads nor a terminal, goes over. What parts of a
-    # simulated world warn of is in its result, and has no business between the lines that tell how far the work is.
+        # A fresh interpreter each, which inherits neither threads nor a terminal from this process. Warnings of the
+        # simulated parts are in its result and do not belong between the lines that show progress.
     pool = ProcessPoolExecutor(
         max_workers=count,
         mp_context=get_context("spawn"),

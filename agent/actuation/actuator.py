@@ -216,7 +216,7 @@ class KnobActuator:
         state = ActionState.RELAXED if looser else ActionState.APPLIED
         planned = self._plan(hold, with_claim(hold.claims, claim), claim, state, claim.reason)
         if isinstance(planned, tuple) and earlier is None and hold.key not in self._holds:
-            self._publish(planned)  # somebody else set the knob under the older claims: a new incident begins there
+            self._publish(planned)  # set from outside under the older claims: a new incident begins there
             return self._plan_cap(request, gpu)
         return planned
 

@@ -65,7 +65,7 @@ FAILURE_PAUSE_S = 0.02
 # What could not be released at once is tried again for so long before this process ends.
 RELEASE_WITHIN_S = 3.0
 RELEASE_PAUSE_S = 0.1
-# An answer to somebody who does not read it is dropped with the connection beyond this.
+# A client that leaves more than this unread loses its connection and the answer.
 UNSENT_BYTES_MAX = 1 << 20
 # Requests of one connection that are answered before the others have their turn, and the leases theirs. Heuristic.
 REQUESTS_PER_TURN = 16

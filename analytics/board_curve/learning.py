@@ -2,9 +2,9 @@
 
 A segment is a run of windows at one clock under one level of load. When the clock changes and the load does not, the
 segments on both sides are a step of the curve. A load that changes at a constant clock begins a new segment and ends
-no step; one that changes together with the clock is told apart by its size alone, which the curve's own bounds weigh
-(`BoardCurve.with_step`), and by the steps before and after it. Idle, memory-bound and capped windows are counted and
-kept apart: idle ones give the idle power, memory-bound ones a mean of their own.
+no step; one that changes together with the clock is distinguished by its size alone, which the curve's own bounds
+weigh (`BoardCurve.with_step`), and by the steps before and after it. Idle, memory-bound and capped windows are counted
+separately: idle ones give the idle power, memory-bound ones a mean of their own.
 """
 
 import math

@@ -136,7 +136,7 @@ def _clocks(top: MaskArray, clock_mhz: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _highest(values: FloatArray, known: MaskArray) -> FloatArray:
-    """Return the highest known value; 1 where a table does not have it, for then nothing says that a GPU is idle."""
+    """Return the highest known value; 1 where a table does not have it: no evidence then that a GPU is idle."""
     there = known & np.isfinite(values)
     highest: FloatArray = np.where(there, values, 0.0).max(axis=0)
     return np.where(there.any(axis=0), highest, 1.0)

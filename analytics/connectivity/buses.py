@@ -1,4 +1,4 @@
-"""Supplies that share a bus, as arrays: on a node with two buses the current of one says nothing about the other."""
+"""Supplies that share a bus, as arrays: on a node with two buses the current of one is no evidence about the other."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
 """Wiring learnt from load steps: which supply's power follows which GPU's power.
 
-GPUs of one synchronous job rise and fall together, and their common movement says nothing of who hangs where. It is
-taken out first. What is left of a supply's steps is its share of what is left of the steps of the GPUs on its bus. For
-every way to put supplies on buses, each GPU goes to the bus where that explains most; the way with the shortest
-description is the answer, and what moving one link would cost is the confidence in it. Where GPUs never differ, nothing
-can be learnt, and the answer says so.
+GPUs of one synchronous job rise and fall together, and their common movement holds no information about which bus each
+is on. It is taken out first. What is left of a supply's steps is its share of what is left of the steps of the GPUs on
+its bus. For every way to put supplies on buses, each GPU goes to the bus where that explains most; the way with the
+shortest description is the answer, and what moving one link would cost is the confidence in it. Where GPUs never
+differ, nothing can be learnt, and the answer states that.
 """
 
 import math
@@ -30,7 +30,7 @@ _PASSES = 20
 # heuristic: a link costs twice the nats that name its bus, so that the errors of sensors, which are not quite noise, do
 # not pass for buses.
 _LINK_COST = 2.0
-# heuristic: of a step as the sensors of the GPUs show it, where the data cannot say how much is real.
+# heuristic: of a step as the sensors of the GPUs show it, where the data cannot show how much is real.
 _LEAST_SEEN = 0.5
 # heuristic: errors of sensors on GPUs that move together can pass for buses, and then a supply shows less of the GPUs'
 # differences than there seems to be (0.72 on simulated synchronous training, 0.88 and more where the answer was right)

@@ -119,7 +119,7 @@ def after_block(
 
     `sag_v` and `clear_v` are how far the means of all supplies must lie below the lowest usual reading, and may lie for
     the fall to be over, at 12 V. One supply alone is not judged so: its contact may cost as much. Where resistance and
-    open-circuit voltage were `identified`, they tell the input from the path, and the means say less.
+    open-circuit voltage were `identified`, they distinguish the input from the path, and the means are weaker evidence.
     """
     known = np.isfinite(mean_v) & np.isfinite(fall.usual_v)
     below_v = np.where(known, (fall.usual_v - mean_v) / times_measured(fall.usual_v), np.nan)

@@ -29,7 +29,7 @@ SHARE_SLOPE_SD = 0.1
 # heuristic: resistances between meter and bus that differ by 2 milliohm at 50 A are 2 per mille of 54 V.
 VOLTS_SLOPE_SD = 2e-3
 # heuristic: below half of the load at which it was learnt, droop shares loosely: such blocks are not judged. Above the
-# double the levels are learnt again, as what was learnt at idle says little of the load.
+# double the levels are learnt again, as levels learnt at idle hold little information about the load.
 LIGHT_RATIO, HEAVY_RATIO = 0.5, 2.0
 # heuristic: ten minutes in blocks of two seconds with another number of supplies that carry: it stays so.
 RELEARN_BLOCKS = 300

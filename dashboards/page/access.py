@@ -1,6 +1,6 @@
 """Access to the page: who may read, who may act, and the headers that browsers receive.
 
-Anyone on loopback reads, from elsewhere only who holds the token; nobody acts without the token to act, from anywhere.
+Reading needs no token on loopback and the token from elsewhere; acting needs the token to act, from everywhere.
 """
 
 import hashlib

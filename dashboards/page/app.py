@@ -46,7 +46,7 @@ def create_app(
     token
         What a request must carry; None serves requests that name this machine as loopback, and no others.
     act_token
-        What a request that acts must carry; None lets nobody act.
+        What a request that acts must carry; None refuses every action.
     answers
         Where answers to decisions that wait go; None takes none.
     version

@@ -86,8 +86,8 @@ class CollectorStatus:
 class NodeStatus:
     """The node in one look.
 
-    `source` says where values come from: ``simulated node v100x4, scenario psu-sag`` or ``4 GPUs through NVML``.
-    `pages` is how often people were paged against how often they may be, None where nobody counts.
+    `source` names the origin of the values: ``simulated node v100x4, scenario psu-sag`` or ``4 GPUs through NVML``.
+    `pages` is how often people were paged against how often they may be, None where they are not counted.
     `modes` begins with the class of actions that touches hardware; the page shows its mode as the node's.
     """
 

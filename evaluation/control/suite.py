@@ -3,7 +3,7 @@
 Real here: the law, the engine with the built-in policies and rails, the incident book, the window of the last seconds,
 the detectors of sags and of source resistance; in the first minutes of a job also the plant's milliseconds, its sensors
 and the actuator with its journals. Summarised: in the months, the node between two looks (`simulator.fleet`), samples
-(`control_windows`), and an actuator that always succeeds. `tier B against tier A` says how far that holds.
+(`control_windows`), and an actuator that always succeeds. `tier B against tier A` measures how far that holds.
 """
 
 from collections.abc import Callable, Iterator, Sequence

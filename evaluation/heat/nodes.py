@@ -28,7 +28,7 @@ FAULTY = 2  # the GPU on which a fault of one GPU stands
 _CHUNK_S = 600
 _INLET_OVER_S = 120.0
 _SWING_S = 7200.0
-_GAIN_MOST = 2.0  # standard deviations: boards tell power within 5 % (arXiv 2312.02741)
+_GAIN_MOST = 2.0  # standard deviations: boards report power within 5 % (arXiv 2312.02741)
 _REQUEST_S = 20  # heuristic: requests come in bursts of this length
 # What a node has to which nothing happens.
 _USUAL = {
@@ -133,7 +133,7 @@ class HeatTables:
 
 
 class HeatNodes:
-    """The same nodes in several scenes, one scene after the other; `onset_s` says when the fault begins on each."""
+    """The same nodes in several scenes, one scene after the other; `onset_s` is when the fault begins on each."""
 
     def __init__(self, plan: HeatPlan, scenes: Sequence[HeatScene], *, n_nodes: int) -> None:
         # Each node is a seed of its own, and the same in every scene but for what happens to it.

@@ -1,4 +1,4 @@
-"""The suite `heat`: what is told of cooling that fails, and of cooling that does not, under recorded loads."""
+"""The suite `heat`: findings about cooling that fails, and about cooling that does not, under recorded loads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ def first_reported(result: SceneResult, scene: HeatScene) -> Mapping[int, float]
 
 
 def false_interfaces(result: SceneResult, scene: HeatScene) -> tuple[RaisedFinding, ...]:
-    """Return the interfaces that were told and were not bad."""
+    """Return the findings of a bad thermal interface on GPUs whose interface was good."""
     return tuple(
         one
         for one in result.reported

@@ -64,7 +64,7 @@ def order_of(job: JudgedRun) -> RunOrder:
 
 
 def judge_run(job: JudgedRun) -> RunReport:
-    """Simulate, judge and give what was told; the same job gives the same answer. Costs about 0.3 s per second."""
+    """Simulate a run, judge it and return what was reported; deterministic for a job. Costs about 0.3 s per second."""
     order = order_of(job)
     closed_form = tier_of(order.duration_s, job.tier) == "b"
     if closed_form:

@@ -1,8 +1,8 @@
-"""A run's sightings against its truth: what was found, named and told too much. Events, never rows.
+"""A run's sightings against its truth: what was found, what was named, and false reports. Events, never rows.
 
-A fault is found by the first incident that is about it, is told no earlier than it began, and says what the table
-accepts. Everything else that is told as a page is false; there is no point adjustment, and a page that stood before
-the fault came has found nothing.
+A fault is found by the first incident that is about it, is reported no earlier than it began, and names a cause that
+the table accepts. Every other page is false; there is no point adjustment, and a page that was open before the fault
+began has found nothing.
 """
 
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def score_run(run: RunReport, table: JudgementTable) -> RunScore:
 
 
 def answers_to(fault: TrueFault, table: JudgementTable) -> tuple[AcceptedCauses, ...]:
-    """Return what the table says to the causes of a fault; several where they are one event."""
+    """Return the table's entries for the causes of a fault; several where they are one event."""
     return tuple(table.answers[TrueCause(cause)] for cause in fault.causes)
 
 
@@ -117,7 +117,7 @@ def _score_fault(fault: TrueFault, run: RunReport, table: JudgementTable) -> Fau
             cause=name, found=False, delay_s=None, lead_s=None, top_1=False, top_3=False, first=None, pages=0
         )
     first_ns = min(reported_ns for reported_ns, _ in about)
-    # What a person opens first: the worst, and of these the oldest.
+    # The incident that a person opens first: the worst, and of these the oldest.
     read = min(about, key=lambda pair: (-_worst(pair[1]), pair[0]))[1]
     ranked = [one.cause for one in read.ranked]
     dropped = run.first_drop_ns is not None and run.first_drop_ns > fault.onset_ns
@@ -139,7 +139,7 @@ def _reported(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool],
 
 
 def _reported_within(one: Sighting, fault: TrueFault, level: Severity, table: JudgementTable) -> int | None:
-    """Return when a sighting that is about a fault was told, None where it is not, or was told outside its time."""
+    """Return when a sighting about a fault was reported; None if about another one, or outside the fault's time."""
     reported_ns = one.reported_at(level)
     if reported_ns is None or not one.entities & fault.about:
         return None

@@ -33,7 +33,7 @@ class Sighting:
     summary: str
 
     def reported_at(self, severity: Severity) -> int | None:
-        """Return when it was first told at a severity or a worse one."""
+        """Return when it was first reported at a severity or a worse one."""
         times = [time_ns for time_ns in self.reported_ns[severity.rank :] if time_ns is not None]
         return min(times, default=None)
 
@@ -74,7 +74,7 @@ def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
             continue
         life = lives.setdefault(record.id, _GrowingSighting(record))
         life.causes.add(str(record.cause))
-        # What is silenced is noted, and nobody is called for it.
+        # A silenced incident is recorded and pages no one.
         rank = record.severity.rank if record.silence is None else Severity.INFO.rank
         life.reported_ns.setdefault(rank, record.time_ns)
         if record.state is not IncidentState.CLOSED:

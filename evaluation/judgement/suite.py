@@ -130,7 +130,7 @@ def _of_calibration(scores: Iterable[RunScore], table: JudgementTable) -> Iterat
 
 
 def _of_baselines(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
-    """Yield ours and the baselines by what they can all do: say that something is wrong, without a name."""
+    """Yield our rows and those of the baselines for what all can do: detect that something is wrong, without a name."""
     hours = sum(score.run.duration_s for score in scores) / _HOUR_S
     faults = [(score, fault) for score in scores for fault in score.run.faults]
     found = sum(fault.found for score in scores for fault in score.faults)

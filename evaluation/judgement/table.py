@@ -76,7 +76,7 @@ class AcceptedCauses(FilePart):
 
 
 class Announced(FilePart):
-    """Work that somebody announced, as a silence does: on what, and from when to when after the run began."""
+    """Announced work, as in a silence: on what, and from when to when after the run began."""
 
     entity: str
     start: DurationS

@@ -127,7 +127,7 @@ def _incident_at(incidents: Sequence[Incident], action: Action) -> Incident | No
 def _has_reason(
     incident: Incident | None, time_s: float, scenario: ScenarioFile, witness: TruthRecorder, table: JudgementTable
 ) -> bool:
-    """Return whether the scenario has what the incident says, or the rail itself was too low."""
+    """Return True if the scenario has the cause that the incident names, or the rail itself was too low."""
     if incident is None:
         return False
     if incident.cause in _ELECTRICAL and witness.below_within_s(time_s - _LOOK_BACK_S, time_s):

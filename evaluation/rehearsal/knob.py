@@ -14,7 +14,7 @@ _MS_PER_S = 1000.0
 
 
 class PlantClock:
-    """The time of a plant; nobody waits in it, for it moves on only when the plant does."""
+    """The time of a plant; nothing waits in it, for it moves on only when the plant does."""
 
     def __init__(self, plant: Plant) -> None:
         self._plant = plant
@@ -55,7 +55,7 @@ class PlantClockKnob:
         return clock_mhz if np.isfinite(clock_mhz) else None
 
     def write(self, uuid: str, setting: float | None) -> None:
-        """Set it, None to unset; raises as the port says."""
+        """Set it, None to unset; raises what the port documents."""
         gpu = self._present(uuid)
         if setting is not None and setting not in self._supported_mhz:
             raise NotSupportedError(f"{setting:g} MHz is not a supported clock of {uuid}")

@@ -1,8 +1,8 @@
 """The loop, closed: plant, sensors, the live guard with its detectors, rules and rails, the live actuator, plant.
 
 Everything but the node is what runs on a real one: the ring, `agent.guard.guard.Guard`, `KnobActuator` with its
-write-ahead journal, and the journal by which the guard hears of the actuator. They share one process and the plant's
-time, so the same order gives the same rehearsal.
+write-ahead journal, and the journal through which the guard follows the actuator. They share one process and the
+plant's time, so the same order gives the same rehearsal.
 """
 
 import os
@@ -93,7 +93,7 @@ class ClosedLoop:
 
     @property
     def records(self) -> Sequence[Record]:
-        """Findings, incidents, decisions and outcomes, in the order in which the guard told them."""
+        """Findings, incidents, decisions and outcomes, in the order in which the guard published them."""
         return self._kept.records
 
     @property
@@ -157,7 +157,7 @@ def watch(
     see: Callable[[Plant, Stretch, tuple[PlantEvent, ...]], None],
     is_over: Callable[[], bool] = lambda: False,
 ) -> WatchedRun:
-    """Run a node with railwatch in the loop until it is over; `see` is told of every block before railwatch is."""
+    """Run a node with railwatch in the loop until it is over; `see` receives every block before railwatch does."""
     plant = order.plant()
     memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="railwatch-rehearse-", dir=memory) as folder:

@@ -32,7 +32,7 @@ class ProgressMarks:
         self._made_s = 0
 
     def __enter__(self) -> Callable[[int], None]:
-        """Return what is to be told of the time that has passed in the simulation, in milliseconds."""
+        """Return the callback that records how much time has passed in the simulation, in milliseconds."""
         return self._reached
 
     def __exit__(

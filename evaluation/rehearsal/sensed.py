@@ -70,7 +70,7 @@ class SensedTables:
         return self._ring.tables
 
     def take(self, start_ms: int, state: PlantNodeState, settings: Settings) -> None:
-        """Add what the block that began at `start_ms` brought; nobody samples on a node that is off."""
+        """Add the samples of the block that began at `start_ms`; a node that is off has none."""
         if not state.powered:
             return
         now_ns = START_NS + (start_ms + BLOCK_MS) * NS_PER_MS

@@ -159,7 +159,7 @@ def _pairs(chain: SensorChain, stretch: FleetStretch, *, rail_v: FloatArray) -> 
         volts = rail_v.mean(axis=3, keepdims=True)
     else:
         volts = samples.bmc_rail_voltage_v[..., None]
-    # A GPU that says nothing leaves the sum unknown.
+    # A GPU without a reading leaves the sum unknown.
     return volts, samples.gpu_power_w.sum(axis=3, keepdims=True) / volts
 
 
@@ -193,7 +193,7 @@ class AgeingResult:
 
 
 def age(plan: AgeingPlan, chain: SensorChain, *, done: Callable[[float], None] = lambda _: None) -> AgeingResult:
-    """Age the fleet, and judge it by the panel and the book of the live pipeline; `done` is told the share."""
+    """Age the fleet, and judge it by the panel and the book of the live pipeline; `done` receives the share done."""
     scenarios = scenarios_of(plan)
     truth, reported = NodeTruth(), dict[int, list[Incident]]()
     judge: DetectorPipeline | None = None
@@ -255,5 +255,5 @@ def _day(times_s: np.ndarray[tuple[int], np.dtype[np.float64]] | None, number: i
 
 
 def _is_alarm(incident: Incident) -> bool:
-    """Return whether something was told of a node that is well: a page of any kind, or a joint at any severity."""
+    """Return True if an incident is a false alarm on a healthy node: a page of any kind, or a joint at any severity."""
     return incident.severity.rank >= Severity.WARNING.rank or incident.cause is Cause.JOINT_AGEING

@@ -67,10 +67,10 @@ class LoggedFeed:
 class FeedResult:
     """Error as a share of least squares; None where we gave no estimate.
 
-    `averaged` has the worst phase of each rate, None where one of them had no answer. `covered` says of every phase of
-    the picked samples, which are as few and far noisier, whether our bounds hold least squares over everything, and
-    `skewed_means` the same of means whose voltage and current were taken apart; `skewed_error` is the worst answer that
-    was given to these, None where all were refused.
+    `averaged` has the worst phase of each rate, None where one of them had no answer. `covered` states for every phase
+    of the picked samples, which are as few and far noisier, whether our bounds hold least squares over everything, and
+    `skewed_means` the same for means whose voltage and current were taken apart; `skewed_error` is the worst answer
+    that was given to these, None where all were refused.
     """
 
     name: str

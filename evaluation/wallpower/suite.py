@@ -1,4 +1,4 @@
-"""The suite `wallpower`: what is told of real wall-power traces as they are, and with faults put in."""
+"""The suite `wallpower`: findings on real wall-power traces as they are, and with faults put in."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class WallFault(FilePart):
 
 
 class ContactFault(FilePart):
-    """A contact that costs another share `size` of the voltage at the largest current, and what may be told of it."""
+    """A contact that costs another share `size` of the voltage at the largest current, and the accepted causes."""
 
     size: float
     window: DurationS
@@ -136,7 +136,7 @@ def _onset(trace: WallTrace, plan: WallPlan, chance: np.random.Generator) -> int
 
 
 def _contact_error(spoiled: WallTrace, trace: WallTrace, row: int, fault: ContactFault) -> float | None:
-    """Return error of what the first feed's windows say before and after, None where the load does not move in both.
+    """Return the error of the resistance between the windows before and after, None where the load is steady in one.
 
     Put in is a share of the voltage that grows with the current: that share over the largest current, an ohm.
     """

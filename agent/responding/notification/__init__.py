@@ -1,1 +1,1 @@
-"""Telling people of incidents: what is said, to whom, and that it arrives."""
+"""Notification of people about incidents: message text, recipients and delivery."""

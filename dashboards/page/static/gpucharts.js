@@ -14,7 +14,7 @@ const GROUPS = [
   { id: "heat", title: "GPU temperature", signal: "gpu_temp_c", unit: "°C", superlative: "hottest", sign: 1, same: 1, least: 40 },
 ];
 const NEAR_SLOWDOWN_K = 20; // the slowdown line joins the picture once the hottest die is this close
-const COLOURS_UP_TO = 4; // GPUs whose lines and legend can be told apart in a third of the page
+const COLOURS_UP_TO = 4; // GPUs whose lines and legend can be distinguished in a third of the page
 const WORST = ["series-1", "series-0", "series-2"];
 const MEAN_MS = 5_000;
 
