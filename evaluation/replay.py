@@ -25,7 +25,7 @@ WINDOW_NS = 50_000_000
 
 
 def recommending(settings: PipelineSettings) -> PipelineSettings:
-    """Return the settings of a replay: nothing can be carried out, so that every decision says what would be."""
+    """Return the settings of a replay: no action is possible, so every decision states what it would do."""
     return replace(settings, action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
 
 
@@ -33,7 +33,7 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
     """Return every record that the pipeline makes of a recording, in order of time; nothing is carried out.
 
     Where the recording holds no steps of a live guard, each step takes the rows of `window_ns`. Longer ones give the
-    same findings at less cost, and tell of them up to that much later.
+    same findings at less cost, and report them up to that much later.
     """
     # The tables that are judged where the recording does not keep which ones the guard judged live.
     specs = [spec for spec in read.tables if not spec.is_late and spec.name != STEPS]
