@@ -35,7 +35,7 @@ def training_step() -> None:
             time_s.append((stretch.time_ms - 3000) / 1000.0)
             power_w.append(stretch.power_w)
             rail_v.append(stretch.voltage_v)
-            sensed_w.append(np.repeat(bank.gpu_power_w[0], BLOCK_MS))
+            sensed_w.append(np.repeat(bank.driver.power.shown[0], BLOCK_MS))
     time = np.concatenate(time_s)
     figure, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(9, 5.5), layout="constrained")
     true_w = np.concatenate(power_w)
