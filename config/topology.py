@@ -28,8 +28,9 @@ def _known_plug(name: str) -> str:
 
 
 def _rail_nominal(nominal_v: float) -> float:
-    if rail_class_of(nominal_v) is None:
-        known = ", ".join(f"{one.nominal_v:g}" for one in RAIL_CLASSES)
+    rail = rail_class_of(nominal_v)
+    if rail is None or not rail.has_limit:
+        known = ", ".join(f"{one.nominal_v:g}" for one in RAIL_CLASSES if one.has_limit)
         raise ValueError(f"the nominal voltage of a rail: one of {known}")
     return nominal_v
 
@@ -47,8 +48,19 @@ def _named(value: object, key: str) -> object:
     return {key: value} if isinstance(value, str) else value
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool):  # pydantic takes true for 1
+        raise ValueError("a number")  # noqa: TRY004 - pydantic turns a ValueError into a line of the report
+    return value
+
+
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=_NAME)]
-NominalV = Annotated[float, Field(gt=0), AfterValidator(_rail_nominal)]
+NominalV = Annotated[float, BeforeValidator(_number), Field(gt=0), AfterValidator(_rail_nominal)]
+# Mains, and feeds of 48 V and of 380 to 800 V direct current.
+FeedV = Annotated[float, BeforeValidator(_number), Field(ge=40, le=1000)]
+# heuristic: above the power of a rack and the current of its bus bar; a larger number is a slip of the unit.
+RatedW = Annotated[float, BeforeValidator(_number), Field(gt=0, le=1_000_000)]
+RatedA = Annotated[float, BeforeValidator(_number), Field(gt=0, le=20_000)]
 GpuReferences = Annotated[
     tuple[Annotated[str, BeforeValidator(_gpu_reference)], ...],
     BeforeValidator(lambda value: EVERY_GPU if value == "all" else value),
@@ -60,8 +72,8 @@ class PlugUse(Section):
 
     plug: Annotated[str, AfterValidator(_known_plug)] = Field(description="Type of the plug.")
     count: int = Field(default=1, ge=1, le=64, description="Equal plugs side by side.")
-    rating_a: float | None = Field(default=None, gt=0, description="Continuous current; unset: that of the type.")
-    peak_a: float | None = Field(default=None, gt=0, description="Short-time current; unset: that of the type.")
+    rating_a: RatedA | None = Field(default=None, description="Continuous current; unset: that of the type.")
+    peak_a: RatedA | None = Field(default=None, description="Short-time current; unset: that of the type.")
 
     @model_validator(mode="after")
     def _ratings_are_known_and_agree(self) -> Self:
@@ -87,8 +99,8 @@ class Feed(Section):
     """Mains feed: a circuit or PDU with its breaker."""
 
     name: Name = Field(description="Name, such as A.")
-    nominal_v: float | None = Field(default=None, gt=0, description="Nominal voltage; unset: unknown.")
-    breaker_a: float | None = Field(default=None, gt=0, description="Rating of its breaker; unset: unknown.")
+    nominal_v: FeedV | None = Field(default=None, description="Nominal voltage; unset: unknown.")
+    breaker_a: RatedA | None = Field(default=None, description="Rating of its breaker; unset: unknown.")
     curve: BreakerCurve | None = Field(default=None, description="Trip curve of the breaker; unset: unknown.")
 
     @model_validator(mode="after")
@@ -102,7 +114,7 @@ class PowerShelf(Section):
     """Power shelf (OCP): one entity whose modules are supplies."""
 
     name: Name = Field(description="Name; supplies refer to it with `shelf`.")
-    rated_w: float | None = Field(default=None, gt=0, description="Rated power of the whole shelf; unset: unknown.")
+    rated_w: RatedW | None = Field(default=None, description="Rated power of the whole shelf; unset: unknown.")
     feed: str = Field(default="", description="Feed that it draws from; its modules need name none.")
 
 
@@ -113,7 +125,7 @@ class Supply(Section):
     sensors: tuple[Name, ...] = Field(
         default=(), description="Names of the measured rails that show this supply; empty: its own name."
     )
-    rated_w: float | None = Field(default=None, gt=0, description="Rated output power; unset: unknown.")
+    rated_w: RatedW | None = Field(default=None, description="Rated output power; unset: unknown.")
     nominal_v: NominalV | None = Field(default=None, description="Nominal output voltage; unset: that of its bus.")
     feed: str = Field(default="", description="Feed that it draws from.")
     shelf: str = Field(default="", description="Shelf that it is a module of.")
@@ -160,7 +172,7 @@ class SharedBus(Section):
     supplies: tuple[str, ...] = Field(min_length=1, description="Supplies on this bus; each supply is on one bus.")
     redundancy: Redundancy | None = Field(default=None, description="Supplies beyond those needed; unset: unknown.")
     joins: tuple[str, ...] = Field(default=(), description="Buses that a bar or cable ties to this one.")
-    branches: tuple[BusBranch, ...] = Field(default=(), description="What the bus feeds.")
+    branches: tuple[BusBranch, ...] = Field(default=(), max_length=256, description="What the bus feeds.")
 
 
 class TopologySection(Section):
@@ -173,16 +185,20 @@ class TopologySection(Section):
         description="Number of GPUs, to check that a bus feeds each; unset: unknown.",
     )
     feeds: tuple[Feed, ...] = Field(
-        default=(), description="Mains feeds, each with `name`, `nominal_v`, `breaker_a`, `curve`."
+        default=(), max_length=64, description="Mains feeds, each with `name`, `nominal_v`, `breaker_a`, `curve`."
     )
     shelves: tuple[PowerShelf, ...] = Field(
-        default=(), description="Power shelves, each with `name`, `rated_w`, `feed`."
+        default=(), max_length=64, description="Power shelves, each with `name`, `rated_w`, `feed`."
     )
     supplies: tuple[Supply, ...] = Field(
-        default=(), description="Supplies, each with `name`, `rated_w`, `nominal_v`, `feed`, `plugs` and more."
+        default=(),
+        max_length=256,
+        description="Supplies, each with `name`, `rated_w`, `nominal_v`, `feed`, `plugs` and more.",
     )
     buses: tuple[SharedBus, ...] = Field(
-        default=(), description="Buses, each with `name`, `nominal_v`, `supplies`, `redundancy`, `branches`."
+        default=(),
+        max_length=64,
+        description="Buses, each with `name`, `nominal_v`, `supplies`, `redundancy`, `branches`.",
     )
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from physics.wiring import Bus, Redundancy, Wiring, pci_address
+from physics.wiring import Branch, Bus, Redundancy, Wiring, pci_address
 from telemetry.key_problems import KeyProblemError
 
 _EVERY_GPU = "all"
@@ -56,21 +56,21 @@ def _unknown_names(wiring: Wiring) -> Iterator[KeyProblemError]:
     feeds, shelves = {one.name for one in wiring.feeds}, {one.name for one in wiring.shelves}
     supplies, buses = {one.name for one in wiring.supplies}, {one.name for one in wiring.buses}
     for place, shelf in enumerate(wiring.shelves):
-        yield from _unknown(f"shelves[{place}].feed", [shelf.feed], feeds, "feed")
+        yield from _unknown(f"shelves[{place}].feed", [shelf.feed], feeds, "a feed")
     for place, supply in enumerate(wiring.supplies):
-        yield from _unknown(f"supplies[{place}].shelf", [supply.shelf], shelves, "shelf")
-        yield from _unknown(f"supplies[{place}].from_bus", [supply.from_bus], buses, "bus")
+        yield from _unknown(f"supplies[{place}].shelf", [supply.shelf], shelves, "a shelf")
+        yield from _unknown(f"supplies[{place}].from_bus", [supply.from_bus], buses, "a bus")
         if not supply.shelf:
-            yield from _unknown(f"supplies[{place}].feed", [supply.feed], feeds, "feed")
+            yield from _unknown(f"supplies[{place}].feed", [supply.feed], feeds, "a feed")
     for place, bus in enumerate(wiring.buses):
-        yield from _unknown(f"buses[{place}].supplies", bus.supplies, supplies, "supply")
-        yield from _unknown(f"buses[{place}].joins", bus.joins, buses - {bus.name}, "other bus")
+        yield from _unknown(f"buses[{place}].supplies", bus.supplies, supplies, "a supply")
+        yield from _unknown(f"buses[{place}].joins", bus.joins, buses - {bus.name}, "another bus")
 
 
 def _unknown(key: str, names: Iterable[str], known: set[str], kind: str) -> Iterator[KeyProblemError]:
     for name in names:
         if name and name not in known:
-            expected = f"a {kind} of topology: {', '.join(sorted(known))}" if known else f"a {kind}: topology has none"
+            expected = f"{kind} of topology: {', '.join(sorted(known))}" if known else f"{kind}: topology has none"
             yield KeyProblemError(key, f"unknown name {name!r}", expected)
 
 
@@ -137,12 +137,15 @@ def _idle_supplies(wiring: Wiring) -> Iterator[KeyProblemError]:
 
 
 def _gpu_problems(wiring: Wiring, gpu_count: int | None) -> Iterator[KeyProblemError]:
+    repeated = [*_repeated_gpus(wiring)]
+    yield from repeated
+    if repeated:
+        return
     groups = _joined_groups(wiring)
     fed: dict[str, Bus] = {}
     for place, bus in enumerate(wiring.buses):
         for number, branch in enumerate(bus.branches):
-            references = (_EVERY_GPU,) if branch.gpus is None else branch.gpus
-            for gpu in dict.fromkeys(normal_reference(one) for one in references):
+            for gpu in references_of(branch):
                 other = _conflicting(gpu, bus, fed, groups)
                 if other is not None:
                     found = f"{_gpu_label(gpu)} is on {other.name} and on {bus.name}, which do not join"
@@ -151,6 +154,26 @@ def _gpu_problems(wiring: Wiring, gpu_count: int | None) -> Iterator[KeyProblemE
                 fed.setdefault(gpu, bus)
     if wiring.buses and _EVERY_GPU not in fed:
         yield from _unfed_gpus(set(fed), gpu_count)
+
+
+def _repeated_gpus(wiring: Wiring) -> Iterator[KeyProblemError]:
+    """Yield the GPUs that a bus feeds twice: several plugs of one GPU are one branch."""
+    expected = "each GPU once on a bus: several plugs of a GPU are plugs_each with a count"
+    for place, bus in enumerate(wiring.buses):
+        first: dict[str, int] = {}
+        for number, branch in enumerate(bus.branches):
+            for gpu in references_of(branch):
+                others = (
+                    [*first.values()]
+                    if gpu == _EVERY_GPU
+                    else [first[one] for one in (gpu, _EVERY_GPU) if one in first]
+                )
+                if others:
+                    found = f"{_gpu_label(gpu)} twice" + (
+                        f", branches[{others[0]}] has it" if others[0] < number else ""
+                    )
+                    yield KeyProblemError(f"buses[{place}].branches[{number}].gpus", found, expected)
+                first.setdefault(gpu, number)
 
 
 def _conflicting(gpu: str, bus: Bus, fed: Mapping[str, Bus], groups: Mapping[str, str]) -> Bus | None:
@@ -174,6 +197,11 @@ def _unfed_gpus(fed: set[str], gpu_count: int | None) -> Iterator[KeyProblemErro
     elif missing := sorted({*range(highest + 1 if gpu_count is None else gpu_count)} - indices):
         found = f"no bus feeds GPU{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
         yield KeyProblemError("buses", found, "each GPU in the gpus of a branch")
+
+
+def references_of(branch: Branch) -> tuple[str, ...]:
+    """Return the GPUs of a branch in one form, ``all`` for every GPU."""
+    return (_EVERY_GPU,) if branch.gpus is None else tuple(normal_reference(one) for one in branch.gpus)
 
 
 def normal_reference(reference: str) -> str:

@@ -4,18 +4,56 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from config.topology_checks import problems_of_wiring
+from physics.rail_classes import rail_class_of
 from physics.wiring import Bus, Wiring, names_gpu
-from telemetry.entities import Entity, label_list
+from telemetry.entities import NOMINAL_SOURCE_TAG, Entity, EntityKind, Topology, label_list
 from telemetry.key_problems import KeyProblemError
 
 
-def mismatches(wiring: Wiring, gpus: Sequence[Entity]) -> Iterator[KeyProblemError]:
-    """Yield references to GPUs that the node lacks, GPUs on buses that do not join, and GPUs that no bus feeds."""
+def mismatches(wiring: Wiring, topology: Topology, *, gpu_count: int | None = None) -> Iterator[KeyProblemError]:
+    """Yield what a description names and the node lacks, or has otherwise.
+
+    These are its GPUs and their number, the sensors of its supplies and their nominal voltages. A node that measures no
+    supply, or has no GPU at the time, is not compared with that part.
+    """
+    gpus = topology.of_kind(EntityKind.GPU)
+    if gpus:
+        yield from _gpu_mismatches(wiring, gpus, gpu_count)
+    supplies = topology.of_kind(EntityKind.SUPPLY)
+    if supplies:
+        yield from _supply_mismatches(wiring, supplies)
+
+
+def _gpu_mismatches(wiring: Wiring, gpus: Sequence[Entity], gpu_count: int | None) -> Iterator[KeyProblemError]:
+    if gpu_count is not None and gpu_count != len(gpus):
+        yield KeyProblemError("gpu_count", f"got {gpu_count}", f"{len(gpus)}, the GPUs of the node")
     strangers = [*_strangers(wiring, gpus)]
     yield from strangers
     if not strangers:
         by_name = replace(wiring, buses=tuple(_by_name(bus, gpus) for bus in wiring.buses))
-        yield from problems_of_wiring(by_name, gpu_count=len(gpus) or None)
+        yield from problems_of_wiring(by_name, gpu_count=len(gpus))
+
+
+def _supply_mismatches(wiring: Wiring, supplies: Sequence[Entity]) -> Iterator[KeyProblemError]:
+    """Yield nominal voltages that differ, and supplies that no sensor shows while a sensor of no supply is left."""
+    unnamed = [one for one in supplies if wiring.supply_of(one) is None and _may_feed(one)]
+    for place, supply in enumerate(wiring.supplies):
+        shown = [one for one in supplies if wiring.supply_of(one) == supply]
+        for entity in shown:
+            if None not in (entity.nominal_v, supply.nominal_v) and entity.nominal_v != supply.nominal_v:
+                source = entity.tag(NOMINAL_SOURCE_TAG) or "tag"
+                expected = f"{entity.nominal_v:g} V, by the {source} of {entity.name}"
+                yield KeyProblemError(f"supplies[{place}].nominal_v", f"got {supply.nominal_v:g} V", expected)
+        if not shown and unnamed:
+            key = "name" if supply.sensors == (supply.name,) else "sensors"
+            expected = f"a measured supply that no other names: {', '.join(one.name for one in unnamed)}"
+            yield KeyProblemError(f"supplies[{place}].{key}", f"no sensor {', '.join(supply.sensors)!r}", expected)
+
+
+def _may_feed(supply: Entity) -> bool:
+    """Return False for rails that no GPU hangs on: 3.3 and 5 V, mains."""
+    rail = None if supply.nominal_v is None else rail_class_of(supply.nominal_v)
+    return rail is None or rail.feeds_gpus
 
 
 def _strangers(wiring: Wiring, gpus: Sequence[Entity]) -> Iterator[KeyProblemError]:

@@ -53,6 +53,11 @@ class RailClass:
         return f"{self.nominal_v:g} V"
 
     @property
+    def has_limit(self) -> bool:
+        """True for rails that a load depends on; False for mains."""
+        return not np.isnan(self.lowest_ratio)
+
+    @property
     def lowest_v(self) -> float:
         """Lowest voltage at the load."""
         return self.lowest_ratio * self.nominal_v
@@ -97,6 +102,8 @@ RAIL_CLASSES = (
     ),
 )
 _BY_NOMINAL = {one.nominal_v: one for one in RAIL_CLASSES}
+# Main buses of a board or rack, from which GPU modules since 2020 are fed (HGX boards, OCP Open Rack V3).
+MAIN_BUSES_V = frozenset(one.nominal_v for one in RAIL_CLASSES if one.feeds_gpus and one.nominal_v > MEASURED_AT_V)
 _SHOWN_V = np.array([one.shown_v for one in RAIL_CLASSES])
 _NOMINALS_V = np.array([one.nominal_v for one in RAIL_CLASSES])
 

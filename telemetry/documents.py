@@ -47,7 +47,7 @@ _EXPECTED = {
     "model_attributes_type": "a mapping of keys to values",
 }
 
-# What pydantic says before and after what it wanted: "Input should be", "Tuple should have ..., not 0".
+# Text of pydantic before and after what it expected: "Input should be", "Tuple should have ..., not 0".
 _AROUND = re.compile(r"^(\w+ should (be|have|match) )?(a valid )?|( after validation)?, not \d+$")
 
 # Bounds, by the kind of problem: the key of the bound in the context, and how it is written.
@@ -241,6 +241,8 @@ def _problem_of(
         case _ if kind in _BOUNDS:
             bound, text = _BOUNDS[kind]
             expected, found = f"{text} {_bound(context[bound], detail['input'])}", _found(path, detail["input"])
+        case "too_long" if isinstance(detail["input"], list):
+            expected, found = f"at most {context['max_length']} items", f"got {len(detail['input'])} items"
         case _:
             expected = _EXPECTED.get(kind) or _AROUND.sub("", detail["msg"])
             found = _found(path, detail["input"], right_type=not kind.endswith("_type"))
@@ -252,7 +254,7 @@ def _bound(bound: float, given: object) -> str:
     try:
         parse_duration_s(given if isinstance(given, str) else "")
     except ValueError:
-        return f"{bound:g}"
+        return f"{bound:.12g}"
     return format_duration(bound) if bound else "0s"
 
 

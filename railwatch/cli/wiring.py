@@ -13,9 +13,8 @@ from rich.markup import escape
 
 from agent.ring.rings import Rings
 from config.loading import load_config
-from config.topology import TopologySection
 from config.topology_match import mismatches
-from evaluation.replay import recorded_topology
+from evaluation.replay import recorded_topology, recorded_wiring
 from physics.feeding import wiring_of_topology
 from physics.rail_classes import shown_nominals
 from physics.wiring import Wiring
@@ -90,16 +89,16 @@ def check(
         raise ConfigError.at(file, "no wiring", "supplies and buses", key="topology")
     _, lines = read_document(file)
     topology = _topology_to_compare(recording, config.data_dir if data_dir is None else data_dir)
-    gpus = () if topology is None else topology.of_kind(EntityKind.GPU)
-    found = mismatches(wiring, gpus) if topology is not None else ()
+    found = () if topology is None else mismatches(wiring, topology, gpu_count=config.topology.gpu_count)
     problems = [problem_at(one, where=str(file), lines=lines, section=("topology",)) for one in found]
     print_problems(problems, as_json=as_json)
     if problems:
         raise typer.Exit(1)
+    gpus = 0 if topology is None else len(topology.of_kind(EntityKind.GPU))
     if as_json:
-        print_json({"file": str(file), "ok": True, "compared_gpus": None if topology is None else len(gpus)})
+        print_json({"file": str(file), "ok": True, "compared_gpus": None if topology is None else gpus})
     else:
-        compared = "no node to compare with" if topology is None else f"fits {pluralize(len(gpus), 'GPU')} of the node"
+        compared = "no node to compare with" if topology is None else f"fits {pluralize(gpus, 'GPU')} of the node"
         typer.echo(f"{file}: {pluralize(len(wiring.buses), 'bus', 'buses')}; {compared}")
 
 
@@ -153,8 +152,7 @@ def _rings_of(context: RunContext) -> Rings:
 def _recorded(path: Path, config_file: Path | None) -> WiredNode:
     read = read_recording(path)
     given = None if config_file is None else load_config(config_file, os.environ).topology.wiring()
-    described = given or TopologySection.model_validate(read.meta.config.get("topology") or {}).wiring()
-    return _wired_node(recorded_topology(read), described, values_of([*read.frames()]))
+    return _wired_node(recorded_topology(read), given or recorded_wiring(read), values_of([*read.frames()]))
 
 
 def _live_or_described(data_dir: Path | None, config_file: Path | None) -> WiredNode:

@@ -53,7 +53,7 @@ def chosen(
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
     """Return the collectors that this run reads, and the state of every source.
 
-    Their entities are tagged with what the configuration says of them; those of simulated nodes are marked.
+    Their entities are tagged as configured; those of simulated nodes are marked.
     """
     wiring = context.config.topology.wiring()
     collectors: list[Collector] = []
@@ -104,9 +104,8 @@ def make_run_ring(context: RunContext, path: Path, collectors: list[Collector], 
     sampling = context.config.sampling
     wiring = context.config.topology.wiring()
     topology = topology_of(context.node, [collector.spec for collector in collectors], partial(feeding_of, wiring))
-    gpus = topology.of_kind(EntityKind.GPU)
-    if wiring is not None and gpus and path == context.ring_path:
-        for problem in mismatches(wiring, gpus):
+    if wiring is not None and path == context.ring_path:
+        for problem in mismatches(wiring, topology, gpu_count=context.config.topology.gpu_count):
             logger.warning("described wiring does not fit this node: topology.%s", problem)
     return make_ring(
         path,

@@ -205,6 +205,41 @@ def test_without_a_description_there_is_no_wiring() -> None:
             id="a sensor of two supplies",
         ),
         pytest.param(
+            _document(supplies=_PSU0, buses=_MAIN.replace("[0, 1]", "[0, 1, gpu1]")),
+            "FILE:5: topology.buses[0].branches[0].gpus: GPU 1 twice; expected each GPU once on a bus",
+            id="a GPU twice in a branch",
+        ),
+        pytest.param(
+            _document(supplies=_PSU0, buses=_MAIN.replace("[0, 1]}", "[0, 1]}, {gpus: all}")),
+            "FILE:5: topology.buses[0].branches[1].gpus: every GPU twice, branches[0] has it; expected each GPU once",
+            id="every GPU next to some",
+        ),
+        pytest.param(
+            _document(supplies=_PSU0.replace("1100", "true"), buses=_MAIN),
+            "FILE:3: topology.supplies[0].rated_w: got true (also written on or yes); expected a number",
+            id="a rating that is true",
+        ),
+        pytest.param(
+            _document(supplies=_PSU0.replace("1100", "1.0e+12"), buses=_MAIN),
+            "FILE:3: topology.supplies[0].rated_w: got 1000000000000.0; expected at most 1000000",
+            id="a rating of a power station",
+        ),
+        pytest.param(
+            _document(supplies=_PSU0, buses=_MAIN.replace("nominal_v: 12", "nominal_v: 230")),
+            "FILE:5: topology.buses[0].nominal_v: got 230; expected the nominal voltage of a rail: one of 3.3, 5, 12, ",
+            id="a bus of mains voltage",
+        ),
+        pytest.param(
+            _document(supplies=_PSU0, buses=_MAIN.replace("branches", "joins: [aux], branches")),
+            "FILE:5: topology.buses[0].joins: unknown name 'aux'; expected another bus: topology has none",
+            id="a bus tied to one that is not described",
+        ),
+        pytest.param(
+            _document(supplies=_PSU0 + "".join(f"    - {{name: p{n}}}\n" for n in range(300)), buses=_MAIN),
+            "FILE:2: topology.supplies: got 301 items; expected at most 256 items",
+            id="more supplies than any node has",
+        ),
+        pytest.param(
             _document(
                 supplies=_PSU0 + "    - {name: psu1, nominal_v: 54}\n",
                 buses=_MAIN + "    - {name: b, supplies: [psu1], joins: [main]}\n",
