@@ -1,7 +1,7 @@
 """The agent's driver ports straight over the state file, for machines where no library can be built.
 
-It says what the driver library says, from the same state, obeys the same permissions and meets the same injected
-faults: each column goes by the NVML call that the agent asks for it. Only starting it is never refused.
+It returns what the driver library returns, from the same state, obeys the same permissions and meets the same injected
+faults: each column follows the NVML call by which the agent reads it. Only starting it is never refused.
 """
 
 import math
@@ -160,7 +160,7 @@ class PlantDriver:
         Raises
         ------
         DeviceLostError
-            No event is left to tell and a GPU is lost, as the driver answers from then on.
+            No event is left to return and a GPU is lost, as the driver answers from then on.
         TransientError
             No driver is loaded.
         """

@@ -1,4 +1,4 @@
-"""The NVML signals of a simulated node in process: what gives each, and what it says of every GPU."""
+"""The NVML signals of a simulated node in process: the call behind each, and its value for every GPU."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def _where_there(now: DriverSnapshot, feature: int, values: Any) -> Any:
     return np.where(now.fixed["features"] & feature, values, np.nan)
 
 
-# What does not happen to the simulated parts, as their driver library says.
+# What does not happen to the simulated parts, as in their driver library.
 _NEVER_HAPPENS = (
     "sync_boost_s", "board_limit_s", "low_utilisation_s", "reliability_s", "below_base_clock_s",
     "pcie_replay_rollovers", "pcie_recoveries", "pcie_bad_tlps", "pcie_bad_dllps", "pcie_nonfatal",

@@ -1,4 +1,4 @@
-"""The performance metrics of a simulated node in process: what happened between two reads, as the library says it."""
+"""The performance metrics of a simulated node in process: what happened between two reads, as from the library."""
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class PlantPipes:
         }
         columns |= {_NAMES[pipe]: share for pipe, share in zip(PIPES, (rate("pipe_ns") / 1e9).T, strict=True)}
         values = np.stack([columns[name] for name in SIGNALS], axis=1)
-        # A new driver is told before the plant publishes its counts: what fell was counted by the one before.
+        # A new driver is published before the plant publishes its counts: what fell was counted by the one before.
         fell = (values < 0.0).any(axis=1)
         values[(before["lost"] != 0) | (now["lost"] != 0) | fell] = np.nan
         return values

@@ -14,7 +14,7 @@ from telemetry.errors import RailwatchError
 from telemetry.gpu import NVML_TIMEOUT, nvml_error_class
 
 _UNKNOWN = 999  # NVML_ERROR_UNKNOWN, nvml.h
-# What reads the driver is dead: nobody gets an answer about any GPU.
+# The exporter, which reads the driver, is dead: every call about every GPU fails.
 _NO_EXPORTER = ("*", ALL_GPUS, _UNKNOWN, 0)
 _US_PER_S = 1_000_000
 

@@ -1,10 +1,10 @@
 """The shared state of a simulated node, declared once; the C header of the driver library is generated from it.
 
-Parts with one writer each, so nobody locks:
+Parts with one writer each, so that no lock is needed:
 
 - `fixed` never changes once the file exists;
-- `driver_loaded` and `driver_generation` say whether there is a driver, and how often one was loaded: whoever started
-  with an earlier one has to start anew;
+- `driver_loaded` and `driver_generation` hold whether a driver is loaded, and how often one was: a program that
+  started with an earlier one has to initialise the library again;
 - `faults` holds what calls answer instead of the truth, or how long they take, in two banks like `readings`, with
   `fault_sequence` for their sequence;
 - `readings` is written by the plant: it fills the bank that readers do not look at, then raises `sequence`, whose

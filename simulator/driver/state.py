@@ -142,13 +142,13 @@ class StateFile:
             self._add_system_events(UNBIND_EVENT)
 
     def load_driver(self) -> None:
-        """Load another driver, and tell those who wait for it."""
+        """Load another driver, and wake the programs that wait for it."""
         self.record["driver_generation"] = int(self.record["driver_generation"]) + 1
         self.record["driver_loaded"] = 1
         self._add_system_events(BIND_EVENT)
 
     def add_event(self, gpu: int, *, kind: int, data: int) -> None:
-        """Report an event and wake whoever waits for one."""
+        """Report an event and wake the programs that wait for one."""
         count = int(self.record["event_count"])
         self.record["events"][count % EVENT_SLOTS] = (kind, data, gpu)
         self.record["event_count"] = count + 1

@@ -50,7 +50,7 @@ def check_precision(wanted: JobPrecision | None, architecture: Architecture, *, 
     Raises
     ------
     ConfigError
-        It does not, and what it does is said.
+        It does not; the message lists the precisions that it has.
     """
     lacking = _LACKING[architecture]
     if wanted in lacking:

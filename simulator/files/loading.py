@@ -33,19 +33,19 @@ Parts = Mapping[str, tuple[type[BaseModel], Path]]
 References = Mapping[tuple[str, ...], Callable[..., object]]  # by key, what reads the file of a name, `option` too
 Key = tuple[str | int, ...]
 Origins = dict[Key, tuple[str, int]]
-Check = Callable[[Any, Origins], list[Problem]]  # what keys of one file say about each other
+Check = Callable[[Any, Origins], list[Problem]]  # checks between the keys of one file
 _EXTENDS = "extends"
 _CHAIN_MAX = 8
 
 
 def kind_of(data: Any) -> str | None:
-    """Return what a file describes, in the words of ``railwatch simulate list``; None where its keys do not tell."""
+    """Return the kind of a file as ``railwatch simulate list`` names it; None where its keys do not identify one."""
     keys = set(data) if isinstance(data, dict) else set()
     return next((kind for kind, identifying in _KEYS_OF_KIND.items() if keys & identifying), None)
 
 
 def refuse_other_kind(data: Any, *, wanted: str, path: Path) -> None:
-    """Refuse a file of another kind with a ConfigError that says where such a file belongs."""
+    """Refuse a file of another kind with a ConfigError that names where such a file belongs."""
     kind = kind_of(data)
     if kind not in (None, wanted):
         expected = f"a {wanted}; {_PLACE[kind]}"

@@ -200,7 +200,7 @@ def load_gpu_part(name_or_path: str, *, option: str = "gpu") -> GpuPart:
 def load_node(name_or_path: str, *, option: str = "--simulate") -> NodeFile:
     """Read a node by the name of one that comes with railwatch, or by the path of a YAML file.
 
-    A file may say ``extends: NODE`` and then holds only what differs; ``gpu`` names a part or a file, or is one. The
+    A file with ``extends: NODE`` holds only what differs; ``gpu`` names a part or a file, or is one. The
     workload and the sensors that it names are checked too; paths among them are relative to the file.
 
     Raises

@@ -13,7 +13,7 @@ class FilePart(BaseModel):
 
 
 def written_as(pattern: str, expected: str) -> AfterValidator:
-    """Accept text that matches as a whole; anything else is refused with the words that say what would be right."""
+    """Accept text that matches as a whole; anything else is refused with `expected`."""
     form = re.compile(pattern)
 
     def check(text: str) -> str:

@@ -40,7 +40,7 @@ class RackChange(FilePart):
 class RackJobStart(FilePart):
     """From a time on, one job runs on all GPUs of some nodes, until another one takes one of them.
 
-    Nodes on which no such job runs follow their own scenario, or do what their file says.
+    Nodes on which no such job runs follow their own scenario, or run the workload of their file.
     """
 
     at: DurationS
@@ -100,7 +100,7 @@ def is_rack_scenario(name_or_path: str) -> bool:
 
 
 def undisturbed(rack: RackFile) -> RackScenario:
-    """Return the scenario in which nothing happens: every node does what its file says."""
+    """Return the scenario in which nothing happens: every node runs as its file describes."""
     nothing = RackScenarioFile(
         name=UNDISTURBED.name, description=UNDISTURBED.description, rack=rack.name, kind=UNDISTURBED.kind
     )

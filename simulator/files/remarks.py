@@ -23,9 +23,9 @@ class SourcedNumber:
 
 
 def numbers_of(path: Path, *, folder: Path, parts: dict[str, Path] | None = None) -> tuple[SourcedNumber, ...]:
-    """Return all numbers of a file, of what it extends and of the parts it names, in the order in which they stand.
+    """Return all numbers of a file, of what it extends and of the parts it names, in the order of the files.
 
-    `parts` says in which folder the part of a key is looked for. The files must have been loaded without a problem.
+    `parts` maps a key to the folder of its part. The files must have been loaded without a problem.
     """
     data, origins = read_chain(path, folder)
     numbers = list(_numbers(data, origins, ()))

@@ -71,7 +71,7 @@ class TrueCause(StrEnum):
 class Change(FilePart):
     """Change: at a time after the start, `what` goes to a value, at once or along a ramp.
 
-    `times` says the same as a multiple of what the node file gives, so that a scenario fits nodes of any size;
+    `times` is the value as a multiple of what the node file gives, so that a scenario fits nodes of any size;
     `load_scenario` turns it into `to`. `sag_to` is for joints: where the multiple leaves the bus under full load above
     that share of its nominal voltage, the joints of all supplies on it rise together until it is there.
     """
@@ -137,7 +137,7 @@ class Truth(FilePart):
     cause: TrueCause
     entities: tuple[str, ...]  # by name: psu0, gpu2, node; gpus and supplies are all of them
     onset: DurationS
-    end: DurationS | None = None  # None: until somebody repairs it
+    end: DurationS | None = None  # None: until it is repaired
 
     @model_validator(mode="after")
     def _check(self) -> "Truth":
@@ -156,8 +156,8 @@ class Included(FilePart):
 class ScenarioFile(FilePart):
     """Scenario.
 
-    `kind` says whether something must be found (``fault``) or nothing may alarm (``quiet``); `duration` is what
-    ``railwatch simulate run`` takes where none is asked for, and decides the tier.
+    `kind` is ``fault`` if something must be found, or ``quiet`` if nothing may alarm; `duration` is the default of
+    ``railwatch simulate run``, and decides the tier.
     """
 
     name: Name
@@ -286,5 +286,5 @@ def _with(scenario: ScenarioFile, other: ScenarioFile, *, later_s: float) -> Sce
 
 
 def target_of(change: Change, node: NodeFile) -> Target:
-    """Return what a change acts on; ValueError, saying what would have been right, where the node has no such thing."""
+    """Return what a change acts on; ValueError, naming what was expected, where the node has no such thing."""
     return find_target(change.what, node)

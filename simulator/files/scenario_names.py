@@ -17,7 +17,7 @@ from telemetry.errors import ConfigError, Problem
 
 WHAT = re.compile(r"([a-z]+)(\d*)\.([a-z_]+)")
 NAMED = "an entity and a quantity, such as psu0.joint_mohm"
-DURATION_S = 60.0  # of a scenario that says nothing else
+DURATION_S = 60.0  # default of a scenario
 
 
 class Quantity(StrEnum):
@@ -95,7 +95,7 @@ class Target:
 
 
 def find_target(what: str, node: NodeFile) -> Target:
-    """Return what a name such as ``psu0.joint_mohm`` means; ValueError says what would have been right."""
+    """Return what a name such as ``psu0.joint_mohm`` means; ValueError names what was expected."""
     match = WHAT.fullmatch(what)
     if match is None:
         raise ValueError(NAMED)
@@ -108,14 +108,14 @@ def find_target(what: str, node: NodeFile) -> Target:
 
 
 def own_values(what: str, node: NodeFile) -> dict[str, float]:
-    """Return what the node file says of each thing that a name means, by the name of the single thing.
+    """Return the node file's value for each thing that a name means, by the name of the single thing.
 
     Of a module's contact, which the file takes for good, that is the resistance of board and connector behind it.
 
     Raises
     ------
     ValueError
-        The node file says nothing of this quantity.
+        The node file has no value for this quantity.
     """
     target = find_target(what, node)
     quantity = target.quantity

@@ -73,7 +73,7 @@ def bmc_labels(channel: str, *, supplies: Sequence[str], fans: Sequence[str]) ->
 
 
 def check_sensor(name: str, node: NodeFile) -> tuple[str, ...]:
-    """Return the sensors that a name stands for; ValueError, saying what would have been right, where there is none."""
+    """Return the sensors that a name selects; ValueError, naming what was expected, where there is none."""
     labels = sensor_labels(node)
     if name == EXPORTER:
         return (EXPORTER,)
@@ -92,7 +92,7 @@ def check_sensor(name: str, node: NodeFile) -> tuple[str, ...]:
 
 
 def check_value(name: str, fault: str, value: float | None) -> None:
-    """Refuse a fault whose value does not fit its kind with a ValueError that says what would have been right."""
+    """Refuse a fault whose value does not fit its kind with a ValueError that names what was expected."""
     if name == EXPORTER and fault != "dead":
         raise ValueError("dead as the fault, the only thing an exporter can be")
     wanted = _VALUES.get(fault)

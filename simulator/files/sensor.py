@@ -44,8 +44,8 @@ class Channel(FilePart):
 class SensorKind(FilePart):
     """Kind of sensor.
 
-    `place` says where a rail is measured; `phase` whether each unit runs by its own clock or one controller asks all
-    of them in turn. A share of the updates goes missing, another repeats the value before; stamps are off by
+    `place` is where a rail is measured; `phase` is whether each unit runs by its own clock or one controller reads
+    all of them in turn. A share of the updates goes missing, another repeats the value before; stamps are off by
     ``N(0, clock_skew)``, the same for all values of an instrument.
     """
 

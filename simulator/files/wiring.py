@@ -72,7 +72,7 @@ def _fed(units: dict[int, dict[str, Any]]) -> list[str]:
 
 
 def _names_of_supplies(data: Any, units: dict[int, dict[str, Any]]) -> _Found:
-    """Yield supplies that do not say which of several buses they feed, and buses that feed nothing."""
+    """Yield supplies for which the file does not name the bus, of several, and buses that feed nothing."""
     fed = _fed(units)
     loads = [*(slot.get("bus") for _, slot in items_of(data, "slots")), data.get("other_power_bus")]
     loaded = list(dict.fromkeys(str(bus) for bus in loads if bus is not None))

@@ -35,7 +35,7 @@ class Surroundings:
         self._noise_k: FloatArray = climate.noise_k * chance.standard_normal(n_nodes)
 
     def inlet_offset_k(self, time_s: float, step_s: float) -> FloatArray:
-        """Return how much warmer the air is than the scenario says, ``(n_nodes,)``; call it once per step."""
+        """Return how much warmer the air is than in the scenario, ``(n_nodes,)``; call it once per step."""
         climate = self._climate
         if climate.noise_k > 0.0 and time_s > 0.0:
             self._noise_k = wandered(

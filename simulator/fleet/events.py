@@ -10,14 +10,14 @@ from simulator.plant.events import PlantEvent, PlantEventKind
 from telemetry.frames import MaskArray
 from telemetry.gpu import XID_FALLEN_OFF_THE_BUS
 
-_XID_AFTER_S = 0.5 * sum(XID_DELAY_S)  # the closed form tells the mean of what the millisecond draws
+_XID_AFTER_S = 0.5 * sum(XID_DELAY_S)  # mean of the delay that the millisecond tier draws
 
 
 class FleetEvents:
-    """Turns the stretches of a run, one after the other, into events.
+    """Converter of the stretches of a run, one after the other, into events.
 
-    Changes are told at the beginning of the step that shows them first, drops and held jobs at their own time. A step
-    tells no errors of links, no driver that is loaded anew and no second Xid.
+    Changes are reported at the beginning of the step that shows them first, drops and held jobs at their own time. A
+    step reports no errors of links, no reload of the driver and no second Xid.
 
     Parameters
     ----------

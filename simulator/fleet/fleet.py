@@ -17,7 +17,7 @@ from simulator.fleet.stretch import ABSENT, AXES, SAMPLES, FleetSamples, FleetSt
 from telemetry.frames import FloatArray
 
 STEP_S = 3600.0
-_REPAIR_S = 4.0 * 3600.0  # assumption: half a shift until somebody cuts the power and starts the node cold
+_REPAIR_S = 4.0 * 3600.0  # assumption: half a shift until the power is cut and the node started cold
 _SAMPLE_AT = (0.25, 0.75)  # of a step
 _NODE_DIMENSIONS = 3  # of samples that belong to a node: step, sample, node
 _NOTHING_SET = ScenarioFile(name="healthy", description="Nothing changes.", kind="quiet")
@@ -36,7 +36,7 @@ class Fleet:
     step_s
         Length of a step; short against days and long against a minute of heat: 60 to 3600 s.
     climate
-        How much air and mains vary around what node and scenario say.
+        Variation of air and mains around the values of node and scenario.
     workload
         What runs in place of the nodes' own.
     mix

@@ -46,7 +46,7 @@ class Rhythm:
 
 
 def refusal(workload: Workload) -> str | None:
-    """Return why a workload has no closed form, to be told after its name; None for one that has.
+    """Return why a workload has no closed form, to be written after its name; None for one that has.
 
     A recorded trace has no rhythm; it is played back millisecond by millisecond only.
     """

@@ -71,7 +71,7 @@ class GpuLosses:
         self.lost_s = np.full(shape[0], np.inf)
 
     def due(self, time_s: float) -> MaskArray:
-        """Return which nodes somebody has come to repair by now, ``(n_nodes,)``."""
+        """Return which nodes are repaired by now, ``(n_nodes,)``."""
         due: MaskArray = time_s >= self.lost_s + self._repair_s
         return due
 

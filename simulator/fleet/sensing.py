@@ -13,7 +13,7 @@ from simulator.sensors.columns import ColumnFault, faults_of
 from telemetry.frames import FloatArray, MaskArray
 
 _ERROR_MAX_SD = 2.0  # as in the first tier: no board is further off than twice the standard deviation
-_FINEST = 1e-9  # where no step is told: finer than anybody looks
+_FINEST = 1e-9  # step where none is given: finer than any reader resolves
 _DRIVER = ("gpu_power_w", "gpu_temp_c", "hbm_temp_c")
 
 

@@ -2,7 +2,7 @@
 
 Every step carries `SAMPLES` moments at which all sensors of a node are read at once: the first while the job is busy,
 the second while it is quiet, where the job keeps its GPUs together; else by chance. So voltages and currents belong
-together, and two samples of one step tell the resistance of the source. Nodes that have fewer GPUs or supplies than
+together, and two samples of one step give the resistance of the source. Nodes that have fewer GPUs or supplies than
 others are filled up with NaN, False and -1.
 """
 
@@ -19,7 +19,7 @@ SAMPLES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FleetTruth:
-    """The state of all nodes, one row per step; means over the step unless it says otherwise.
+    """The state of all nodes, one row per step; means over the step unless stated otherwise.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class Supplies:
         )
 
     def trip(self, highest_a: FloatArray, units: Units = ALL) -> bool:
-        """Switch off what carries too much on a plateau; tells whether anything of these `units` tripped."""
+        """Switch off what carries too much on a plateau; return True if any of these `units` tripped."""
         trips = np.zeros_like(self.on)
         trips[:, units] = self.on[:, units] & (highest_a > self._trip_a[:, units])
         if not trips.any():

@@ -1,4 +1,4 @@
-"""The golden table as data: runs, and rows that each compare one number of a run with what a source tells."""
+"""The golden table as data: runs, and rows that each compare one number of a run with a source."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -55,7 +55,7 @@ class MeasureName(StrEnum):
     TIER_DROP_RATIO = "tier_drop_ratio"
 
 
-# What a row must say beside its run, for measures that need it.
+# Keys that a row must have besides its run, for measures that need them.
 _NEEDS = {
     "at": (MeasureName.STATIC_V, MeasureName.BRANCH_A, MeasureName.JOB_S, MeasureName.JOINT_MOHM),
     "against": (MeasureName.SAVED_PEAK_W, MeasureName.SLOWDOWN, MeasureName.JOB_S),

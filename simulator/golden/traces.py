@@ -87,7 +87,7 @@ def static_trace(run: GoldenRun, node_power_w: float) -> GoldenTrace:
 
 
 def node_of(run: GoldenRun) -> NodeFile:
-    """Return the node of a run: as its file says, but for drops and for GPUs that take no part."""
+    """Return the node of a run: as in its file, but for drops and for GPUs that take no part."""
     node = load_node(run.node)
     gpu = node.gpu.model_copy(update={"hazard": node.gpu.hazard.model_copy(update={"rate_per_s": 0.0})})
     taking_part = node.gpu_count if run.gpus is None else run.gpus

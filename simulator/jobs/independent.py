@@ -75,10 +75,10 @@ class Playback:
 
 
 def level_of(part: GpuPart, *, input_factor: float) -> LevelOf:
-    """Return what turns watts into a level: the curve is linear in the level, so two of its points are enough.
+    """Return the function from watts to a level: the curve is linear in the level, so two of its points are enough.
 
-    Watts outside what the part draws at the clock of the moment are cut to 0 or 1. A recording in watts does not tell
-    how warm the part was; at 0.3 % per kelvin of the base power the plant ends within a few watts of it.
+    Watts outside what the part draws at the clock of the moment are cut to 0 or 1. A recording in watts does not hold
+    the temperature of the part; at 0.3 % per kelvin of the base power the plant ends within a few watts of it.
     """
     model, max_mhz = part_power(part), part.clocks.max_mhz
 

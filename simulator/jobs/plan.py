@@ -79,7 +79,7 @@ class JobPlan:
 
 
 def job_workload(name_or_path: str, input_factor: float | None) -> Workload:
-    """Return a workload, with other data where `input_factor` says so; ConfigError where there is none."""
+    """Return a workload, with other data where `input_factor` is given; ConfigError where there is none."""
     workload = load_workload(name_or_path, option="jobs")
     if input_factor is None:
         return workload

@@ -17,7 +17,7 @@ class TrainingSteps:
     """The steps over time; the state is where in the step each GPU is.
 
     Step time at the highest clock is ``step_ms``, of which ``exchange_share`` goes into the exchange of gradients; the
-    rest is work that follows the clock as `simulator.jobs.pace.pace` says.
+    rest is work that follows the clock as in `simulator.jobs.pace.pace`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class TrainingSteps:
         return level
 
     def _begin(self, *, together: bool) -> None:
-        """Draw what each GPU has to do in a step; `together`: nobody begins later than the others."""
+        """Draw what each GPU has to do in a step; `together`: all GPUs begin at once."""
         self._saving = False
         workload, n_gpus = self._workload, len(self._node_of)
         factor = np.maximum(1.0 + workload.jitter * self._chance.standard_normal(n_gpus), _LEAST_WORK)

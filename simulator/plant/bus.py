@@ -30,7 +30,7 @@ def drop_rate_per_s(
     """Return how many drops per second to expect of a module; the arguments broadcast.
 
     ``rate exp((threshold + offset - x) / scale)`` at ``x = V - I (R_internal + R_contact)``: depth acts exponentially,
-    duration linearly. The law is an assumption, its constants are fitted to the drops that the field report tells.
+    duration linearly. The law is an assumption, its constants are fitted to the drops of the field report.
     """
     at_pins_v = voltage_v - current_a * ((hazard.internal_mohm + contact_mohm) / 1000.0)
     depth = (hazard.threshold_v + offset_v - at_pins_v) / hazard.scale_v
@@ -99,7 +99,7 @@ class BusFailures:
     ) -> tuple[PlantEvent, ...]:
         """Move on by a block and give the events whose time lies in it or before, in their order.
 
-        Whoever calls takes a GPU out when its GPU_LOST comes; each GPU is lost once until the next cold start.
+        The caller takes a GPU out when its GPU_LOST comes; each GPU is lost once until the next cold start.
 
         Parameters
         ----------
@@ -193,5 +193,5 @@ class BusFailures:
 
 
 def _chosen(gpus: npt.NDArray[np.intp], share: float) -> int:
-    """Return one of the GPUs; `share` from 0 to 1 says which."""
+    """Return one of the GPUs, chosen by `share` from 0 to 1."""
     return int(gpus[int(share * len(gpus))])

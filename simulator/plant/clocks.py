@@ -54,7 +54,7 @@ def part_clocks(part: GpuPart) -> ClockLimits:
 class Settings:
     """Settings per GPU; infinite where there is no cap.
 
-    `app_clock_mhz` and `locked_mhz` both limit the clock; only the first is told as a clock event reason.
+    `app_clock_mhz` and `locked_mhz` both limit the clock; only the first is reported as a clock event reason.
     """
 
     power_limit_w: FloatArray
@@ -127,7 +127,7 @@ class ClockGovernor:
         self.reasons = reasons.astype(np.uint64)
 
     def _heats(self, n_ms: int, temp_c: FloatArray, asked_mhz: FloatArray) -> bool:
-        """Follow the temperatures; tell whether heat takes any clock away, beginning at what is asked for."""
+        """Update the thermal caps, beginning at the requested clocks; return True if heat lowers any clock."""
         limits = self._limits
         if not self._warm and float(temp_c.max()) < limits.software_slowdown_c:
             return False  # the usual case
@@ -160,7 +160,7 @@ class BrakeSignal:
         self._held_ms = np.zeros(n_gpus)
 
     def engaged(self, asked: FloatArray, present: MaskArray) -> MaskArray:
-        """Return the modules that are braked in the next block: by their voltage, or because a scenario says so."""
+        """Return the modules that are braked in the next block: by their voltage, or by the scenario."""
         engaged: MaskArray = ((asked > 0.0) | (self._held_ms > 0.0)) & present
         return engaged
 
@@ -169,7 +169,7 @@ class BrakeSignal:
         self._held_ms = np.maximum(self._held_ms - len(voltage_v), 0.0)
         lowest_v, ohm = float(voltage_v.min()), (self._internal_mohm + float(contact_mohm.max())) / 1000.0
         if lowest_v - ohm * float(power_w.max()) / max(lowest_v, 1e-9) >= self._below_v:
-            self._below_ms[:] = 0.0  # the usual case: nobody can be below
+            self._below_ms[:] = 0.0  # the usual case: no module can be below
             return
         current_a = power_w / np.maximum(voltage_v, 1e-9)
         below = voltage_v - current_a * ((self._internal_mohm + contact_mohm) / 1000.0) < self._below_v

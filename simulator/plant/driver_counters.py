@@ -56,7 +56,7 @@ class DriverCounters:
     ) -> None:
         """Add a block: its mean power, ``(n_gpus,)``, and the level per millisecond, ``(n_ms, n_gpus)``.
 
-        `moving` says whether the job moves data, so not where it hangs; `memory_share` is what it holds of each GPU,
+        `moving` is True if the job moves data, so False where it hangs; `memory_share` is what it holds of each GPU,
         and `pipes` the share of the time in which it keeps each pipe busy at full load, ``(n_pipes,)``.
         """
         n_ms = len(level)

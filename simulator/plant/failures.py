@@ -127,7 +127,7 @@ class NodeFailures:
         hot = (gpus.die_c >= self._shutdown_c) & gpus.present & ~self._bus.lost
         if not hot.any():
             return []
-        self._bus.lose(state.now_ms - 1, hot)  # within the block that is told now
+        self._bus.lose(state.now_ms - 1, hot)  # within the block that is reported now
         return [
             PlantEvent(time_ms=state.now_ms - 1, kind=PlantEventKind.GPU_SHUTDOWN, gpu=int(gpu))
             for gpu in np.flatnonzero(hot)
@@ -147,7 +147,7 @@ class NodeFailures:
 
 
 def _is_reported(event: PlantEvent, state: PlantNodeState) -> bool:
-    """Return whether what should tell of an event still runs: the driver, the host, or the board by itself."""
+    """Return True if the reporter of an event still runs: the driver, the host, or the board by itself."""
     if event.kind is PlantEventKind.XID:
         return state.driver_loaded
     return state.powered or event.kind is PlantEventKind.BMC_CRITICAL

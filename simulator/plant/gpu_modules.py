@@ -53,7 +53,7 @@ class GpuModules:
         self._shown_fans = (-1.0, -1.0)
 
     def other_w(self, values: Values) -> float:
-        """Return what the node takes beside its GPUs: the fans on top of what its file says."""
+        """Return the power of the node without its GPUs: the value in its file, and the fans."""
         return float(values[Quantity.OTHER_POWER_W][0]) + self._fans.power_w(float(values[Quantity.FANS][0]))
 
     def decide(self, settings: Settings, gpus: GpuState, *, brake: FloatArray) -> None:

@@ -147,13 +147,13 @@ class Plant:
         self._modules.decide(self.settings, state.gpus, brake=values[Quantity.POWER_BRAKE])
 
     def finish_block(self, level: FloatArray, *, job: Job | None = None) -> Stretch:
-        """Carry the load through a block and give its truth.
+        """Carry the load through a block and return its truth.
 
         Parameters
         ----------
         level
-            What the job makes of the GPUs, ``(BLOCK_MS, n_gpus)``, before the scenario scales it; GPUs that cannot work
-            do not, whatever it says.
+            What the job makes of the GPUs, ``(BLOCK_MS, n_gpus)``, before the scenario scales it; ignored for GPUs that
+            cannot work.
         job
             Whose load that is, where it is not this node's own, as for a job that spans nodes.
         """

@@ -33,13 +33,13 @@ class RackState:
 class Rack:
     """The nodes of a rack, moved on together in blocks of `BLOCK_MS`.
 
-    Deterministic: all depends on scenario, seed, workload, what the plants were told to obey and the milliseconds
+    Deterministic: all depends on scenario, seed, workload, the settings that the plants obey and the milliseconds
     advanced, and not on how these were cut into calls.
 
     Parameters
     ----------
     workload
-        What runs on nodes of which the scenario asks nothing else; None: what the file of each says.
+        What runs on nodes for which the scenario names nothing else; None: the workload in the file of each.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Rack:
         }
 
     def _share(self) -> None:
-        """Work out what the nodes share in the next block, and tell them."""
+        """Compute what the nodes share in the next block, and pass it to them."""
         state, time_s = self.state, self.state.now_ms / 1000.0
         values = self._timeline.at(time_s)
         if state.now_ms % _NOISE_MS == 0 and state.now_ms > 0:

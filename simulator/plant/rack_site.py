@@ -26,7 +26,7 @@ def inlet_c(air: RackAir, *, power_w: Number, noise_k: Number, time_s: float, cr
     noise_k
         See `next_noise_k`.
     crac_c
-        What the room's cooling delivers, where it is not what the file says.
+        What the room's cooling delivers, where it differs from the file.
     """
     base_c = (air.crac_c if crac_c is None else crac_c) + air.diurnal_k * day_swing(time_s)
     return base_c + air.recirculation_k_per_w * power_w + noise_k

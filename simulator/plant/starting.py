@@ -38,7 +38,7 @@ def _shares(workload: Workload) -> list[tuple[float, float]]:
         return [(workload.prefill_level, prefill), (decode_level, decode), waiting]
     if isinstance(workload, Hpc):
         return [(sum(workload.level) / 2.0, 1.0)]
-    return [(0.0, 1.0)]  # idle, or a recording that nobody has looked into yet
+    return [(0.0, 1.0)]  # idle, or a recording that has not been analysed yet
 
 
 def starting_state(node: NodeFile, values: Values, *, power_w: FloatArray) -> PlantNodeState:

@@ -12,7 +12,7 @@ from simulator.plant.power import part_power
 from simulator.plant.rack_site import inlet_c, input_ratio
 
 TEMP_C = 60.0  # assumption: a warm die, for the leakage
-_LOST_PER_S = 1.0  # heuristic: a GPU that leaves its bus within a second cannot be said to run
+_LOST_PER_S = 1.0  # heuristic: a GPU that leaves its bus within a second does not count as running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ class RackTimeline:
     Attributes
     ----------
     breaker_closed
-        What somebody has just done to the breaker since the time before; None: nothing.
+        Whether the breaker was closed (True) or opened (False) since the time before; None: neither.
     """
 
     def __init__(self, rack: RackFile, changes: Sequence[RackChange]) -> None:

@@ -59,7 +59,7 @@ class SupplyUnits:
         return sagged_v(open_circuit_v, input_ratio, sag_v=model.sag_v_per_ratio, dropout_ratio=model.dropout_ratio)
 
     def follow(self, now_ms: int, n_ms: int, *, in_service: MaskArray, input_ratio: FloatArray) -> list[PlantEvent]:
-        """Decide who delivers for the next `n_ms`, and say what changed."""
+        """Decide which supplies deliver for the next `n_ms`, and return what changed."""
         low = input_ratio < self._input.dropout_ratio
         self._tripped &= in_service
         self._without_mains = self._without_mains | (low & (self._low_ms >= self._input.hold_up_ms))

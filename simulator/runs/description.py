@@ -25,7 +25,7 @@ START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z: the same seed give
 
 
 def labels_of(truths: Sequence[Truth]) -> list[dict[str, Any]]:
-    """Return what is wrong from when to when, as JSON types; an end that is None is nobody's repair."""
+    """Return what is wrong from when to when, as JSON types; an end that is None means that nothing is repaired."""
 
     def at_ns(seconds: float | None) -> int | None:
         return None if seconds is None else START_NS + round(seconds * NS_PER_S)
@@ -44,7 +44,7 @@ def labels_of(truths: Sequence[Truth]) -> list[dict[str, Any]]:
 
 
 def drops_of(events: Sequence[PlantEvent], node: NodeFile) -> list[dict[str, Any]]:
-    """Return every GPU that fell off its bus, with the Xid by which the driver told of it, if it did in time."""
+    """Return every GPU that fell off its bus, with the Xid by which the driver reported it, if it did in time."""
     drops = []
     for place, event in enumerate(events):
         if event.kind is not PlantEventKind.GPU_LOST or event.gpu is None:
@@ -150,7 +150,7 @@ def run_description(order: RunOrder, happened: Sequence[PlantEvent], *, tier: st
 
 
 def meta_of(order: RunOrder, known: dict[str, Any]) -> RecordingMeta:
-    """Return what a recording says about itself: what a live one says too, and what is `known` of the run."""
+    """Return the metadata of a recording: those of a live one, and what is `known` of the run."""
     clocks = list(order.node.gpu.clocks.settable_mhz)
     live = {
         "supported_mhz": {order.node.gpu_uuid(index): clocks for index in range(order.node.gpu_count)},

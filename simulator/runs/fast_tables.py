@@ -52,7 +52,7 @@ class FastTables:
         self.specs = tuple(specs)
 
     def take(self, start_ms: int, state: PlantNodeState) -> None:
-        """Add what the block that began at `start_ms` brought; nobody records on a node that is off."""
+        """Add the rows of the block that began at `start_ms`; a node that is off records none."""
         if not state.powered:
             self._held[:] = np.nan
             self._answered[:] = False
@@ -122,7 +122,7 @@ class _Ticks:
 def fast_values(
     signals: tuple[str, ...], bank: SensorBank, state: PlantNodeState, *, mem_clock_mhz: float
 ) -> FloatArray:
-    """Return the fast signals of all GPUs, ``(n_signals, n_gpus)``; the age of the power is for whoever knows when."""
+    """Return the fast signals of all GPUs, ``(n_signals, n_gpus)``; the caller fills in the age of the power."""
     gpus = state.gpus
     columns: dict[str, FloatArray | float] = {
         "power_w": bank.driver.power.shown,

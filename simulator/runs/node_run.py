@@ -80,7 +80,7 @@ class NodeRecording:
 
 
 def blocks(duration_ms: int, progress: Callable[[float], None]) -> Iterator[int]:
-    """Yield when each block of a run begins; `progress` is told the seconds done, once a second and at the end."""
+    """Yield when each block of a run begins; `progress` receives the seconds done, once a second and at the end."""
     for start_ms in range(0, duration_ms, BLOCK_MS):
         yield start_ms
         if start_ms % _PROGRESS_MS == 0:
@@ -91,9 +91,9 @@ def blocks(duration_ms: int, progress: Callable[[float], None]) -> Iterator[int]
 def record_run(
     order: RunOrder, out: Path, *, truth: Path | None = None, progress: Callable[[float], None] = lambda _: None
 ) -> RunSummary:
-    """Simulate a node and write what its sensors showed, and beside it what was true.
+    """Simulate a node and write what its sensors showed, and next to it what was true.
 
-    Memory does not grow with the duration. `progress` is told the seconds done, once per simulated second.
+    Memory does not grow with the duration. `progress` receives the seconds done, once per simulated second.
 
     Raises
     ------

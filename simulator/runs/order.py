@@ -19,7 +19,7 @@ from telemetry.errors import ConfigError, Problem
 CLOSED_FORM_ABOVE_S = 3600.0
 # Its steps by duration: about a thousand to ten thousand of them; the closed form holds from a minute to an hour.
 _STEPS_S = ((86_400.0, 60.0), (14 * 86_400.0, 600.0), (float("inf"), 3600.0))
-LONGEST_S = {"a": 7 * 86_400.0, "b": 10 * 365 * 86_400.0}  # heuristic: beyond that somebody mistyped
+LONGEST_S = {"a": 7 * 86_400.0, "b": 10 * 365 * 86_400.0}  # heuristic: a longer duration is a typing error
 _MS_PER_S = 1000.0
 
 
@@ -42,7 +42,7 @@ class RunOrder:
 
     @property
     def settings(self) -> dict[str, float | None]:
-        """Return what was set, as it is told in recordings."""
+        """Return what was set, as recordings hold it."""
         return {"power_limit_w": self.power_limit_w, "clock_mhz": self.clock_mhz}
 
     def plant(self) -> Plant:
@@ -89,7 +89,7 @@ def closed_form_step_s(duration_s: float) -> float:
 
 
 def check_settings(node: NodeFile, *, power_limit_w: float | None, clock_mhz: float | None) -> None:
-    """Refuse settings that the part's driver would refuse with a ConfigError; a clock is told with the nearest one."""
+    """Refuse settings that the part's driver would refuse with a ConfigError; for a clock it names the nearest one."""
     problems = []
     limits = node.gpu.power_limit_w
     if power_limit_w is not None and not limits.min <= power_limit_w <= limits.max:

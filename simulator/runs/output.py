@@ -86,12 +86,12 @@ def drafts(paths: Sequence[Path]) -> Iterator[list[Draft]]:
 
 
 def node_paths(out: Path, nodes: int) -> list[Path]:
-    """Return the recordings of a rack's nodes, beside each other: ``rack.node0.parquet`` and so on."""
+    """Return the paths of the recordings of a rack's nodes, in one folder: ``rack.node0.parquet`` and so on."""
     return [out.with_name(f"{out.stem}.node{number}{out.suffix}") for number in range(nodes)]
 
 
 def check_outputs(out: Path, truth: Path | None) -> None:
-    """Refuse file names that say no known format with a ConfigError of every problem."""
+    """Refuse file names without a known format with a ConfigError of every problem."""
     problems = []
     for option, path, suffixes in (("--out", out, SUFFIXES), ("--truth", truth, TRUTH_SUFFIXES)):
         if path is not None and path.suffix not in suffixes:
@@ -144,7 +144,7 @@ class TruthFile:
     Attributes
     ----------
     series
-        Where the series go; None where nobody asked for them.
+        File of the series; None where none was requested.
     """
 
     def __init__(self, draft: Draft | None) -> None:

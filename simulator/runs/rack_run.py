@@ -59,7 +59,7 @@ def node_description(
 def rack_run_description(
     order: RackOrder, jobs: Sequence[SpanningJob], tally: RackTally, nodes: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what a run was and what was true of the rack, as JSON types; `nodes` says so of each node."""
+    """Return what a run was and what was true of the rack, as JSON types; `nodes` holds the same for each node."""
     own = ("node", "model", "scenario", "workload", "drops")
     return {
         "rack": order.scenario.rack.name,
@@ -160,10 +160,10 @@ def _together(tables: Sequence[TableSpec]) -> TableSpec:
 def record_rack(
     order: RackOrder, out: Path, *, truth: Path | None = None, progress: Callable[[float], None] = lambda _: None
 ) -> RackSummary:
-    """Simulate a rack and write what the sensors of each node showed, and beside it what was true of all.
+    """Simulate a rack and write what the sensors of each node showed, and next to it what was true of all.
 
-    The recordings stand beside each other, see `node_paths`; `out` itself is none of them. Memory does not grow with
-    the duration. `progress` is told the seconds done, once per simulated second.
+    The recordings are written to one folder, see `node_paths`; `out` itself is none of them. Memory does not grow with
+    the duration. `progress` receives the seconds done, once per simulated second.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class EventRecorder:
         self._events = 0
 
     def record_event(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLogRow, ...]]:
-        """Return the records and the kernel's lines of one event, in the order in which they are told."""
+        """Return the records and the kernel's lines of one event, in the order in which they are reported."""
         time_ns = START_NS + event.time_ms * NS_PER_MS
         written: list[Event] = []
         lines: list[KernelLogRow] = []

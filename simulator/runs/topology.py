@@ -18,7 +18,7 @@ class NodeEntities:
     supplies: tuple[Entity, ...]
     gpus: tuple[Entity, ...]
     links: tuple[Entity, ...]  # GPU by GPU
-    fans: tuple[Entity, ...]  # none where nobody reads them
+    fans: tuple[Entity, ...]  # none where they are not read
     jobs: tuple[Entity, ...]
     wiring: Wiring
 

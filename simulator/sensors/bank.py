@@ -17,7 +17,7 @@ class SensorBank:
     """The sensors of a node under a scenario; the same seed gives the same readings.
 
     It is advanced after every block of the plant. All values are NaN before the first block and where a sensor gives
-    nothing; a GPU that does not answer keeps what it showed last, and `gpu_answers` says that it is not to be had.
+    nothing; a GPU that does not answer keeps what it showed last, and is False in `gpu_answers`.
     `..._at_ms` is the plant's time at which a measurement ended.
 
     Attributes

@@ -15,7 +15,7 @@ from simulator.plant.plant import BLOCK_MS
 from telemetry.frames import FloatArray
 
 IndexArray = npt.NDArray[np.int64]
-_FINEST = 1e-9  # where no step is told: finer than anybody looks
+_FINEST = 1e-9  # step where none is given: finer than any reader resolves
 _MS_PER_S = 1000.0
 
 
@@ -23,7 +23,7 @@ _MS_PER_S = 1000.0
 class Columns:
     """All arrays of shape ``(n_columns,)``; a window of 0 is a sample of one moment.
 
-    `source` says which of the true values a column measures, `phase_ms` (1 to `period_ms`) when in the period.
+    `source` is which of the true values a column measures, `phase_ms` (1 to `period_ms`) when in the period.
     """
 
     labels: tuple[str, ...]
@@ -78,8 +78,8 @@ def columns_of(
 class DueColumns:
     """The columns that are due in one block, arrays ``(n_due,)``.
 
-    `place` is where they stand among all columns, as cheaply as it can be said; `bounds` is where their windows end
-    and begin in the running sums, ``(2, n_due)``; `scale` makes a value of a sum, or of a sample.
+    `place` is their position among all columns, in the cheapest form to index with; `bounds` is where their windows
+    end and begin in the running sums, ``(2, n_due)``; `scale` makes a value of a sum, or of a sample.
     """
 
     column: IndexArray
@@ -97,7 +97,7 @@ class DueColumns:
     is_exact: bool  # neither offset nor noise
 
     def reported(self, value: FloatArray) -> FloatArray:
-        """Return values in steps and within the range that can be told."""
+        """Return values in steps and within the range that the sensor can report."""
         reported: FloatArray = np.rint(value / self.quantum) * self.quantum
         return np.minimum(np.maximum(reported, self.lowest), self.highest)
 

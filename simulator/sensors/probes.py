@@ -55,7 +55,7 @@ class RailMonitors:
             instrument.begin(_slow_truth(instrument, state))
 
     def advance(self, start_ms: int, block: Stretch, state: PlantNodeState) -> None:
-        """Process a block; nobody reads the monitors of a node that is off."""
+        """Process a block; the monitors of a node that is off are not read."""
         if self.fast is None:
             return
         answering = None if state.powered else np.zeros(2 * self._count, dtype=np.bool_)
@@ -85,7 +85,7 @@ class InletProbe:
         self.instrument.begin(np.array([state.inlet_c]))
 
     def advance(self, start_ms: int, state: PlantNodeState) -> None:
-        """Process a block; nobody reads the probe of a node that is off."""
+        """Process a block; the probe of a node that is off is not read."""
         if state.powered and self.instrument.awaits(start_ms):
             self.instrument.advance(start_ms, np.array([state.inlet_c]))
         else:

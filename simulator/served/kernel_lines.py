@@ -30,7 +30,7 @@ class LogLine:
 
 
 class KernelMessages:
-    """Turns events into lines; it remembers of which GPUs the driver has already said who they are."""
+    """Writer of kernel lines for events; it remembers which GPUs the driver has already identified."""
 
     def __init__(self, node: NodeFile) -> None:
         self._node = node
@@ -38,7 +38,7 @@ class KernelMessages:
         self._introduced: set[int] = set()
 
     def loaded(self) -> tuple[LogLine, ...]:
-        """Return what is said when the driver is loaded."""
+        """Return the lines that are logged when the driver is loaded."""
         self._introduced.clear()
         version = self._node.driver.version
         return (
@@ -48,7 +48,7 @@ class KernelMessages:
         )
 
     def lines(self, event: PlantEvent) -> tuple[LogLine, ...]:
-        """Return what is said of an event, often nothing."""
+        """Return the lines of an event, often none."""
         kind = event.kind
         if kind in (PlantEventKind.DRIVER_LOADED, PlantEventKind.DRIVER_UNLOADED):
             return self.loaded() if kind is PlantEventKind.DRIVER_LOADED else _unloaded()
@@ -61,7 +61,7 @@ class KernelMessages:
         return self._fatal(event.gpu) if kind is PlantEventKind.AER_FATAL else ()
 
     def _introduction(self, gpu: int) -> tuple[LogLine, ...]:
-        """Return who the GPU is; the driver says so once, before its first Xid."""
+        """Return the line that identifies the GPU; the driver logs it once, before its first Xid."""
         if gpu in self._introduced:
             return ()
         self._introduced.add(gpu)
@@ -87,7 +87,7 @@ class KernelMessages:
         return (LogLine(f"NVRM: Xid (PCI:{place}): {code}, pid={RANK_PID + gpu}, name=python3, Ch 00000008"),)
 
     def _corrected(self, gpu: int) -> tuple[LogLine, ...]:
-        """Return the report of an error that the link mended by itself: nobody acknowledged, so it was sent again."""
+        """Return the report of an error that the link corrected by itself: no acknowledgement, so it was sent again."""
         address = self._node.slots[gpu].pci
         return (
             *self._port(gpu, f"Corrected error received: {address}"),
@@ -116,7 +116,7 @@ class KernelMessages:
         return self._node.slots[gpu].pci.removesuffix(".0")
 
     def _port(self, gpu: int, text: str) -> tuple[LogLine, ...]:
-        """Return what the root port above a GPU says, nothing where none is seen."""
+        """Return the lines of the root port above a GPU, none where no port is seen."""
         port = self._ports[gpu]
         return () if port is None else (LogLine(f"pcieport {port}: AER: {text}", INFO),)
 

@@ -1,6 +1,6 @@
 """A ``/proc`` as the kernel would show it: the driver's kernel threads, the ranks of the job, and the node's totals.
 
-The fields are those of proc(5). What programs that look for a hang read there is what the plant says of it.
+The fields are those of proc(5). Programs that look for a hang read the state of the plant there.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from telemetry.frames import MaskArray
 RANK_PID = 5_000_000
 _RANK_BYTES = 64 * 2**20  # assumption: with more than this in use, a process holds memory on the GPU
 TICKS_PER_S = 100  # USER_HZ, proc(5)
-SHOWN_EVERY_MS = 200  # assumption: nobody looks more often
+SHOWN_EVERY_MS = 200  # assumption: no reader polls more often
 QUEUE_PID, IRQ_PID = 812, 813
 CPUS = 64  # assumption: two sockets
 MEMORY_KB = 512 * 1024 * 1024  # assumption

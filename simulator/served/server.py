@@ -55,7 +55,7 @@ class PlantServer:
         What runs before the first job of the scenario; None: what the node file names.
     clocks_unrestricted
         Whether applications clocks may be set without being root, as after ``nvidia-smi -acp UNRESTRICTED``; None:
-        only where this process is not root itself, since nobody could set them otherwise.
+        only where this process is not root itself, since no process could set them otherwise.
 
     Attributes
     ----------
@@ -106,13 +106,13 @@ class PlantServer:
         interface.show(self.plant.state, self.bank, time_ns=self._clock.utc_ns())
 
     def advance(self, n_ms: int) -> None:
-        """Move the plant on, whatever the wall clock says, and show every block of it."""
+        """Advance the plant, regardless of the wall clock, and show every block of it."""
         for _ in range(n_ms // BLOCK_MS):
             self._publisher.obey_requests()
             self._step()
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Keep step with the wall clock until told to stop.
+        """Keep step with the wall clock until `stopped` returns True.
 
         A machine that was busy for less than a second is caught up with in batches; beyond that, time is skipped.
         """

@@ -143,7 +143,7 @@ class IpmiController:
 
 
 def _start(program: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Start the program on the files of a folder; what it says goes into ``log`` there."""
+    """Start the program on the files of a folder; its output goes into ``log`` there."""
     # It would outlive us if we were killed; setpriv of util-linux ends it then.
     guard = () if (setpriv := shutil.which("setpriv")) is None else (setpriv, "--pdeathsig", "TERM", "--")
     with (folder / "log").open("wb") as log:
@@ -188,7 +188,7 @@ def _lan_conf(name: str, port: int) -> str:
 def _commands(sensors: Sequence[BoardSensor], values: Mapping[int, Path]) -> str:
     lines = [
         f"mc_setbmc {OWNER:#x}",
-        # Device 0, no device records, and what a controller with sensors, records and an event log says it supports.
+        # Device 0, no device records, and the capabilities of a controller with sensors, records and an event log.
         f"mc_add {OWNER:#x} 0 no-device-sdrs 0x1 1 0 0x87 0 0",
         f"sel_enable {OWNER:#x} {_LOG_ENTRIES} 0x02",
     ]
@@ -209,7 +209,7 @@ def _sensor_commands(sensor: BoardSensor, path: Path) -> list[str]:
     if sensor.kind is SensorQuantity.SUPPLY_STATUS:
         events &= ~PRESENT  # that a supply sits in its slot is a state and no news
     asserted = f"{events:015b}"
-    # A critical interrupt is one event; everything else also says when it is over.
+    # A critical interrupt is one event; all others also report their end.
     over = f"{0 if sensor.kind is SensorQuantity.CRITICAL_INTERRUPT else events:015b}"
     lines.append(f"sensor_set_event_support {place} enable scanning per-state {asserted} {over} {asserted} {over}")
     record = " ".join(f"{byte:#04x}" for byte in full_record(sensor))

@@ -132,7 +132,7 @@ class BoardSensor:
 def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
     """Return the sensors of a node's controller, numbered from 1 as IPMI wants it.
 
-    A byte is worth what `kind` says of its channel, as long as 255 of them reach what the node can take.
+    The step of a byte is that of its channel in `kind`, as long as 255 steps reach what the node can take.
     """
     channels = kind.channels
     made = [_rail(node, channels), *_temperatures(), _node_power(node, channels)]
@@ -148,7 +148,7 @@ def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
 
 
 def _scale(channels: Channels, name: str, highest: float) -> SensorScale:
-    """Return what a byte is worth: what the channel says, as long as it reaches the channel's end, or `highest`."""
+    """Return the step of a byte: the channel's, as long as 255 steps reach the channel's end, or `highest`."""
     channel = channels.get(name)
     if channel is None:
         return scale_of(0.0, highest)

@@ -52,7 +52,7 @@ class BoardStatus:
 
 
 class ControllerState:
-    """The controller's memory. One thread tells it; `status` may be read from any.
+    """The controller's memory. One thread writes it; `status` may be read from any.
 
     Attributes
     ----------

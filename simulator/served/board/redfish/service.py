@@ -105,7 +105,7 @@ class RedfishHandler:
 
 
 def _shown(resource: Resource, path: str, asked: Mapping[str, str]) -> Response:
-    """Show a resource; a client that has this very text already is told only that."""
+    """Return a resource; 304 to a client that already has this very text."""
     tag = f'"{hashlib.sha256(json.dumps(resource).encode()).hexdigest()[:16]}"'
     headers = {**_HEADERS, "ETag": tag, "Allow": _allowed(path)}
     if "@odata.type" in resource:
@@ -152,7 +152,7 @@ class RedfishService:
     port
         TCP port on loopback; 0 takes a free one.
     login_needed
-        Whether a client must log in, by HTTP basic or a session; else whoever asks is answered.
+        Whether a client must log in, by HTTP basic or a session; else every client is answered.
 
     Raises
     ------
