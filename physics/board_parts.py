@@ -8,7 +8,7 @@ clocks there are published records of a V100 SXM2 (350 W at 1530 MHz, 205 W at 1
 and of a Turing card (182 W at 1470 MHz, 134.6 W at 1200 MHz, github.com/dartraiden/NVIDIA-patcher/issues/584; the
 V100's curve predicts 136 W). On A40, A100, H100 and H200 power rises in a line with the clock and faster above a clock
 that depends on part and load (arXiv 2607.00819): the same form, with knees that are not published per part. Newer
-parts have the V100's form with a smaller clock-independent share and deviations that say how little is known.
+parts have the V100's form with a smaller clock-independent share and wide deviations, since little is known.
 """
 
 import re

@@ -26,7 +26,7 @@ from telemetry.clock import SystemClock
 from telemetry.durations import format_duration, parse_duration_s
 from telemetry.records import Mode
 
-# heuristic: nobody watches a scenario for longer than this.
+# heuristic: longer than anyone watches a scenario.
 LONG_S = 3600.0
 
 

@@ -42,7 +42,7 @@ def release_outside(
     gone: set[str] = set()
 
     def is_taken() -> bool:
-        # An incident that somebody else released leaves the status and is never reported here; a release of this
+        # An incident that another command released leaves the status and is never reported here; a release of this
         # command is reported one look after it has left the status.
         nonlocal gone
         waiting.difference_update(gone)

@@ -200,7 +200,7 @@ class NodePage:
             return self._rings
 
     def _fast_hz(self) -> float:
-        """Return the rate of the fast group: as configured, or as the newest of the sampler's rows about itself say."""
+        """Return the rate of the fast group: as configured, or as in the newest of the sampler's rows about itself."""
         configured_hz = self._config.sampling.fast_hz
         if configured_hz is not None:
             return configured_hz

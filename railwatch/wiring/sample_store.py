@@ -23,7 +23,7 @@ from telemetry.uplink.sender import Sender, UplinkState, UplinkStatus
 
 # At the end, time to send the spool to a server that answers; the rest stays in the spool for the next start.
 DRAIN_S = 5.0
-# heuristic: a chart of a month takes a server some seconds; nobody waits longer for one.
+# heuristic: a chart of a month takes a server some seconds; no one waits longer for one.
 READ_S = 20.0
 
 

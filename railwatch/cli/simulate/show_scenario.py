@@ -12,7 +12,7 @@ from simulator.files.scenario import Change, DriverFault, JobStart, ScenarioFile
 from telemetry.durations import format_duration
 
 _WIDTH = 48
-# What a switch says of itself, by quantity: off, on.
+# Text of a switch, by quantity: off, on.
 _SWITCHES = {
     "in_service": ("goes off", "is back in service"),
     "present": ("falls off its bus", "is back"),
