@@ -36,7 +36,7 @@ class WiringProposal:
 
     @property
     def identifiable(self) -> bool:
-        """False where no link is sure: the samples cannot tell."""
+        """False where no link is sure: the samples do not show the wiring."""
         return len(self.unsure) < len(self.supplies) + len(self.gpus)
 
 
@@ -139,7 +139,7 @@ def _measured(frames: Sequence[Frame], kind: EntityKind) -> dict[Entity, tuple[_
 
 
 def _to_the_end(measured: Mapping[Entity, tuple[_Series, ...]]) -> dict[Entity, tuple[_Series, ...]]:
-    """Return the entities that were measured as long as most of them: a GPU that was lost says nothing after that."""
+    """Return the entities that were measured as long as most of them: a lost GPU has no samples after that."""
     ends_ns = {entity: min(float(times_ns[-1]) for times_ns, _ in factors) for entity, factors in measured.items()}
     usual_ns = float(np.median([*ends_ns.values()])) if ends_ns else 0.0
     return {entity: measured[entity] for entity, end_ns in ends_ns.items() if usual_ns - end_ns <= _LOST_S * NS_PER_S}
