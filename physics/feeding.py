@@ -71,7 +71,7 @@ def feeding_of(wiring: Wiring | None, supplies: Sequence[Entity], gpus: Sequence
     Each edge leads from a supply to a GPU that its bus reaches, from a supply to a converter behind its bus, or from a
     shelf to its modules. A supply that the wiring does not name feeds the GPUs of the buses of its nominal voltage; one
     without a nominal voltage, every GPU. A GPU that no bus is known to feed is taken to hang on every supply that feeds
-    any: a cap too many costs speed, one too few a GPU.
+    any, and on those of a nominal voltage that GPUs hang on: a cap too many costs speed, one too few a GPU.
     """
     known = inferred_wiring(supplies, gpus) if wiring is None else wiring
     reach = {supply.id: _reach(known, supply, gpus) for supply in supplies}
@@ -132,11 +132,12 @@ def _shelves(
     """Return the shelves that hold measured modules as entities, and their edges to what hangs on them."""
     shelves: list[Entity] = []
     held: list[tuple[str, str]] = []
+    wired = {supply.id: wiring.supply_of(supply) for supply in supplies}
     for shelf in wiring.shelves:
-        held_by = {supply.id: wiring.supply_of(supply) for supply in supplies}
-        modules = [supply_id for supply_id, one in held_by.items() if one is not None and one.shelf == shelf.name]
-        if modules:
-            shelves.append(Entity(kind=EntityKind.SUPPLY, key=shelf.name, name=shelf.name))
-            held += [(shelves[-1].id, module) for module in modules]
-            held += [(shelves[-1].id, below) for above, below in edges if above in modules]
+        modules = [supply_id for supply_id, one in wired.items() if one is not None and one.shelf == shelf.name]
+        entity = Entity(kind=EntityKind.SUPPLY, key=shelf.name, name=shelf.name)
+        if modules and entity.id not in wired:  # the name of a supply is that supply
+            shelves.append(entity)
+            held += [(entity.id, module) for module in modules]
+            held += [(entity.id, below) for above, below in edges if above in modules]
     return tuple(shelves), held

@@ -127,6 +127,17 @@ def test_a_shelf_is_one_entity_above_its_modules_and_what_they_feed() -> None:
     assert all(one.key != "elsewhere" for one in topology.entities)
 
 
+def test_a_shelf_with_the_name_of_a_supply_is_no_entity_and_feeds_nothing_twice() -> None:
+    wiring = Wiring(
+        origin=Origin.CONFIGURED,
+        supplies=_wired("psu0", "psu1", shelf="psu0"),
+        buses=(Bus(name="main", nominal_v=12.0, supplies=("psu0", "psu1"), branches=(Branch(gpus=None),)),),
+        shelves=(Shelf(name="psu0"),),
+    )
+    topology = _topology(wiring, (_supply("psu0"), _supply("psu1")), _gpus(1))
+    assert [one.id for one in topology.children("supply:psu0")] == ["gpu:GPU-0"]
+
+
 def test_a_described_supply_is_tagged_with_its_nominal_voltage_and_rating_and_who_named_them() -> None:
     wiring = Wiring(
         origin=Origin.CONFIGURED,
