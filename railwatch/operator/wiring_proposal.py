@@ -1,10 +1,13 @@
 """Proposal of a wiring from samples: the learnt links as a description to accept, with the confidence of each."""
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import yaml
 
 from analytics.connectivity.wiring_learning import LearntLink, LearntWiring, learn_wiring
 from physics.rail_classes import rail_class_of
@@ -16,6 +19,7 @@ from telemetry.series import series_of
 _GRID_S = 0.1  # heuristic: the update interval of most GPUs' power
 _LOST_S = 10.0  # heuristic: longer than any sensor is silent
 _HELD_S = 2.0  # heuristic: a value older than this is no reading of now
+_PLAIN = re.compile(r"[A-Za-z_][\w-]*")
 _PAIRS = (("voltage_v", "current_a"), ("output_voltage_v", "output_current_a"), ("rail_voltage_v", "rail_current_a"))
 
 
@@ -66,7 +70,7 @@ def description_lines(proposal: WiringProposal, *, source: str) -> Iterator[str]
     learnt = proposal.learnt
     yield f"# learnt from {source}, {learnt.n_steps} steps; ratings, plugs and feeds are for you to add"
     if proposal.left_out:
-        yield f"# without a current or lost, so not learnt: {', '.join(one.name for one in proposal.left_out)}"
+        yield f"# without a current or lost, so not learnt: {', '.join(_quoted(one.name) for one in proposal.left_out)}"
     yield "topology:"
     if not any(one.kind is EntityKind.GPU for one in proposal.left_out):
         yield f"  gpu_count: {len(proposal.gpus)}"
@@ -88,7 +92,7 @@ def description_lines(proposal: WiringProposal, *, source: str) -> Iterator[str]
         yield "      branches:"
         yield "        - gpus:"
         for gpu, link in own:
-            yield f"            - {gpu.name} # {_confidence(link)}"
+            yield f"            - {_quoted(gpu.name)} # {_confidence(link)}"
 
 
 def proposal_fields(proposal: WiringProposal) -> Iterator[dict[str, Any]]:
@@ -116,7 +120,9 @@ def _confidence(link: LearntLink) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if name.replace("-", "").replace("_", "").isalnum() and not name.isdecimal() else f'"{name}"'
+    """Return a name as YAML reads it back: plain where it can mean nothing else, else in the quotes of JSON."""
+    is_plain = _PLAIN.fullmatch(name) is not None and yaml.safe_load(name) == name
+    return name if is_plain else json.dumps(name)
 
 
 _Series = tuple[FloatArray, FloatArray]
