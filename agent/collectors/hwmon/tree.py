@@ -26,8 +26,8 @@ INLET = re.compile(r"inlet|intake|ambient", re.IGNORECASE)
 # Shunt monitors that convert voltage and current in one go and show both when they are done: TI's INA2xx and INA3221
 # (data sheets, "all conversions are complete"), Renesas' ISL28022.
 _ONE_CONVERSION = re.compile(r"ina\d|isl28022", re.IGNORECASE)
-# A reading in mV, or an interval in ms, to its unit.
-_MS = 1e-3
+# A reading in mV to V, an interval in ms to s.
+_MILLI = 1e-3
 # Above it are distributions of 48 and 54 V.
 _HIGH_V = 40.0
 
@@ -166,7 +166,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
                 rail_class=rail_class,
                 nominal_from=source,
                 one_conversion=current is not None and _ONE_CONVERSION.match(chip) is not None,
-                period_s=None if interval_ms is None else max(interval_ms, 1) * _MS,
+                period_s=None if interval_ms is None else max(interval_ms, 1) * _MILLI,
             )
     return RailSurvey(rails=tuple(found[key] for key in sorted(found)), implausible=tuple(odd))
 
@@ -193,7 +193,7 @@ def _limited_class(channel: HwmonChannel) -> RailClass | None:
     high_mv = whole_number_of(folder / f"{stem}_max") or whole_number_of(folder / f"{stem}_crit")
     if low_mv is None or high_mv is None:
         return None
-    inside = [one for one in RAIL_CLASSES if low_mv * _MS <= one.nominal_v <= high_mv * _MS]
+    inside = [one for one in RAIL_CLASSES if low_mv * _MILLI <= one.nominal_v <= high_mv * _MILLI]
     return inside[0] if len(inside) == 1 else None
 
 
@@ -204,7 +204,7 @@ def _shown_class(channel: HwmonChannel) -> RailClass | None:
 
 def _reading_v(channel: HwmonChannel) -> float | None:
     reading_mv = whole_number_of(channel.path)
-    return None if reading_mv is None else reading_mv * _MS
+    return None if reading_mv is None else reading_mv * _MILLI
 
 
 def find_inlet(sysfs_root: Path) -> Path | None:
