@@ -15,4 +15,5 @@ def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
         action_limits=config.limits.node_limits(modes),
         limits=limits_of(config),
         book=config.incidents,
+        wiring=config.topology.wiring(),
     )

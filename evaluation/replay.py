@@ -10,7 +10,9 @@ from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.retracing import RecordedSteps, retrace
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import tables_of
+from config.topology import TopologySection
 from physics.feeding import feeding_of
+from physics.wiring import Wiring
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.commands import Command
@@ -39,10 +41,11 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
     specs = [spec for spec in read.tables if not spec.is_late and spec.name != STEPS]
     trace = _trace(read)
     clocks = read.meta.config.get("supported_mhz", {})
+    wiring = recorded_wiring(read) if settings.wiring is None else settings.wiring
     pipeline = Pipeline(
         specs if trace is None else [table.spec for table in trace.tables.values()],
         recorded_topology(read),
-        settings,
+        replace(settings, wiring=wiring),
         supported_mhz={uuid: tuple(values) for uuid, values in clocks.items()},
         ranges=read.meta.config.get("ranges", {}),
     )
@@ -55,6 +58,11 @@ def recorded_topology(read: Recording) -> Topology:
         return read.topology
     name = read.meta.node or read.path.stem
     return topology_of(Entity(kind=EntityKind.NODE, key=name, name=name), read.tables, partial(feeding_of, None))
+
+
+def recorded_wiring(read: Recording) -> Wiring | None:
+    """Return the wiring that the configuration of the recorded run describes; None where it describes none."""
+    return TopologySection.model_validate(read.meta.config.get("topology") or {}).wiring()
 
 
 def _trace(read: Recording) -> RecordedSteps | None:

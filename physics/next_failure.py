@@ -1,11 +1,12 @@
 """Load of each link of a wiring against its rating, as it is and with a supply or feed lost (N-1)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 
 from physics.breakers import TRIP_CURVES, BreakerCurve
-from physics.wiring import Bus, MainsFeed, Plugs, WiredSupply, Wiring
+from physics.wiring import Bus, MainsFeed, Plugs, Redundancy, WiredSupply, Wiring
 
 # heuristic: 80 PLUS Gold asks for 90 % at half load and 87 % at full load on 115 V; used where the input is not
 # measured.
@@ -65,6 +66,17 @@ class LinkLoad:
         return self.load / self.rating
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Supplies of one bus that go together: one or some of them, or all that draw from a feed.
+
+    `feed` is the name of the feed, empty for supplies by themselves.
+    """
+
+    supplies: frozenset[str]
+    feed: str = ""
+
+
 def trip_of(current_ratio: float, curve: BreakerCurve) -> Trip:
     """Return what a breaker does at a current over its rating; between its limits the earlier trip is taken."""
     known = TRIP_CURVES[curve]
@@ -73,6 +85,39 @@ def trip_of(current_ratio: float, curve: BreakerCurve) -> Trip:
     if current_ratio >= known.trips_ratio:
         return Trip.TRIPS
     return Trip.MAY if current_ratio > known.holds_ratio else Trip.HOLDS
+
+
+def single_losses(wiring: Wiring, bus: Bus, carrying: Iterable[str]) -> Iterator[Loss]:
+    """Yield the loss of each supply that carries a bus, and of each of several feeds; none where one is left alone."""
+    known = [one for one in wiring.on_bus(bus) if one.name in {*carrying}]
+    if len(known) > 1:
+        yield from (Loss(supplies=frozenset({one.name})) for one in known)
+    by_feed = sorted(known, key=lambda one: one.feed)
+    feeds = {feed: [one.name for one in group] for feed, group in groupby(by_feed, key=lambda one: one.feed)}
+    if len(feeds) > 1:
+        yield from (Loss(supplies=frozenset(names), feed=feed) for feed, names in feeds.items() if feed)
+
+
+def allowed_losses(wiring: Wiring, bus: Bus, draws: Mapping[str, Draw]) -> Iterator[Loss]:
+    """Yield what a bus must bear by its redundancy; any one supply or feed where that is not described.
+
+    Where two or more supplies may be lost, those of the largest rating are, and of the highest current among equals.
+    N+N is redundancy over feeds too, N+1 and N+2 are not. Buses that are tied share their load in a way that is not
+    known: nothing is yielded for them.
+    """
+    tied = bus.joins or any(bus.name in other.joins for other in wiring.buses)
+    spare = 1 if bus.redundancy is None else bus.redundancy.spare(len(bus.supplies))
+    if tied or not spare:
+        return
+    over_feeds = bus.redundancy in (None, Redundancy.N_PLUS_N)
+    singles = [*single_losses(wiring, bus, draws)]
+    yield from (one for one in singles if (over_feeds if one.feed else spare == 1))
+    if spare > 1:
+        carrying = [one for one in wiring.on_bus(bus) if one.name in draws]
+        carrying.sort(key=lambda one: (one.rated_w or 0.0, draws[one.name].current_a, one.name))
+        lost = frozenset(one.name for one in carrying[-spare:])
+        if len(lost) < len(carrying):
+            yield Loss(supplies=lost)
 
 
 def after_loss(wiring: Wiring, draws: Mapping[str, Draw], lost: frozenset[str]) -> dict[str, Draw] | None:

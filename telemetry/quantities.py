@@ -10,17 +10,20 @@ _NAMES_BY_UNIT = {
         "sibling_nvlink_errors sibling_nvlink_repeats sibling_pcie_errors sibling_pcie_retrains siblings "
         "siblings_answering signals_lost signals_watched sources"
     ),
-    "A": ("current_a current_high_a current_low_a current_spread_a siblings_a siblings_usual_a step_a usual_a"),
+    "A": (
+        "current_a current_high_a current_low_a current_spread_a load_a rating_a siblings_a siblings_usual_a "
+        "step_a usual_a"
+    ),
     "K": "excess_c least_margin_c margin_c normal_rise_c rise_c slot_offset_c",
     "K/W": "excess_c_per_w normal_k_per_w theta_k_per_w",
     "K/s": "climb_c_per_s",
     "MHz": "sibling_clock_mhz sm_clock_mhz usual_sm_clock_mhz",
     "V": (
-        "baseline_open_circuit_v depth_v fallen_v limit_v minimum_v open_circuit_high_v open_circuit_low_v "
-        "open_circuit_v over_siblings_v predicted_dip_v recent_minimum_v recovered_minimum_v usual_spread_v "
-        "voltage_spread_v voltage_v"
+        "baseline_open_circuit_v depth_v drop_v fallen_v limit_v minimum_v open_circuit_high_v open_circuit_low_v "
+        "open_circuit_v over_siblings_v predicted_dip_v recent_minimum_v recovered_minimum_v risen_v usual_drop_v "
+        "usual_spread_v voltage_spread_v voltage_v"
     ),
-    "W": "chosen_for_w compute_power_w hot_joint_w joint_extra_w peak_w power_w rated_w usual_power_w",
+    "W": "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w peak_w power_w rated_w usual_power_w",
     "deviations": "distance limit",
     "ohm": (
         "baseline_ohm joint_rise_ohm source_resistance_high_ohm source_resistance_low_ohm source_resistance_ohm "

@@ -98,6 +98,9 @@ class Cause(StrEnum):
     STRAGGLER = "straggler"
     SENSOR_FAULT = "sensor_fault"
     SENSOR_LOST = "sensor_lost"
+    FEED_OVER_RATING = "feed_over_rating"
+    PLUG_OVER_RATING = "plug_over_rating"
+    REDUNDANCY_LOST = "redundancy_lost"
     NOVELTY = "novelty"
 
 

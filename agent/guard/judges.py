@@ -18,6 +18,7 @@ from analytics.detectors.panel import Panel, PanelState
 from analytics.judged import Judged
 from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
 from analytics.shards.learnt_batches import LearntBatch, without
+from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
@@ -40,8 +41,8 @@ class Judges:
         Blocks in which a patient detector failed; the log has the first traceback.
     """
 
-    def __init__(self, limits: DetectorLimits, specs: Sequence[TableSpec]) -> None:
-        whole = Panel.build(limits)
+    def __init__(self, limits: DetectorLimits, specs: Sequence[TableSpec], *, wiring: Wiring | None = None) -> None:
+        whole = Panel.build(limits, wiring)
         urgent = tuple(detector for detector in whole.detectors if detector.name in URGENT)
         patient = tuple(detector for detector in whole.detectors if detector.name not in URGENT)
         self._urgent = Panel(detectors=urgent, event_detectors=whole.event_detectors)

@@ -20,6 +20,7 @@ from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
 from analytics.shards.learnt import Resumed, name_of
 from physics.node_state import MeasuredNode
+from physics.wiring import Wiring
 from rules.caps.knobs import KNOB_VERBS
 from rules.engine.claims import CapClaim
 from rules.engine.engine import Engine
@@ -83,12 +84,13 @@ class StepRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
-    """Policies and limits of the pipeline."""
+    """Policies and limits of the pipeline, and the described wiring of the node; None where none is described."""
 
     policies: tuple[Policy, ...]
     action_limits: NodeLimits
     limits: DetectorLimits = field(default_factory=DetectorLimits)
     book: BookSettings = field(default_factory=BookSettings)
+    wiring: Wiring | None = None
 
 
 class Pipeline:
@@ -115,7 +117,7 @@ class Pipeline:
     ) -> None:
         self._topology = topology
         self._limits = settings.limits
-        self._judges = Judges(settings.limits, specs)
+        self._judges = Judges(settings.limits, specs, wiring=settings.wiring)
         self._fusion = FusionState()
         self._book_settings = settings.book
         self._book = IncidentBook(settings.book)

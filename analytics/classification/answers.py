@@ -160,6 +160,21 @@ SYMPTOM_GUIDES: dict[Cause, SymptomGuide] = {
         behind=(FaultClass.EXPORTER_FAULT, FaultClass.SENSOR_FAULT, FaultClass.DRIVER_FAULT),
         check="whether its collector hangs, a driver was unloaded, a permission changed",
     ),
+    Cause.FEED_OVER_RATING: SymptomGuide(
+        means="a mains feed carries more than its breaker bears for hours, or would if another feed failed",
+        behind=(FaultClass.SUPPLY_OVERLOAD,),
+        check="the PDU's own ammeter and the breaker's rating; move supplies to another feed, or cap the GPUs",
+    ),
+    Cause.PLUG_OVER_RATING: SymptomGuide(
+        means="the current through a plug is above its rating, or would be with one supply lost",
+        behind=(FaultClass.SUPPLY_OVERLOAD,),
+        check="the plug by hand or thermal camera under load; more plugs side by side, or a cap on the GPUs",
+    ),
+    Cause.REDUNDANCY_LOST: SymptomGuide(
+        means="with one supply or feed lost, the others would carry more than they are rated for",
+        behind=(FaultClass.SUPPLY_OVERLOAD,),
+        check="railwatch wiring show; add a supply, cap the GPUs, or describe the bus as redundancy: N",
+    ),
     Cause.NOVELTY: SymptomGuide(
         means="the values together were never seen like this, and no known cause fits",
         behind=(FaultClass.UNKNOWN,),

@@ -50,6 +50,9 @@ _PLAIN_SIGNS: dict[Cause, Sign] = {
     Cause.HANG: Sign.NO_PROGRESS,
     Cause.STRAGGLER: Sign.LAGS,
     Cause.SENSOR_FAULT: Sign.DISAGREES,
+    Cause.FEED_OVER_RATING: Sign.LOAD_BEYOND_PATH,
+    Cause.PLUG_OVER_RATING: Sign.LOAD_BEYOND_PATH,
+    Cause.REDUNDANCY_LOST: Sign.LOAD_BEYOND_PATH,
     Cause.NOVELTY: Sign.ODD,
 }
 _EVENT_SIGNS: dict[EventKind, Sign] = {

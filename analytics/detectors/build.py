@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from analytics.detectors.airflow import Airflow
 from analytics.detectors.airflow_lost import AirflowLost
+from analytics.detectors.board_rail import BoardRail
 from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
 from analytics.detectors.gpu_errors import GpuErrors
@@ -24,10 +25,12 @@ from analytics.detectors.sensor_lost import GPU_SIGNALS, SUPPLY_SIGNALS, SensorL
 from analytics.detectors.source_resistance import SourceResistance
 from analytics.detectors.straggler import Straggler
 from analytics.detectors.supply_headroom import SupplyHeadroom
+from analytics.detectors.supply_margins import SupplyMargins
 from analytics.detectors.supply_plausibility import SupplyPlausibility
 from analytics.detectors.thermal_margin import ThermalMargin
 from analytics.detectors.thermal_resistance import ThermalResistance
 from analytics.detectors.warm_inlet import WarmInlet
+from physics.wiring import Wiring
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import Event, Finding
@@ -42,7 +45,7 @@ class Detector(Protocol[State]):
     nor against. A frame split in two parts yields the same findings as the whole.
 
     A detector with ``joined_columns: tuple[JoinedColumn, ...]`` also gets those columns of other kinds, NaN where no
-    table has them; see `analytics.detectors.joined_columns`.
+    table has them; see `analytics.detectors.joined_columns`. One with ``with_wiring`` uses the described wiring.
     """
 
     @property
@@ -96,8 +99,10 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: RailSag(limits=limits.rail_sag),
     lambda limits: SourceResistance(limits=limits.source_resistance),
     lambda limits: CurrentShare(limits=limits.current_share),
+    lambda limits: BoardRail(limits=limits.board_rail),
     lambda limits: SupplyHeadroom(limits=limits.supply_headroom),
     lambda limits: SupplyPlausibility(limits=limits.supply_plausibility),
+    lambda limits: SupplyMargins(limits=limits.supply_margins, rated_w=limits.supply_headroom.rated_w),
     lambda limits: PowerBrake(limits=limits.power_brake),
     lambda limits: HwSlowdown(limits=limits.hw_slowdown),
     lambda limits: ThermalMargin(limits=limits.thermal_margin),
@@ -126,9 +131,10 @@ EVENT_DETECTORS: tuple[Callable[[DetectorLimits], AnyEventDetector], ...] = (
 )
 
 
-def build_detectors(limits: DetectorLimits) -> tuple[AnyDetector, ...]:
-    """Return every frame detector."""
-    return tuple(build(limits) for build in DETECTORS)
+def build_detectors(limits: DetectorLimits, wiring: Wiring | None = None) -> tuple[AnyDetector, ...]:
+    """Return every frame detector; those that use the wiring of the node with the one that is described."""
+    built = (build(limits) for build in DETECTORS)
+    return tuple(one.with_wiring(wiring) if hasattr(one, "with_wiring") else one for one in built)
 
 
 def build_event_detectors(limits: DetectorLimits) -> tuple[AnyEventDetector, ...]:

@@ -17,6 +17,7 @@ from analytics.detectors.heat_limits import (
     WarmInletLimits,
 )
 from analytics.detectors.supply_limits import (
+    BoardRailLimits,
     CurrentShareLimits,
     PowerBrakeLimits,
     RailSagLimits,
@@ -24,6 +25,7 @@ from analytics.detectors.supply_limits import (
     SupplyHeadroomLimits,
     SupplyPlausibilityLimits,
 )
+from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
 from telemetry.durations import DurationS
 
 _strict = with_config(ConfigDict(extra="forbid"))
@@ -269,6 +271,8 @@ class DetectorLimits:
     link_health: LinkHealthLimits = field(default_factory=LinkHealthLimits)
     source_resistance: SourceResistanceLimits = field(default_factory=SourceResistanceLimits)
     current_share: CurrentShareLimits = field(default_factory=CurrentShareLimits)
+    board_rail: BoardRailLimits = field(default_factory=BoardRailLimits)
     supply_headroom: SupplyHeadroomLimits = field(default_factory=SupplyHeadroomLimits)
     supply_plausibility: SupplyPlausibilityLimits = field(default_factory=SupplyPlausibilityLimits)
+    supply_margins: SupplyMarginsLimits = field(default_factory=SupplyMarginsLimits)
     novelty: NoveltyLimits = field(default_factory=NoveltyLimits)

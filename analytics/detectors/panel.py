@@ -11,6 +11,7 @@ from analytics.detectors.judged_spans import ReadingSpans, has_rails, spans_of
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.table_join import JoinState, join, start_join
 from analytics.judged import DIPS, Judged
+from physics.wiring import Wiring
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import Event, Finding
@@ -39,9 +40,9 @@ class Panel:
     event_detectors: tuple[AnyEventDetector, ...]
 
     @staticmethod
-    def build(limits: DetectorLimits) -> "Panel":
-        """Return a panel of all detectors."""
-        return Panel(detectors=build_detectors(limits), event_detectors=build_event_detectors(limits))
+    def build(limits: DetectorLimits, wiring: Wiring | None = None) -> "Panel":
+        """Return a panel of all detectors; `wiring` is the described one of a node."""
+        return Panel(detectors=build_detectors(limits, wiring), event_detectors=build_event_detectors(limits))
 
     def start(self, specs: Sequence[TableSpec]) -> PanelState:
         """Return the state before the first row of these tables."""

@@ -5,6 +5,7 @@ from telemetry.records import Cause, Finding
 # In each family from the root towards what follows from it: a joint that ages lets the rail sag, a rail that sags makes
 # the platform pull the brake, a brake slows the hardware; air that is too warm or a bad interface eats the thermal
 # margin; a GPU that is off the bus goes on to report other errors; a loose module hangs the job or makes one rank lag.
+# Ratings are a family of their own: what would happen after a loss is no symptom of one, and lasts for months.
 FAMILIES: tuple[tuple[Cause, ...], ...] = (
     (
         Cause.INPUT_SAG,
@@ -22,6 +23,7 @@ FAMILIES: tuple[tuple[Cause, ...], ...] = (
     (Cause.FABRIC_ERROR,),
     (Cause.SENSOR_FAULT, Cause.SENSOR_LOST),
     (Cause.NOVELTY,),
+    (Cause.FEED_OVER_RATING, Cause.PLUG_OVER_RATING, Cause.REDUNDANCY_LOST),
 )
 ELECTRICAL, HEAT, LOSS, MODULE, FABRIC, SENSORS = range(6)
 STORM = -1

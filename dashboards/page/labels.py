@@ -68,6 +68,18 @@ CAUSES: dict[Cause, tuple[str, str]] = {
         "Power, voltage and current contradict each other, or a value stands still.",
     ),
     Cause.NOVELTY: ("Novelty", "No known fault matches, but this combination of values was never seen before."),
+    Cause.FEED_OVER_RATING: (
+        "Feed over rating",
+        "A mains feed carries more than its breaker bears for hours, or would if another feed failed.",
+    ),
+    Cause.PLUG_OVER_RATING: (
+        "Plug over rating",
+        "More current than a plug is rated for flows through it, or would with one supply lost.",
+    ),
+    Cause.REDUNDANCY_LOST: (
+        "Redundancy lost",
+        "With one supply or feed lost, the others would carry more than they are rated for.",
+    ),
     Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so what it measured is unknown."),
 }
 
@@ -142,6 +154,10 @@ EVIDENCE = {
     "cusum_sd": "Slow drift, in standard deviations",
     "baseline_open_circuit_v": "… baseline",
     "current_a": "Mean current",
+    "load_a": "Load",
+    "load_w": "Load",
+    "rating_a": "Rating",
+    "mend_w": "Less load needed",
     "imbalance_ratio": "Current against its siblings",
     "share_ratio": "Share of the bus against its usual one",
     "bus_share_ratio": "Share of the bus",

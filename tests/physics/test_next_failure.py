@@ -1,12 +1,14 @@
 """Tests of the loads of links, as they are and with a supply lost, on the boxes of the field report."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from physics.breakers import BreakerCurve
-from physics.next_failure import Draw, LinkKind, LinkLoad, Trip, after_loss, link_loads, trip_of
-from physics.wiring import Bus, MainsFeed, Origin, Plugs, WiredSupply, Wiring
+from physics.next_failure import Draw, LinkKind, LinkLoad, Trip, after_loss, allowed_losses, link_loads, trip_of
+from physics.wiring import Bus, MainsFeed, Origin, Plugs, Redundancy, WiredSupply, Wiring
 
 # blbadger.github.io/gpu-server: supplies of 1100 W, banana plugs of 15 A, 1600 W at full load, a site of 120 V.
 FULL_LOAD_W, RATED_W, BANANA_A, SITE_V = 1600.0, 1100.0, 15.0, 120.0
@@ -96,3 +98,32 @@ def test_the_current_of_a_lost_supply_is_carried_by_the_others(currents: list[fl
     left = after_loss(box(len(currents), rated_w=RATED_W if rated else None), draws, frozenset({"psu0"}))
     assert left is not None
     assert sum(one.current_a for one in left.values()) == pytest.approx(sum(currents))
+
+
+def redundant(redundancy: Redundancy | None, n_supplies: int = 4, *, feeds: str = "AABB", joins: str = "") -> Wiring:
+    wiring = box(n_supplies)
+    supplies = tuple(replace(one, feed=feed) for one, feed in zip(wiring.supplies, feeds, strict=True))
+    bus = replace(wiring.buses[0], redundancy=redundancy, joins=(joins,) if joins else ())
+    return replace(wiring, supplies=supplies, buses=(bus,))
+
+
+@pytest.mark.parametrize(
+    ("redundancy", "expected"),
+    [
+        (Redundancy.N, []),
+        (Redundancy.N_PLUS_1, ["psu0", "psu1", "psu2", "psu3"]),
+        (Redundancy.N_PLUS_2, ["psu2 psu3"]),
+        (Redundancy.N_PLUS_N, ["psu0 psu1", "psu2 psu3", "psu2 psu3"]),
+        (None, ["psu0", "psu1", "psu2", "psu3", "psu0 psu1", "psu2 psu3"]),
+    ],
+)
+def test_a_bus_must_bear_what_its_redundancy_allows_to_be_lost(redundancy: Redundancy, expected: list[str]) -> None:
+    wiring = redundant(redundancy)
+    found = allowed_losses(wiring, wiring.buses[0], shared(4, 12.0))
+    assert [" ".join(sorted(one.supplies)) for one in found] == expected
+
+
+def test_tied_buses_and_lone_supplies_have_no_loss_to_bear() -> None:
+    tied, lone = redundant(None, joins="other"), box(1)
+    assert [*allowed_losses(tied, tied.buses[0], shared(4, 12.0))] == []
+    assert [*allowed_losses(lone, lone.buses[0], shared(1, 12.0))] == []

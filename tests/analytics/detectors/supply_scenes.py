@@ -92,9 +92,18 @@ def behind_meter(seed: int) -> Frame:
     return bus.frame(share_rows.job(ROWS / share_rows.RATE_HZ, seed=seed), times, seed=seed)
 
 
+def short_of_redundancy(seed: int) -> Frame:
+    """Return 80 s of two supplies that together carry more than one of them is rated for, each within its rating."""
+    amps = load(seed)
+    members = tuple(replace(one, tags=rating_tags(RATED_W, RatingSource.SUPPLY)) for one in MEMBERS)
+    columns = {"voltage_v": rail(amps, seed=seed), "current_a": amps}
+    return frame_of(EntityKind.SUPPLY, members, columns, rate_hz=5.0)
+
+
 SCENES: dict[str, Callable[[int], Frame]] = {
     "source_resistance": lambda seed: (ageing, lost, input_sag)[seed % 3](seed),
     "current_share": behind_meter,
     "supply_headroom": overload,
     "supply_plausibility": stuck,
+    "supply_margins": short_of_redundancy,
 }
