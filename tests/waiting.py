@@ -44,14 +44,14 @@ class LeapingClock:
 
     @property
     def is_slept_on(self) -> bool:
-        """Whether somebody sleeps on it now: who waits up to a limit has looked at the time when its wait began."""
+        """True while a caller sleeps on it: a caller that waits up to a limit has read the time when its wait began."""
         return bool(self._sleepers)
 
     def leap(self, seconds: float) -> None:
         self._ahead_s += seconds
 
     def leap_beside(self, seconds: float, at_work: Callable[[], float]) -> None:
-        """Leap in steps between which whoever counts `at_work` up gets on: for them no step is too long."""
+        """Leap in steps, and let the thread that counts `at_work` up go on between them: no step is too long for it."""
         for _ in range(10):
             self.leap(seconds / 10)
             before = at_work()

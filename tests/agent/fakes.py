@@ -19,7 +19,7 @@ V100_CLOCKS_MHZ = (135.0, 502.0, 802.0, 1005.0, 1057.0, 1102.0, 1200.0, 1312.0, 
 
 
 class FakeClock:
-    """A clock that moves only when a test says so, or when somebody sleeps on it."""
+    """A clock that moves only when a test moves it, or when a caller sleeps on it."""
 
     def __init__(self, *, monotonic_s: float = 1000.0, utc_ns: int = START_NS) -> None:
         self._monotonic_s = monotonic_s
@@ -177,7 +177,7 @@ class FakeGpuEvents:
 class FakeKnob:
     """A knob over a dictionary.
 
-    `settings` is what is in force, None where it is unset; `writes` lists every write that got through. Told to fail:
+    `settings` is what is in force, None where it is unset; `writes` lists every write that got through. Failures:
     `read_error` and `write_error` are raised for every GPU until set to None, `errors[uuid]` for one GPU. With
     `readable=False` it is like locked clocks, which no getter shows. `obeys=False` accepts a write and does nothing.
     """
@@ -230,7 +230,7 @@ class FakeKnob:
 
 
 class FakeCollector:
-    """A collector that copies `reading` and does what `before_read` says first: raise, hang, count."""
+    """A collector that copies `reading` and calls `before_read` first: to raise, hang or count."""
 
     def __init__(self, spec: TableSpec, *, name: str = "fake", rate: RateClass = RateClass.FAST) -> None:
         self.name = name
@@ -270,7 +270,7 @@ class FakeLinkReader:
 
 
 class FakePipeReader:
-    """GPUs with performance metrics whose readings a test sets; without any it may say that it was refused."""
+    """GPUs with performance metrics whose readings a test sets; without any it may report that it was refused."""
 
     def __init__(self, count: int = 2, *, is_refused: bool = False) -> None:
         self.gpus = gpu_identities(count)

@@ -90,7 +90,7 @@ def test_an_authority_makes_certificates_and_tokens_and_is_not_made_twice(
     assert run(capsys, monkeypatch, "ca", "init", *folder)[0] in (0, None)
     assert run(capsys, monkeypatch, "ca", "issue", "node", "node7", "--address", "10.0.0.7", *folder)[0] in (0, None)
     status, _, err = run(capsys, monkeypatch, "ca", "token", "fleet-a", "--scope", "read", *folder)
-    assert (status, len(err.splitlines())) == (2, 1)  # nobody could use it
+    assert (status, len(err.splitlines())) == (2, 1)  # no service could use it
     assert "expected a service with a certificate" in err
     assert not (tmp_path / "ca" / "fleet-fleet-a.token").exists()
     assert run(capsys, monkeypatch, "ca", "issue", "fleet", "fleet-a", *folder)[0] in (0, None)

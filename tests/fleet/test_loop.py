@@ -151,7 +151,7 @@ def test_a_window_that_was_reported_but_not_marked_is_kept_once(tmp_path: Path) 
         made.loop.step()
         wanted = made.kept()
     assert wanted
-    # Killed between the records and the line that says so.
+    # Killed between the records and the marker of their publication.
     (tmp_path / "fleet.told.json").write_text(json.dumps({"told_until_ns": START_NS + 20 * NS_PER_S}))
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
@@ -168,7 +168,7 @@ def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_r
         clock.at(75.0)
         made.loop.step()
         assert made.kept() == []
-    # Killed without a word; the rows that say that a GPU was lost came since.
+    # Killed without a chance to save; the rows that show a lost GPU came since.
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
         assert made.kept() == ids(made.published) != []

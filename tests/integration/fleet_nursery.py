@@ -1,8 +1,8 @@
 """Fleet service that tests kill: started once, it forks a fresh one for each line on standard input.
 
-The line says how long what it asks for may take until it begins.
+The line holds how long what it requests may take until it begins.
 
-The service asks agents over TLS, by the real engine, ledger and signatures. Its incident is what a file says.
+The service asks agents over TLS, by the real engine, ledger and signatures. Its incident is read from a file.
 """
 
 import json

@@ -75,8 +75,8 @@ def recorded(folder: Path, *scenario: str) -> Iterator[Recorded]:
 def assert_a_replay_is_equal(run: Recorded) -> None:
     """Compare the output of a replay with that of the live run, to the byte, up to the last recorded step.
 
-    A finding of a block of rows bears their time and is told up to a block later, so the last ones that the run told
-    may have been told after that step.
+    A finding of a block of rows bears their time and is reported up to a block later, so the last ones that the run
+    reported may have been reported after that step.
     """
     journal = (run.node.data_dir / "journal" / "guard.jsonl").read_text().splitlines()
     for path in run.both:

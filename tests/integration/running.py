@@ -38,7 +38,7 @@ changes:
 truth:
   - {{cause: joint_ageing, entities: [psu0, psu1], onset: {at_s}s}}
 """
-# What the story of a failing test tells of a line, where the line has it.
+# Keys of a record that the log of a failing test prints, where the record has them.
 REPORTED = (
     "time",
     "type",

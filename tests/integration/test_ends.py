@@ -19,7 +19,7 @@ from tests.integration.running import PATIENCE_S, Node, environment, node_up, qu
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 GPUS = 4
 NO_CAPS = (0,) * GPUS
-# A detector that starts anew does not know of what it had found: the incident book waits this long for it to be told
+# A detector that starts afresh does not know what it had found: the incident book waits this long for it to be reported
 # again before it takes it for over. The sag detector needs a training step and its hold time, about two seconds.
 SOON_CONFIRMED = environment(RAILWATCH_INCIDENTS__CONFIRM_S="8s")
 # Three rounds of the rules, which decide once a second on what lasts.

@@ -1,7 +1,7 @@
 """Fleet loop over a real server: three nodes that stored as live nodes do, the loop killed and started again.
 
-node1 and node3 hang on one feed. Their joints give way, and their own guards tell of it. On node2 a GPU falls off its
-bus while its guard is dead: only the fleet can tell.
+node1 and node3 are on one feed. Their joints age, and their own guards report it. On node2 a GPU falls off its bus
+while its guard is dead: only the fleet can report that.
 """
 
 import json
@@ -140,9 +140,9 @@ def test_the_fleet_reports_what_only_it_can_report_and_goes_on_where_it_was_kill
     reported = {(one["cause"], one["entity_id"]) for one in wanted if one["type"] == "incident"}
     lost = next(entity for entity in stored.nodes[1].recording.topology.entities if entity.name == "gpu3")
     assert ("gpu_lost", f"gpu:{lost.key}-node2") in reported  # its own guard is dead
-    assert ("input_sag", "supply:feed/pdu-a") in reported  # two guards see a sag each, nobody else sees both
+    assert ("input_sag", "supply:feed/pdu-a") in reported  # two guards see a sag each, only the fleet sees both
     own = {one["cause"] for one in wanted if one["type"] == "incident" and "node1" in str(one["entity_id"])}
-    assert not own & {"supply_sag", "joint_ageing", "gpu_lost"}  # what a guard told stays its own
+    assert not own & {"supply_sag", "joint_ageing", "gpu_lost"}  # the fleet does not repeat what a guard reported
 
     # A window or two a look, so that there is a middle to be killed in.
     slow = stored.config(tmp_path / "killed", every="2s", deadline="200ms", keep_every="1s")

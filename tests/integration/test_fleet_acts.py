@@ -223,7 +223,7 @@ def test_a_sag_in_the_store_becomes_a_cap_on_the_node_that_allows_it_and_a_recor
             "begin: limits: actions.clock_cap is observe here",
             decision["id"],
         )
-        # Each node tells of the same by itself, and counts it.
+        # Each node reports the same by itself, and counts it.
         reported("action", f"\"by\" = '' AND node = '{LETS}' AND owner = 'fleet:{FLEET}' AND state = 'applied'")
         own = reported("decision", f"\"by\" = '' AND node = '{FORBIDS}' AND verdict = 'refuse'", "text")
         assert own["text"] == "limits: actions.clock_cap is observe here"
@@ -236,7 +236,7 @@ def test_a_sag_in_the_store_becomes_a_cap_on_the_node_that_allows_it_and_a_recor
         assert place.clocks_mhz(LETS, later) <= CAP_MHZ < place.clocks_mhz(FORBIDS, later)
         fleet.send_signal(signal.SIGTERM)
         assert fleet.wait(PATIENCE_S) == 0, place.output()
-        # What holds lives on by its lease; whoever comes next finds it on disk.
+        # A claim lives on by its lease; the next service finds it on disk.
         memory = read_memory(place.folder / "fleet")
         assert memory is not None
         assert [(claim.node, claim.state) for claim in memory.claims.values()] == [(LETS, ClaimState.HELD)]

@@ -95,8 +95,8 @@ class Agents:
 
         def report(record: Decision | Event) -> None:
             if isinstance(record, Event):
-                # On a machine that is held up a request comes too late, and is asked anew; or after that of the next
-                # service, when whoever asked is dead.
+                # On a stalled machine a request comes too late, and is sent again; or after that of the next service,
+                # when its sender is dead.
                 assert "refused as stale" in record.message or "refused as fenced" in record.message, record
                 return
             with self.lock:

@@ -67,7 +67,7 @@ def test_the_voltage_falls_the_incident_and_the_cap_appear_and_the_voltage_is_he
         complaints = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]  # type: ignore[no-untyped-call]
         assert complaints == []
 
-        # Ended under the eyes of the watcher: the page says that it lost the node, and shows no stale number as new.
+        # Ended under the eyes of the watcher: the page shows that it lost the node, and shows no stale number as new.
         assert node.end() == 0, node.story()
         see(browser, lambda page: "Reconnecting" in text(page, "#connection"))
 

@@ -111,7 +111,7 @@ def test_a_finding_leads_to_an_incident_a_decision_an_action_and_an_outcome(sag:
     firsts = {name: first(sag.lines, type=name) for name in LOOP}
     assert [firsts[name]["time"] for name in LOOP] == sorted(firsts[name]["time"] for name in LOOP)
     incident = firsts["incident"]
-    # The joint may be told to age before the rail is below its limit; then the sag joins that incident and leads it.
+    # The joint may be reported as ageing before the rail is too low; then the sag joins that incident and leads it.
     assert firsts["finding"]["cause"] == incident["cause"]
     assert incident["cause"] in ("supply_sag", "joint_ageing")
     assert "supply_sag" in [line["cause"] for line in sag.lines if line.get("id") == incident["id"]]
@@ -119,7 +119,7 @@ def test_a_finding_leads_to_an_incident_a_decision_an_action_and_an_outcome(sag:
     assert {*incident["affected"]} & {"supply:psu0", "supply:psu1"} == {*incident["affected"]} != set()
     decision = first(sag.lines, type="decision", id=firsts["action"]["decision_id"])
     assert decision["verdict"] == "execute"
-    # The process list of the driver and /proc told whose processes are on the GPUs.
+    # The process list of the driver and /proc showed whose processes are on the GPUs.
     assert "for the job slurm:1000 on gpu0, gpu1, gpu2, gpu3" in decision["reason"]
     for line in (decision, firsts["action"], firsts["outcome"]):
         assert line["incident_id"] == incident["id"]
@@ -140,7 +140,7 @@ def test_each_action_states_what_was_found_set_and_read_back(sag: SagRun) -> Non
     for line in applied:
         assert line["wanted"] == line["read_back"]
         assert 135 <= line["wanted"] < 1530  # the clocks of a V100 SXM2
-        assert line["found"] is None  # nobody had set an applications clock
+        assert line["found"] is None  # no applications clock had been set
         assert line["unit"] == "MHz"
         assert line["lease_until_ns"] > line["time_ns"]
     released = sag.node.acts(state="released")

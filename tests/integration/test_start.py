@@ -14,7 +14,7 @@ def test_live_values_are_on_the_page_within_half_a_minute_of_the_start(tmp_path:
         stream = LiveStream(node)
         first_sample_s = _first_sample_s(stream)
         stream.close()
-    # Some seconds on a machine that does nothing else; the bound only tells a start that waits for something.
+    # Some seconds on a machine that does nothing else; the bound only detects a start that waits for something.
     assert first_sample_s < 30.0
 
 

@@ -89,7 +89,7 @@ def test_every_update_that_was_kept_is_in_influxdb_once(influx: Stored) -> None:
     assert sum(wanted.values()) > 2000  # four GPUs and two supplies over a dozen seconds
     found = counts_in_influx(influx.server)
     assert {point: found.get(point) for point in wanted} == wanted
-    # Beyond the ring there is only what the service says of itself.
+    # Beyond the ring there are only the service's rows about itself.
     assert {point[0] for point in found.keys() - wanted.keys()} == {"agent"}
 
 

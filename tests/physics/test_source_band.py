@@ -1,4 +1,4 @@
-"""The band about a fitted source: right as often as it says, and narrower than the worst of both bounds."""
+"""The band about a fitted source: right as often as it states, and narrower than the worst of both bounds."""
 
 import math
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_a_resistance_no_larger_than_its_error_is_not_known() -> None:
 
 
 def test_readings_that_repeat_are_no_surer_than_a_step_of_the_sensor() -> None:
-    step_v = 0.063  # as a server's management controller tells 12 V
+    step_v = 0.063  # as a server's management controller reports 12 V
     amps = np.where(np.arange(60) % 20 < 14, HIGH_A, LOW_A)
     volts = np.rint((OPEN_V - OHM * amps) / step_v) * step_v
     volts[0] += step_v

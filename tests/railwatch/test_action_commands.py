@@ -136,7 +136,7 @@ def test_an_actuatord_that_is_gone_is_reported_in_one_line(tmp_path: Path, run_j
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[Killed]:
-    """Leave what `kill -9` of a run leaves: its run folder with a socket that nobody listens at, and an open cap."""
+    """Leave what `kill -9` of a run leaves: its run folder with a socket without a listener, and an open cap."""
     data_dir = tmp_path / "data"
     run_dir = run_dir_of(data_dir)
 

@@ -1,4 +1,4 @@
-"""``railwatch actions approve|reject``: what is said to a person, over a real run folder and real records."""
+"""``railwatch actions approve|reject``: what an operator reads, over a real run folder and real records."""
 
 import shutil
 import threading
@@ -25,7 +25,7 @@ ASKED = Decision(
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[RunContext]:
-    """A run whose decision waits for a person, and a guard that hears what people say."""
+    """A run whose decision waits for a person, and a guard that reads operators' commands."""
     run_dir = run_dir_of(tmp_path)
     run_dir.mkdir(parents=True, exist_ok=True)
     config = Config(data_dir=tmp_path).model_dump_json()

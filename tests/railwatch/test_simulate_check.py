@@ -7,7 +7,7 @@ import pytest
 from railwatch.cli.printing import ProgressLog
 from tests.railwatch.command_line import Run, command_line
 
-# A supply whose joints have come loose, in a node that says it has double ring lugs.
+# A supply whose joints have come loose, in a node whose file names double ring lugs.
 SPOILED = """\
 extends: v100x4-double-ring
 name: v100x4-spoiled

@@ -1,4 +1,4 @@
-"""Policies as their files say them: one of a node, one of the fleet."""
+"""Policies as text of their files: one of a node, one of the fleet."""
 
 REPORT = """\
 id: supply-sag-clock-cap

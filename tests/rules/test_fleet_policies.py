@@ -1,4 +1,4 @@
-"""Policies of the fleet are refused at load where they would uncap, lack a bound, or do not do what their cases say."""
+"""Policies of the fleet are refused at load where they would uncap, lack a bound, or fail their own cases."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """Two fleet services act on one fleet, know nothing of each other, lose requests and answers, and die: budgets hold.
 
-As `test_fleet_rails` shows of the ledger alone, here of whole engines: with claims that end and begin anew, and what
-nobody result asked again.
+As `tests.rules.limits.test_fleet` shows for the ledger alone, here for whole engines: with claims that end and begin again, and
+requests without an answer sent again.
 """
 
 from collections import Counter

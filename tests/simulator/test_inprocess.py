@@ -141,7 +141,7 @@ def test_the_xid_comes_once_and_then_every_wait_ends_at_once(tmp_path: Path) -> 
         assert driver.wait(1.0) == ()
         assert clock.now_s == pytest.approx(101.0)
         plant.advance(4000)
-        reported = [event for event in driver.wait(1.0) if event.code != 74]  # what neighbours say of their links
+        reported = [event for event in driver.wait(1.0) if event.code != 74]  # events of the neighbours' links
         assert [(event.uuid, event.code) for event in reported] == [(NODE.gpu_uuid(3), 79)]
         with pytest.raises(DeviceLostError):
             driver.wait(1.0)

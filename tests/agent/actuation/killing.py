@@ -5,7 +5,7 @@
 Real processes over the real driver library; the hardware is the file of a simulated node, which outlives them. Each
 point has one victim: the agent (killed after a random delay), the actuator (likewise), or the actuator at a named place
 between reading, journalling, writing, reading back and keeping. One JSON line a point; exit status 1 where a knob is
-neither as it was found nor held, or where the journal does not say which.
+neither as it was found nor held, or where the journal does not show which.
 """
 
 import argparse
@@ -209,7 +209,7 @@ def end(child: int, number: int) -> None:
 
 
 def judge_left(box: Box) -> dict[str, int]:
-    """Look at what a dead actuator left: each knob is as found, or the journal says for whom and where it stands."""
+    """Look at what a dead actuator left: each knob is as found, or the journal names its claims and its setting."""
     journal = KnobLog(box.folder / "state", run_id="a look")
     now_ns = CLOCK.utc_ns()
     left = {
@@ -244,7 +244,7 @@ def recovered(box: Box) -> None:
 
 
 def kill_agent(box: Box, delay_s: float) -> dict[str, int]:
-    """The agent dies: what it claimed stays for its lease, then at the safe setting, until somebody lets go."""
+    """The agent dies: what it claimed is held for its lease, then at the safe setting, until a release."""
     actuator = forked(lambda: serve(box, "this run", None))
     agent = -1
     try:
@@ -270,7 +270,7 @@ def kill_agent(box: Box, delay_s: float) -> dict[str, int]:
 
 
 def kill_actuator(box: Box, delay_s: float, doom: Doom | None) -> dict[str, int]:
-    """The actuator dies: knobs stand as found or as its journal says, and the next one deals with them."""
+    """The actuator dies: knobs are as found or as in its journal, and the next actuator takes them over."""
     actuator = forked(lambda: serve(box, "this run", doom))
     agent = -1
     try:

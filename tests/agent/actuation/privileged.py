@@ -66,7 +66,7 @@ class Machine:
 
     @contextlib.contextmanager
     def actuatord(self) -> Iterator[tuple[ActuatorClient, "subprocess.Popen[bytes]"]]:
-        """The daemon, answering; killed at the end where it still runs. What it said lies in `log`."""
+        """The daemon, answering; killed at the end where it still runs. Its output is in `log`."""
         with (self.folder / "log").open("ab") as log:
             child = subprocess.Popen(
                 [sys.executable, "-m", "railwatch.cli", "actuatord", "--config", str(self.config)],

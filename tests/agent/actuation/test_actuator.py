@@ -394,7 +394,7 @@ def test_what_an_earlier_run_left_stays_owed_until_a_driver_that_does_not_answer
 
 
 class HalfKnob(FakeKnob):
-    """Writes, and then says that it may not: one fan of two."""
+    """Knob that writes, and then reports that it may not: one fan of two."""
 
     def write(self, uuid: str, setting: float | None) -> None:
         super().write(uuid, setting)

@@ -23,7 +23,7 @@ def receive(line: NonBlockingClient, found: list[Reply], count: int) -> None:
 
 
 class Deaf:
-    """A server that takes connections and reads what is sent; it answers what the test says."""
+    """A server that takes connections and reads what is sent; it answers what the test sets."""
 
     def __init__(self, path: Path) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -16,7 +16,7 @@ from tests.waiting import LIMIT_S, wait_for
 
 
 class Disk:
-    """Notes how much of a file was forced; takes its time where a test says so, or fails."""
+    """Disk sync that records how much of a file was forced; slow or failing where a test requests it."""
 
     def __init__(self) -> None:
         self.forced: list[int] = []

@@ -47,7 +47,7 @@ def test_a_journal_torn_at_any_byte_restores_what_was_found(tmp_path: Path) -> N
         folder = tmp_path / str(cut)
         folder.mkdir()
         (folder / FILE_NAME).write_bytes(data[:cut])
-        # A write follows its journal entry, so the newest whole entry says what is in force.
+        # A write follows its journal entry, so the newest whole entry shows what is in force.
         newest = json.loads(data[:cut].splitlines(keepends=True)[data[:cut].count(b"\n") - 1])
         knob.settings[UUID] = newest["wanted"]
         torn = Rig(folder, knob=knob, run_id="the next run")

@@ -1,8 +1,8 @@
-"""Random lives of the actuator beside a naive model: no cap is left behind and no human's setting lost, on any knob.
+"""Random lives of the actuator next to a naive model: no cap is left behind and no human's setting lost, on any knob.
 
 The model knows nothing of holds and plans. For every knob it remembers what a person set last, and what each incident
-asked for; from that it says where the knob may stand, and where it must once everything works. What died or failed may
-count or not. The journal is looked into only for whether a person sets what railwatch may just have set.
+requested; from that it derives which settings the knob may have, and which it must have once everything works. What
+died or failed may count or not. The journal is read only for whether a person sets what railwatch may just have set.
 """
 
 import itertools
@@ -103,7 +103,7 @@ class Lives(RuleBasedStateMachine):
         self.bound: dict[Key, set[str]] = {}
 
     def do(self, act: str, *arguments: object, **named: object) -> tuple[Action, ...] | None:
-        """Do it; where the process dies of it, another one takes over, and nobody knows what was done."""
+        """Do it; where the process dies of it, another one takes over, without knowing what was done."""
         try:
             done: tuple[Action, ...] = getattr(self.rig.actuator, act)(*arguments, **named)
         except Crash:
@@ -201,7 +201,7 @@ class Lives(RuleBasedStateMachine):
             if (hold.kind, hold.target.uuid) == (kind, uuid):
                 same |= {hold.read_back} if hold.settled else {hold.before, hold.wanted}
                 same |= {hold.found, None, max(SUPPORTED[kind])} if hold.lost else set()
-                same |= set() if hold.claims else {hold.found}  # what is owed comes true, whoever does it
+                same |= set() if hold.claims else {hold.found}  # the pending release happens, by either process
         return same
 
     def holders(self, kind: KnobKind, uuid: str) -> set[str]:

@@ -135,7 +135,7 @@ def slow_settings(root: Path, reader: FakeGpuReader | None) -> SlowSettings:
         processes = GpuProcesses(Processes(), GPUS, proc_root=root / "proc", clock=FakeClock())
         return OpenGpus(reader=reader, processes=processes)
 
-    # Sources are built by threads; on a clock that nobody waits for, their time would be over before they began.
+    # Sources are built by threads; on a clock that jumps at once, their time would be over before they began.
     return SlowSettings(node="node0", clock=SystemClock(), sysfs_root=root, gpus=GpuSources(open_gpus))
 
 

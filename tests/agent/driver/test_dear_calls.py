@@ -35,7 +35,7 @@ def _without_byte_counters(real: Any) -> Callable[..., int]:
 
 
 class Throughput:
-    """A call that takes 20 ms of the clock's time, as the header says of it."""
+    """A call that takes 20 ms of the clock's time, as documented in the header."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock

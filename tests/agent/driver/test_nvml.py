@@ -271,7 +271,7 @@ def test_a_thread_that_wakes_from_a_hang_spoils_nothing_of_the_one_that_replaced
         if threading.current_thread() is first:
             hung.set()
             woken.wait(60.0)
-            return 15  # it wakes to hear that the GPU is lost
+            return 15  # it wakes and returns that the GPU is lost
         if hung.is_set():
             of_the_second.append(1)
             if len(of_the_second) == 4 + 1:  # the plan asks each of four GPUs once, then the read begins

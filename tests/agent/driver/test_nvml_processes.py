@@ -1,4 +1,4 @@
-"""The driver's process lists: what they say, in which version, and how often they may be asked."""
+"""The driver's process lists: their contents, in which version, and how often they may be read."""
 
 from collections.abc import Callable
 from typing import Any

@@ -33,8 +33,8 @@ from tests.agent.actuation import killing
 from tests.agent.actuation.killing import CLOCK, FOUND, SAFE, end, forked, wait_for
 from tests.agent.guard import box as node
 
-# The guard's answer takes milliseconds with the reflex and some ten with the rules; a start about as long, and what a
-# person says is looked for once a second.
+# The guard's answer takes milliseconds with the reflex and some ten with the rules; a start about as long, and commands
+# of operators are read once a second.
 STAGES = {"sag": 0.08, "start": 0.15, "taken_back": 1.2}
 ROW_S = 0.02
 HISTORY_ROWS = 60
@@ -58,7 +58,7 @@ class Steps:
 
 
 def guard(box: killing.Box) -> None:
-    """Be the agent: write rows and guard over them without end. Says when it is ready, and when the first row sags."""
+    """Run as the agent: write rows and guard over them without end. Print when ready, and when the first row sags."""
     path, limits = box.folder / f"ring-{os.getpid()}", RailSagLimits()
     ring = Ring.create(
         path, node.SPECS, node="node0", topology=node.TOPOLOGY, simulated=True, rows=dict.fromkeys(box_tables(), 400)
@@ -107,7 +107,7 @@ def serve(box: killing.Box) -> None:
 
 
 def judge_left(box: killing.Box, client: ActuatorClient) -> dict[str, int]:
-    """Look at what a dead guard left: each knob is as found, or held by a lease that ends; the journals say which."""
+    """Look at what a dead guard left: each knob is as found, or held by a lease that ends; the journals show which."""
     now_ns = CLOCK.utc_ns()
     held = {(action.unit, action.entity_id): action for action in client.in_force()}
     assert all(check.agrees for check in client.verify()), "a knob does not stand where the journal says"

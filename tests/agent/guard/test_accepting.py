@@ -1,4 +1,4 @@
-"""A person accepts an entity as it is: its baselines begin anew, what they found ends, the record says who and why."""
+"""A person accepts an entity as it is: baselines start afresh, their findings end, the record names who and why."""
 
 import json
 from collections.abc import Iterator

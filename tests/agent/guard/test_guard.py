@@ -1,4 +1,4 @@
-"""The guard with a real actuator behind its socket: it acts, repeats what was not heard, and takes people's word."""
+"""The guard with a real actuator behind its socket: it acts, repeats lost requests, and obeys operators' commands."""
 
 import logging
 import threading

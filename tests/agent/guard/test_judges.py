@@ -1,4 +1,4 @@
-"""The detectors at two paces: what cannot wait is told at once, the rest each second, and no different for that."""
+"""The detectors at two paces: what cannot wait is reported at once, the rest each second, with the same findings."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def steps(volts: list[float]) -> list[Frame]:
 
 
 def reported(frames: list[Frame]) -> list[tuple[Finding, int]]:
-    """Each finding with the time of the step that told it."""
+    """Return each finding with the time of the step that reported it."""
     judges = Judges(DetectorLimits(), [frames[0].spec])
     found = []
     for frame in frames:

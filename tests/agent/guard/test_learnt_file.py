@@ -78,7 +78,7 @@ def test_what_was_raised_before_and_nobody_holds_is_reported_again_by_what_is_me
 
 
 def aged_over(levels: Sequence[tuple[float, int]], *, forgets: bool) -> list[str]:
-    """Return the paths that are told of, where each restart finds a joint that aged: looked at every 18 hours."""
+    """Return the paths that are reported, where each restart finds a joint that aged: looked at every 18 hours."""
     frame = ageing(1, times=1.0)
     judges, found, looks = Judges(DetectorLimits(), [frame.spec]), [], 0
     for times, count in levels:
@@ -237,7 +237,7 @@ def test_the_guard_does_not_wait_for_the_disk_and_writes_no_two_at_once(tmp_path
 
 
 class Slow:
-    """Packs for as long as it is told to."""
+    """Learnt state that packs until `go` is set."""
 
     def __init__(self) -> None:
         self.began, self.go = threading.Event(), threading.Event()

@@ -20,7 +20,7 @@ def test_each_step_states_which_row_comes_next_and_how_many_events_it_reported(t
     frame = table.read(0).frame
     assert tables_of(frame.spec) == ("gpu_fast", "supply")
     assert frame.values[:, 0, :].tolist() == [[1, 0, 0], [1, 0, 2], [3, 1, 0]]
-    # What is fresh is what a recording keeps: a position that moved, and every step that told something.
+    # What is fresh is what a recording keeps: a position that moved, and every step that reported something.
     assert frame.fresh[:, 0, :].tolist() == [[True, True, False], [False, False, True], [True, True, False]]
     assert frame.signal(EVENTS)[:, 0].tolist() == [0, 2, 0]
     log.close()

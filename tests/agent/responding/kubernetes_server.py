@@ -64,7 +64,7 @@ class Kubernetes:
         node["metadata"]["resourceVersion"] = str(self.version)
 
     def change(self, name: str, **spec: Any) -> None:
-        """Change a node as somebody else does."""
+        """Change a node as another client does."""
         self.nodes[name]["spec"].update(spec)
         self.touch(self.nodes[name])
 

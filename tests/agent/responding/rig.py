@@ -1,4 +1,4 @@
-"""A responder's lanes over fakes of the outside, that write down what was done to them and fail when told to."""
+"""A responder's lanes over fakes of the outside, that record what was done to them and fail when a test sets it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -216,7 +216,7 @@ class Rig:
         return self.switch.held is SwitchOwner.OURS
 
     def step(self) -> list[str]:
-        """Do what is due; gives the states of what was told since."""
+        """Do what is due; return the states that were reported since."""
         self.switching.step()
         self.sending.step()
         return self.news()

@@ -1,4 +1,4 @@
-"""A job is asked for a checkpoint by file, signal or HTTP, and what it answers is told."""
+"""A checkpoint is requested from a job by file, signal or HTTP, and the job's answer is reported."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ from telemetry.errors import ActionRefusedError, NotSupportedError, TransientErr
 from tests.agent.responding.rig import decision
 
 CLOCK = SystemClock()
-# Says that it is ready, and writes its checkpoint when it is asked.
+# Prints that it is ready, and writes its checkpoint when it is asked.
 JOB = """
 import pathlib, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: pathlib.Path(sys.argv[1]).write_text("state"))

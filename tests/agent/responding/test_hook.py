@@ -1,4 +1,4 @@
-"""Only programs on the list are started, told of the order as JSON, and their end is told."""
+"""Only programs on the list are started; they receive the order as JSON, and their end is reported."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A message is sent once: after a kill it is sent again only where twice does no harm, and else told as unknown."""
+"""A message is sent once: after a kill it is sent again only where twice does no harm, else reported as unknown."""
 
 from pathlib import Path
 

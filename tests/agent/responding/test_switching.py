@@ -1,4 +1,4 @@
-"""A switch is on while a claim wants it, off once the last is out, and never somebody else's that railwatch moved."""
+"""A switch is on while a claim wants it, off once the last is out; a switch set by others is never moved."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The sampler with real threads over fake collectors: nobody waits for a collector that raises or hangs."""
+"""The sampler with real threads over fake collectors: a collector that raises or hangs delays no other."""
 
 import threading
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ PERIOD_S = 0.02
 
 
 class StoppingClock(FakeClock):
-    """Whoever sleeps beyond the end waits until the test moves it."""
+    """Clock with an end: a sleep beyond it waits until the test moves it."""
 
     def __init__(self, begin_s: float) -> None:
         super().__init__(monotonic_s=begin_s)

@@ -1,4 +1,4 @@
-"""Findings told to an incident book, and what it made of them."""
+"""Findings passed to an incident book, and its incidents."""
 
 from dataclasses import replace
 
@@ -84,7 +84,7 @@ def all_judged(topology: Topology) -> Judged:
 
 
 class IncidentTexts:
-    """A book, and the newest record of every incident that it gave; `judged` is everything unless told otherwise."""
+    """A book, and the newest record of every incident that it returned; `judged` is everything unless given."""
 
     def __init__(
         self, book: IncidentBook | None = None, topology: Topology = TOPOLOGY, judged: Judged | None = None

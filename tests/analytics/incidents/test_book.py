@@ -378,7 +378,7 @@ def test_any_history_keeps_its_promises_and_a_snapshot_changes_nothing(
     for number, (cause, entity_id, move, wait_s) in enumerate(moves):
         now_s += wait_s
         if number == cut:
-            # No finding is active without being told again, so only the confirmation deadline could differ.
+            # No finding is active without being reported again, so only the confirmation deadline could differ.
             settings = BookSettings(confirm_s=1e9)
             stored = json.loads(json.dumps(copy.book.snapshot()))
             copy.book = IncidentBook.restore(stored, now_ns=at(now_s), settings=settings)

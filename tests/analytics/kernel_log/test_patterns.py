@@ -1,4 +1,4 @@
-"""Every pattern has a line that it is for; a pattern that nobody can show a line for fails here."""
+"""Every pattern has a line that it is for; a pattern without one fails here."""
 
 from analytics.kernel_log.parser import PATTERNS
 

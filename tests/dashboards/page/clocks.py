@@ -1,4 +1,4 @@
-"""A clock that stands until it is told."""
+"""A clock that stands still until a test moves it."""
 
 from telemetry.clock import NS_PER_S
 

@@ -45,7 +45,7 @@ def rows(*scores: RunScore) -> dict[str, Row]:
 def test_every_row_but_those_of_the_baselines_has_a_goal() -> None:
     reported = rows(*[RIGHT] * 30, QUIET)
     assert all(row.goal for name, row in reported.items() if not name.startswith(("static", "rolling")))
-    assert [name for name, row in reported.items() if row.missed] == ["ece"]  # 0.9 said of what was always right
+    assert [name for name, row in reported.items() if row.missed] == ["ece"]  # 0.9 stated for what was always right
 
 
 def test_a_miss_lowers_recall_and_both_tops() -> None:
@@ -79,7 +79,7 @@ def test_a_hang_that_is_found_late_misses_the_promise() -> None:
 
 def test_what_a_false_page_states_counts_as_wrong() -> None:
     reported = rows(replace(RIGHT, false_pages=("a hang",), false_reports=(((0.9, False), (0.1, False)),)))
-    assert reported["ece"].value == pytest.approx(0.4)  # 0.9 said twice, right once
+    assert reported["ece"].value == pytest.approx(0.4)  # 0.9 stated twice, right once
     assert reported["brier"].value == pytest.approx((0.01 + 0.81) / 2)
 
 

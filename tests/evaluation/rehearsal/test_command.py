@@ -18,7 +18,7 @@ from tests.evaluation.rehearsal.test_summary import result_of
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results at once in place of simulated ones: here it is about how they are told."""
+    """Results at once in place of simulated ones: these tests are about how they are printed."""
 
     def results(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path) -> list[SeedResult]:
         del rehearsal

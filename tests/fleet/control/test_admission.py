@@ -59,7 +59,7 @@ def test_a_power_limit_and_a_fan_have_the_same_life_as_a_clock(
     assert send(RequestVerb.RENEW) == DONE
     rig.clock.advance(121.0)
     rig.actuator.tick()
-    assert set(knob.settings.values()) == {safe}  # nobody renewed it
+    assert set(knob.settings.values()) == {safe}  # it was not renewed
     assert send(RequestVerb.RELEASE) == DONE
     assert knob.settings == found
     assert send(ratio=0.39) == RefusalKind.LIMITS

@@ -1,4 +1,4 @@
-"""A driver that stops answering, with the real C library: what is noticed, kept, told, and when it is read again."""
+"""A driver that stops answering, with the real C library: what is noticed, kept and reported; when it is read again."""
 
 import signal
 import threading
@@ -97,7 +97,7 @@ def test_a_driver_that_does_not_open_is_not_waited_for_and_the_gpus_of_before_st
     (event,) = published(watching)
     assert (event.kind, event.severity) == (EventKind.COLLECTOR, Severity.WARNING)
     assert "GPUs are not read" in event.message
-    assert published(watching) != []  # a fresh source; one source tells once
+    assert published(watching) != []  # a fresh source; one source reports once
     (source,) = watching.event_sources()
     assert len(source.poll(0.01)) == 1
     assert source.poll(0.01) == ()
@@ -215,7 +215,7 @@ def test_a_driver_that_hung_when_the_run_began_is_not_opened_but_asked_from_outs
 
 
 def library_folder(context: RunContext) -> Path:
-    """Where `plant_driver` built the library for this process."""
+    """Return the path at which `plant_driver` built the library for this process."""
     (folder,) = (context.run_dir.parent.parent / "driver-cache").glob("nvml-*")
     return folder
 

@@ -1,4 +1,4 @@
-"""How often people were paged, kept over restarts."""
+"""Count of pages, kept over restarts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_pages_and_watched_time_go_on_after_a_restart(tmp_path: Path) -> None:
     first.note([PAGE])
     second = KeptPageCount(path, clock, budget_per_node_month=0.1)
     clock.advance(500.0)
-    second.note([PAGE])  # the same incident, told again
+    second.note([PAGE])  # the same incident, reported again
     assert second.rate.pages == 1
     assert second.rate.node_months * MONTH_S == pytest.approx(1500.0)
 

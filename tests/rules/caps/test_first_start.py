@@ -1,4 +1,4 @@
-"""A node that nobody knows, whose owner said that its path may be weak: it starts under the ramp, once."""
+"""A node without baselines, whose owner configured that its path may be weak: it starts under the ramp, once."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ STEPPING = MeasuredSupply(
     current_high_a=100.0,
     current_low_a=60.0,
 )
-# Fans and processors alone: the current moves enough to be measured, and says nothing of what a job will draw.
+# Fans and processors alone: the current moves enough to be measured, and is no evidence of what a job will draw.
 MURMURING = replace(STEPPING, current_low_a=95.0)
 TOO_SLOW = MeasuredSupply(entity_id=PSU)
 

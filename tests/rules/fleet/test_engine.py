@@ -1,4 +1,4 @@
-"""The fleet's engine: begins within budget, holds, asks again, releases one by one, tells one person once."""
+"""The fleet's engine: begins within budget, holds, requests again, releases one by one, notifies one person once."""
 
 from dataclasses import replace
 
@@ -113,7 +113,7 @@ def test_leases_are_renewed_four_times_and_what_nobody_answered_is_asked_again_o
 def test_what_an_agent_refuses_is_given_back_and_left_alone_for_the_cooldown() -> None:
     fleet = Fleet()
     fleet.step(sag(), at_s=0, answer=OrderResult.REFUSED)
-    # An attempt before it, which nobody answered, may have been carried out.
+    # An attempt before it, which was not answered, may have been carried out.
     assert [order_kind for order_kind, _ in requested(fleet.step(sag(), at_s=5))] == [OrderKind.END] * 3
     assert fleet.held == []
     assert [node for _, node in requested(fleet.step(sag(), at_s=604))] == ["n001", "n011", "n021"]
@@ -244,7 +244,7 @@ def test_a_silence_and_maintenance_hold_back_what_they_name_and_are_reported_onc
     assert "new PDU" in step.decisions[0].reason
     fleet.step(sag(), at_s=61)
     assert len(fleet.held) == 3
-    assert len(fleet.engine.memory.unsent) == 1  # and people are told when it is over
+    assert len(fleet.engine.memory.unsent) == 1  # and people are notified when it is over
 
 
 def test_a_clock_that_is_set_back_ends_no_lease_and_delays_no_command_and_no_release() -> None:

@@ -1,4 +1,4 @@
-"""A plant that moves when the test says so, and nvidia-ml-py, unmodified, loaded by the system's loader against it."""
+"""A plant that moves when the test moves it, and nvidia-ml-py, unmodified, loaded by the system's loader against it."""
 
 from collections.abc import Iterator
 from pathlib import Path

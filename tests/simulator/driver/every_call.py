@@ -1,7 +1,7 @@
-"""Calls every function of nvidia-ml-py once and says what each answered: a program for a process of its own.
+"""Calls every function of nvidia-ml-py once and prints what each answered: a program for a process of its own.
 
 Arguments are chosen by the names of the parameters: the handle of GPU 0, zeros, and room for structures. Prints JSON:
-the name of each function with ``"answered"``, the vendor's code, or what nvidia-ml-py itself says of the arguments.
+the name of each function with ``"answered"``, the vendor's code, or nvidia-ml-py's own error about the arguments.
 """
 
 import ctypes

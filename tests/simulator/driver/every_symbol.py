@@ -1,6 +1,6 @@
 """Calls every symbol that nvidia-ml-py looks for, past nvidia-ml-py: a program for a process of its own.
 
-The first argument says what stands first in each call: ``gpu`` the handle of GPU 3 where the function takes one,
+The first argument selects the first argument of each call: ``gpu`` the handle of GPU 3 where the function takes one,
 ``null`` nothing anywhere, ``fault`` the handle or room for a structure, with a fault on every call; the rest are zeros.
 Prints JSON: the code of each symbol, None where the library has no such symbol.
 """

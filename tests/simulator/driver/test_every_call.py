@@ -114,7 +114,7 @@ def test_everything_about_a_lost_gpu_states_that_it_is_lost(tmp_path: Path, libr
         "nvmlDeviceQueryDrainState",
         "nvmlDeviceRemoveGpu",
         "nvmlDeviceGetCount_v2",
-        "nvmlDeviceGetFieldValues",  # told in each entry
+        "nvmlDeviceGetFieldValues",  # the code is in each entry
     }
 
 

@@ -1,4 +1,4 @@
-"""Calls that answer what the scenario says, or take as long as it says, and go well again afterwards."""
+"""Calls that answer what the scenario sets, or take as long as it sets, and succeed again afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path

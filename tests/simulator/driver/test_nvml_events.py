@@ -1,4 +1,4 @@
-"""A GPU that is lost, and the events that tell of it."""
+"""A GPU that is lost, and the events that report it."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def test_events_wake_the_waiter_and_the_past_is_not_reported(tmp_path: Path, lib
         plant.advance(15_000)
         event = nvml.receive()
         assert (event["eventType"], event["eventData"], event["gpuInstanceId"]) == (0x8, 79, 0xFFFFFFFF)
-        # From then on every wait ends at once, however long it may last; what neighbours had to tell comes before.
+        # From then on every wait ends at once, however long it may last; events of its neighbours come before.
         with pytest.raises(NvmlCallError, match="GPU is lost"):
             reported_until_the_loss(nvml, kept)
         nvml.call("nvmlEventSetCreate", keep="later")

@@ -1,4 +1,4 @@
-"""Each scenario means on every healthy node what its description says; what takes long comes ten times as early."""
+"""Each scenario does on every healthy node what its description states; what takes long comes ten times as early."""
 
 from dataclasses import replace
 from functools import cache

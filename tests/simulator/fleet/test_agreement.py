@@ -1,4 +1,4 @@
-"""Both tiers say the same of every state of the field report; the rows of the golden table measure it."""
+"""Both tiers agree about every state of the field report; the rows of the golden table measure it."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from telemetry.documents import load_document
 GOLDEN = load_document(GoldenTable, TABLE)
 LOWEST_WITHIN_MV = 15.0  # a fifth of the 74 mV in which the hazard grows tenfold
 DROP_WITHIN = 1.7  # as close as those 15 mV let it be
-STATES = 8  # that the field report tells of
+STATES = 8  # that the field report describes
 # One of each kind in every run of the tests: worn, with links, with three supplies, capped. `make soak` has them all.
 OFTEN = ("corroded", "double-ring", "aged-three-supplies", "banana-power-limit")
 

@@ -91,7 +91,7 @@ def test_ticks_state_that_a_table_was_read_where_nothing_of_it_changed() -> None
 
 
 def slow_values(node: NodeFile, state: PlantNodeState, *, jobs: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
-    """Return what the slow tables tell of a node after its first block, by table and signal."""
+    """Return the values of the slow tables for a node after its first block, by table and signal."""
     bank = SensorBank(node, QUIET, 1)
     bank.advance(stretch_of(node, 0), state)
     entities: NodeEntities = entities_of(node, jobs=jobs)

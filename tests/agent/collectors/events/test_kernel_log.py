@@ -365,7 +365,7 @@ def test_what_was_not_passed_on_before_a_kill_is_reported_again_under_the_same_n
     node.write("6,1,1,-;one\n")
     first.poll(0.0)
     node.write("6,2,1,-;two\n")
-    first.poll(0.0)  # killed here: nobody closes it, and nobody heard of the second
+    first.poll(0.0)  # killed here: it is not closed, and the second line was not passed on
     _, after = node.process()
     second, after = node.process()
     second.poll(0.0)

@@ -78,7 +78,7 @@ def test_a_gpu_that_reads_all_ones_is_lost_though_it_is_listed(bus: Bus) -> None
 
 
 class ClockOfReset(FakeClock):
-    """A clock on which a reset of the device ends as soon as somebody waits."""
+    """A clock on which a reset of the device ends as soon as a caller waits."""
 
     def __init__(self, config: Path) -> None:
         super().__init__()

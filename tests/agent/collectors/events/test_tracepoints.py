@@ -142,7 +142,7 @@ def test_lines_that_a_program_wrote_or_that_cannot_be_read_are_counted(tracefs: 
 
 
 def a_kept_instance(root: Path, clocks: str, monkeypatch: pytest.MonkeyPatch) -> Tracefs:
-    """Return an instance that root made and switched on: nobody else may write into it."""
+    """Return an instance that root made and switched on: no other user may write into it."""
     (root / "events").mkdir()
     tracefs = Tracefs(root)
     for point in POINTS:

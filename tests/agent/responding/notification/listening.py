@@ -1,4 +1,4 @@
-"""Web servers for tests that record what they are sent, and answer what they are told to."""
+"""Web servers for tests that record what they are sent, and answer what a test sets."""
 
 import json
 from collections.abc import Iterator

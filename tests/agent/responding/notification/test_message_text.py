@@ -1,4 +1,4 @@
-"""A message says what, where, the numbers, what was done, and where to look further."""
+"""A message names what, where, the numbers, what was done, and where to look further."""
 
 from dataclasses import replace
 

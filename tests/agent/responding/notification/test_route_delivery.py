@@ -18,7 +18,7 @@ GROUP_S, KEEP_S = 60.0, 3600.0
 
 
 class Wire:
-    """A channel that records, and refuses what it is told to."""
+    """A channel that records, and refuses what a test sets."""
 
     def __init__(self, *, groups: bool = True, renew_every_s: float | None = None) -> None:
         self.groups = groups

@@ -14,7 +14,7 @@ from agent.sampler.pacing.pacer import PaceMode, Pacer
 class SimulatedSensor:
     """Updates at ``phase_s + n * period_s``, late by up to `jitter_s`; one in `repeats` shows the same value again.
 
-    `resting` says when it shows one value all the time.
+    `resting` is when it shows one value all the time.
     """
 
     period_s: float

@@ -45,7 +45,7 @@ def ipmitool(controller: IpmiController, *arguments: str) -> str:
 
 
 def log_with(controller: IpmiController, fields: str) -> str:
-    """Return the log once it says so; the controller scans its sensors twenty times a second."""
+    """Return the log once it holds `fields`; the controller scans its sensors twenty times a second."""
     clock = SystemClock()
     end_s = clock.monotonic_s() + SEEN_S
     while fields not in (text := ipmitool(controller, "sel", "elist")):

@@ -1,4 +1,4 @@
-"""Which sensors a controller has, and how their records tell it."""
+"""Sensors of a controller, and their records."""
 
 import math
 
