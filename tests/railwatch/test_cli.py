@@ -235,7 +235,7 @@ def test_doctor_on_a_machine_without_gpu_states_what_is_missing(
 
 
 def piped(*arguments: str, into: str) -> tuple[int, str]:
-    """Return exit status and standard error of a command whose output goes into what the shell is told."""
+    """Return exit status and standard error of a command whose output the shell redirects by `into`."""
     line = f'"$0" -m railwatch.cli {" ".join(arguments)} {into}; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", line, sys.executable], capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, done.stderr
