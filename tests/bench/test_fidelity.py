@@ -37,7 +37,7 @@ def score(log: list[tuple[int, int]], polled: list[tuple[int, int]], filled: lis
     )
 
 
-def test_updates_are_counted_once_whoever_kept_them_and_repeats_are_none() -> None:
+def test_updates_are_counted_once_whether_polled_or_filled_and_repeats_are_none() -> None:
     log = [(-20, 1), (0, 2), (20, 3), (40, 3), (60, 4), (80, 5)]
     found = score(log, [(3, 2), (65, 4)], [(20, 3)])
     assert (found.updates, found.polled, found.filled, found.foreign) == (4, 2, 1, 0)

@@ -66,7 +66,7 @@ def test_no_answer_is_right_and_a_mere_symptom_at_once() -> None:
         assert not answer.found & set(answer.beside)
 
 
-def test_a_table_with_a_cause_that_nobody_reports_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_table_with_a_cause_that_no_detector_reports_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "judgement.yaml"
     path.write_text(JUDGEMENT.read_text(encoding="utf-8").replace("names: [hang]", "names: [hanging]"), "utf-8")
     with pytest.raises(ConfigError) as refused:

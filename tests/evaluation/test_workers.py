@@ -52,7 +52,7 @@ def test_what_a_simulated_world_warns_of_is_not_printed(capfd: pytest.CaptureFix
     assert capfd.readouterr().err == ""
 
 
-def test_whoever_is_interrupted_waits_for_no_worker() -> None:
+def test_an_interrupted_caller_waits_for_no_worker() -> None:
     child = get_context("spawn").Process(target=time_out, daemon=True)
     with pytest.raises(KeyboardInterrupt), none_left_at_work():  # noqa: PT012 -- what is begun inside is what counts
         child.start()

@@ -191,7 +191,7 @@ def test_a_process_whose_place_was_taken_is_fenced_off(reached: Reached) -> None
     assert (reply.result, "term 4" in reply.reason) == (OrderResult.REFUSED, True)
 
 
-def test_nobody_gets_in_without_the_certificate_of_a_service(reached: Reached) -> None:
+def test_no_client_gets_in_without_the_certificate_of_a_service(reached: Reached) -> None:
     address = ("127.0.0.1", reached.port)
     anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anonymous.load_verify_locations(cafile=reached.ca / "authority.pem")

@@ -21,7 +21,7 @@ def test_a_folder_of_policies_that_is_not_here_is_a_warning(
 
 
 @pytest.mark.parametrize("keys", ["rules:\n  node_dirs:", "fleet:\n  act:\n    dirs:"])
-def test_a_folder_of_policies_that_nobody_may_look_at_is_refused_and_not_taken_for_missing(
+def test_an_unreadable_folder_of_policies_is_refused_and_not_taken_for_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: str
 ) -> None:
     file, barred, real_stat = tmp_path / "railwatch.yaml", tmp_path / "barred" / "site", Path.stat

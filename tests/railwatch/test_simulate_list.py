@@ -16,7 +16,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return command_line(monkeypatch, capsys, "simulate")
 
 
-def test_the_list_holds_every_node_and_scenario_each_on_one_line_where_nobody_reads_it_on_a_terminal(run: Run) -> None:
+def test_the_list_holds_every_node_and_scenario_each_on_one_line_where_it_is_not_on_a_terminal(run: Run) -> None:
     status, out, err = run("list")
     assert (status, err) == (0, "")
     for name in (*names_in(NODES), *names_in(SCENARIOS)):

@@ -145,7 +145,7 @@ def test_a_rung_is_unreachable_after_one_that_never_acts() -> None:
     assert "no incident meets both its condition and that of first" in texts([elsewhere, rung], Flaw.UNREACHABLE)
 
 
-def test_a_rung_that_waits_for_a_check_that_nobody_makes_is_reported() -> None:
+def test_a_rung_that_waits_for_a_check_that_is_never_made_is_reported() -> None:
     first, rung = policy("first"), policy("rung", after="first")
     found = check_policies([first, rung], checked=frozenset({"supply_sag"}))
     assert [item.summary for item in found if item.flaw is Flaw.RARE] == [

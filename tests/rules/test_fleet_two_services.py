@@ -1,7 +1,7 @@
 """Two fleet services act on one fleet, know nothing of each other, lose requests and answers, and die: budgets hold.
 
-As `tests.rules.limits.test_fleet` shows for the ledger alone, here for whole engines: with claims that end and begin again, and
-requests without an answer sent again.
+`tests.rules.limits.test_fleet` shows the same for the ledger alone, this module for whole engines: with claims that end
+and begin again, and requests without an answer that are sent again.
 """
 
 from collections import Counter
@@ -124,7 +124,7 @@ def carried_out(engine: FleetEngine, turn: Turn, nodes: Nodes, now_ns: int) -> b
 
 @settings(max_examples=60)
 @given(st.lists(turns, max_size=25), st.integers(1, 9))
-def test_two_services_stay_within_every_budget_whatever_is_lost_and_whoever_dies(
+def test_two_services_stay_within_every_budget_whatever_is_lost_and_whichever_dies(
     story: list[Turn], tenths: int
 ) -> None:
     disks = [FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0)).to_json()] * 2

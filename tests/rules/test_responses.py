@@ -135,7 +135,7 @@ def test_an_approval_does_nothing_where_the_incident_is_over_or_a_rail_states_no
     assert engine.engagements == ()
 
 
-def test_a_no_stands_until_the_incident_closes_and_nobody_answering_is_reported() -> None:
+def test_a_refusal_holds_until_the_incident_closes_and_a_missing_answer_is_reported() -> None:
     engine = _engine(policy(ASKED))
     waiting = _only(engine.step([incident(Cause.GPU_LOST)], node(), 0))
     ended = engine.reject(waiting.id, who="ana", why="no", now_ns=seconds(1))

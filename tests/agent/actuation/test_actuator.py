@@ -321,9 +321,7 @@ def test_a_journal_that_cannot_be_written_holds_the_cap_back_but_never_the_resto
     assert rig.in_force == 1530.0
 
 
-def test_on_a_full_disk_no_clock_is_capped_and_whoever_follows_the_records_is_reported_so(
-    rig: Rig, tmp_path: Path
-) -> None:
+def test_on_a_full_disk_no_clock_is_capped_and_followers_of_the_records_receive_that(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "actuator.jsonl"
     records = RecordJournalWriter(path, spill_dir=tmp_path)
     rig.actuator._sink = records.append

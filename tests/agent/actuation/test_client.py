@@ -62,7 +62,7 @@ def line(tmp_path: Path) -> Iterator[NonBlockingClient]:
     made.close()
 
 
-def test_nobody_who_sends_waits_for_an_answer_to_be_read(
+def test_a_sender_does_not_wait_for_an_answer_to_be_read(
     server: Deaf, line: NonBlockingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert line.connect()
@@ -125,7 +125,7 @@ def test_an_actuator_that_hangs_up_is_connected_to_again_and_owes_no_reply(
     assert found == [("second", ())]
 
 
-def test_a_peer_that_reads_nothing_holds_nobody_back(line: NonBlockingClient, server: Deaf) -> None:
+def test_a_peer_that_reads_nothing_delays_no_caller(line: NonBlockingClient, server: Deaf) -> None:
     line.connect()
     wait_for(lambda: server.peers)
     sent = 0

@@ -62,7 +62,7 @@ def test_a_faster_fan_is_stricter_and_the_driver_has_it_back_in_the_end(tmp_path
     assert rig.knob.writes[-1] == (UUID, None)
 
 
-def test_a_fan_that_nobody_looks_after_turns_at_its_fastest(tmp_path: Path) -> None:
+def test_a_fan_whose_claim_is_not_renewed_turns_at_its_fastest(tmp_path: Path) -> None:
     rig = Rig(tmp_path, knob=fan())
     rig.actuator.apply(cap(0.85, kind=FAN, lease_s=60.0))
     rig.clock.advance(60.0)

@@ -164,7 +164,7 @@ def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
         assert client.in_force() == ()
 
 
-def test_a_half_request_and_a_client_that_hangs_up_disturb_nobody(tmp_path: Path) -> None:
+def test_a_half_request_and_a_client_that_hangs_up_disturb_no_other_client(tmp_path: Path) -> None:
     with served(tmp_path, FakeKnob()) as (client, _):
         for _attempt in range(40):
             with socket.socket(socket.AF_UNIX) as raw:
@@ -393,7 +393,7 @@ def test_no_name_breaks_a_line_of_the_log_and_a_reason_is_reported_in_one(tmp_pa
     assert reported[-1].reason == "over  [2Jroot: all is well"
 
 
-def test_whoever_was_away_is_reported_everything_in_parts_that_are_not_too_long(tmp_path: Path) -> None:
+def test_a_client_that_was_away_receives_everything_in_parts_that_are_not_too_long(tmp_path: Path) -> None:
     history = RecentActions(lambda _: None, first_number=0)
     (action,) = Rig(tmp_path).actuator.apply(cap())
     for _ in range(600):

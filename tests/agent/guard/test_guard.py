@@ -386,7 +386,7 @@ def test_a_snapshot_that_cannot_be_written_is_reported_and_the_cap_stands(
     assert rig.capped() != {1530.0}
 
 
-def test_an_action_that_nobody_here_asked_for_changes_nothing(rig: Rig) -> None:
+def test_an_action_that_this_guard_did_not_request_changes_nothing(rig: Rig) -> None:
     assert rig.guard._process_actions(done(decided()[3], ActionState.RELEASED, now_ns=ROW_NS), ROW_NS) == ()
 
 

@@ -66,7 +66,7 @@ def test_a_joint_that_went_bad_while_the_guard_was_down_is_reported_against_the_
     assert risen(judged(forgetful, after)) == [], "without it the bad joint is what it first saw"
 
 
-def test_what_was_raised_before_and_nobody_holds_is_reported_again_by_what_is_measured_now() -> None:
+def test_what_was_raised_before_and_is_not_held_is_reported_again_by_what_is_measured_now() -> None:
     frame = ageing(1)
     before, after = halves(frame, 300)
     first = Judges(DetectorLimits(), [frame.spec])
@@ -278,7 +278,7 @@ def test_a_file_of_any_length_is_not_read(tmp_path: Path, caplog: pytest.LogCapt
     assert "expected a regular file" in caplog.text
 
 
-def test_a_file_that_fails_in_a_way_nobody_foresaw_does_not_keep_the_guard_from_starting(tmp_path: Path) -> None:
+def test_a_file_that_fails_with_an_unexpected_error_does_not_keep_the_guard_from_starting(tmp_path: Path) -> None:
     path = tmp_path / "learnt"
     path.write_bytes(b"of a later version")
     LearntFile(path, FakeClock()).restore(Slow(), 0)

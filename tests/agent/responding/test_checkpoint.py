@@ -268,6 +268,6 @@ def test_a_file_is_not_followed_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_job_that_nobody_configured_is_refused(tmp_path: Path) -> None:
+def test_a_job_that_is_not_configured_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ActionRefusedError, match="expected one of: train"):
         one(CheckpointSettings(file=tmp_path / "asked", within_s=1.0)).check(order(checkpoint="other"))

@@ -17,12 +17,12 @@ ROUTES = {
 }
 
 
-def nobody(*_: str) -> Sequence[Work]:
+def nothing_sent(*_: str) -> Sequence[Work]:
     return ()
 
 
 def taken(*records: Record, routes: dict[ActionClass, tuple[str, ...]] = ROUTES) -> list[tuple[str, Task]]:
-    found = take(records, routes, incident_of=lambda _: None, sent_for=nobody)
+    found = take(records, routes, incident_of=lambda _: None, sent_for=nothing_sent)
     return [(work.actuator, work.task) for work in found.works]
 
 
@@ -48,21 +48,21 @@ def test_only_what_is_to_be_done_or_recommended_is_followed(verdict: Verdict) ->
 
 def test_the_incident_is_handed_on_as_it_was_reported_last() -> None:
     older, newer = incident(), incident(time_ns=incident().time_ns + 1)
-    found = take((older, newer, decision(action="hook")), ROUTES, incident_of=lambda _: older, sent_for=nobody)
+    found = take((older, newer, decision(action="hook")), ROUTES, incident_of=lambda _: older, sent_for=nothing_sent)
     assert found.works[0].incident == newer
-    known = take((decision(action="hook"),), ROUTES, incident_of=lambda _: older, sent_for=nobody)
+    known = take((decision(action="hook"),), ROUTES, incident_of=lambda _: older, sent_for=nothing_sent)
     assert known.works[0].incident == older
 
 
 def test_where_nothing_is_set_up_for_a_class_that_is_reported_and_a_notice_is_not() -> None:
     found = take(
-        (decision(action="requeue"), decision(action="notify")), {}, incident_of=lambda _: None, sent_for=nobody
+        (decision(action="requeue"), decision(action="notify")), {}, incident_of=lambda _: None, sent_for=nothing_sent
     )
     assert [one.action for one in found.unroutable] == ["requeue"]
     assert found.works == ()
 
 
-def test_whoever_was_reported_of_an_incident_is_reported_that_it_is_over() -> None:
+def test_the_recipient_of_an_incident_is_notified_that_it_is_over() -> None:
     closed = incident(state=IncidentState.CLOSED)
     assert taken(closed) == []
     assert taken(decision(action="notify"), closed) == [("notify", Task.SEND), ("notify", Task.RECOVER)]

@@ -53,7 +53,7 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEP, max_size=16))
-def test_nothing_is_left_behind_and_nobody_elses_drain_is_touched(steps: list[tuple[str, str]]) -> None:
+def test_nothing_is_left_behind_and_no_drain_of_others_is_touched(steps: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         rig = Rig(Path(folder))
         for kind, what in steps:

@@ -79,7 +79,7 @@ def test_a_decision_is_sent_and_reported_and_the_next_one_too(tmp_path: Path) ->
     assert node.responder.stop(timeout_s=60.0) == ()
 
 
-def test_a_decision_that_nobody_here_can_carry_out_is_reported(tmp_path: Path) -> None:
+def test_a_decision_that_no_lane_can_carry_out_is_reported(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.guard.append(decision(action="requeue"))
     node.until_reported(1)

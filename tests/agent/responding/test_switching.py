@@ -37,7 +37,7 @@ def test_the_first_claim_engages_and_the_last_one_out_releases(rig: Rig) -> None
     assert rig.switching.hold.is_over
 
 
-def test_what_somebody_else_holds_is_refused_and_left(rig: Rig) -> None:
+def test_what_others_hold_is_refused_and_left(rig: Rig) -> None:
     rig.switch.by_person(SwitchOwner.OTHERS)
     assert rig.engage() == ["refused"]
     assert "left as is" in rig.reported[0].reason
@@ -47,7 +47,7 @@ def test_what_somebody_else_holds_is_refused_and_left(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("held", [SwitchOwner.FREE, SwitchOwner.OTHERS])
-def test_what_somebody_else_changed_is_noticed_let_go_and_not_done_again_for_that_incident(
+def test_what_others_changed_is_noticed_released_and_not_done_again_for_that_incident(
     rig: Rig, held: SwitchOwner
 ) -> None:
     rig.engage()

@@ -170,7 +170,7 @@ def test_nodes_that_have_no_feed_to_blame_do_not_point_to_one(
         assert causes(judge.step(window_of(start, fleet_tables(nodes), findings=findings))) == set()
 
 
-def test_nodes_whose_rails_nobody_reads_are_no_witnesses_that_a_feed_is_sound() -> None:
+def test_nodes_whose_rails_are_not_read_are_no_evidence_that_a_feed_is_sound() -> None:
     nodes = (*NODES, "node4", "node5")
     judge = FleetJudge(FleetSettings(above=FeedsAndRacks(feeds={"pdu-a": nodes})))
 
@@ -298,7 +298,7 @@ def test_an_entity_that_was_silent_for_long_is_forgotten() -> None:
     assert all("node1" in one.id for one in judge.state.members.of(EntityKind.GPU))
 
 
-def test_a_storm_of_nan_and_units_mixed_up_page_nobody() -> None:
+def test_a_storm_of_nan_and_mixed_up_units_page_no_one() -> None:
     judge = FleetJudge(FED)
     for second in range(0, 60, 5):
         tables = fleet_tables(NODES)

@@ -44,7 +44,7 @@ def test_a_node_without_supply_telemetry_hangs_on_its_feed_itself() -> None:
     assert kinship.gpus_under("supply:feed/pdu-a") == (gpu_of("node1", 0).id,)
 
 
-def test_tags_of_a_node_name_its_feed_and_rack_unless_somebody_gave_one() -> None:
+def test_tags_of_a_node_name_its_feed_and_rack_unless_configured() -> None:
     node = fleet_entity(
         Entity(kind=EntityKind.NODE, key="node1", name="node1", tags=(("pdu", "b"), ("rack", "7"))), "node1"
     )

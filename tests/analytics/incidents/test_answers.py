@@ -155,7 +155,7 @@ def test_a_silence_marks_incidents_below_what_it_names_and_ends_by_itself() -> N
     assert reported.step(at_s=61) == ()
 
 
-def test_what_was_over_before_its_silence_ended_calls_nobody_when_it_does() -> None:
+def test_what_was_over_before_its_silence_ended_pages_no_one_when_it_ends() -> None:
     silence = Silence(until=START + timedelta(seconds=60), who="ops", why="swap of psu0", entity="box")
     reported = reported_with(BookSettings(silences=(silence,)))
     reported.step(SAG)

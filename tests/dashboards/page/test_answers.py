@@ -70,7 +70,7 @@ def test_who_holds_the_token_to_act_answers_what_waits() -> None:
 
 @pytest.mark.parametrize("token", [None, READ])
 @pytest.mark.parametrize("headers", [{}, bearer(READ), bearer(""), {"Authorization": ACT}])
-def test_nobody_else_does_not_even_on_loopback_or_with_what_may_read(
+def test_no_one_else_acts_not_even_on_loopback_or_with_the_token_to_read(
     token: str | None, headers: dict[str, str]
 ) -> None:
     recorded = RecordedApprovals()
@@ -111,6 +111,6 @@ def test_a_wrong_answer_states_nothing_to_the_rules(path: str, body: dict[str, o
     assert recorded.calls == []
 
 
-def test_an_answer_that_nobody_received_is_a_503() -> None:
+def test_an_answer_that_was_not_received_is_a_503() -> None:
     reply = client(RecordedApprovals(deaf=True)).post(PATH, YES, headers=bearer(ACT))
     assert (reply.status_code, "say it again" in reply.text) == (503, True)

@@ -196,7 +196,7 @@ def test_a_start_of_which_only_the_loss_counts_ends_with_it() -> None:
     assert ended.outcome.below_s < ended.outcome.first_drop_s < plan.start / 2
 
 
-def test_a_path_that_was_called_weak_is_ordered_to_the_rails_and_to_nobody_else() -> None:
+def test_a_path_reported_as_weak_changes_the_limits_alone() -> None:
     reported, untold = settings_holding(None, reported=True), settings_holding(None)
     assert (reported.action_limits.unmeasured_start, untold.action_limits.unmeasured_start) == (
         UnmeasuredStart.RAMP,

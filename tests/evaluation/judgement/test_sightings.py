@@ -28,7 +28,7 @@ def test_an_incident_is_seen_once_with_all_that_it_was_ever_called() -> None:
     assert [ranked.cause for ranked in one.ranked] == ["joint_ageing"]
 
 
-def test_what_is_silenced_is_noted_and_calls_nobody_until_the_silence_is_over() -> None:
+def test_a_silenced_incident_is_recorded_and_pages_no_one_until_the_silence_is_over() -> None:
     quiet = replace(EARLIER, severity=Severity.CRITICAL, silence="silenced by ops until noon: swap of psu0")
     (noted,) = sightings_of([quiet])
     assert noted.reported_ns == (10 * NS_PER_S, None, None)

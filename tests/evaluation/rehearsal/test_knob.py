@@ -45,7 +45,7 @@ def test_a_gpu_off_its_bus_answers_as_one_that_is_lost() -> None:
         knob.read(plant.node.gpu_uuid(1))
 
 
-def test_the_time_moves_with_the_plant_and_nobody_waits_in_it() -> None:
+def test_the_time_moves_with_the_plant_and_nothing_waits_in_it() -> None:
     plant = _plant()
     clock = PlantClock(plant)
     before_ns = clock.utc_ns()

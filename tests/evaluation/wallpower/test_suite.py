@@ -150,7 +150,7 @@ def test_the_command_prints_a_row_a_line_and_states_which_missed(
     assert f"of {len(goals)} goals met" in out
 
 
-def test_a_suite_that_nobody_knows_is_wrong_use_and_one_without_its_data_lacks_something(
+def test_an_unknown_suite_is_wrong_use_and_one_without_its_data_lacks_something(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:

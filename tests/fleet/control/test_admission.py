@@ -256,7 +256,7 @@ def test_a_request_that_waited_for_the_disk_until_it_expired_is_not_begun(
     assert rig.knob.writes == []
 
 
-def test_whoever_floods_the_port_is_counted_and_fills_no_disk(rig: Rig) -> None:
+def test_a_client_that_floods_the_port_is_counted_and_fills_no_disk(rig: Rig) -> None:
     for _ in range(100):
         rig.admission.reject_peer("192.0.2.1", "no certificate")
     assert rig.admission.counts[RefusalKind.FORGED] == 100
@@ -300,7 +300,7 @@ def test_half_a_line_on_a_full_disk_costs_no_later_request_its_place_in_memory(
     assert rig.admission.handle(body, rig.peer()).kind == RefusalKind.REPLAYED
 
 
-def test_no_text_of_a_service_moves_the_cursor_of_whoever_reads_it(rig: Rig) -> None:
+def test_no_text_of_a_service_moves_the_cursor_of_its_readers_terminal(rig: Rig) -> None:
     body = json.loads(rig.body(rig.ask()))
     assert rig.admission.handle(json.dumps(body | {"\x1b[2J": 1}).encode(), rig.peer()).kind == RefusalKind.MALFORMED
     fields = json.loads(body["ask"]) | {"reason": "all is well\n\x1b[1A"}

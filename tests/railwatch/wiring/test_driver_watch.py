@@ -288,7 +288,7 @@ def test_a_run_folder_that_takes_no_file_ends_nothing(
     assert "cannot write" in caplog.text
 
 
-def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
+def test_a_probe_that_hangs_ends_itself_without_being_waited_for(
     plant: PlantFile, context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 1.0)

@@ -407,7 +407,7 @@ def test_a_cap_that_was_enforced_is_wanted_no_more_once_the_mode_states_less() -
     assert len(engine.claims) == 1
 
 
-def test_a_silenced_incident_calls_nobody_is_still_answered_and_is_reported_when_the_silence_ends() -> None:
+def test_a_silenced_incident_pages_no_one_is_still_answered_and_is_reported_when_the_silence_ends() -> None:
     quiet = replace(incident(numbers=SAG), silence="silenced by ops until tomorrow: swap of psu0")
     engine = _engine(policy(NOTIFY))
     refusal = _only(engine.step([quiet], node(), 0))

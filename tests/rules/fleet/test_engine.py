@@ -100,7 +100,7 @@ def test_one_node_a_rack_is_capped_and_the_rest_is_refused_once_with_its_reason(
     assert [node for order_kind, node in requested(later) if order_kind is OrderKind.BEGIN] == ["n001", "n011", "n021"]
 
 
-def test_leases_are_renewed_four_times_and_what_nobody_answered_is_asked_again_on_the_same_budget() -> None:
+def test_leases_are_renewed_four_times_and_an_unanswered_request_is_repeated_on_the_same_budget() -> None:
     fleet = Fleet()
     fleet.step(sag(), at_s=0, answer=OrderResult.SILENT)
     assert {claim.state for claim in fleet.engine.memory.claims.values()} == {ClaimState.RESERVED}
@@ -171,7 +171,7 @@ def test_people_are_reported_once_of_the_incident_and_of_the_breaker_in_the_same
     assert [one.recovery for one in fleet.engine.memory.unsent] == [True]
 
 
-def test_without_enforce_it_states_what_it_would_do_and_asks_nobody() -> None:
+def test_without_enforce_it_states_what_it_would_do_and_sends_no_request() -> None:
     fleet = Fleet(policies=load_fleet_policies())
     fleet.engine.limits = replace(fleet.engine.limits, modes=dict.fromkeys(ActionClass, Mode.OBSERVE))
     step = fleet.step(sag(), at_s=0)

@@ -34,7 +34,7 @@ def test_every_pair_has_as_many_links_give_or_take_one(n_gpus: int) -> None:
     assert pairs.max() - pairs.min() <= 1
 
 
-def test_a_single_gpu_has_nobody_to_talk_to() -> None:
+def test_a_single_gpu_has_no_peer() -> None:
     assert peer_of(0, 0, 1) is None
 
 

@@ -28,7 +28,7 @@ def test_the_keys_of_every_file_that_comes_with_railwatch_report_its_kind(kind: 
         refuse_other_kind(read_document(path)[0], wanted=kind, path=path)
 
 
-def test_what_the_keys_do_not_report_is_left_to_whoever_reads_it() -> None:
+def test_a_kind_that_the_keys_do_not_identify_is_left_to_the_caller() -> None:
     unclear: tuple[object, ...] = (None, [], "text", {}, {"name": "x"})
     for data in unclear:
         refuse_other_kind(data, wanted="node", path=Path("x.yaml"))

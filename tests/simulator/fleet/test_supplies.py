@@ -35,7 +35,7 @@ def test_a_joint_ages_on_from_where_a_repair_set_it() -> None:
     assert supplies.joint_mohm[0, 0] > first[0, 0]
 
 
-def test_a_joint_that_nobody_lets_age_stays() -> None:
+def test_a_joint_that_is_not_aged_keeps_its_resistance() -> None:
     supplies, values = supplies_of()
     begin(supplies, values)
     first = supplies.joint_mohm.copy()

@@ -163,7 +163,7 @@ def test_the_brake_is_held_for_a_while_and_then_let_go() -> None:
     assert braked(10.8, then_ms=HOLD_MS) == [False] * 4
 
 
-def test_a_scenario_brakes_whom_it_likes_but_nobody_who_is_gone() -> None:
+def test_a_scenario_brakes_any_gpu_but_a_lost_one() -> None:
     here = np.array([True, False, True, True])
     assert BrakeSignal(HAZARD, 4).engaged(np.ones(4), here).tolist() == here.tolist()
 

@@ -180,7 +180,7 @@ def test_supplies_report_their_own_output_over_pmbus() -> None:
     assert bank.rail.shown["power_w"] == pytest.approx([13.0 * 60.0] * 2, rel=0.03)
 
 
-def test_nobody_reads_the_sensors_of_a_node_that_is_off() -> None:
+def test_the_sensors_of_a_node_that_is_off_are_not_read() -> None:
     node = load_node("v100x4")
     bank = SensorBank(node, QUIET, 1)
     advance(bank, node, until_ms=100)

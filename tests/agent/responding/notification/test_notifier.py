@@ -95,7 +95,7 @@ def test_a_rise_of_severity_is_reported_and_brings_in_who_receives_of_severe_one
     assert setup.waiting("all")[1].notice.previous is WARNING
 
 
-def test_what_nobody_was_reported_of_is_not_reported_by_its_news(setup: Setup) -> None:
+def test_an_incident_that_was_never_notified_is_not_notified_when_it_changes(setup: Setup) -> None:
     setup.notifier.follow(incident(severity=CRITICAL))
     setup.notifier.follow(closed(incident()))
     assert setup.notifier.send(order(closed(incident()), recovery=True)).summary == "no message about it was sent"
@@ -148,7 +148,7 @@ def test_a_policy_can_name_its_route(setup: Setup) -> None:
     )
 
 
-def test_looking_first_states_who_would_be_reported_and_reports_nobody(setup: Setup) -> None:
+def test_a_preview_names_who_would_be_notified_and_notifies_no_one(setup: Setup) -> None:
     assert setup.notifier.check(order(incident())) == (
         "would notify all, mute: railwatch: warning: supply_sag on node7, PSU 0"
     )

@@ -102,7 +102,7 @@ def test_another_token_is_not_ours_to_give_back(setup: Setup) -> None:
     assert setup.node["spec"]["unschedulable"] is True
 
 
-def test_what_somebody_else_writes_meanwhile_is_kept(setup: Setup) -> None:
+def test_what_others_write_meanwhile_is_kept(setup: Setup) -> None:
     other = {"key": "other", "value": "", "effect": "NoExecute"}
     writes = [lambda: setup.cluster.change("node7", taints=[GPU, other])]
     setup.cluster.before_patch = lambda: writes.pop()() if writes else None

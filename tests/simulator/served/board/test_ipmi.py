@@ -86,7 +86,7 @@ def test_nothing_is_in_the_log_before_anything_happened(controller: IpmiControll
 
 
 @pytest.mark.integration
-def test_the_chassis_is_on_until_it_is_switched_off_and_nobody_else_can_do_it(controller: IpmiController) -> None:
+def test_the_chassis_is_on_until_it_is_switched_off_and_no_other_user_can_do_it(controller: IpmiController) -> None:
     assert "System Power         : on" in ipmitool(controller, "chassis", "status")
     with pytest.raises(subprocess.CalledProcessError):
         ipmitool(controller, "chassis", "power", "off")

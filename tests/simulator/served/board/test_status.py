@@ -55,7 +55,7 @@ def test_the_log_forgets_the_oldest_and_goes_on_counting() -> None:
     assert (made.status.log[0].number, made.status.log[-1].number) == (6, LOG_MAX + 5)
 
 
-def test_a_status_that_somebody_holds_does_not_change_under_them() -> None:
+def test_a_status_that_a_caller_holds_does_not_change() -> None:
     made = board()
     before = made.status
     made.show(readings(rail_v=10.0), time_ns=NS + 1, powered=False)

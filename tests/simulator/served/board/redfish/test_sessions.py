@@ -23,7 +23,7 @@ def test_a_session_that_is_used_lasts_and_an_idle_one_ends(sessions: RedfishSess
     assert not admitted(sessions, idle)
 
 
-def test_nobody_gets_in_without_a_token_or_with_another(sessions: RedfishSessions) -> None:
+def test_no_client_gets_in_without_a_token_or_with_another(sessions: RedfishSessions) -> None:
     session = begun(sessions)
     assert not sessions.admits({})
     assert not sessions.admits({"x-auth-token": ""})
