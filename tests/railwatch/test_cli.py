@@ -81,7 +81,7 @@ def test_an_xid_is_explained(run: Run) -> None:
     assert "fell off the bus" in run("explain", "xid", "79")[1]
 
 
-def test_a_code_that_nobody_knows_is_status_1(run: Run) -> None:
+def test_an_unknown_code_is_status_1(run: Run) -> None:
     status, out, err = run("explain", "sxid", "99999")
     assert (status, out, err) == (1, "", "railwatch: SXid 99999 is not in the catalogue of known codes\n")
 
