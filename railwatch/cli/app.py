@@ -1,6 +1,7 @@
 """Root of the command line, and the exit status and message of every error."""
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -173,6 +174,7 @@ def _not_loaded() -> None:
 
 def main() -> None:
     """Run the command line. Exit status: 0 done, 1 a check failed, 2 wrong use, 3 the environment lacks something."""
+    _prepare_streams()
     try:
         app = app_for_arguments(sys.argv[1:])
         gc.freeze()
@@ -189,6 +191,17 @@ def main() -> None:
         if status is None:
             raise
     sys.exit(status)
+
+
+def _prepare_streams() -> None:
+    """Replace closed streams by the null device, and characters that a terminal's encoding lacks by a question mark."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the end
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.casefold().startswith("utf"):
+            stream.reconfigure(errors="replace")
 
 
 def _reported(err: Exception) -> int | None:

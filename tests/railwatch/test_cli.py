@@ -247,6 +247,16 @@ def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("arguments", [("simulate", "list"), ("rules", "list", "--json")])
+def test_closed_output_is_no_error(arguments: tuple[str, ...]) -> None:
+    assert piped(*arguments, into=">&-") == (0, "")
+
+
+def test_a_terminal_without_unicode_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    assert piped("simulate", "show", "v100x4", into="> /dev/null") == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [("simulate", "list"), ("rules", "list", "--json")])
 def test_output_that_cannot_be_written_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
     status, error = piped(*arguments, into="> /dev/full")
     assert (status, error) == (3, "railwatch: standard output: No space left on device\n")
