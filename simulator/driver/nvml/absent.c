@@ -1,9 +1,9 @@
-/* What exists in the library and is supported by none of the simulated GPUs, or is not simulated. */
+/* Functions that exist in the library and that no simulated GPU supports, or that are not simulated. */
 #include "driver.h"
 
 /*
- * Callers pass more arguments than these take, which the calling conventions of the supported machines allow: nobody
- * looks at them.
+ * Callers pass more arguments than these take, which the calling conventions of the supported machines allow: they are
+ * not read.
  */
 #define ABSENT(function)                               \
     API nvmlReturn_t function(nvmlDevice_t device)     \

@@ -13,8 +13,8 @@ struct device {
 };
 
 /*
- * The mapped state, or one without GPUs. Atomic, since another thread may start the library anew meanwhile; what was
- * mapped before stays mapped, so whoever still looks at it reads old numbers and nothing worse.
+ * The mapped state, or one without GPUs. Atomic, since another thread may start the library again meanwhile; what was
+ * mapped before stays mapped, so a thread that still reads it reads old numbers and nothing worse.
  */
 extern plant_state_t *_Atomic plant;
 

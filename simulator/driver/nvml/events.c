@@ -1,4 +1,4 @@
-/* Event sets: what happened after a set was registered, told once to each set. */
+/* Event sets: what happened after a set was registered, returned once to each set. */
 #include <stdlib.h>
 
 #include "driver.h"
@@ -86,7 +86,7 @@ static bool lost_one(nvmlEventSet_t set)
     return false;
 }
 
-/* What came before is still told; once a loss was reported and told, every wait ends at once, as on hardware. */
+/* Earlier events are still returned; once a loss was returned, every wait ends at once, as on hardware. */
 API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
 {
     ENTER();

@@ -103,7 +103,7 @@ static bool is_power_sensor(unsigned int id)
     return id == 83 || id == 185 || id == 186 || id == 191;
 }
 
-/* A lost GPU is told in each entry, and the call itself goes well. */
+/* A lost GPU is reported in each entry, and the call itself succeeds. */
 API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     nvmlReturn_t state = enter_device(__func__, device);

@@ -112,7 +112,7 @@ static nvmlReturn_t evaluate_pipe(nvmlGpmMetric_t *metric, const plant_reading_t
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Whoever keeps the GPU busy keeps its multiprocessors busy. NVML_GPM_METRIC_..., nvml.h. */
+/* A load that keeps the GPU busy keeps its multiprocessors busy. NVML_GPM_METRIC_..., nvml.h. */
 static nvmlReturn_t evaluate(nvmlGpmMetric_t *metric, const struct gpm_sample *first, const struct gpm_sample *second)
 {
     double elapsed_s = (double)(second->time_us - first->time_us) / 1e6;

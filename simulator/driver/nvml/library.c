@@ -12,7 +12,7 @@
 #define READ_ATTEMPTS 100000
 
 static plant_state_t nothing;
-plant_state_t *_Atomic plant = &nothing; /* so that nobody has to ask whether there is one */
+plant_state_t *_Atomic plant = &nothing; /* so that no reader has to check whether there is one */
 
 static struct device devices[PLANT_MAX_GPUS];
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -7,7 +7,7 @@
 #define END_IS_NOTHING 255u
 #define LINK_COUNT 91u /* NVML_FI_DEV_NVLINK_LINK_COUNT, nvml.h */
 enum { CAP_P2P, CAP_SYSMEM, CAP_P2P_ATOMICS, CAP_SYSMEM_ATOMICS, CAP_SLI, CAP_VALID, CAPS };
-/* nvmlGpuFabricState_t, NVML_GPU_FABRIC_HEALTH_..., nvml.h: each kind of fault is said not to be there. */
+/* nvmlGpuFabricState_t, NVML_GPU_FABRIC_HEALTH_..., nvml.h: each kind of fault is reported as absent. */
 enum { FABRIC_COMPLETED = 3, FABRIC_HEALTHY = 1, FABRIC_WITHOUT_FAULTS = 2 | 2 << 2 | 2 << 4 | 2 << 6 | 1 << 8 };
 enum { ERROR_REPLAY, ERROR_RECOVERY, ERROR_CRC_FLIT, ERROR_CRC_DATA, ERROR_ECC_DATA, ERRORS };
 
@@ -153,12 +153,12 @@ API nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricI
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
     REQUIRE_PART(HAS(device, FABRIC));
-    nvmlGpuFabricInfo_v3_t told = {
+    nvmlGpuFabricInfo_v3_t reported = {
         .second = {.status = NVML_SUCCESS, .state = FABRIC_COMPLETED, .healthMask = FABRIC_WITHOUT_FAULTS},
         .healthSummary = FABRIC_HEALTHY,
     };
-    told.version = version;
-    memcpy(info, &told, has_summary ? sizeof(nvmlGpuFabricInfo_v3_t) : sizeof(nvmlGpuFabricInfo_v2_t));
+    reported.version = version;
+    memcpy(info, &reported, has_summary ? sizeof(nvmlGpuFabricInfo_v3_t) : sizeof(nvmlGpuFabricInfo_v2_t));
     return NVML_SUCCESS;
 }
 

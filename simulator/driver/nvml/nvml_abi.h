@@ -278,7 +278,7 @@ typedef struct {
 typedef struct {
     unsigned int version, numMetrics;
     nvmlGpmSample_t sample1, sample2;
-    nvmlGpmMetric_t metrics[]; /* as many as the caller says; headers differ in how many there can be */
+    nvmlGpmMetric_t metrics[]; /* as many as the caller passes; headers differ in how many there can be */
 } nvmlGpmMetricsGet_t;
 
 /* A versioned structure carries its size and its version in its first word. */

@@ -35,7 +35,7 @@ static nvmlReturn_t is_kept(nvmlDevice_t device, unsigned int kind)
     return absent ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
 }
 
-/* Without a buffer only the size is told. */
+/* Without a buffer only the size is returned. */
 API nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, unsigned int kind, unsigned long long last_seen_us,
                                       unsigned int *value_type, unsigned int *count, nvmlSample_t *samples)
 {

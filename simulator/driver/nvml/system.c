@@ -1,4 +1,4 @@
-/* What the driver says of itself and of the machine, apart from its GPUs. */
+/* Values of the driver itself and of the machine, apart from its GPUs. */
 #include <stdio.h>
 #include <string.h>
 

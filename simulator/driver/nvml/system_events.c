@@ -1,4 +1,4 @@
-/* Events of the whole system: the driver let a GPU go, or took it. They outlive the driver that they tell of. */
+/* Events of the whole system: the driver unbound a GPU, or bound it. They outlive the driver that they are about. */
 #include <stdlib.h>
 
 #include "driver.h"
@@ -10,7 +10,7 @@ struct system_event_set {
     uint64_t wanted;
 };
 
-/* Not ENTER: there is something to tell precisely while no driver is loaded. */
+/* Not ENTER: there are events to return precisely while no driver is loaded. */
 static nvmlReturn_t enter_system(const char *call, unsigned int version, unsigned int expected)
 {
     if (!library_started()) {
