@@ -11,7 +11,7 @@ from analytics.fleet.window import JUDGED, FleetTable, FleetWindow, places_among
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec, TimeArray
 
-_NOBODY = np.empty(0, dtype=np.intp)
+_NO_MEMBERS = np.empty(0, dtype=np.intp)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Members:
         some = False
         for kind, last_seen_ns in self._last_seen_ns.items():
             kept = now_ns - last_seen_ns <= self.forget_ns
-            kept[here.get(kind, _NOBODY)] = True
+            kept[here.get(kind, _NO_MEMBERS)] = True
             if not kept.all():
                 own = self._by_kind[kind]
                 self._by_kind[kind] = tuple(own[place] for place in np.flatnonzero(kept).tolist())

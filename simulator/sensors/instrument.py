@@ -15,7 +15,7 @@ from telemetry.frames import FloatArray, MaskArray
 _ROOM_MS = 4096  # how much is kept before what is old is thrown away
 _MS_PER_S = 1000.0
 _DRAWS = 256  # chance is drawn for so many updates at once
-_NOBODY: IndexArray = np.empty(0, dtype=np.int64)
+_NO_COLUMNS: IndexArray = np.empty(0, dtype=np.int64)
 
 
 class WindowSums:
@@ -108,7 +108,7 @@ class Instrument:
         self.skew_ms = skew_ms
         self.shown: FloatArray = np.full(count, np.nan)
         self.at_ms: CountArray = np.zeros(count, dtype=np.int64)
-        self.renewed = _NOBODY
+        self.renewed = _NO_COLUMNS
         self._losses = losses
         self._rare = losses.missing_share + losses.stale_share
         self._faults = tuple(faults)
@@ -141,7 +141,7 @@ class Instrument:
 
     def rest(self) -> None:
         """Skip a block in which no sensor is due, or none answers."""
-        self.renewed = _NOBODY
+        self.renewed = _NO_COLUMNS
 
     def advance(self, start_ms: int, true: FloatArray, *, answering: MaskArray | None = None) -> None:
         """Process the block that begins at `start_ms`; sensors that do not answer keep what they showed."""
@@ -151,7 +151,7 @@ class Instrument:
             self._past.append((start_ms, true.copy()))
         turn = self._due(start_ms)
         if turn is None or (answering is not None and not answering[turn.column].any()):
-            self.renewed = _NOBODY
+            self.renewed = _NO_COLUMNS
         else:
             self._renew(turn, start_ms, true, answering)
 

@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can be two users at once"
 )
@@ -163,8 +163,8 @@ def test_another_user_is_admitted_by_group_alone_as_the_kernel_reports_it(machin
     machine.configure("group: nogroup\nknobs: {}\n")
     with machine.actuatord() as (client, _):
         assert machine.socket.stat().st_mode & 0o777 == 0o660
-        assert machine.socket.stat().st_gid == NOBODY
-        assert as_other(NOBODY, NOBODY, *ask).stdout.strip() == '{"actions":[]}'
+        assert machine.socket.stat().st_gid == UNPRIVILEGED_ID
+        assert as_other(UNPRIVILEGED_ID, UNPRIVILEGED_ID, *ask).stdout.strip() == '{"actions":[]}'
         assert "PermissionError" in as_other(2, 2, *ask).stderr
         machine.socket.chmod(0o666)  # even then: who asks is not taken from the file
         machine.socket.parent.chmod(0o755)
@@ -175,7 +175,7 @@ def test_another_user_is_admitted_by_group_alone_as_the_kernel_reports_it(machin
     with machine.actuatord():
         machine.socket.parent.chmod(0o755)  # as the one before made it, it is for another group
         assert as_other(2, 2, *ask).stdout.strip() == '{"actions":[]}'
-        assert "is not permitted to send requests" in as_other(NOBODY, NOBODY, *ask).stdout
+        assert "is not permitted to send requests" in as_other(UNPRIVILEGED_ID, UNPRIVILEGED_ID, *ask).stdout
 
 
 @needs_root
@@ -183,7 +183,7 @@ def test_a_client_that_may_not_ask_is_reported_so_and_asks_again_later(machine: 
     with machine.actuatord():
         machine.socket.parent.chmod(0o755)
         machine.socket.chmod(0o666)
-        os.seteuid(NOBODY)
+        os.seteuid(UNPRIVILEGED_ID)
         try:
             with (
                 contextlib.closing(ActuatorClient(machine.socket, timeout_s=60.0)) as client,

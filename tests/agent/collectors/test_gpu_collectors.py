@@ -19,13 +19,13 @@ from telemetry.signals import signal
 from tests.agent.fakes import FakeClock, FakeGpuReader, FakeLinkReader, FakePipeReader, gpu_identities
 
 
-class NobodyThere:
+class NoProcesses:
     def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
         return ()
 
 
 def _processes() -> GpuProcesses:
-    return GpuProcesses(NobodyThere(), gpu_identities(2), proc_root=Path("/proc"), clock=FakeClock())
+    return GpuProcesses(NoProcesses(), gpu_identities(2), proc_root=Path("/proc"), clock=FakeClock())
 
 
 @pytest.fixture(params=["gpu_links", "gpu_pipes", "gpu_rare", "gpu_processes"])

@@ -357,8 +357,8 @@ def test_a_start_by_a_wrong_clock_or_without_the_entities_does_not_spoil_since_w
     stamps = {one.key: one.frozen_ns for one in first.note_baselines(at_ns)}
     assert at_ns in stamps.values()
     blob = first.learnt(at_ns)()
-    nobody = replace(frame, spec=replace(frame.spec, entities=()), values=frame.values[:, :0], fresh=frame.fresh[:, :0])
-    for now_ns, rows in ((NS_PER_S, frame), (90 * NS_PER_S, nobody)):
+    empty = replace(frame, spec=replace(frame.spec, entities=()), values=frame.values[:, :0], fresh=frame.fresh[:, :0])
+    for now_ns, rows in ((NS_PER_S, frame), (90 * NS_PER_S, empty)):
         again = pipeline_of(rows)
         again.take_learnt(blob, now_ns)
         shown = [one.frozen_ns for one in again.note_baselines(now_ns) if one.frozen_ns is not None]
