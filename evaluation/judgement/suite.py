@@ -70,10 +70,24 @@ def rows_of(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
     for top, right in (("top-1", [one.top_1 for one in faults]), ("top-3", [one.top_3 for one in faults])):
         answers = [*right, *(score.right for score in quiet)]
         yield _row(top, share(sum(answers), len(answers)), "", table.goals[top])
+    yield from _of_nodes(scores, table)
     yield from _of_classes(scores, table)
     yield from _of_alarms(scores, quiet, table)
     yield from _of_calibration(scores, table)
     yield from _of_baselines([score for score in scores if score.run.group == FULL_RATE], table)
+
+
+def _of_nodes(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
+    """Yield the figures of each node, so that a kind of node that is judged worse shows."""
+    nodes = [*dict.fromkeys(score.run.node for score in scores)]
+    for node in nodes if len(nodes) > 1 else ():
+        own = [score for score in scores if score.run.node == node]
+        faults = [fault for score in own for fault in score.faults]
+        yield _row(f"recall on {node}", share(sum(one.found for one in faults), len(faults)), "", table.goals["recall"])
+        yield _row(f"top-1 on {node}", share(sum(one.top_1 for one in faults), len(faults)), "", table.goals["top-1"])
+        pages = sum(score.pages for score in own)
+        right = pages - sum(len(score.false_pages) for score in own)
+        yield _row(f"precision on {node}", share(right, pages), "", table.goals["precision"])
 
 
 def _of_classes(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
