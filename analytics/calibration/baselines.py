@@ -75,6 +75,11 @@ LEARNT: tuple[LearntQuantity, ...] = (
         what="share of its bus at a like load",
         ratio=lambda state, _: state.usual.learnt_blocks / LEARN_BLOCKS,
     ),
+    LearntQuantity(
+        detector="board_rail",
+        what="voltage lost between its supplies and the board at a like load",
+        ratio=lambda state, _: state.usual.learnt_blocks / LEARN_BLOCKS,
+    ),
     LearntQuantity(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
     LearntQuantity(
         detector="airflow",

@@ -33,12 +33,14 @@ class JoinedColumn:
     `Relation.ANCESTOR` takes the value of the entity of that kind above, the first of its table if there are several.
     The others aggregate over the entities below that have a value, NaN if none has; `Relation.SUM_BESIDE` sums over
     those of the same node, such as its jobs. `column` renames the column where the signal's own name is in use.
+    `rails_v` are the nominal voltages of the rails that count; all where it is empty.
     """
 
     kind: EntityKind
     signal: str
     how: Relation = Relation.ANCESTOR
     column: str = ""
+    rails_v: frozenset[float] = frozenset()
 
     @property
     def name(self) -> str:
@@ -70,7 +72,9 @@ class JoinPairs:
             return self
         # Sums, maxima and means share their pairs, and so the cache.
         how = one.how if one.how in (Relation.ANCESTOR, Relation.SUM_BESIDE) else Relation.SUM_BELOW
-        left, right, starts = _pairs(ByIdentity(topology), how, ByIdentity(own.entities), ByIdentity(others.entities))
+        left, right, starts = _pairs(
+            ByIdentity(topology), how, ByIdentity(own.entities), ByIdentity(others.entities), one.rails_v
+        )
         return JoinPairs(topology=topology, own=left, other=right, starts=starts)
 
 
@@ -85,10 +89,11 @@ def _pairs(
     how: Relation,
     own: ByIdentity[tuple[Entity, ...]],
     others: ByIdentity[tuple[Entity, ...]],
+    rails_v: frozenset[float],
 ) -> tuple[GroupArray, GroupArray, GroupArray]:
     """Return the pairs sorted by the first position, and the first pair of each of those."""
     kinship = Kinship.of(topology.it)
-    places = {entity.id: place for place, entity in enumerate(others.it)}
+    places = {entity.id: place for place, entity in enumerate(others.it) if not rails_v or entity.nominal_v in rails_v}
     pairs: list[tuple[int, int]] = []
     for index, entity in enumerate(own.it):
         above = how is Relation.ANCESTOR

@@ -93,10 +93,20 @@ def _full_and_unknown(detector: object, leaves: Leaves) -> MaskArray:
 def _full_without_load(detector: object, leaves: Leaves) -> MaskArray:
     """Return a mask of supplies whose baseline is complete in one part and not in another."""
     del detector
+    return _unlike_first(leaves, ("usual.load_a", "usual.share.level", "usual.volts.level"))
+
+
+def _unlike_first(leaves: Leaves, parts: Sequence[str]) -> MaskArray:
+    """Return a mask of entities with a part that is known before the first blocks are complete, or is not after."""
     full = np.isfinite(np.asarray(leaves["usual.first_a"])).all(axis=1)
-    parts = ("usual.load_a", "usual.share.level", "usual.volts.level")
     odd: MaskArray = np.any([np.isfinite(np.asarray(leaves[part])) != full for part in parts], axis=0)
     return odd
+
+
+def _full_without_level(detector: object, leaves: Leaves) -> MaskArray:
+    """Return a mask of nodes whose baseline is complete in one part and not in another."""
+    del detector
+    return _unlike_first(leaves, ("usual.load_a", "usual.line.level"))
 
 
 def _risen(state: SourceResistanceState) -> MaskArray:
@@ -133,6 +143,12 @@ PARTS: Mapping[str, LearntParts] = {
         holding=("ageing", "test", "streaks"),
         causes={"ageing": (Cause.JOINT_AGEING,)},
         odd=_full_without_load,
+    ),
+    "board_rail": LearntParts(
+        learnt=("usual", "rails", "step_v"),
+        holding=("ageing", "test", "rising", "sag", "sagging", "low"),
+        causes={"ageing": (Cause.JOINT_AGEING,), "sag": (Cause.SUPPLY_SAG,)},
+        odd=_full_without_level,
     ),
     "thermal_resistance": LearntParts(
         learnt=("offsets", "past", "levels.unrest", "judged", "idle_c", "idle_ns"),

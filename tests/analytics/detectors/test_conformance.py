@@ -18,7 +18,7 @@ from telemetry.frames import Frame
 from telemetry.quantities import SUMMARY_LENGTH
 from telemetry.records import EventKind, Finding
 from telemetry.signals import signals_of
-from tests.analytics.detectors import bus_scenes, heat_scenes, novelty_scenes, supply_scenes
+from tests.analytics.detectors import board_scenes, bus_scenes, heat_scenes, novelty_scenes, supply_scenes
 from tests.analytics.scenes import START_NS, event_of, fleet_of, frame_of, gpu, node_of, supply
 
 ALL = tuple(build(DetectorLimits()) for build in DETECTORS)
@@ -27,6 +27,7 @@ by_name = pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector
 TOPOLOGY = node_of(4, 2)
 # Scenes of detectors that find nothing in the common table: 400 rows of the entities in `MEMBERS`.
 SCENES: dict[str, Callable[[int], Frame]] = {
+    **board_scenes.SCENES,
     **bus_scenes.SCENES,
     **heat_scenes.SCENES,
     **supply_scenes.SCENES,

@@ -1,0 +1,262 @@
+"""Rail of the board behind supplies of 48 and 54 V, as the board's controller measures it.
+
+Supplies that report at their own outputs show neither what lies behind their meters nor the voltage of the board.
+Where all joints of a bus age alike, the shares of the supplies stay equal too: only the controller's reading falls.
+It comes every one to ten seconds in coarse steps. See `analytics.supply.board_drop` for the drop on the way to the
+board; a sag is a reading below what boards of the rail's class are specified for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from analytics.connectivity.board_bus import BoardBuses
+from analytics.detectors.board_rail_summary import describe_drop, describe_sag
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions
+from analytics.detectors.joined_columns import JoinedColumn, Relation
+from analytics.detectors.statements import Describe, findings_from
+from analytics.detectors.streaks import Streaks, settled
+from analytics.detectors.supply_limits import BoardRailLimits
+from analytics.supply.board_drop import BLOCK_S, DropTest, OpenBoardBlock, RiseGate, UsualDrop, meter_step, take_block
+from analytics.supply.board_sag import LowReadings
+from analytics.supply.branches import MIN_USUAL_A
+from analytics.supply.pair_rows import SAME_V
+from analytics.supply.rail_levels import RailLevels
+from physics.rail_classes import (
+    LEAST_PLAUSIBLE_RATIO,
+    MAIN_BUSES_V,
+    MOST_PLAUSIBLE_RATIO,
+    limit_scale,
+    times_measured,
+)
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
+from telemetry.records import Cause, Finding
+
+_MAIN_V = np.array(sorted(MAIN_BUSES_V))
+_MAIN_SCALES = np.array([limit_scale(one) for one in _MAIN_V.tolist()])
+# heuristic: outputs of supplies on a bus lie within a tenth of its nominal voltage; others are of another rail.
+_OUTPUT_RATIO = 0.1
+# A rise or a sag that grew by half of what counts as one, or fell by half of one meter step, is reported again.
+_WORSE_BY = 0.5
+
+
+def _below(signal: str, column: str, how: Relation = Relation.MEAN_BELOW, *, any_rail: bool = False) -> JoinedColumn:
+    rails_v = frozenset[float]() if any_rail else MAIN_BUSES_V
+    return JoinedColumn(kind=EntityKind.SUPPLY, signal=signal, how=how, column=column, rails_v=rails_v)
+
+
+class BoardRows(NamedTuple):
+    """Readings of nodes, shape ``(n_rows, n_nodes)``: the board's rail, and the outputs of its supplies."""
+
+    board_v: FloatArray
+    output_v: FloatArray
+    mean_a: FloatArray
+    total_a: FloatArray
+
+    @staticmethod
+    def of(frame: Frame) -> "BoardRows":
+        """Return the rows of a frame; outputs that only the controller measures count where no meter has them."""
+        rail_v, output_v, behind_v = (optional(frame, name) for name in ("main_rail_v", "fast_v", "output_v"))
+        fast = np.isfinite(output_v)
+        return BoardRows(
+            board_v=np.where(np.isfinite(rail_v), rail_v, optional(frame, "rail_voltage_v")),
+            output_v=np.where(fast, output_v, behind_v),
+            mean_a=np.where(fast, optional(frame, "fast_mean_a"), optional(frame, "mean_a")),
+            total_a=np.where(fast, optional(frame, "fast_total_a"), optional(frame, "total_a")),
+        )
+
+    def row(self, place: int) -> "BoardRows":
+        """Return one row, shape ``(n_nodes,)``."""
+        return BoardRows(*(column[place] for column in self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoardRailState:
+    """State between rows. `last_v` is the newest reading of each rail, `step_v` the smallest move of it ever."""
+
+    last_ns: int | None
+    buses: BoardBuses
+    rails: RailLevels
+    last_v: FloatArray
+    step_v: FloatArray
+    block: OpenBoardBlock
+    usual: UsualDrop
+    test: DropTest
+    rising: Streaks
+    ageing: Conditions
+    sagging: Streaks
+    low: LowReadings
+    sag: Conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRail:
+    """Raises `Cause.JOINT_AGEING` and `Cause.SUPPLY_SAG` on nodes; see `BoardRailLimits`."""
+
+    limits: BoardRailLimits
+    name: str = "board_rail"
+    kind: EntityKind = EntityKind.NODE
+    signals: tuple[str, ...] = ("rail_voltage_v",)
+    joined_columns: tuple[JoinedColumn, ...] = (
+        _below("rail_voltage_v", "main_rail_v"),
+        _below("voltage_v", "fast_v"),
+        _below("current_a", "fast_mean_a"),
+        _below("current_a", "fast_total_a", Relation.SUM_BELOW),
+        _below("output_voltage_v", "output_v", any_rail=True),
+        _below("output_current_a", "mean_a", any_rail=True),
+        _below("output_current_a", "total_a", Relation.SUM_BELOW, any_rail=True),
+    )
+
+    def start(self, spec: TableSpec) -> BoardRailState:
+        """Return the state before the first row."""
+        return filled(BoardRailState, len(spec.entities))
+
+    def accept(self, state: BoardRailState, accepted: MaskArray) -> BoardRailState:
+        """Reset the baseline of the accepted nodes."""
+        return replace(state, usual=state.usual.forget(accepted), test=state.test.forget(accepted))
+
+    def step(
+        self, state: BoardRailState, frame: Frame, topology: Topology
+    ) -> tuple[BoardRailState, tuple[Finding, ...]]:
+        """Judge the first row of each second; the others of a second repeat its reading."""
+        state = replace(state, buses=state.buses.under(topology, frame.spec.entities))
+        rows, entities = BoardRows.of(frame), frame.spec.entities
+        findings: list[Finding] = []
+        for place, now_ns in enumerate(frame.time_ns.tolist()):
+            if state.last_ns is not None and now_ns // NS_PER_S == state.last_ns // NS_PER_S:
+                continue
+            state, changes = self._reading(state, rows.row(place), now_ns, entities)
+            findings.extend(self._findings(state, changes, now_ns, entities))
+        return state, tuple(findings)
+
+    def _reading(
+        self, state: BoardRailState, row: BoardRows, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[BoardRailState, Mapping[Cause, Changes]]:
+        second, before = now_ns // NS_PER_S, now_ns if state.last_ns is None else state.last_ns
+        ageing = NO_CHANGES
+        if now_ns < before:
+            state = replace(state, block=filled(OpenBoardBlock, len(entities)))
+        elif second // BLOCK_S != before // NS_PER_S // BLOCK_S:
+            state, ageing = self._block(state, before)
+        rails = state.rails.after_row(entities, np.where(np.isnan(state.buses.nominal_v), row.board_v, np.nan))
+        state = replace(state, last_ns=now_ns, rails=rails)
+        nominal_v = _nominal_v(state)
+        ratio = row.board_v / nominal_v
+        board_v = np.where((ratio > LEAST_PLAUSIBLE_RATIO) & (ratio < MOST_PLAUSIBLE_RATIO), row.board_v, np.nan)
+        moved_v = np.abs(board_v - state.last_v)
+        state = replace(
+            state,
+            last_v=np.where(np.isfinite(board_v), board_v, state.last_v),
+            step_v=np.fmin(state.step_v, np.where(moved_v > SAME_V, moved_v, np.nan)),
+        )
+        state, sag = self._sag(state, board_v, nominal_v, now_ns)
+        near = np.abs(row.output_v / nominal_v - 1.0) < _OUTPUT_RATIO
+        loaded = near & (row.mean_a > MIN_USUAL_A / times_measured(nominal_v))
+        drop = np.where(loaded, (row.output_v - board_v) / nominal_v, np.nan)
+        state = replace(state, block=state.block.add(drop, row.mean_a, row.total_a))
+        return state, {Cause.JOINT_AGEING: ageing, Cause.SUPPLY_SAG: sag}
+
+    def _sag(
+        self, state: BoardRailState, board_v: FloatArray, nominal_v: FloatArray, now_ns: int
+    ) -> tuple[BoardRailState, Changes]:
+        limits, limit_v = self.limits, _limit_scale(nominal_v) * self.limits.minimum_v
+        step_v = nominal_v * meter_step(state.step_v / nominal_v)
+        least_v = limit_v - limits.margin_steps * step_v
+        low = board_v < least_v
+        if not (state.sag.busy or low.any() or state.sagging.count.any()):
+            return state, NO_CHANGES
+        sagging = state.sagging.after(over=low, under=board_v >= least_v, now_ns=now_ns)
+        held_ns = np.where(low, now_ns - sagging.since_ns, 0)
+        held = low & (sagging.count >= limits.least_readings) & (held_ns >= round(limits.hold_s * NS_PER_S))
+        readings = state.low.after(board_v, low=low, begins=low & (sagging.count == 1))
+        sag, changes = settled(
+            state.sag,
+            now_ns,
+            over=held | (low & state.sag.active),
+            under=(board_v > limit_v + step_v) & (sagging.against >= limits.clear_readings),
+            since_ns=sagging.begun_ns(now_ns),
+            badness=np.where(low, limit_v - readings.minimum_v, 0.0) / (_WORSE_BY * step_v),
+        )
+        return replace(state, sagging=sagging, low=readings, sag=sag), changes
+
+    def _block(self, state: BoardRailState, now_ns: int) -> tuple[BoardRailState, Changes]:
+        limits, block = self.limits, state.block.means()
+        state = replace(state, block=filled(OpenBoardBlock, len(block.drop)))
+        if not np.isfinite(block.drop).any():
+            return state, NO_CHANGES
+        usual, test = take_block(
+            state.usual,
+            state.test,
+            block,
+            step=state.step_v / _nominal_v(state),
+            active=state.ageing.active,
+            gate=RiseGate(steps=limits.rise_steps, ratio=limits.rise_ratio, clear_ratio=limits.clear_ratio),
+        )
+        rising = state.rising.after(over=test.over, under=test.under, now_ns=now_ns)
+        state = replace(state, usual=usual, test=test, rising=rising)
+        if not state.ageing.busy and not test.over.any():
+            return state, NO_CHANGES
+        ageing, changes = settled(
+            state.ageing,
+            now_ns,
+            over=test.risen,
+            under=rising.against >= limits.clear_blocks,
+            since_ns=rising.begun_ns(now_ns),
+            badness=test.rise() / (_WORSE_BY * test.least),
+        )
+        return replace(state, ageing=ageing), changes
+
+    def _findings(
+        self, state: BoardRailState, found: Mapping[Cause, Changes], now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        findings: list[Finding] = []
+        for cause, changes in found.items():
+            if not changes.some:
+                continue
+            # Findings of two causes on one node may begin at one moment, and must not share an id.
+            joints = cause is Cause.JOINT_AGEING
+            findings += findings_from(
+                self.name if joints else f"{self.name}.{cause.value}",
+                cause,
+                entities,
+                state.ageing if joints else state.sag,
+                changes,
+                now_ns=now_ns,
+                describe=(self._joints if joints else self._sags)(state, entities, now_ns),
+            )
+        return tuple(findings)
+
+    def _joints(self, state: BoardRailState, entities: tuple[Entity, ...], now_ns: int) -> Describe:
+        del now_ns
+        return describe_drop(state.test, _nominal_v(state), entities)
+
+    def _sags(self, state: BoardRailState, entities: tuple[Entity, ...], now_ns: int) -> Describe:
+        nominal_v = _nominal_v(state)
+        scale, step_v = _limit_scale(nominal_v), nominal_v * meter_step(state.step_v / nominal_v)
+        return describe_sag(
+            state.low,
+            state.sag,
+            limit_v=scale * self.limits.minimum_v,
+            critical_v=scale * self.limits.at_once_below_v - self.limits.margin_steps * step_v,
+            nominal_v=nominal_v,
+            entities=entities,
+            now_ns=now_ns,
+        )
+
+
+def _nominal_v(state: BoardRailState) -> FloatArray:
+    """Return the nominal voltage of each judged rail; NaN for one of another class, or of an unknown bus."""
+    named = state.buses.nominal_v
+    nominal_v = np.where(np.isnan(named), state.rails.nominal_v, named)
+    return np.where(state.buses.single & np.isin(nominal_v, _MAIN_V), nominal_v, np.nan)
+
+
+def _limit_scale(nominal_v: FloatArray) -> FloatArray:
+    """Return the limits of rails over those at 12 V; NaN where the nominal voltage is."""
+    place = np.searchsorted(_MAIN_V, nominal_v).clip(max=len(_MAIN_V) - 1)
+    return np.where(np.isnan(nominal_v), np.nan, _MAIN_SCALES[place])
