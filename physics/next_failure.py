@@ -11,6 +11,9 @@ from physics.wiring import Bus, MainsFeed, Plugs, Redundancy, WiredSupply, Wirin
 # heuristic: 80 PLUS Gold asks for 90 % at half load and 87 % at full load on 115 V; used where the input is not
 # measured.
 EFFICIENCY = 0.90
+# heuristic: a supply with less than a twentieth of the current of the busiest on its bus is off or on standby: what it
+# would carry is not known, so it is not counted on.
+_CARRIES_RATIO = 0.05
 
 
 class LinkKind(StrEnum):
@@ -85,6 +88,13 @@ def trip_of(current_ratio: float, curve: BreakerCurve) -> Trip:
     if current_ratio >= known.trips_ratio:
         return Trip.TRIPS
     return Trip.MAY if current_ratio > known.holds_ratio else Trip.HOLDS
+
+
+def carrying(bus: Bus, draws: Mapping[str, Draw]) -> dict[str, Draw]:
+    """Return the draws of the supplies that carry the bus; without those that are off, on standby or not measured."""
+    own = {name: draws[name] for name in bus.supplies if name in draws}
+    most_a = max((one.current_a for one in own.values()), default=0.0)
+    return {name: one for name, one in own.items() if one.current_a > _CARRIES_RATIO * most_a}
 
 
 def single_losses(wiring: Wiring, bus: Bus, carrying: Iterable[str]) -> Iterator[Loss]:

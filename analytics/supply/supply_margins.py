@@ -13,16 +13,22 @@ import numpy as np
 
 from analytics.connectivity import GroupArray
 from analytics.connectivity.kinship import ByIdentity
-from physics.next_failure import Draw, LinkKind, LinkLoad, Loss, Trip, after_loss, allowed_losses, link_loads
+from physics.next_failure import (
+    Draw,
+    LinkKind,
+    LinkLoad,
+    Loss,
+    Trip,
+    after_loss,
+    allowed_losses,
+    carrying,
+    link_loads,
+)
 from physics.wiring import Bus, Origin, WiredSupply, Wiring
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray
 from telemetry.ratings import rated_power_w
 from telemetry.records import Severity
-
-# heuristic: a supply with less than a twentieth of the current of the busiest on its bus is off or on standby: what it
-# would carry is not known, so it is not counted on.
-_CARRIES_RATIO = 0.05
 
 
 class Basis(StrEnum):
@@ -194,10 +200,9 @@ def margins_of(
     for bus, part in plan.parts:
         if not all(name in steady for name in bus.supplies):
             continue
-        most_a = max(steady[name].current_a for name in bus.supplies)
-        off = frozenset(name for name in bus.supplies if steady[name].current_a < _CARRIES_RATIO * most_a)
-        carrying = {name: steady[name] for name in bus.supplies if name not in off}
-        for loss in _worth_judging(part, allowed_losses(part, bus, carrying)):
+        counted = carrying(bus, steady)
+        off = frozenset(bus.supplies).difference(counted)
+        for loss in _worth_judging(part, allowed_losses(part, bus, counted)):
             yield from _after(load, part, bus, loss, off)
 
 

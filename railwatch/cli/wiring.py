@@ -21,6 +21,7 @@ from physics.wiring import Wiring
 from railwatch.cli.printing import pluralize, print_json, print_problems, wide_console
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.operator.wiring_fields import wiring_fields
+from railwatch.operator.wiring_losses import loss_fields, loss_lines
 from railwatch.operator.wiring_proposal import description_lines, proposal_fields, propose_wiring
 from railwatch.operator.wiring_values import WiringValues, values_of
 from railwatch.operator.wiring_view import OVER, WiredNode, drawing
@@ -50,7 +51,7 @@ def show(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw feeds, supplies, buses, plugs and GPUs with volts, amperes and margins.
+    """Draw feeds, supplies, buses, plugs and GPUs with volts, amperes, margins, and what a lost supply would do.
 
     Values are those of the last minute of the run, or of the whole recording; with --config they are put on the wiring
     of that file. Without a run and a recording, the wiring of the configuration is drawn without values. What is
@@ -58,11 +59,11 @@ def show(
     """
     node = _live_or_described(data_dir, config_file) if recording is None else _recorded(recording, config_file)
     if as_json:
-        for fields in wiring_fields(node):
+        for fields in (*wiring_fields(node), *loss_fields(node)):
             print_json(fields)
         return
     console = wide_console()
-    for line in drawing(node):
+    for line in (*drawing(node), *loss_lines(node)):
         console.print(escape(line), style="bold red" if OVER in line else None, soft_wrap=True)
 
 

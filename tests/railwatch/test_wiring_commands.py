@@ -137,6 +137,24 @@ def test_plugs_feeds_and_ratings_of_a_description_are_drawn_with_their_load(
     assert max(map(len, out.splitlines())) <= TERMINAL_COLUMNS
 
 
+def test_each_loss_is_drawn_with_the_supply_and_the_plug_that_it_leaves_nearest_to_their_ratings(
+    four: Path, described: Path, run: Run
+) -> None:
+    _, out, _ = run("wiring", "show", four, "--config", described)
+    assert out.partition("with one supply or feed lost\n")[2].splitlines() == [
+        "  bus main",
+        "    without PSU 0: PSU 1 900 of 1100 W (82%), steps 900 W",
+        f"    without PSU 0: PSU 1 banana 75 of 15 A (500%){OVER}",
+        "    without PSU 1: PSU 0 900 of 1100 W (82%), steps 900 W",
+        f"    without PSU 1: PSU 0 2x XT60 75 of 60 A (125%){OVER}",
+    ]
+
+
+def test_without_ratings_no_loss_is_drawn(four: Path, run: Run) -> None:
+    _, out, _ = run("wiring", "show", four)
+    assert "without" not in out
+
+
 def test_without_samples_the_description_is_drawn_without_values(described: Path, run: Run) -> None:
     status, out, _ = run("wiring", "show", "--config", described)
     assert status == 0
@@ -154,7 +172,12 @@ def test_json_has_one_object_for_each_part_with_the_values(four: Path, described
     status, out, _ = run("wiring", "show", four, "--config", described, "--json")
     assert status == 0
     parts = objects(out)
-    assert [part["kind"] for part in parts] == ["wiring", "feed", "bus", "bus", *["supply"] * 3, *["gpu"] * 4]
+    kinds = ["wiring", "feed", "bus", "bus", *["supply"] * 3, *["gpu"] * 4, "loss", "loss"]
+    assert [part["kind"] for part in parts] == kinds
+    first = next(part for part in parts if part["kind"] == "loss")
+    assert (first["bus"], first["supplies"], first["feed"]) == ("main", ["psu0"], None)
+    assert [link["name"] for link in first["links"]] == ["banana", "C13", "psu1"]
+    assert first["links"][0]["ratio"] == pytest.approx(5.0)
     supplies = {part["name"]: part for part in parts if part["kind"] == "supply"}
     assert supplies["psu0"]["lowest_v"] == pytest.approx(11.76)
     assert supplies["psu2"]["power_w"] == pytest.approx(300.0)

@@ -1,0 +1,106 @@
+"""What each loss of one supply or feed would do to the rest of its bus, as text and as JSON."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from physics.next_failure import Draw, LinkKind, LinkLoad, Loss, after_loss, carrying, link_loads, single_losses
+from physics.wiring import Bus, Wiring
+from railwatch.operator.wiring_view import OVER, WiredNode
+from telemetry.entities import label_list, label_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossEffect:
+    """A loss, and the loads that it leaves on the links of its bus, the one nearest to its rating first.
+
+    `step_w` is the power of the supply nearest to its rating in the highest load step; None where that is not known.
+    """
+
+    loss: Loss
+    links: tuple[LinkLoad, ...]
+    step_w: float | None
+
+
+def loss_effects(node: WiredNode, bus: Bus) -> Iterator[LossEffect]:
+    """Yield the effect of each loss; none for a bus of which a supply is not measured, or nothing is rated."""
+    wiring = _rated(node)
+    now, most = _draws(node, bus, highest=False), _draws(node, bus, highest=True)
+    if len(now) < len(bus.supplies) or any(bus.name in one.joins or one.name in bus.joins for one in wiring.buses):
+        return
+    counted = carrying(bus, now)
+    off = frozenset(bus.supplies).difference(counted)
+    for loss in single_losses(wiring, bus, counted):
+        left, steps = after_loss(wiring, now, loss.supplies | off), after_loss(wiring, most, loss.supplies | off)
+        if left is None:
+            continue
+        loads = [one for one in link_loads(wiring, left) if one.kind is not LinkKind.FEED]
+        loads.sort(key=lambda one: (-one.ratio, one.supply, one.name))
+        if loads:
+            rated = next((one.supply for one in loads if one.kind is LinkKind.SUPPLY), "")
+            step = None if steps is None else steps.get(rated)
+            yield LossEffect(loss=loss, links=tuple(loads), step_w=None if step is None else step.power_w)
+
+
+def loss_lines(node: WiredNode) -> Iterator[str]:
+    """Yield for each loss the supply that it leaves nearest to its rating, and the plug if that is over its own.
+
+    Nothing where no loss can be judged.
+    """
+    found = {bus.name: [*loss_effects(node, bus)] for bus in node.wiring.buses}
+    if any(found.values()):
+        yield from ("", "with one supply or feed lost")
+    for name, effects in found.items():
+        if effects:
+            yield f"  bus {name}"
+        for effect in effects:
+            yield from (f"    without {_name(effect.loss)}: {text}" for text in _worst(effect))
+
+
+def loss_fields(node: WiredNode) -> Iterator[dict[str, Any]]:
+    """Yield one JSON object for each loss."""
+    for bus in node.wiring.buses:
+        for effect in loss_effects(node, bus):
+            yield {
+                "kind": "loss",
+                "bus": bus.name,
+                "feed": effect.loss.feed or None,
+                "supplies": sorted(effect.loss.supplies),
+                "links": [{**asdict(one), "ratio": one.ratio} for one in effect.links],
+                "step_w": effect.step_w,
+            }
+
+
+def _worst(effect: LossEffect) -> Iterator[str]:
+    supply = next((one for one in effect.links if one.kind is LinkKind.SUPPLY), None)
+    plug = next((one for one in effect.links if one.kind is not LinkKind.SUPPLY), None)
+    if supply is not None:
+        steps = "" if effect.step_w is None else f", steps {effect.step_w:.0f} W"
+        yield _load(label_of(supply.supply), supply, steps)
+    if plug is not None and (supply is None or plug.ratio > 1.0):
+        inlet = "inlet " if plug.kind is LinkKind.INLET else ""
+        yield _load(f"{label_of(plug.supply)} {inlet}{plug.name}", plug)
+
+
+def _load(what: str, link: LinkLoad, steps: str = "") -> str:
+    over = OVER if link.ratio > 1.0 else ""
+    return f"{what} {link.load:.0f} of {link.rating:g} {link.unit} ({link.ratio:.0%}){steps}{over}"
+
+
+def _name(loss: Loss) -> str:
+    return f"feed {loss.feed}" if loss.feed else label_list(label_of(name) for name in loss.supplies)
+
+
+def _rated(node: WiredNode) -> Wiring:
+    """Return the wiring with the ratings that supplies report."""
+    return replace(node.wiring, supplies=tuple(replace(one, rated_w=node.rated_w(one)) for one in node.wiring.supplies))
+
+
+def _draws(node: WiredNode, bus: Bus, *, highest: bool) -> Mapping[str, Draw]:
+    found = {}
+    for supply in node.wiring.on_bus(bus):
+        values = node.values_of(supply)
+        current_a = values.highest_a if highest else values.current_a
+        if values.voltage_v is not None and current_a is not None:
+            found[supply.name] = Draw(voltage_v=values.voltage_v, current_a=max(current_a, 0.0))
+    return found
