@@ -12,15 +12,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from physics.constants import MAD_TO_SD
+from physics.rail_classes import RAIL_CLASSES
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame, TimeArray
 
 STATIC, ROLLING = "static limit", "rolling median and deviation"
 BASELINES = (STATIC, ROLLING)
-# 5 % below nominal: ATX12V Power Supply Design Guide 2.2, table 2; the same share is used for 48 and 54 V here.
-_LOW_RATIO = 0.95
-_NOMINAL_V = (12.0, 48.0, 54.0)
+_GPU_RAILS = tuple(one for one in RAIL_CLASSES if one.feeds_gpus)
 # Highest operating temperature of a V100 SXM2, ``nvidia-smi -q``.
 _HOT_C = 83.0
 # assumption: what people set for a rolling z-score: a minute of seconds, six robust standard deviations, five seconds.
@@ -45,7 +44,7 @@ def baseline_alarms(frames: Iterable[Frame]) -> tuple[tuple[str, tuple[int, ...]
     rolling: list[int] = []
     for (_, signal), (times_ns, means, lows) in seconds.items():
         if signal in _VOLTAGES:
-            static += _begins(times_ns, lows < _LOW_RATIO * _nominal_v(means))
+            static += _begins(times_ns, lows < _limit_v(means))
         elif signal == "gpu_temp_c":
             static += _begins(times_ns, means > _HOT_C)
         rolling += _begins(times_ns, _outliers(means, _FLOOR[signal.rpartition("_")[2]]))
@@ -75,10 +74,11 @@ def _seconds(frames: Iterable[Frame]) -> dict[tuple[str, str], tuple[TimeArray, 
     }
 
 
-def _nominal_v(means: FloatArray) -> float:
+def _limit_v(means: FloatArray) -> float:
+    """Return the lowest voltage at the load of the class of rails whose nominal voltage is nearest to the usual one."""
     known = means[np.isfinite(means)]
     middle = float(np.median(known)) if known.size else math.nan
-    return min(_NOMINAL_V, key=lambda nominal: abs(nominal - middle))
+    return min(_GPU_RAILS, key=lambda rail: abs(rail.nominal_v - middle)).lowest_v
 
 
 def _outliers(means: FloatArray, floor: float) -> FloatArray:
