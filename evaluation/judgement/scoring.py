@@ -150,7 +150,9 @@ def _reported_within(one: Sighting, fault: TrueFault, level: Severity, table: Ju
 
 
 def _accepted(one: Sighting, run: RunReport, table: JudgementTable) -> bool:
-    """Return whether a sighting belongs to a fault of the run, or to a GPU that was lost in it."""
+    """Return True for a sighting of a fault of the run, of a GPU lost in it, or a note of how the node is built."""
+    if one.causes <= set(table.as_built) and one.reported_at(Severity.WARNING) is None:
+        return True
     for fault in run.faults:
         accepted = frozenset[str]().union(*(answer.accepted for answer in answers_to(fault, table)))
         if _reported_within(one, fault, Severity.INFO, table) is not None and one.text & accepted:

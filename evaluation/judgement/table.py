@@ -97,12 +97,13 @@ class PlannedRun(FilePart):
 
 
 class JudgementTable(FilePart):
-    """The whole table."""
+    """The whole table; findings of info of the causes of `as_built` are true of a node that has no fault."""
 
     page_from: Severity
     early: DurationS
     after_end: DurationS
     after_drop: tuple[CauseName, ...]
+    as_built: tuple[CauseName, ...] = ()
     answers: dict[TrueCause, AcceptedCauses]
     runs: tuple[PlannedRun, ...]
     first_seed: int

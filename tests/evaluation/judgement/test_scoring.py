@@ -126,6 +126,13 @@ def test_info_is_no_page_but_a_notice_that_is_counted(table: JudgementTable) -> 
     assert score.right
 
 
+def test_a_note_of_how_a_node_is_built_is_no_false_notice_and_a_page_of_it_is_false(table: JudgementTable) -> None:
+    score = score_run(reported(seen("redundancy_lost", 20.0, info=True)), table)
+    assert (score.false_notices, score.false_pages) == (0, ())
+    score = score_run(reported(seen("redundancy_lost", 20.0)), table)
+    assert len(score.false_pages) == 1
+
+
 def test_info_is_not_enough_to_find_what_asks_for_a_page(table: JudgementTable) -> None:
     score = score_run(reported(seen("supply_lost", 33.0, info=True), faults=(fault("supply_lost"),)), table)
     assert not score.faults[0].found
