@@ -9,6 +9,7 @@ import { drawLeases, drawRecords } from "./records.js";
 import * as samples from "./samples.js";
 import { drawSources } from "./sources.js";
 import { connect, nowMs, state } from "./stream.js";
+import { drawWiring, layOutWiring } from "./wiring.js";
 
 /** One line across the page while what it shows is not the present. */
 function drawNotice() {
@@ -31,6 +32,7 @@ function drawSlow() {
   drawConnection();
   drawLeases();
   drawReadings();
+  drawWiring();
 }
 
 await loadCharts();
@@ -42,10 +44,12 @@ connect({
     drawRecords();
     drawSources();
     layOutCharts();
+    layOutWiring();
     document.documentElement.dataset.ready = "true";
   },
   entities() {
     if (layOutIfChanged()) layOutReadings();
+    layOutWiring();
     drawRecords();
   },
   samples() {
@@ -59,7 +63,9 @@ connect({
   status() {
     drawHeader();
     drawSources();
-    if (layOutIfChanged()) layOutReadings();
+    if (!layOutIfChanged()) return;
+    layOutReadings();
+    layOutWiring();
   },
   connection: drawConnection,
 });

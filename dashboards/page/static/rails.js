@@ -36,11 +36,14 @@ export function nominalOf(rail) {
   return { volts: shownNominal.get(rail.id) ?? null, source: "readings" };
 }
 
-/** Return the lowest voltage that a rail may have, null where no limit is known. */
-export function limitOf(rail) {
-  const known = classOf(nominalOf(rail).volts);
+/** Return the lowest voltage that rails of a nominal voltage may have, null where no limit is known. */
+export function limitAt(volts) {
+  const known = classOf(volts);
   return known?.limit_scale ? known.limit_scale * state.status.rail_limit_v : null;
 }
+
+/** Return the lowest voltage that a rail may have, null where no limit is known. */
+export const limitOf = (rail) => limitAt(nominalOf(rail).volts);
 
 /** Return the lowest voltage of the last seconds; null once the newest is stale. */
 export const lowestOf = (rail) =>

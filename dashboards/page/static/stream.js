@@ -5,6 +5,7 @@ import * as samples from "./samples.js";
 export const state = {
   status: null,
   entities: [],
+  wiring: null,
   labels: null,
   records: { incidents: [], decisions: [], actions: [], outcomes: [], events: [] },
   staleAfterMs: 3000,
@@ -54,6 +55,7 @@ export function connect(on) {
     Object.assign(state, {
       status: data.status,
       entities: data.entities,
+      wiring: data.wiring,
       labels: data.labels,
       records: data.records,
       staleAfterMs: data.stale_after_s * 1000,
@@ -62,7 +64,7 @@ export function connect(on) {
     on.hello();
   });
   listen("entities", (data) => {
-    state.entities = data.entities;
+    Object.assign(state, { entities: data.entities, wiring: data.wiring });
     on.entities();
   });
   listen("samples", (data) => {
