@@ -151,7 +151,7 @@ def test_without_a_tag_the_readings_show_the_nominal_voltage(browser: WebDriver)
 
 
 def test_a_rail_whose_readings_ended_is_unknown_comes_first_and_keeps_its_nominal_voltage(browser: WebDriver) -> None:
-    with page_with(browser, Rails(nominal_v=54.0, count=6, named_from="", lost_s=60)):
+    with page_with(browser, Rails(nominal_v=54.0, count=6, named_from="", sag_ratio=0.005, lost_s=60)):
         wait(browser, lambda shown: order(shown)[0] == "chart-psu1")
         see(browser, "#chart-psu1 .legend", "unknown")
         assert len(browser.find_elements(By.CSS_SELECTOR, ".rails .about")) == 1
