@@ -1,8 +1,9 @@
 """Checks that code and pages use plain words: ``python -m tests.docs.plain_words [FOLDER]``; `make check` runs it.
 
-It refuses docstrings that begin with a banned verb, identifiers and texts in which a process speaks ("tell", "say",
-"hear"), and phrases that a newcomer has to decode. CONTRIBUTING has the words to use instead. Exit status 1 names each
-place by file and line; ``--count`` prints the counts alone.
+It refuses docstrings that begin with a banned verb, identifiers, texts, docstrings and comments in which a process
+speaks ("tell", "say", "hear") or a person is not named ("nobody"), and phrases that a newcomer has to decode. Text in
+backticks is a quote, of a key or of another program, and not checked. CONTRIBUTING has the words to use instead. Exit
+status 1 names each place by file and line; ``--count`` prints the counts alone.
 """
 
 import ast
@@ -20,13 +21,17 @@ FIRST_WORDS = frozenset({"Give", "Gives", "Say", "Says", "Tell", "Tells", "Hear"
 SPEECH = frozenset(
     {"tell", "tells", "told", "telling", "teller", "say", "says", "said", "saying", "hear", "hears", "heard", "hearing"}
 )
+# People without a role: an operator, a caller, a client, another program.
+UNNAMED = frozenset({"nobody", "somebody", "whoever"})
 # Parts of identifiers. A text is a text, a label, a summary or a message; what an operator sends is a command.
-NAME_PARTS = SPEECH | frozenset({"word", "words", "lot", "lots", "loan", "loans", "deed", "deeds", "anew", "teller"})
+NAME_PARTS = SPEECH | UNNAMED | {"word", "words", "lot", "lots", "loan", "loans", "deed", "deeds", "anew"}
 PHRASES = ("own choice", "mohm", "let go of")
 # The module names its own list, and the tests of it quote what it refuses.
 EXEMPT = frozenset({"tests/docs/plain_words.py", "tests/docs/test_plain_words.py"})
 
 _TEXT = re.compile(rf"\b({'|'.join(sorted(SPEECH))})\b", re.IGNORECASE)
+_REMARK = re.compile(rf"\b({'|'.join(sorted(SPEECH | UNNAMED))})\b", re.IGNORECASE)
+_QUOTE = re.compile(r"``[^`\n]*``|`[^`\n]*`")
 # Whole words: `_mohm` as the unit of a name is fine, "6.1 mohm" in a text is not.
 _PHRASE = re.compile(rf"\b({'|'.join(map(re.escape, PHRASES))})\b", re.IGNORECASE)
 # Code of a Markdown page: blocks, and spans within a paragraph.
@@ -53,21 +58,36 @@ def parts_of(name: str) -> frozenset[str]:
 
 
 def docstring_places(path: str, tree: ast.Module) -> Iterator[Place]:
-    """Yield docstrings that begin with a banned word."""
+    """Yield docstrings that begin with a banned word, and lines of them in which something speaks."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
-            text = ast.get_docstring(node)
-            if text and text.split()[0] in FIRST_WORDS:
-                yield Place(kind="docstring", path=path, line=node.body[0].lineno, found=text.split("\n")[0][:60])
+            text = ast.get_docstring(node, clean=False)
+            if not text or not text.strip():
+                continue
+            begin = node.body[0].lineno
+            if text.split()[0] in FIRST_WORDS:
+                yield Place(kind="docstring", path=path, line=begin, found=text.strip().split("\n")[0][:60])
+            yield from remark_places(path, text, begin)
+
+
+def remark_places(path: str, text: str, begin: int = 1) -> Iterator[Place]:
+    """Yield lines in which something speaks or a person is not named, of a text that begins in line `begin`."""
+    if _REMARK.search(text) is None:  # nearly all
+        return
+    for number, line in enumerate(text.split("\n"), start=begin):
+        if _REMARK.search(_QUOTE.sub("", line)):
+            yield Place(kind="comment", path=path, line=number, found=line.strip()[:80])
 
 
 def token_places(path: str, source: str) -> Iterator[Place]:
-    """Yield identifiers that hold a banned part, each name once a file, with the line that has it first."""
+    """Yield comments in which something speaks, and identifiers with a banned part, each name once a file."""
     seen: set[str] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME and token.string not in seen and parts_of(token.string) & NAME_PARTS:
             seen.add(token.string)
             yield Place(kind="identifier", path=path, line=token.start[0], found=token.string)
+        elif token.type == tokenize.COMMENT:
+            yield from remark_places(path, token.string, token.start[0])
 
 
 def text_places(path: str, tree: ast.Module) -> Iterator[Place]:
@@ -111,7 +131,9 @@ def places_in(path: str, source: str) -> tuple[Place, ...]:
         places += token_places(path, source)
         if not path.startswith("tests/"):
             places += text_places(path, tree)
-    elif path.endswith(".md") and path != "CONTRIBUTING.md":  # it names the words to avoid
+    elif not path.endswith(".md"):  # comments, and descriptions among the values
+        places += remark_places(path, source)
+    elif path != "CONTRIBUTING.md":  # it names the words to avoid
         places += prose_places(path, source)
     return tuple(places)
 
@@ -119,7 +141,7 @@ def places_in(path: str, source: str) -> tuple[Place, ...]:
 def tracked(root: Path) -> tuple[str, ...]:
     """Return tracked files whose language is checked; the changelog quotes earlier names."""
     names = subprocess.run(
-        ["git", "-C", str(root), "ls-files", "*.py", "*.yaml", "*.md", "*.js", "*.c", "*.h"],
+        ["git", "-C", str(root), "ls-files", "*.py", "*.yaml", "*.md", "*.js", "*.sh", "*.c", "*.h"],
         capture_output=True,
         text=True,
         check=True,
@@ -136,7 +158,7 @@ def main(arguments: list[str]) -> int:
         for place in places:
             print(place)
     counts = Counter(place.kind for place in places)
-    print(", ".join(f"{kind} {counts[kind]}" for kind in ("docstring", "identifier", "text", "phrase")))
+    print(", ".join(f"{kind} {counts[kind]}" for kind in ("docstring", "comment", "identifier", "text", "phrase")))
     return 1 if places else 0
 
 

@@ -29,10 +29,42 @@ def test_plain_code_is_accepted() -> None:
         ("def f(words: str) -> None: ...\n", "identifier"),
         ('log("the driver was told to stop")\n', "text"),
         ("LIMIT = 3  # own choice\n", "phrase"),
+        ("LIMIT = 3  # the driver says so\n", "comment"),
+        ("# Nobody reads it.\nLIMIT = 3\n", "comment"),
+        (
+            'def f() -> int:\n    """Return a row.\n\n    The header tells how old it is.\n    """\n    return 1\n',
+            "comment",
+        ),
+        ("def test_whoever_waits_is_woken() -> None: ...\n", "identifier"),
     ],
 )
 def test_each_kind_of_place_is_refused(source: str, kind: str) -> None:
     assert kinds("agent/ring.py", source) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("rules/cap.yaml", "lease: 60s # as the standard says\n"),
+        ("rules/cap.yaml", "why: The driver tells of it.\n"),
+        ("page/rails.js", "const LIMIT = 3; // nobody looks longer\n"),
+        ("page/rails.js", "/*\n * What the node said last.\n */\n"),
+        ("tools/start.sh", "# Tell systemd.\n"),
+        ("driver/nvml.c", "/* Told once. */\n"),
+    ],
+)
+def test_comments_and_descriptions_of_other_languages_are_checked(path: str, source: str) -> None:
+    assert kinds(path, source) == ["comment"]
+
+
+def test_a_comment_is_named_by_its_own_line() -> None:
+    source = '"""Module.\n\nIt says so.\n"""\n\n# A line,\n# and what it said.\n'
+    assert [place.line for place in places_in("agent/ring.py", source)] == [3, 7]
+
+
+@pytest.mark.parametrize("path", ["agent/ring.py", "rules/cap.yaml"])
+def test_text_in_backticks_is_a_quote(path: str) -> None:
+    assert kinds(path, "# The key on disk is `told`; the kernel logs ``GPU says goodbye``.\n") == []
 
 
 def test_a_key_of_data_on_disk_is_no_text() -> None:
