@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from pydantic import BaseModel
 
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.retracing import RecordedSteps, retrace
@@ -16,6 +17,7 @@ from physics.wiring import Wiring
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
 from telemetry.commands import Command
+from telemetry.documents import check_document
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec, joined_frames
 from telemetry.recording import Recording
@@ -61,8 +63,21 @@ def recorded_topology(read: Recording) -> Topology:
 
 
 def recorded_wiring(read: Recording) -> Wiring | None:
-    """Return the wiring that the configuration of the recorded run describes; None where it describes none."""
-    return TopologySection.model_validate(read.meta.config.get("topology") or {}).wiring()
+    """Return the wiring that the configuration of the recorded run describes; None where it describes none.
+
+    Raises
+    ------
+    ConfigError
+        The description contradicts itself, or is that of another version.
+    """
+    described = {"topology": read.meta.config.get("topology") or {}}
+    return check_document(_Described, described, where=str(read.path), lines={}).topology.wiring()
+
+
+class _Described(BaseModel):
+    """Part of a recorded configuration that describes the wiring."""
+
+    topology: TopologySection
 
 
 def _trace(read: Recording) -> RecordedSteps | None:
