@@ -62,6 +62,8 @@ SIZE_MAX_BYTES = 1 << 20
 
 # What of an address may be a secret: who logs in, and what stands behind the question mark.
 _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")
+# heuristic: what a person still reads of a wrong value; a whole file may be one.
+_SHOWN_MAX = 200
 _SECRET_KEYS = frozenset({"password", "token"})
 
 
@@ -342,7 +344,11 @@ def _found(path: tuple[str | int, ...], value: object, *, right_type: bool = Tru
         return "got true (also written on or yes)" if value else "got false (also written off or no)"
     if isinstance(value, str):
         value = _IN_ADDRESS.sub("***", value)
-    return "got nothing" if value is None else f"got {value!r}"
+    return "got nothing" if value is None else f"got {_shortened(repr(value))}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}... ({len(text)} characters)"
 
 
 def _dotted(path: tuple[str | int, ...]) -> str:

@@ -60,6 +60,15 @@ def test_every_problem_is_reported_with_its_line_and_key(tmp_path: Path) -> None
     ]
 
 
+def test_a_wrong_value_of_a_whole_page_is_shown_by_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_text(f"name: box\ninner: {{share: {'x' * 100_000}}}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_document(Outer, path)
+    (problem,) = caught.value.problems
+    assert problem.found == f"got '{'x' * 199}... (100002 characters)"
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
