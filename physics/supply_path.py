@@ -160,6 +160,15 @@ class _Phases:
         return self.full_w * high_ratio, self.full_w * low_ratio + self.low_rest_w
 
 
+def power_saved_w(gpus: Sequence[GpuLoad], clock_mhz: float) -> float:
+    """Return the mean power that a clock cap takes off GPUs, both phases of their load counted alike; 0 for none."""
+    saved_w = 0.0
+    for gpu in gpus:
+        high_w, low_w = _Phases.of(gpu).powers_at(gpu.curve, min(clock_mhz, gpu.clock_mhz) / gpu.max_clock_mhz)
+        saved_w += (gpu.power_high_w - high_w + gpu.power_low_w - low_w) / 2.0
+    return saved_w
+
+
 def plateau_v(path: SupplyPath, load: SupplyLoad, limit_w: float) -> float:
     """Predict the voltage of the high phase with every GPU's average held at `limit_w`, cautiously; NaN on collapse."""
     saved_w = sum(max(gpu.power_high_w - limit_w, 0.0) for gpu in load.gpus)

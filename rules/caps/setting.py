@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from physics.node_state import MeasuredNode
 from physics.supply_path import VoltageCap, highest_clock, highest_limit
 from rules.caps.knobs import Scale
+from rules.caps.shedding import shedding_clock
 from rules.caps.supply_basis import SupplyBasis, bases_of, load_now, path_now
 from rules.policy.model import SettingRule
 from telemetry.entities import Topology
@@ -34,12 +35,11 @@ def choose(
 ) -> SettingChoice:
     """Return the first setting of a cap; `in_force` is the strictest one on a target, or the loosest of all."""
     knob = scale.knob
-    if rule.fixed is not None:
-        return SettingChoice(setting=scale.snap(rule.fixed), reason=f"fixed by the policy: {knob.text(rule.fixed)}")
-    if rule.fraction is not None:
-        wanted = scale.fraction(in_force, rule.fraction)
-        return SettingChoice(setting=scale.snap(wanted), reason=_share(rule.fraction, knob, in_force))
-    hold_v = rule.hold_v if rule.hold_v is not None else 0.0
+    if rule.hold_v is None:
+        return _without_voltage(
+            rule, incident, node, targets=targets, topology=topology, scale=scale, in_force=in_force
+        )
+    hold_v = rule.hold_v
     bases, doubt = bases_of(incident, node, targets=targets, topology=topology)
     if bases:
         answer = predict(bases, incident, node, scale=scale, hold_v=hold_v)
@@ -54,8 +54,39 @@ def choose(
             return SettingChoice(setting=None, reason=reason)
         doubt = f"the evidence predicts no dip below {held_v:.2f} V, and there was one"
         bases = ()  # they are of another load
+    return _fallback(rule, scale, in_force, doubt, bases)
+
+
+def _without_voltage(
+    rule: SettingRule,
+    incident: Incident,
+    node: MeasuredNode,
+    *,
+    targets: Sequence[str],
+    topology: Topology,
+    scale: Scale,
+    in_force: float,
+) -> SettingChoice:
+    """Return the setting of a rule that holds no voltage: fixed, a fraction, or what takes watts off the GPUs."""
+    if rule.fixed is not None:
+        text = scale.knob.text(rule.fixed)
+        return SettingChoice(setting=scale.snap(rule.fixed), reason=f"fixed by the policy: {text}")
+    if rule.fraction is not None:
+        wanted = scale.fraction(in_force, rule.fraction)
+        return SettingChoice(setting=scale.snap(wanted), reason=_share(rule.fraction, scale.knob, in_force))
+    clock, reason = shedding_clock(rule.shed or "", incident, node, targets=targets, topology=topology, scale=scale)
+    if clock is None:
+        return _fallback(rule, scale, in_force, reason)
+    return SettingChoice(setting=clock if scale.stricter(clock, in_force) else None, reason=reason)
+
+
+def _fallback(
+    rule: SettingRule, scale: Scale, in_force: float, doubt: str, bases: tuple[SupplyBasis, ...] = ()
+) -> SettingChoice:
+    """Return a fraction of the setting in force, where the evidence does not allow a prediction."""
     setting = scale.snap(scale.fraction(in_force, rule.fallback))
-    return SettingChoice(setting=setting, reason=f"{_share(rule.fallback, knob, in_force)}: {doubt}", bases=bases)
+    reason = f"{_share(rule.fallback, scale.knob, in_force)}: {doubt}"
+    return SettingChoice(setting=setting, reason=reason, bases=bases)
 
 
 def _share(fraction: float, knob: KnobKind, in_force: float) -> str:

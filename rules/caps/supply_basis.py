@@ -98,7 +98,7 @@ def _basis(
     open_circuit_v, resistance_ohm = source.open_circuit_v, source.source_resistance_ohm
     fed_ids = gpus_of_supply(finding.entity_id, topology) or tuple(gpu.entity_id for gpu in node.gpus)
     fed = [gpu for gpu in node.gpus if gpu.entity_id in fed_ids]
-    capped = [known for gpu in fed if gpu.entity_id in targets and (known := _load(gpu)) is not None]
+    capped = [known for gpu in fed if gpu.entity_id in targets and (known := gpu_load(gpu)) is not None]
     if not capped or len(capped) < sum(gpu.entity_id in targets for gpu in fed):
         return None, "the power of the GPUs under load is not known"
     low_a = high_a if low_a is None else min(low_a, high_a)
@@ -106,7 +106,7 @@ def _basis(
     low_w = low_a * (open_circuit_v - resistance_ohm * low_a)
     if not high_w > 0.0:
         return None, f"open-circuit voltage, resistance and current of {finding.entity_id} contradict each other"
-    loads = [known for gpu in fed if (known := _load(gpu)) is not None]
+    loads = [known for gpu in fed if (known := gpu_load(gpu)) is not None]
     if high_w - low_w > sum(gpu.power_high_w for gpu in loads):  # as in the first moment of a job
         return None, f"the power of the GPUs is not yet that of the load on {finding.entity_id}"
     supplies = _supplies_beside(finding.entity_id, fed[0].entity_id, topology)
@@ -164,7 +164,8 @@ def _currents(finding: Finding, node: MeasuredNode) -> tuple[float | None, float
     return finding.number("current_high_a"), finding.number("current_low_a")
 
 
-def _load(gpu: MeasuredGpu) -> GpuLoad | None:
+def gpu_load(gpu: MeasuredGpu) -> GpuLoad | None:
+    """Return the load of a GPU with the curve of its board; None where its power is not known."""
     if gpu.power_high_w is None or not gpu.power_high_w > 0.0:
         return None
     low_w = gpu.power_high_w if gpu.power_low_w is None else min(gpu.power_low_w, gpu.power_high_w)

@@ -73,9 +73,12 @@ def _setting(policy: Policy) -> str:
     rule = policy.then.setting
     if rule is None:
         return ""
-    if rule.hold_v is not None:
+    if rule.hold_v is not None or rule.shed is not None:
+        held = f"the GPUs to draw less by {rule.shed} of the finding"
+        if rule.hold_v is not None:
+            held = f"the predicted voltage to stay above {rule.hold_v:g} V"
         fallback = f"; to {rule.fallback:g} of the setting in force where no prediction is possible"
-        return f" as far as it takes for the predicted voltage to stay above {rule.hold_v:g} V{fallback}"
+        return f" as far as it takes for {held}{fallback}"
     if rule.fraction is not None:
         return f" to {rule.fraction:g} of the setting in force{_IF_IT_LASTS[policy.then.persist]}"
     if rule.fixed is not None:

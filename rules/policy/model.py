@@ -77,7 +77,7 @@ class Persist(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRule:
-    """Rule for the setting of a knob; exactly one of the first five is set.
+    """Rule for the setting of a knob; exactly one of the first six is set.
 
     Parameters
     ----------
@@ -90,16 +90,19 @@ class SettingRule:
         This setting, in MHz, watts or as a share of the fan's full speed.
     hold_c
         Regulated, so that the hottest GPU stays at this temperature.
+    shed
+        The loosest setting that takes off the GPUs the watts of this piece of evidence, such as ``mend_w``.
     ramp_from
         At the start of a job from this share up to the caps of others, over `ramp_s`.
     fallback
-        Fraction used instead of `hold_v` if the evidence does not allow the prediction.
+        Fraction used instead of `hold_v` and `shed` if the evidence does not allow the prediction.
     """
 
     hold_v: float | None = None
     fraction: float | None = None
     fixed: float | None = None
     hold_c: float | None = None
+    shed: str | None = None
     ramp_from: float | None = None
     ramp_s: float = 45.0
     fallback: float = 0.85

@@ -32,6 +32,7 @@ PARAMETERS_MAX, PARAMETER_MAX = 16, 500
 _Part = Annotated[Finite, Field(gt=0, lt=1)]
 _AT_12_V = " at 12 V, and above the same share of another rail"
 _FALLBACK = "with hold_v: the fraction to use where the evidence does not allow the prediction; 0.85"
+_FALLBACK_OF_CLOCK = _FALLBACK.replace("hold_v", "hold_v or shed")
 # heuristic: the default, about two training steps for each tenth of the clock.
 _RAMP_S = 45.0
 _FALLBACK_RATIO = 0.85
@@ -44,7 +45,7 @@ def _one_of(**values: object) -> None:
 
 
 class ClockDocument(BaseModel):
-    """Setting of a clock cap: exactly one of `hold_v`, `fraction`, `mhz`, `hold_c` and `ramp_from`."""
+    """Setting of a clock cap: exactly one of `hold_v`, `fraction`, `mhz`, `hold_c`, `shed` and `ramp_from`."""
 
     model_config = CLOSED
 
@@ -56,17 +57,27 @@ class ClockDocument(BaseModel):
         default=None, description="a fixed clock in MHz"
     )
     hold_c: Celsius | None = Field(default=None, description="regulate so that the hottest GPU stays at this")
+    shed: Literal["mend_w"] | None = Field(
+        default=None, description="take off the GPUs the watts that the finding names as mend_w"
+    )
     ramp_from: _Part | None = Field(
         default=None, description="at the start of a job from this share up to the other caps"
     )
     ramp_over: PositiveDuration | None = Field(default=None, description="with ramp_from: how long that takes; 45s")
-    fallback: _Part | None = Field(default=None, description=_FALLBACK)
+    fallback: _Part | None = Field(default=None, description=_FALLBACK_OF_CLOCK)
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        _one_of(hold_v=self.hold_v, fraction=self.fraction, mhz=self.mhz, hold_c=self.hold_c, ramp_from=self.ramp_from)
-        if self.fallback is not None and self.hold_v is None:
-            raise ValueError("fallback only with hold_v")
+        _one_of(
+            hold_v=self.hold_v,
+            fraction=self.fraction,
+            mhz=self.mhz,
+            hold_c=self.hold_c,
+            shed=self.shed,
+            ramp_from=self.ramp_from,
+        )
+        if self.fallback is not None and self.hold_v is None and self.shed is None:
+            raise ValueError("fallback only with hold_v or shed")
         if self.ramp_over is not None and self.ramp_from is None:
             raise ValueError("ramp_over only with ramp_from")
         return self
@@ -78,6 +89,7 @@ class ClockDocument(BaseModel):
             fraction=self.fraction,
             fixed=self.mhz,
             hold_c=self.hold_c,
+            shed=self.shed,
             ramp_from=self.ramp_from,
             ramp_s=self.ramp_over or _RAMP_S,
             fallback=self.fallback or _FALLBACK_RATIO,

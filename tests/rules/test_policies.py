@@ -43,7 +43,7 @@ def test_every_policy_has_the_name_of_its_file() -> None:
         "gpu-lost-drain",
         "joint-ageing-clock-cap",
         "over-rating-notify",
-        "over-rating-power-cap",
+        "over-rating-clock-cap",
     }
 
 
@@ -89,7 +89,7 @@ def test_only_what_answers_a_supply_or_the_air_reaches_beyond_the_gpu_at_fault()
         "supply-sag-power-cap": "all_gpus_of_supply",
         "weak-supply-start-ramp": "all_gpus_of_supply",
         "joint-ageing-clock-cap": "all_gpus_of_supply",
-        "over-rating-power-cap": "all_gpus_of_supply",
+        "over-rating-clock-cap": "all_gpus_of_supply",
         "airflow-fan": "all_gpus",
         "airflow-clock-cap": "all_gpus",
     }

@@ -70,7 +70,7 @@ def test_a_good_file_loads_with_its_defaults(tmp_path: Path) -> None:
         ("action: clock_cap\n", "action: notify\n", "then.target", 8, "no such key with notify"),
         ("target: this_gpu\n", "target: gpu7\n", "then.target", 8, "'this_gpu'"),
         ("  target: this_gpu\n", "", "then.target", 6, "required with clock_cap"),
-        ("{mhz: 1005}", "{mhz: 1005, fraction: 0.5}", "then.clock", 9, "fraction, mhz, hold_c and ramp_from"),
+        ("{mhz: 1005}", "{mhz: 1005, fraction: 0.5}", "then.clock", 9, "fraction, mhz, hold_c, shed and ramp_from"),
         ("{mhz: 1005}", "{mhz: 1005, fallback: 0.5}", "then.clock", 9, "only with hold_v"),
         ("{mhz: 1005}", "{fraction: 1.2}", "then.clock.fraction", 9, "less than 1"),
         ("{mhz: 1005}", "{hold_v: 1150}", "then.clock.hold_v", 9, "at most 60"),
