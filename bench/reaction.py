@@ -84,7 +84,7 @@ class StepCounter:
         self._nexts = dict(nexts)
 
     def reached(self, ring: Ring) -> bool:
-        """Return whether it has judged every row."""
+        """Return True if it has judged every row."""
         return all(self._nexts.get(name) == table.count for name, table in ring.tables.items())
 
 

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def processes() -> int:
-    """Return how many processors there are for this process."""
+    """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0))
 
 

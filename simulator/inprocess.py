@@ -199,7 +199,7 @@ class PlantDriver:
             self._spoil(values, columns)
 
     def _spoil(self, values: FloatArray, columns: tuple[Column | None, ...]) -> None:
-        """Make absent what an injected fault keeps from being read, after every delay.
+        """Set to NaN the columns that an injected fault keeps from being read, after every delay.
 
         Raises
         ------

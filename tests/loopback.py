@@ -20,7 +20,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def on_loopback(handler: Callable[..., BaseHTTPRequestHandler], certificate: Path | None = None) -> Iterator[int]:
-    """Serve until the block ends; gives the port."""
+    """Serve until the block ends; return the port."""
     server = _Server(("127.0.0.1", 0), handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

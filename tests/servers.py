@@ -60,7 +60,7 @@ class Server:
         return text
 
     def query(self, statement: str, *, db: str | None = None, **more: str) -> list[dict[str, Any]]:
-        """Run InfluxQL (InfluxDB only) and give the series of all its statements, times in ns."""
+        """Run InfluxQL (InfluxDB only) and return the series of all its statements, times in ns."""
         fields = {"q": statement, "epoch": "ns", **more} | ({} if db is None else {"db": db})
         results = json.loads(self.get("/query", method="POST", **fields))["results"]
         for result in results:

@@ -76,7 +76,7 @@ class Slurm:
             process.wait()
 
     def run(self, program: str, *arguments: str) -> str:
-        """Run one of its programs and give its output, standard error included."""
+        """Run one of its programs and return its output, standard error included."""
         done = subprocess.run(
             [require(program), *arguments],
             env=self._environ(),

@@ -377,7 +377,7 @@ class IncidentBook:
         )
 
     def _judge_again(self, done: frozenset[str], now_ns: int, kinship: Kinship) -> tuple[str, ...]:
-        """Judge the other incidents of nodes with news; give those whose answer is another one."""
+        """Judge the other incidents of nodes with news; return those whose answer is another one."""
         news, changed = dict(self._news), []
         self._news.clear()
         for node, families in news.items():

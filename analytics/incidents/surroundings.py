@@ -28,7 +28,7 @@ class IncidentSurroundings:
     _restored: tuple[tuple[Event, ...], tuple[Finding, ...]] = ((), ())
 
     def receive(self, events: Iterable[Event], kinship: Kinship) -> tuple[str, ...]:
-        """Keep the events that can be evidence; give the nodes that they are about."""
+        """Keep the events that can be evidence; return the nodes that they are about."""
         nodes: dict[str, None] = {}
         for event in events:
             if is_evidence(event) and (node := _node_of(event, kinship)) is not None:

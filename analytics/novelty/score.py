@@ -171,7 +171,7 @@ def score_rows(model: NoveltyModel, state: ScoringState, rows: FloatArray) -> tu
 def _smoothed(
     shares: FloatArray, parts: FloatArray, present: MaskArray, gains: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Smooth the columns' shares over rows at both gains; gives the last ones, and all ``(n_rows, 2, n_columns)``."""
+    """Smooth the columns' shares over rows at both gains; return the last ones, and all ``(n_rows, 2, n_columns)``."""
     smoothed = np.empty((len(parts), 2, parts.shape[1]))
     for row, part in enumerate(parts):
         moved = np.where(np.isnan(shares), part, shares + gains * (part - shares))

@@ -159,7 +159,7 @@ class HeatNodes:
         self.tables = HeatTables.of(*self._gain.shape)
 
     def frames(self) -> Iterator[tuple[Frame, Frame, Frame]]:
-        """Simulate and give the rows of all tables, some minutes at a time."""
+        """Simulate and yield the rows of all tables, some minutes at a time."""
         fans = _Fans(self._node, len(self.onset_s))
         heat = Heat(
             heat_model(self._node),
@@ -172,7 +172,7 @@ class HeatNodes:
             yield self._seen(first, *(np.stack(column) for column in zip(*rows, strict=True)))
 
     def _second(self, second: int, heat: Heat, fans: "_Fans") -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Move on by a second; give temperatures, power, inlet and duty."""
+        """Advance by a second; return temperatures, power, inlet and duty."""
         power_w = self._wanted_w(second) + self._leak_w(heat.die_c)
         air_c, after = self._air_c(second), second >= self.onset_s
         turning = np.where(after, self._sizes[SceneKind.FANS], 1.0)

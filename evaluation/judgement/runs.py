@@ -46,12 +46,12 @@ class JudgedRun:
 
     @property
     def name(self) -> str:
-        """Return what it is called while it goes on."""
+        """Return the name shown while it runs."""
         return f"{self.scenario} on {self.node}, seed {self.seed}"
 
 
 def order_of(job: JudgedRun) -> RunOrder:
-    """Return what the simulator is asked for; ConfigError where the node cannot have the scenario."""
+    """Return the order to the simulator; ConfigError where the node cannot have the scenario."""
     node = load_node(job.node)
     scenario = load_scenario(job.scenario, node)
     return RunOrder(

@@ -32,7 +32,7 @@ _MONTH_S = 30 * _DAY_S
 
 
 def judgement_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
-    """Run every scenario of the table and give the rows of the score table."""
+    """Run every scenario of the table and yield the rows of the score table."""
     table = load_document(JudgementTable, JUDGEMENT)
     jobs = planned_runs(table, effort)
     yield from rows_of(

@@ -148,7 +148,7 @@ def _since_symptom_s(action: Action, incident: Incident | None, witness: TruthRe
 
 
 def _capped_s(actions: Sequence[Action], duration_s: float) -> float:
-    """Return how long at least one GPU was under a cap."""
+    """Return the time during which at least one GPU was under a cap."""
     held: set[tuple[str, str]] = set()
     since_s, total_s = 0.0, 0.0
     for action in actions:

@@ -42,7 +42,7 @@ class RecordSink:
         self.records: list[Record] = []
 
     def append(self, record: Record) -> None:
-        """Keep one."""
+        """Append a record."""
         self.records.append(record)
 
 
@@ -114,7 +114,7 @@ class ClosedLoop:
             self._actuator.tick()
 
     def _begun(self, event: PlantEvent) -> Iterator[Event]:
-        """Yield what the process list of each GPU would show of a job that begins."""
+        """Yield the processes of a job that begins, as the process list of each GPU would show them."""
         if event.kind is not PlantEventKind.JOB_STARTED:
             return
         time_ns = START_NS + event.time_ms * NS_PER_MS
@@ -174,7 +174,7 @@ def watch(
 
 
 def moved(plant: Plant, duration_ms: int) -> Iterator[tuple[Stretch, tuple[PlantEvent, ...]]]:
-    """Move a plant on, block by block."""
+    """Advance a plant, block by block."""
     for _ in range(0, duration_ms, BLOCK_MS):
         stretch = plant.advance(BLOCK_MS)
         yield stretch, plant.take_events()

@@ -71,7 +71,7 @@ class TruthRecorder:
 
     @property
     def has_lost(self) -> bool:
-        """Return whether a GPU was lost so far."""
+        """Return True if a GPU was lost so far."""
         return bool(self._lost_ms)
 
     @property
@@ -80,7 +80,7 @@ class TruthRecorder:
         return None if not self._below_ms else self._below_ms[0] / _MS_PER_S
 
     def below_within_s(self, from_s: float, until_s: float) -> bool:
-        """Return whether the rail stood below the limit at any time in a span."""
+        """Return True if the rail stood below the limit at any time in a span."""
         return any(from_s <= time_ms / _MS_PER_S <= until_s for time_ms in self._below_ms)
 
     def outcome(self) -> RunOutcome:

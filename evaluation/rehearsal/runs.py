@@ -50,7 +50,7 @@ class ProgressMarks:
 
 
 def simulated_s(folder: Path) -> int:
-    """Return how many seconds all runs that leave their marks in a folder have simulated."""
+    """Return the seconds simulated so far by all runs that leave their marks in a folder."""
     return sum(file.stat().st_size for file in folder.iterdir())
 
 

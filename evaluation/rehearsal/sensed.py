@@ -92,7 +92,7 @@ class SensedTables:
         self._ring.close()
 
     def _due(self, name: str, start_ms: int, renewed: Iterable[int]) -> bool:
-        """Return whether a fast table gets a row now."""
+        """Return True if a fast table gets a row now."""
         if not len(np.asarray(renewed)) and start_ms < self._row_due_ms[name]:
             return False
         self._row_due_ms[name] = start_ms + SLOW_MS

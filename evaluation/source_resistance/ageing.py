@@ -105,7 +105,7 @@ class FleetView:
         return supplies | {entity.id: place for place, entity in enumerate(self.air.entities)}
 
     def frames(self, stretch: FleetStretch) -> tuple[Frame, Frame]:
-        """Return what the sensors showed in some steps."""
+        """Return the sensors' values in some steps."""
         samples = stretch.samples
         times_s = (stretch.time_s[:, None] + stretch.sample_offset_s).ravel()
         time_ns = START_NS + np.rint(times_s * NS_PER_S).astype(np.int64)
@@ -118,7 +118,7 @@ class FleetView:
         )
 
     def _warm_v(self, stretch: FleetStretch) -> FloatArray:
-        """Return what copper that is not at 25 °C takes from each rail's voltage; the plant's has one temperature."""
+        """Return the voltage that copper warmer than 25 °C takes from each rail; the plant's has one temperature."""
         air_k = stretch.truth.inlet_c[:, None, :, None] - REFERENCE_C
         joint_k = stretch.truth.joint_c[:, None] - REFERENCE_C
         warm_mohm = np.array(self.rest_mohm) * air_k + CONTACT_PART * stretch.truth.joint_mohm[:, None] * joint_k
@@ -126,12 +126,12 @@ class FleetView:
 
 
 def rest_mohm(node: NodeFile) -> tuple[float, ...]:
-    """Return what each path has beside its joint."""
+    """Return the resistance of each path without its joint."""
     return tuple(unit.psu_mohm + unit.cable_mohm + unit.connector_mohm for unit in node.supply.units)
 
 
 def months(plan: AgeingPlan, scenarios: Sequence[str]) -> Iterator[tuple[FleetStretch, NodeFile]]:
-    """Simulate one node a scenario and give the stretches, a week each."""
+    """Simulate one node per scenario and yield the stretches, a week each."""
     node = load_node(plan.node)
     node = node.model_copy(update={"sensors": node.sensors.model_copy(update={"bmc": plan.bmc})})
     known = {name: load_scenario(name, node) for name in dict.fromkeys(scenarios)}

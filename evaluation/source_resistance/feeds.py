@@ -131,7 +131,7 @@ def judge_feed(feed: LoggedFeed, plan: RecordingsPlan) -> FeedResult:
 
 
 def _cuts(feed: LoggedFeed, rate_hz: float, phases: int) -> tuple[tuple[int, int], ...]:
-    """Return how many samples make one at a rate, and where each phase begins."""
+    """Return the number of samples that make one at a rate, and where each phase begins."""
     step = max(1, round(feed.rate_hz / rate_hz))
     return tuple((step, begin) for begin in sorted({round(number * step / phases) for number in range(phases)}))
 
@@ -143,7 +143,7 @@ def _worst(feed: LoggedFeed, rate_hz: float, phases: int, truth_ohm: float) -> f
 
 
 def _holds(found: SeriesEstimate, truth_ohm: float) -> bool:
-    """Return whether the bounds hold the truth; an answer that was refused claims nothing, and so nothing wrong."""
+    """Return True if the bounds hold the truth; an answer that was refused claims nothing, and so nothing wrong."""
     bounds = found.source_resistance_bounds_ohm
     return bounds is None or bounds[0] <= truth_ohm <= bounds[1]
 

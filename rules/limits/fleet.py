@@ -165,7 +165,7 @@ class FleetLedger:
         self.begun = [one for one in self.begun if (one.node, one.time_ns) != (node, begun_ns)]
 
     def want(self, node: str, limits: FleetLimits, *, fleet_nodes: int, now_ns: int) -> str:
-        """Count that an action on a node is wanted; gives why the breaker tripped, where that made it trip.
+        """Count that an action on a node is wanted; return why the breaker tripped, where that made it trip.
 
         `forget` has dropped what is older than the breaker's window.
         """

@@ -73,7 +73,7 @@ class InjectedFaults:
             raise error_of(code, call)
 
     def times_out(self, call: str) -> bool:
-        """Return whether a waiting call is to end with nothing; raise what any other code stands for."""
+        """Return True if a waiting call is to end with nothing; raise what any other code stands for."""
         code = self.answer(call)
         if code not in (0, NVML_TIMEOUT):
             raise error_of(code, call)
@@ -86,5 +86,5 @@ def error_of(code: int, call: str) -> RailwatchError:
 
 
 def _is_meant(wanted: str, called: str) -> bool:
-    """Return whether a name stands for a call: it does for the newer versions of the function too."""
+    """Return True if a name matches a call: it matches newer versions of the function too."""
     return wanted == "*" or re.fullmatch(re.escape(wanted) + r"(_v\d.*)?", called) is not None

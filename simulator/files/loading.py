@@ -100,7 +100,7 @@ def items_of(data: Any, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def resolved(name_or_path: str, *, beside: Path) -> str:
-    """Return what a file means by a name or a path: a path is relative to the folder `beside` in which the file is."""
+    """Resolve a name or path in a file: a name as it is, a path relative to the folder `beside` that holds the file."""
     return str(beside / name_or_path) if name_or_path.endswith((".yaml", ".yml")) else name_or_path
 
 

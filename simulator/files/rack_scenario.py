@@ -144,7 +144,7 @@ def load_rack_scenario(name_or_path: str, rack: RackFile | None = None, *, optio
 
 
 def _in_rack(scenario: ScenarioFile, number: int) -> list[Truth]:
-    """Return what is true of one node, in the words of its rack."""
+    """Return the labels of one node, with its parts named as in the rack."""
 
     def name(entity: str) -> str:
         return f"node{number}" if entity == "node" else f"node{number}.{entity}"
@@ -175,7 +175,7 @@ class _Reading:
 
 
 def _of_nodes(data: Any, reading: _Reading, scenarios: dict[int, ScenarioFile]) -> list[Problem]:
-    """Read what happens to single nodes into `scenarios`; give what is wrong with it."""
+    """Read what happens to single nodes into `scenarios`; return what is wrong with it."""
     problems: list[Problem] = []
     seen: set[int] = set()
     for index, part in items_of(data, "nodes"):

@@ -162,7 +162,7 @@ def _entities(name: str, number: str, node: NodeFile) -> tuple[str, tuple[int, .
 
 
 def unknown_names(data: Any, node: NodeFile, *, path: Path, lines: Lines) -> list[Problem]:
-    """Return what the data of a scenario name and the node does not have, each at its line.
+    """Return the problems of names in a scenario that the node does not have, each with its line.
 
     The data need not fit the model of a scenario: what has another shape is left to the check of the whole.
     """

@@ -118,7 +118,7 @@ class _Columns:
         self._step = np.zeros(count, dtype=np.intp)
 
     def tick(self, pacing: _Pacing) -> tuple[FloatArray, ...]:
-        """Move on; gives busy and quiet power, busy share, clock, whether a busy phase began, and the work done."""
+        """Advance; return busy and quiet power, busy share, clock, whether a busy phase began, and the work done."""
         self._governor.decide(TICK_MS, self._settings, temp_c=self._cool_c, brake=self._no, idle=self._no)
         mhz = self._governor.clock_mhz
         pace = 1.0 / duration_ratio(mhz / self._curve.max_clock_mhz, pacing.clock_bound_share)

@@ -113,7 +113,7 @@ class Fleet:
                 group.clock_cap_mhz = np.broadcast_to(clock_cap_mhz, shape)[rows, :count].copy()
 
     def advance(self, n_steps: int) -> FleetStretch:
-        """Move on and give truth, samples and losses of the steps.
+        """Advance and return truth, samples and losses of the steps.
 
         The arrays hold about 300 bytes per step, node and GPU: ask for a day or a week at a time.
         """

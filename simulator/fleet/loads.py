@@ -72,7 +72,7 @@ def rhythm_of(workload: Workload) -> Rhythm:
 
 
 def stalled(rhythm: Rhythm) -> Rhythm:
-    """Return what is left of a job that cannot go on: its GPUs spin."""
+    """Return the rhythm of a job that cannot go on: its GPUs spin."""
     return _flat(rhythm.stall_level, rhythm.input_factor)
 
 

@@ -67,7 +67,7 @@ class FleetSensors:
         self._held: dict[int, FloatArray] = {}
 
     def read(self, time_s: float, moment: TrueValues) -> dict[str, FloatArray]:
-        """Return what each sensor shows at the samples of the step that begins at `time_s`, by field of `FleetSamples`.
+        """Return the value of each sensor at the samples of the step that begins at `time_s`, by `FleetSamples` field.
 
         Faults are taken as they stand at the beginning of the step; a stuck sensor shows what it showed last.
         """
@@ -142,7 +142,7 @@ class _Column:
             self._offset = channel.offset_error * error[1]
 
     def show(self, true: FloatArray, chance: np.random.Generator) -> FloatArray:
-        """Return what is shown; how much is drawn does not depend on the values."""
+        """Return the shown values; the number of random draws does not depend on them."""
         channel = self._channel
         true = np.broadcast_to(true, (SAMPLES, *true.shape[1:]))
         if channel is None:

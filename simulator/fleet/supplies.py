@@ -81,7 +81,7 @@ class Supplies:
         return np.stack([self.on[:, units].any(axis=1) for units in self._units], axis=1)
 
     def sources(self, units: Units = ALL) -> RailSources:
-        """Return what feeds a bus of the nodes now; `units` are the supplies on it."""
+        """Return the sources of a bus of the nodes now; `units` are the supplies on it."""
         return RailSources(
             open_circuit_v=self._open_circuit_v[:, units],
             branch_ohm=self._branch_ohm[:, units],

@@ -64,7 +64,7 @@ def _passing_jobs(jobs: Iterable[JobStart], workload: Workload, step_s: float) -
 
 
 def _passes(values: Mapping[float, Hashable], step_s: float) -> bool:
-    """Return whether a value, by its times ascending, leaves and returns to what it was between two looks."""
+    """Return True if a value, by its times ascending, leaves and returns to what it was between two looks."""
     seen: list[tuple[float, list[Hashable]]] = [(-math.inf, [])]
     for at_s, value in values.items():
         look_s = math.ceil(at_s / step_s) * step_s if math.isfinite(at_s) else at_s

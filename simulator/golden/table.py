@@ -123,7 +123,7 @@ class GoldenRow(FilePart):
         return self
 
     def accepts(self, got: float) -> bool:
-        """Return whether a value lies within the bounds; NaN does not."""
+        """Return True if a value lies within the bounds; NaN does not."""
         return (self.low is None or got >= self.low) and (self.high is None or got <= self.high)
 
 

@@ -28,7 +28,7 @@ class GoldenTrace:
 
     @property
     def node_w(self) -> FloatArray:
-        """Return what the node draws at its terminals, shape ``(n,)``."""
+        """Return the power of the node at its terminals, shape ``(n,)``."""
         node_w: FloatArray = self.voltage_v * self.current_a.sum(axis=1)
         return node_w
 
@@ -47,7 +47,7 @@ class Traces:
         return self._known[name]
 
     def run(self, name: str) -> GoldenRun:
-        """Return how a run is set up."""
+        """Return the setup of a run."""
         return self._runs[name]
 
 

@@ -15,7 +15,7 @@ class IndependentLoad(Protocol):
     """Independent work of each GPU."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Move on and give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Advance and return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
 
 
 class IndependentJob:

@@ -19,7 +19,7 @@ class Job(Protocol):
 
     @property
     def collective(self) -> bool:
-        """Return whether the GPUs wait for each other, so that one can hold them all."""
+        """Return True if the GPUs wait for each other, so that one can hold them all."""
 
     @property
     def steps(self) -> int:
@@ -27,14 +27,14 @@ class Job(Protocol):
 
     @property
     def hung(self) -> bool:
-        """Return whether the job waits for something that never comes; its GPUs spin, at 100 % utilisation."""
+        """Return True if the job waits for something that never comes; its GPUs spin, at 100 % utilisation."""
 
     @property
     def dead(self) -> bool:
-        """Return whether the job has ended by a time-out or with its node; its GPUs are idle."""
+        """Return True if the job has ended by a time-out or with its node; its GPUs are idle."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:
-        """Move on and give the load of each GPU, 0 (idle) to 1, shape ``(n_ms, n_gpus)``.
+        """Advance and return the load of each GPU, 0 (idle) to 1, shape ``(n_ms, n_gpus)``.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ class SynchronousLoad(Protocol):
         """Return how many steps have ended; 0 where there are none."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Move on and give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Advance and return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
 
     def restart(self) -> None:
         """Resume the work after all GPUs were held."""

@@ -27,7 +27,7 @@ RATE_MAX_PER_S = 1e6  # certain within a millisecond; keeps the integral finite 
 def drop_rate_per_s(
     voltage_v: FloatArray, current_a: FloatArray, *, offset_v: FloatArray, contact_mohm: FloatArray, hazard: BusHazard
 ) -> FloatArray:
-    """Return how many drops per second to expect of a module; the arguments broadcast.
+    """Return the expected drops per second of a module; the arguments broadcast.
 
     ``rate exp((threshold + offset - x) / scale)`` at ``x = V - I (R_internal + R_contact)``: depth acts exponentially,
     duration linearly. The law is an assumption, its constants are fitted to the drops of the field report.
@@ -97,7 +97,7 @@ class BusFailures:
         present: MaskArray,
         contact_mohm: FloatArray,
     ) -> tuple[PlantEvent, ...]:
-        """Move on by a block and give the events whose time lies in it or before, in their order.
+        """Advance by a block and return the events whose time lies in it or before, in their order.
 
         The caller takes a GPU out when its GPU_LOST comes; each GPU is lost once until the next cold start.
 
@@ -139,7 +139,7 @@ class BusFailures:
         self._limit = self._limits()
 
     def _limits(self) -> FloatArray:
-        """Return how much of the hazard each GPU takes in this life: exponential with mean one."""
+        """Return the hazard that each GPU takes until it drops in this life: exponential with mean one."""
         draws = [self._chance(gpu, "limit").standard_exponential() for gpu in range(len(self.lost))]
         return np.array(draws)
 

@@ -38,7 +38,7 @@ class HangSigns:
         self.nv_irq_ratio = 0.0
 
     def advance(self, start_ms: int, n_ms: int, *, hung: bool) -> None:
-        """Move on by a block in which the job hangs, or does not; give values that hold at its end."""
+        """Advance by a block in which the job hangs, or does not; return values that hold at its end."""
         end_ms = start_ms + n_ms
         if hung != (self._irq_at_ms is not None):
             delay_ms = round(1000.0 * self._delay_chance.uniform(*IRQ_DELAY_S)) if hung else 0
@@ -66,7 +66,7 @@ class NodeFailures:
         self._hung = self._dead = False
 
     def hangs(self, values: Values) -> bool:
-        """Return whether a collective would not return now."""
+        """Return True if a collective would not return now."""
         return bool(values[Quantity.HANG][0] > 0.0) or self._links.hanging
 
     def take_out(self, now_ms: int, gpus: GpuState, *, wanted: MaskArray) -> None:
@@ -92,7 +92,7 @@ class NodeFailures:
         voltage_v: FloatArray,
         job: Job,
     ) -> list[PlantEvent]:
-        """Move on by a block that was carried, and give what happened in it."""
+        """Advance by a block that was carried, and return what happened in it."""
         gpus = state.gpus
         events = self._too_hot(state) if state.powered else []
         fell = self._bus.advance(

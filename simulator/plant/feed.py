@@ -89,7 +89,7 @@ class Feed:
         return events
 
     def advance(self, start_ms: int, load_w: FloatArray, *, powered: bool) -> tuple[BusBlock, list[PlantEvent]]:
-        """Carry a block of load, ``(block_ms, n_buses)``; give the buses and what tripped.
+        """Carry a block of load, ``(block_ms, n_buses)``; return the buses and what tripped.
 
         Assumption: the supplies of all buses follow the power-on signal of the node.
         """

@@ -42,7 +42,7 @@ class Arrivals:
         self._next = np.array([chance.standard_exponential() for chance in self._chances])
 
     def advance(self, dose: FloatArray) -> CountArray | None:
-        """Add the integral of the rates over a block; give how many arrived in it, None where nothing did."""
+        """Add the integral of the rates over a block; return how many arrived in it, None where nothing did."""
         self._dose += dose
         due = self._dose >= self._next
         if not due.any():
@@ -86,7 +86,7 @@ class Links:
     def advance(
         self, start_ms: int, gpus: GpuState, *, voltage_v: FloatArray, looseness: FloatArray, busy: bool
     ) -> tuple[PlantEvent, ...]:
-        """Move on by a block: add to the counts in `gpus` in place, take links down, give the events of the block.
+        """Advance by a block: add to the counts in `gpus` in place, take links down, return the events of the block.
 
         Parameters
         ----------

@@ -114,7 +114,7 @@ class Plant:
         self._modules.show(self.state)
 
     def advance(self, n_ms: int) -> Stretch:
-        """Move on and give the truth of the blocks that were completed, perhaps none."""
+        """Advance and return the truth of the blocks that were completed, perhaps none."""
         self._owed_ms += n_ms
         blocks = []
         while self._owed_ms >= BLOCK_MS:
@@ -188,7 +188,7 @@ class Plant:
         )
 
     def take_events(self) -> tuple[PlantEvent, ...]:
-        """Return what happened since the last call, in the order of time."""
+        """Return the events since the last call, in the order of time."""
         events, self._events = self._events, []
         return tuple(sorted(events, key=lambda event: event.time_ms))
 
@@ -201,7 +201,7 @@ class Plant:
 
     @property
     def hanging(self) -> bool:
-        """Return whether a collective would not return now; a job that spans nodes asks all of them."""
+        """Return True if a collective would not return now; a job that spans nodes checks all of them."""
         return self._failing.hangs(self._values)
 
     @property

@@ -87,7 +87,7 @@ class Rack:
             plant.settle()
 
     def advance(self, n_ms: int) -> tuple[Stretch, ...]:
-        """Move on and give the truth of the blocks that were completed, for each node; empty where there are none."""
+        """Advance and return the truth of the blocks that were completed, for each node; empty where there are none."""
         self._owed_ms += n_ms
         n_blocks, self._owed_ms = divmod(self._owed_ms, BLOCK_MS)
         if n_blocks == 0:
@@ -109,7 +109,7 @@ class Rack:
         return [stretches[number] for number in range(len(self.plants))]
 
     def _run(self, spanning: SpanningJob) -> dict[int, Stretch]:
-        """Move the nodes of one job on by a block."""
+        """Advance the nodes of one job by a block."""
         plants = [self.plants[number] for number in spanning.nodes]
         for plant in plants:
             plant.begin_block()

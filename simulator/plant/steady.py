@@ -125,7 +125,7 @@ class RackLoad:
 
 
 def rack_loads(rack: RackFile) -> tuple[RackLoad, ...]:
-    """Return what the nodes share at rest, at the power limit and where the steps of all of them meet."""
+    """Return the shared loads at rest, at the power limit and where the steps of all nodes coincide."""
     of_nodes = [steady_loads(node) for node in nodes_of(rack)]
     return tuple(
         _rack_load(rack, loads[0].name, sum(load.node_w for load in loads)) for loads in zip(*of_nodes, strict=True)

@@ -42,11 +42,11 @@ class RunOrder:
 
     @property
     def settings(self) -> dict[str, float | None]:
-        """Return what was set, as recordings hold it."""
+        """Return the settings as recordings hold them."""
         return {"power_limit_w": self.power_limit_w, "clock_mhz": self.clock_mhz}
 
     def plant(self) -> Plant:
-        """Make the plant, settled under the settings in force."""
+        """Build the plant, settled under the settings in force."""
         plant = Plant(self.node, self.scenario, self.seed, workload=self.workload)
         set_gpus(plant, power_limit_w=self.power_limit_w, clock_mhz=self.clock_mhz)
         plant.settle()
@@ -137,7 +137,7 @@ class RackOrder:
         )
 
     def plant(self) -> Rack:
-        """Make the rack, its nodes settled under the settings in force."""
+        """Build the rack, its nodes settled under the settings in force."""
         rack = Rack(self.scenario, self.seed, workload=self.workload)
         for plant in rack.plants:
             set_gpus(plant, power_limit_w=self.power_limit_w, clock_mhz=self.clock_mhz)

@@ -44,7 +44,7 @@ PDU = Entity(kind=EntityKind.SUPPLY, key="pdu", name="pdu")
 def node_description(
     order: RackOrder, number: int, *, node: RunOrder, happened: Sequence[PlantEvent]
 ) -> dict[str, Any]:
-    """Return what a run was and what was true of one node, in that node's own words, as JSON types."""
+    """Return what a run was and what was true of one node, with that node's own names, as JSON types."""
     rack = order.scenario.rack
     return {
         **run_description(node, happened, tier="a"),

@@ -136,7 +136,7 @@ class Instrument:
         self.renewed = every.column
 
     def awaits(self, start_ms: int) -> bool:
-        """Return whether the block that begins at `start_ms` renews anything."""
+        """Return True if the block that begins at `start_ms` renews anything."""
         return self._due(start_ms) is not None
 
     def rest(self) -> None:
@@ -184,7 +184,7 @@ class Instrument:
             self.at_ms[self.renewed] = start_ms + turn.end_ms[arrives]
 
     def _raw(self, turn: DueColumns, start_ms: int, true: FloatArray, active: Sequence[ColumnFault]) -> FloatArray:
-        """Return what is measured: a sum, or a sample as the probe follows it; older where a fault delays it."""
+        """Return the raw values: a sum, or a sample as the probe follows it; older where a fault delays it."""
         late_ms = _lateness(turn, active)
         if self._windows is not None:
             bounds = turn.bounds if late_ms is None else turn.bounds - late_ms * self._windows.width
@@ -246,7 +246,7 @@ def _lateness(turn: DueColumns, active: Sequence[ColumnFault]) -> IndexArray | N
 
 
 def view_of(instruments: Sequence[Instrument], labels: Sequence[str]) -> FloatArray:
-    """Return what is shown of some neighbouring sensors, shape as `labels`: a view that follows their instrument.
+    """Return the shown values of neighbouring sensors, shape as `labels`: a view that follows their instrument.
 
     Raises
     ------
@@ -261,5 +261,5 @@ def view_of(instruments: Sequence[Instrument], labels: Sequence[str]) -> FloatAr
 
 
 def signals_of(instrument: Instrument) -> tuple[str, ...]:
-    """Return what an instrument measures, in the order of its columns, without whose it is."""
+    """Return the signals that an instrument measures, in the order of its columns, without their entities."""
     return tuple(dict.fromkeys(label.partition(".")[2] for label in instrument.labels))

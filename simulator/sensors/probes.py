@@ -149,7 +149,7 @@ class DriverSensors:
 
 
 def _true(signals: Sequence[str], gpus: GpuState) -> FloatArray:
-    """Return what is true of some signals, one after another."""
+    """Return the true values of some signals, one after another."""
     truths = {
         "gpu_temp_c": gpus.die_c,
         "hbm_temp_c": gpus.memory_c,

@@ -36,7 +36,7 @@ _NO_GROUP = "0::/"
 
 
 def ranks_running(node: NodeFile, gpus: GpuState) -> MaskArray:
-    """Return whether a rank holds memory on each GPU, shape ``(n_gpus,)``."""
+    """Return a mask of the GPUs on which a rank holds memory, shape ``(n_gpus,)``."""
     running: MaskArray = np.asarray(gpus.memory_used_bytes > node.gpu.memory_reserved_bytes + _RANK_BYTES)
     return running
 

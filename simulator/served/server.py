@@ -132,7 +132,7 @@ class PlantServer:
         self._opened.close()
 
     def _make_files(self, run_dir: Path, opened: ExitStack) -> None:
-        """Make everything that stands in the folder; what has to be closed is left in `opened`."""
+        """Create all files of the folder; what has to be closed is added to `opened`."""
         node, served = self.plant.node, self.served
         try:
             run_dir.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ class EventRecorder:
 
 
 def sampled(folder: Path, *, step_s: int) -> tuple[list[np.ndarray[tuple[int], np.dtype[np.int64]]], int, list[Event]]:
-    """Sample, step, and sample on; gives the frames' times, the number of rows, and the events."""
+    """Sample, step, and sample on; return the frames' times, the number of rows, and the events."""
     clock, collector = SteppedClock(), FakeCollector(gpu_fast_spec())
     settings = SamplerSettings(fast=Pace(rate_hz=1 / PERIOD_S, stale_after_s=60.0, hung_after_s=60.0))
     ring = make_ring(

@@ -128,7 +128,7 @@ class Loss:
     sampled_ns: int
 
     def is_made_good(self) -> bool:
-        """Return whether another process has taken its place and newer samples are on the page."""
+        """Return True if another process has taken its place and newer samples are on the page."""
         if not {*self.node.pids(f"railwatch.processes.{self.name}")} - {self.pid}:
             return False
         try:

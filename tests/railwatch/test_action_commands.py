@@ -38,7 +38,7 @@ RunJson = Callable[..., tuple[int, list[dict[str, object]]]]
 
 @pytest.fixture
 def run_json(capsys: pytest.CaptureFixture[str]) -> RunJson:
-    """Run a command with --json; gives the exit status and the rows."""
+    """Run a command with --json; return the exit status and the rows."""
 
     def run(*arguments: str) -> tuple[int, list[dict[str, object]]]:
         status = app_for_arguments(["actions"])(["actions", *arguments, "--json"], standalone_mode=False)

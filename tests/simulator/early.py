@@ -6,7 +6,7 @@ from simulator.files.scenario import SCENARIOS
 
 
 def early_drop(folder: Path, *, at_s: int) -> str:
-    """Write `bus-drop` with its drop at that second; gives the file's path."""
+    """Write `bus-drop` with its drop at that second; return the file's path."""
     text = (SCENARIOS / "bus-drop.yaml").read_text(encoding="utf-8")
     assert text.count("12s") == 2
     path = folder / "early-drop.yaml"

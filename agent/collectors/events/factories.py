@@ -91,7 +91,7 @@ def fabric_log(settings: EventSettings) -> BuiltEventSource:
 
 
 def kernel_log_status(path: Path) -> SourceStatus:
-    """Return whether the kernel log can be opened, without reading any of it."""
+    """Return True if the kernel log can be opened, without reading any of it."""
     name = KernelLog.name
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))

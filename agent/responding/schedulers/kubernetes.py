@@ -90,7 +90,7 @@ class KubernetesDrain:
         return 0.0 if self._eviction is None else self._eviction.within_s
 
     def read(self, target: str) -> SwitchState:
-        """Return whether the node is cordoned, and by whom."""
+        """Return the state of the cordon: off, ours or of others."""
         return switch_state_of(self._cluster.node(target))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
@@ -160,7 +160,7 @@ class KubernetesDrain:
 
 
 def switch_state_of(node: NodeView) -> SwitchState:
-    """Return whether a node is cordoned, and by whom."""
+    """Return the state of a node's cordon: off, ours or of others."""
     token = node.annotations.get(MARK)
     tainted = any(taint.key == TAINT for taint in node.taints)
     if token is not None and (node.unschedulable or tainted):

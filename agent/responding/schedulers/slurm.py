@@ -84,7 +84,7 @@ class SlurmDrain:
         self._commands = commands
 
     def read(self, target: str) -> SwitchState:
-        """Return whether the node is drained, and by whom."""
+        """Return the state of the drain: off, ours or of others."""
         return switch_state_of(self._commands.run("scontrol", "show", "node", target, "-o"))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:

@@ -71,7 +71,7 @@ class Sensor:
         self._gaps = 0
 
     def is_idle(self, now_s: float) -> bool:
-        """Return whether it has not changed for so long that nothing can be learnt of it."""
+        """Return True if it has not changed for so long that nothing can be learnt of it."""
         return self.changed_s is None or now_s - self.changed_s > IDLE_AFTER_S
 
     def see(self, after_s: float, by_s: float, *, changed: bool) -> None:
@@ -148,12 +148,12 @@ class Sensor:
             self._against = max(0.0, self._against - _AGREEMENT)
 
     def _shares_updates(self, times: UpdateTimes) -> bool:
-        """Return whether too many of the recent changes fall on one and the same predicted update."""
+        """Return True if too many of the recent changes fall on one and the same predicted update."""
         counts = {times.number_at(change.middle_s) for change in self._recent}
         return len(self._recent) >= LEAST_CHANGES and len(counts) < _ONE_EACH * len(self._recent)
 
     def _is_slower(self, times: UpdateTimes, after_s: float, by_s: float) -> bool:
-        """Return whether the changes come at every second predicted update only, or at every third, and so on.
+        """Return True if the changes come at every second predicted update only, or at every third, and so on.
 
         Polls in step see each of them, and nothing contradicts the prediction: it is only more than there is.
         """

@@ -31,12 +31,12 @@ class SensorScale:
 
     @property
     def step(self) -> float:
-        """Return what one count is worth."""
+        """Return the value of one count."""
         return self.m * 10.0**self.exponent
 
     @property
     def digits(self) -> int:
-        """Return how many decimals a value of this scale has."""
+        """Return the number of decimals of a value of this scale."""
         return max(0, -self.exponent)
 
     def raw(self, value: float) -> int | None:
@@ -44,7 +44,7 @@ class SensorScale:
         return None if math.isnan(value) else min(RAW_MAX, max(0, round(value / self.step)))
 
     def value(self, raw: int) -> float:
-        """Return what a byte stands for, without the dust of binary fractions."""
+        """Return the value of a byte, without rounding errors of binary fractions."""
         return round(raw * self.step, self.digits)
 
 
@@ -122,7 +122,7 @@ class BoardSensor:
     number: int = 0
 
     def raw(self, readings: BmcReadings) -> int | None:
-        """Return what the controller answers: a byte, or bits; None where it has no reading."""
+        """Return the controller's answer: a byte, or bits; None where it has no reading."""
         value = self.read(readings)
         if self.scale is not None:
             return self.scale.raw(value)

@@ -47,7 +47,7 @@ class BoardStatus:
         return None if raw is None or sensor.scale is None else sensor.scale.value(raw)
 
     def health(self, sensor: BoardSensor) -> BoardHealth:
-        """Return how a sensor's reading is; one without a reading is a warning."""
+        """Return the health of a sensor's reading; a warning where it has no reading."""
         return health_of(sensor, self.raw[sensor.number])
 
 

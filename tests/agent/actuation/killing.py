@@ -136,7 +136,7 @@ class Box:
 
 
 def forked(work: Callable[[], None]) -> int:
-    """Do something in a process of its own; gives its id."""
+    """Run `work` in a forked process; return its id."""
     child = os.fork()
     if child:
         return child
@@ -148,7 +148,7 @@ def forked(work: Callable[[], None]) -> int:
 
 
 def serve(box: Box, run_id: str, doom: Doom | None, reported: Callable[[Action], None] = lambda _: None) -> None:
-    """Be the actuator."""
+    """Run as the actuator."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     if doom is not None:
@@ -170,7 +170,7 @@ def serve(box: Box, run_id: str, doom: Doom | None, reported: Callable[[Action],
 
 
 def act(box: Box) -> None:
-    """Be the agent: claim, tighten, renew and release all three knobs without end."""
+    """Run as the agent: claim, tighten, renew and release all three knobs without end."""
     client = ActuatorClient(box.socket, timeout_s=60.0)
     while True:
         with contextlib.suppress(RailwatchError):
@@ -310,7 +310,7 @@ def main() -> int:
 
 
 def kill_at_points(about: str, one_point: Callable[[int, random.Random, Path], dict[str, object]]) -> int:
-    """Take the points that the command line asks for one after the other; gives the exit status."""
+    """Run the points that the command line requests, one after the other; return the exit status."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)

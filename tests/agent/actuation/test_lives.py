@@ -103,7 +103,7 @@ class Lives(RuleBasedStateMachine):
         self.bound: dict[Key, set[str]] = {}
 
     def do(self, act: str, *arguments: object, **named: object) -> tuple[Action, ...] | None:
-        """Do it; where the process dies of it, another one takes over, without knowing what was done."""
+        """Call `act`; where the process dies of it, another one takes over, without knowing what was done."""
         try:
             done: tuple[Action, ...] = getattr(self.rig.actuator, act)(*arguments, **named)
         except Crash:

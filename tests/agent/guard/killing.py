@@ -101,7 +101,7 @@ def box_tables() -> tuple[str, ...]:
 
 
 def serve(box: killing.Box) -> None:
-    """Be the actuator, which writes down what it does."""
+    """Run as the actuator, which records what it does."""
     records = RecordJournalWriter(box.folder / "actuator.jsonl")
     killing.serve(box, "this run", None, records.append)
 
@@ -164,7 +164,7 @@ class Point:
             self.guard = -1
 
     def sag(self) -> None:
-        """Make the rail sag under a guard that is ready; returns with the first row that may show it."""
+        """Make the rail sag under a guard that is ready; return at the first row that may show it."""
         wait_for((self.box.folder / "ready").exists, "the guard is ready", within_s=PATIENCE_S)
         (self.box.folder / "sag").touch()
         wait_for((self.box.folder / "sagged").exists, "the rail sags", within_s=PATIENCE_S)

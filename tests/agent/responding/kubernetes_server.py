@@ -164,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serving(cluster: Kubernetes, certificate: Path | None = None) -> AbstractContextManager[int]:
-    """Serve on loopback, with TLS where there is a certificate; gives the port."""
+    """Serve on loopback, with TLS where there is a certificate; return the port."""
     return on_loopback(partial(_Handler, cluster), certificate)
 
 

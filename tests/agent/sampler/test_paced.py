@@ -76,7 +76,7 @@ def _sampler(
 
 
 def _run(sampler: Sampler, table: RingTable, *, rows: int) -> float:
-    """Run until there are so many rows; gives the seconds that it took."""
+    """Run until there are so many rows; return the seconds that it took."""
     began_s = CLOCK.monotonic_s()
     sampler.start()
     wait_for(lambda: table.count >= rows)

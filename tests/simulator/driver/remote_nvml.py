@@ -122,7 +122,7 @@ class RemoteNvml:
         return self.receive()
 
     def gpu(self, index: int) -> dict[str, str]:
-        """Keep the handle of a GPU and give what stands for it in calls."""
+        """Keep the handle of a GPU and return what stands for it in calls."""
         self.call("nvmlDeviceGetHandleByIndex", index, keep=f"gpu{index}")
         return {"kept": f"gpu{index}"}
 

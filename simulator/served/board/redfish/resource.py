@@ -89,7 +89,7 @@ def status_of(sensor: BoardSensor, status: BoardStatus) -> Resource:
 
 
 def power_state(status: BoardStatus) -> str:
-    """Return whether the node is switched on."""
+    """Return True if the node is switched on."""
     return "On" if status.powered else "Off"
 
 

@@ -121,7 +121,7 @@ def _json(value: Resource | None, *, headers: Mapping[str, str], status: int = 2
 
 
 def _allowed(path: str) -> str:
-    """Return what may be done at a path."""
+    """Return the HTTP methods that a path allows."""
     if path == SESSIONS:
         return "GET, HEAD, POST"
     return "GET, HEAD, DELETE" if path.startswith(f"{SESSIONS}/") else "GET, HEAD"

@@ -208,7 +208,7 @@ def test_a_mail_arrives_at_a_mail_server(apprise_to: Any) -> None:
 
 @contextlib.contextmanager
 def running_alertmanager(folder: Path, receiver: str) -> Iterator[Listener]:
-    """Run Debian's Alertmanager; gives where it listens."""
+    """Run Debian's Alertmanager; return where it listens."""
     config = folder / "alertmanager.yml"
     config.write_text(
         json.dumps(
