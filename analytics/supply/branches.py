@@ -118,14 +118,20 @@ def watch_row(
     )
 
 
-def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray) -> MaskArray:
-    """Return a mask of branches that are off, from their siblings and the bus; `open_v` is NaN where unknown."""
+def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray, first_v: FloatArray) -> MaskArray:
+    """Return a mask of branches that are off, from their siblings, the bus and their own output.
+
+    `open_v` is the open-circuit voltage, NaN where unknown, `first_v` the first reading of each branch. A job that
+    ends in the same second takes the siblings' current down too: a branch whose own output is gone as well, while
+    they carry current, is off whatever they carried before.
+    """
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
     others_a = branches.mean_others_a()
     taken_over = others_a > TAKEN_OVER_RATIO * branches.usual_others_a
     share_taken = others_a > branches.usual_others_a + TAKEN_OVER_SHARE * branches.usual_a
-    off = voltage_v < LEAST_PLAUSIBLE_RATIO * open_v
-    carried = (branches.mean_others_a() > MIN_USUAL_A) & (voltage_v < open_v - BELOW_OPEN_V * times_measured(open_v))
+    off = voltage_v < LEAST_PLAUSIBLE_RATIO * np.fmax(open_v, first_v)
+    below = voltage_v < open_v - BELOW_OPEN_V * times_measured(open_v)
+    carried = (others_a > MIN_USUAL_A) & (below | off)
     # A sensor that hangs at nothing repeats one value; one that measures nothing shows its noise.
     measures = branches.highest_a > branches.lowest_a
     return np.asarray(enough & (taken_over | (share_taken & (off | measures)) | (carried & measures)), dtype=np.bool_)

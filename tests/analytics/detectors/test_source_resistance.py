@@ -75,6 +75,35 @@ def test_a_load_that_ends_is_no_lost_supply() -> None:
     assert reported(scenes.frame(scenes.rail(amps, seed=2), amps)) == ()
 
 
+def off_as_the_job_ends(seed: int, *, own_v: float, noise_a: float = 0.02) -> Frame:
+    """Return a frame in which the second supply goes off as the load falls to less than each carried.
+
+    The load never steps before, so that no source resistance is known.
+    """
+    rng = np.random.default_rng(seed)
+    amps = 30.0 + rng.normal(0.0, 0.5, (scenes.ROWS, 2))
+    amps[200:, 0] -= 10.0
+    amps[200:, 1] = rng.normal(0.0, noise_a, scenes.ROWS - 200)
+    volts = scenes.rail(amps, seed=seed)
+    volts[200:, 1] = own_v
+    return scenes.frame(volts, amps)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_supply_that_goes_off_as_a_job_ends_is_reported_by_its_own_output(seed: int) -> None:
+    (finding,) = reported(off_as_the_job_ends(seed, own_v=0.0))
+    assert (finding.cause, finding.entity_id) == (Cause.SUPPLY_LOST, supply(1).id)
+    assert (finding.time_ns - finding.since_ns) / NS_PER_S < 1.2
+
+
+def test_a_supply_whose_readings_all_hang_at_nothing_as_a_job_ends_is_not_reported_lost() -> None:
+    assert reported(off_as_the_job_ends(1, own_v=0.0, noise_a=0.0)) == ()
+
+
+def test_a_supply_that_idles_with_its_output_up_is_not_reported_lost() -> None:
+    assert reported(off_as_the_job_ends(1, own_v=12.3)) == ()
+
+
 @pytest.mark.parametrize("in_turn", [False, True])
 def test_a_supply_that_comes_back_clears_after_some_seconds(*, in_turn: bool) -> None:
     amps, gone = scenes.load(4), slice(160, 200)
