@@ -146,6 +146,8 @@ class BoardRail:
         rails = state.rails.after_row(entities, np.where(np.isnan(state.buses.nominal_v), row.board_v, np.nan))
         state = replace(state, last_ns=now_ns, rails=rails)
         nominal_v = _nominal_v(state)
+        if not np.isfinite(nominal_v).any():
+            return state, {}
         ratio = row.board_v / nominal_v
         board_v = np.where((ratio > LEAST_PLAUSIBLE_RATIO) & (ratio < MOST_PLAUSIBLE_RATIO), row.board_v, np.nan)
         moved_v = np.abs(board_v - state.last_v)
@@ -173,7 +175,7 @@ class BoardRail:
         sagging = state.sagging.after(over=low, under=board_v >= least_v, now_ns=now_ns)
         held_ns = np.where(low, now_ns - sagging.since_ns, 0)
         held = low & (sagging.count >= limits.least_readings) & (held_ns >= round(limits.hold_s * NS_PER_S))
-        readings = state.low.after(board_v, low=low, begins=low & (sagging.count == 1))
+        readings = state.low.after(board_v, low=low, begins=low & (sagging.count == 1) & ~state.sag.active)
         sag, changes = settled(
             state.sag,
             now_ns,

@@ -74,7 +74,7 @@ def describe_sag(
         else:
             summary = (
                 f"{name}: board rail sags to {volts(minimum_v)}, limit {volts(own_limit_v)}: "
-                f"{count} readings in {duration(seconds)}"
+                f"{count} low readings in {duration(seconds)}"
             )
         return Statement(
             severity=Severity.CRITICAL if minimum_v < critical_v[index] else Severity.WARNING,

@@ -123,6 +123,10 @@ class ColumnJoin:
             terms=terms, source_spec=source_spec if knows else None, values=values, reach=JoinPairs.unknown()
         )
 
+    def with_values(self, values: FloatArray) -> "ColumnJoin":
+        """Return the state with newer values; quicker than `replace`, as every step holds some."""
+        return ColumnJoin(terms=self.terms, source_spec=self.source_spec, values=values, reach=self.reach)
+
     def extend(self, frame: Frame, new: Frame | None, topology: Topology) -> tuple["ColumnJoin", FloatArray, MaskArray]:
         """Return the column for the rows of a frame, with the value known at each time, and a mask of new values.
 
@@ -166,7 +170,7 @@ def widen(
 def held(column_joins: Sequence[ColumnJoin], new: Mapping[EntityKind, Frame]) -> tuple[ColumnJoin, ...]:
     """Return the joins with the newest values, for a detector without rows of its own."""
     return tuple(
-        replace(join, values=new[join.terms.kind].signal(join.terms.signal)[-1])
+        join.with_values(new[join.terms.kind].signal(join.terms.signal)[-1])
         if join.source_spec is not None and join.terms.kind in new
         else join
         for join in column_joins
