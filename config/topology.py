@@ -115,7 +115,7 @@ class PowerShelf(Section):
 
     name: Name = Field(description="Name; supplies refer to it with `shelf`.")
     rated_w: RatedW | None = Field(default=None, description="Rated power of the whole shelf; unset: unknown.")
-    feed: str = Field(default="", description="Feed that it draws from; its modules need name none.")
+    feed: str = Field(default="", description="Feed that it draws from; its modules need not name one.")
 
 
 class Supply(Section):

@@ -13,7 +13,13 @@ def problems_of_wiring(wiring: Wiring, *, gpu_count: int | None = None) -> Itera
 
     `gpu_count` is the number of GPUs of the node, None where it is unknown.
     """
-    names = [*_duplicate_names(wiring), *_shared_sensors(wiring), *_unknown_names(wiring), *_sharing_problems(wiring)]
+    names = [
+        *_duplicate_names(wiring),
+        *_shared_sensors(wiring),
+        *_unknown_names(wiring),
+        *_sharing_problems(wiring),
+        *_shelf_problems(wiring),
+    ]
     yield from names
     if names:
         return
@@ -88,6 +94,24 @@ def _sharing_problems(wiring: Wiring) -> Iterator[KeyProblemError]:
             yield KeyProblemError(
                 f"supplies[{place}].from_bus", found, "one of them: a converter draws from a bus alone"
             )
+
+
+def _shelf_problems(wiring: Wiring) -> Iterator[KeyProblemError]:
+    """Yield shelves that hold nothing or have the name of a supply, and modules on another feed than their shelf."""
+    sensors = {sensor for supply in wiring.supplies for sensor in (supply.name, *supply.sensors)}
+    feeds = {shelf.name: shelf.feed for shelf in wiring.shelves}
+    for place, shelf in enumerate(wiring.shelves):
+        if shelf.name in sensors:
+            expected = "a name of its own: a supply or a sensor has it"
+            yield KeyProblemError(f"shelves[{place}].name", f"duplicate name {shelf.name!r}", expected)
+        elif not any(supply.shelf == shelf.name for supply in wiring.supplies):
+            expected = f"a supply with shelf: {shelf.name}"
+            yield KeyProblemError(f"shelves[{place}].name", f"{shelf.name} holds no supply", expected)
+    for place, supply in enumerate(wiring.supplies):
+        feed = feeds.get(supply.shelf, "")
+        if feed and supply.feed != feed:
+            expected = f"{feed}, the feed of its shelf {supply.shelf}, or none"
+            yield KeyProblemError(f"supplies[{place}].feed", f"got {supply.feed}", expected)
 
 
 def _voltage_problems(wiring: Wiring) -> Iterator[KeyProblemError]:
@@ -216,7 +240,8 @@ def _index(gpu: str) -> int | None:
 
 
 def _gpu_label(gpu: str) -> str:
-    return "every GPU" if gpu == _EVERY_GPU else f"GPU {gpu.removeprefix('gpu')}"
+    number = _index(gpu)
+    return "every GPU" if gpu == _EVERY_GPU else f"GPU {gpu}" if number is None else f"GPU {number}"
 
 
 def _joined_groups(wiring: Wiring) -> dict[str, str]:

@@ -27,7 +27,7 @@ from physics.wiring import Wiring
 from railwatch.run_context import RunContext
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
-from telemetry.entities import EntityKind
+from telemetry.entities import NOMINAL_SOURCE_TAG, EntityKind
 from telemetry.frames import TableSpec
 from telemetry.gpu import GpuIdentity
 from telemetry.topology import topology_of
@@ -182,7 +182,18 @@ def _marked(spec: TableSpec) -> TableSpec:
 
 
 def _described(spec: TableSpec, wiring: Wiring) -> TableSpec:
-    return replace(spec, entities=tuple(with_described_tags(entity, wiring) for entity in spec.entities))
+    """Return the table with the described tags; a nominal voltage that differs from the measured one is logged."""
+    described = tuple(with_described_tags(entity, wiring) for entity in spec.entities)
+    for before, after in zip(spec.entities, described, strict=True):
+        if before.nominal_v is not None and before.nominal_v != after.nominal_v:
+            logger.warning(
+                "described wiring does not fit this node: supply %s is described as %g V and its %s is that of %g V",
+                before.name,
+                after.nominal_v,
+                before.tag(NOMINAL_SOURCE_TAG) or "tag",
+                before.nominal_v,
+            )
+    return replace(spec, entities=described)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

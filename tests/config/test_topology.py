@@ -55,6 +55,8 @@ def _document(*, supplies: str = "", buses: str = "", top: str = "") -> str:
 
 _PSU0 = "    - {name: psu0, rated_w: 1100}\n"
 _PSU1 = "    - {name: psu1, rated_w: 1100}\n"
+_SHELF0 = "shelves: [{name: shelf0, feed: A}]"
+_FEEDS = "  feeds: [{name: A}, {name: B}]\n"
 _MAIN = "    - {name: main, nominal_v: 12, supplies: [psu0], branches: [{gpus: [0, 1]}]}\n"
 
 
@@ -103,6 +105,28 @@ def test_without_a_description_there_is_no_wiring() -> None:
             _document(supplies="    - {name: psu0, nominal_v: 48}\n", buses=_MAIN),
             "FILE:3: topology.supplies[0].nominal_v: got 48 V; expected 12 V, the nominal voltage of its bus main",
             id="a rail with two nominals",
+        ),
+        pytest.param(
+            _document(supplies="    - {name: psu0, shelf: psu0}\n", buses=_MAIN, top="shelves: [{name: psu0, feed: A}]")
+            + _FEEDS,
+            "FILE:2: topology.shelves[0].name: duplicate name 'psu0'; "
+            "expected a name of its own: a supply or a sensor has it",
+            id="a shelf with the name of a supply",
+        ),
+        pytest.param(
+            _document(supplies="    - {name: psu0}\n", buses=_MAIN, top=_SHELF0) + _FEEDS,
+            "FILE:2: topology.shelves[0].name: shelf0 holds no supply; expected a supply with shelf: shelf0",
+            id="a shelf that holds nothing",
+        ),
+        pytest.param(
+            _document(
+                supplies="    - {name: psu0, shelf: shelf0, feed: B}\n",
+                buses=_MAIN,
+                top="shelves: [{name: shelf0, feed: A}]",
+            )
+            + _FEEDS,
+            "FILE:4: topology.supplies[0].feed: got B; expected A, the feed of its shelf shelf0, or none",
+            id="a module on another feed than its shelf",
         ),
         pytest.param(
             _document(supplies=_PSU0 + _PSU1, buses=_MAIN),

@@ -10,7 +10,7 @@ from agent.collectors.port import BuiltCollector, BuiltSource, SourceState, Sour
 from config.models import Config
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.samplers import chosen, make_run_ring, sampler_settings
-from telemetry.entities import Entity, EntityKind
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import RateClass
 
@@ -76,6 +76,19 @@ def test_the_ring_of_a_run_has_the_described_feeding_and_tags(context: RunContex
     assert fed == [("supply:psu0", "gpu:gpu0"), ("supply:psu1", "gpu:gpu1")]
     psu0 = topology.entity("supply:psu0")
     assert (psu0.nominal_v, psu0.tag("rated_w"), psu0.tag("rated_from")) == (12.0, "1100", "configuration")
+
+
+def test_a_described_nominal_voltage_that_differs_from_the_measured_one_is_logged(
+    context: RunContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = _Table("supply", EntityKind.SUPPLY, "voltage_v")
+    tags = ((NOMINAL_TAG, "54"), (NOMINAL_SOURCE_TAG, "reading"))
+    psu0, psu1 = table.spec.entities
+    table.spec = replace(table.spec, entities=(replace(psu0, tags=tags), replace(psu1, tags=((NOMINAL_TAG, "12"),))))
+    chosen((_built(table),), context, off=lambda _: False)
+    assert caplog.messages == [
+        "described wiring does not fit this node: supply psu0 is described as 12 V and its reading is that of 54 V"
+    ]
 
 
 def test_a_description_that_does_not_fit_the_gpus_is_logged_when_the_run_starts(
