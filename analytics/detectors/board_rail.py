@@ -61,10 +61,10 @@ class BoardRows(NamedTuple):
     @staticmethod
     def of(frame: Frame) -> "BoardRows":
         """Return the rows of a frame; outputs that only the controller measures count where no meter has them."""
-        rail_v, output_v, behind_v = (optional(frame, name) for name in ("main_rail_v", "fast_v", "output_v"))
+        bus_v, output_v, behind_v = (optional(frame, name) for name in ("main_bus_voltage_v", "fast_v", "output_v"))
         fast = np.isfinite(output_v)
         return BoardRows(
-            board_v=np.where(np.isfinite(rail_v), rail_v, optional(frame, "rail_voltage_v")),
+            board_v=np.where(np.isfinite(bus_v), bus_v, optional(frame, "rail_voltage_v")),
             output_v=np.where(fast, output_v, behind_v),
             mean_a=np.where(fast, optional(frame, "fast_mean_a"), optional(frame, "mean_a")),
             total_a=np.where(fast, optional(frame, "fast_total_a"), optional(frame, "total_a")),
@@ -103,7 +103,6 @@ class BoardRail:
     kind: EntityKind = EntityKind.NODE
     signals: tuple[str, ...] = ("rail_voltage_v",)
     joined_columns: tuple[JoinedColumn, ...] = (
-        _below("rail_voltage_v", "main_rail_v"),
         _below("voltage_v", "fast_v"),
         _below("current_a", "fast_mean_a"),
         _below("current_a", "fast_total_a", Relation.SUM_BELOW),
