@@ -25,6 +25,7 @@ _NODE_BMC = declare(
     RateClass.SLOW,
     (
         ("rail_voltage_v", "V", _G, 3, "Voltage of the main rail as the board's controller measures it."),
+        ("main_bus_voltage_v", "V", _G, 3, "Voltage of the board's bus of 48 or 54 V as its controller measures it."),
         ("outlet_temp_c", "°C", _G, 1, "Air temperature at the outlet."),
         ("node_power_w", "W", _G, 1, "Input power of the whole node, as reported by the board controller."),
         ("gpu_board_temp_c", "°C", _G, 1, "Hottest temperature of a GPU as the board's controller measures it."),

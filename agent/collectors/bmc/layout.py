@@ -15,7 +15,15 @@ NODE_TABLE, SUPPLY_TABLE, FAN_TABLE = "bmc", "bmc_supply", "bmc_fan"
 AGE = "bmc_age_s"
 # Suffix of the names of supplies, rails and fans, since hwmon often has the same names.
 BMC_SUFFIX = " (bmc)"
-_NODE_SIGNALS = ("node_power_w", "rail_voltage_v", "outlet_temp_c", "gpu_board_temp_c", "bmc_board_temp_c", AGE)
+_NODE_SIGNALS = (
+    "node_power_w",
+    "rail_voltage_v",
+    "main_bus_voltage_v",
+    "outlet_temp_c",
+    "gpu_board_temp_c",
+    "bmc_board_temp_c",
+    AGE,
+)
 _INLET = "inlet_temp_c"
 _SUPPLY_SIGNALS = (
     "input_voltage_v",
@@ -32,6 +40,8 @@ _SUPPLY_SIGNALS = (
 _FAN_SIGNALS = ("fan_rpm", "fan_ratio")
 # Rails that supply GPUs; the 12 V rail first, since it supplies all older boards and SXM2.
 _MAIN_RAILS_V = (12.0, 54.0, 48.0)
+# Buses that GPU modules hang on since 2020; a board that has one makes its 12 V from it.
+_MAIN_BUSES_V = (54.0, 48.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +120,8 @@ def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> Ta
 
     sources = {
         "node_power_w": ([point for point in powers if naming.is_whole_node(point.name)], False),
-        "rail_voltage_v": (_main_rail(points), False),
+        "rail_voltage_v": (_first_rail(points, _MAIN_RAILS_V), False),
+        "main_bus_voltage_v": (_first_rail(points, _MAIN_BUSES_V), False),
         "outlet_temp_c": (temperatures(Place.OUTLET), True),
         "gpu_board_temp_c": (temperatures(Place.GPU), True),
         "bmc_board_temp_c": (
@@ -130,9 +141,10 @@ def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> Ta
     )
 
 
-def _main_rail(points: tuple[Point, ...]) -> list[Point]:
+def _first_rail(points: tuple[Point, ...], nominals_v: tuple[float, ...]) -> list[Point]:
+    """Return the first rail of the board by the first of these nominal voltages that any is named after."""
     rails = [point for point in points if point.quantity is Quantity.VOLTAGE and point.place is Place.BOARD]
-    for nominal_v in _MAIN_RAILS_V:
+    for nominal_v in nominals_v:
         found = [point for point in rails if naming.rail_nominal_v(point.name) == nominal_v]
         if found:
             return found[:1]

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 
 from agent.collectors.bmc.layout import TableLayout, lay_out
 from agent.collectors.bmc.point import Place, Point, Quantity
@@ -56,6 +57,7 @@ def test_the_node_has_its_rail_power_and_hottest_places() -> None:
     values |= {"GPU0": 61.0, "GPU1": 71.0, "VRM": 55.0}
     assert read(lay_out(POINTS, node="n", with_inlet=True).node, values) == {
         ("n", "rail_voltage_v"): 12.1,
+        ("n", "main_bus_voltage_v"): 54.2,
         ("n", "node_power_w"): 1500.0,
         ("n", "inlet_temp_c"): 22.0,
         ("n", "gpu_board_temp_c"): 71.0,
@@ -69,6 +71,17 @@ def test_an_inlet_that_another_source_has_is_left_to_it() -> None:
 
 def test_without_12_v_the_main_rail_is_the_next() -> None:
     assert read(lay_out(POINTS[1:], node="n", with_inlet=True).node, {"P54V": 54.2})["n", "rail_voltage_v"] == 54.2
+
+
+@pytest.mark.parametrize("name", ["P54V", "HGX_54V", "V48"])
+def test_a_bus_of_48_or_54_v_has_a_signal_of_its_own(name: str) -> None:
+    node = lay_out((point("P12V", Quantity.VOLTAGE), point(name, Quantity.VOLTAGE)), node="n", with_inlet=True).node
+    assert read(node, {"P12V": 12.1, name: 50.0})["n", "main_bus_voltage_v"] == 50.0
+
+
+def test_a_board_of_12_v_has_no_main_bus() -> None:
+    values = read(lay_out(POINTS[:1], node="n", with_inlet=True).node, {"P12V": 12.1})
+    assert values == {("n", "rail_voltage_v"): 12.1}
 
 
 def test_a_power_of_a_part_is_not_taken_for_that_of_the_node() -> None:
