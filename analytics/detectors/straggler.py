@@ -28,6 +28,9 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 # heuristic: a swing of a quarter of the high level is a phase; a training step swings by a third and more (0.35 of the
 # compute power while gradients are exchanged, in simulation).
 _MIN_SWING = 0.25
+# heuristic: ranks wait for a slow one within its step. Siblings that have not computed for longer than this do not wait
+# for it: their job has ended, or is another one.
+_LONGEST_WAIT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,13 +60,17 @@ class PowerSwing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhaseCounts:
-    """Phases of each GPU compared with those of most siblings, as fading counts of rows, shape ``(n_gpus,)``."""
+    """Phases of each GPU compared with those of most siblings, as fading counts of rows, shape ``(n_gpus,)``.
+
+    `waited_s` is how long ago a GPU was last seen to compute.
+    """
 
     seen: FromZero
     both: FromZero
     late: FromZero
     early: FromZero
     lasted_s: FromZero
+    waited_s: FromZero
 
     def add(self, high: MaskArray, known: MaskArray, groups: GroupArray) -> "PhaseCounts":
         """Count rows of shape ``(n_rows, n_gpus)``; nothing where fewer than two siblings are known.
@@ -91,6 +98,7 @@ class PhaseCounts:
             both=running_sum(self.both, (usable & up & they_compute).astype(np.float64)),
             late=running_sum(self.late, (usable & up & ~they_compute).astype(np.float64)),
             early=running_sum(self.early, (usable & ~up & they_compute).astype(np.float64)),
+            waited_s=np.where(up.any(axis=0), 0.0, self.waited_s),
         )
 
     def faded(self, fade: float, *, passed_s: float) -> "PhaseCounts":
@@ -102,6 +110,7 @@ class PhaseCounts:
             late=self.late * fade,
             early=self.early * fade,
             lasted_s=np.where(some, self.lasted_s + passed_s, 0.0),
+            waited_s=self.waited_s + passed_s,
         )
 
     @property
@@ -208,6 +217,9 @@ class Straggler:
         )
         lateness = self._lateness(state)
         late, known = lateness >= self.limits.late_ratio, ~np.isnan(lateness)
+        if late.any():
+            waited_s = sibling_median(state.phases.waited_s, state.siblings.groups, min_siblings=MIN_SIBLINGS)
+            late &= waited_s < _LONGEST_WAIT_S
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
-from analytics.connectivity import Siblings
+from analytics.connectivity import Siblings, sibling_median
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
@@ -49,6 +49,8 @@ _AGREED_BLOCKS = 8.0
 _MIN_SAMPLES = 8
 # heuristic: a spread of three steps of the converter takes levels six steps apart, and half of that still moves it.
 _COUNTS = 3.0
+# heuristic: a value that the siblings show to spread by two steps of its converter takes several levels.
+_HIDDEN_STEPS = 2.0
 # heuristic: what a job moved is forgotten by half in ten minutes of blocks.
 _FADES = 0.9977
 
@@ -264,13 +266,28 @@ def _counted(
     # converter then may be flat now.
     volts &= (means.spread_a > 0.5 * state.usual_a) & (state.usual_v >= _COUNTS * state.stillness.step[:, 0])
     amps &= (means.spread_v > 0.5 * state.usual_v) & (state.usual_a >= _COUNTS * state.stillness.step[:, 1])
-    skewed = windows.skewed & state.fit.worse(windows, state.siblings.groups)
+    skewed = windows.skewed & state.fit.worse(windows, state.siblings.groups, step_v=state.stillness.step[:, 0])
     fits = np.isfinite(windows.resistance_ohm)
     broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
-    bad = np.stack((volts | broken[:, 0], amps | broken[:, 1], skewed), axis=1)
+    flat = np.stack((volts, amps), axis=1) | broken
+    if flat.any():
+        flat &= ~_flat_by_load(state, means)
+        broken &= flat
+    bad = np.concatenate((flat, skewed[:, np.newaxis]), axis=1)
     # A block that noise alone should have moved is nearly proof; two, as the first may be a gap in the log.
     counts = np.stack((*np.where(broken, max(limit / 2.0, 1.0), 1.0).T, np.ones(len(seen))), axis=1)
     good = np.stack((seen & (means.spread_v > 0.0), seen & (means.spread_a > 0.0), fits), axis=1)
     streaks = state.streaks.copy()
     streaks[:, :3] = np.where(bad, streaks[:, :3] + counts, np.where(good, 0.0, streaks[:, :3]))
     return streaks, np.asarray(bad.any(axis=1), dtype=np.bool_), np.asarray(good.all(axis=1), dtype=np.bool_)
+
+
+def _flat_by_load(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
+    """Return a mask of voltages and currents, ``(n_supplies, 2)``, that siblings show to move too little to be seen.
+
+    Noise of the partner alone is no sign of a load that moves. Without siblings nothing is known.
+    """
+    spreads, usual = _spreads(means), np.stack((state.usual_v, state.usual_a), axis=1)
+    moves = spreads / np.where(usual > 0.0, usual, np.nan)
+    shown = np.stack([sibling_median(one, state.siblings.groups, min_siblings=1) for one in moves.T], axis=1)
+    return np.asarray(shown * usual < _HIDDEN_STEPS * state.stillness.step, dtype=np.bool_)

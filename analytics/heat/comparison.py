@@ -54,14 +54,15 @@ def compare(
 ) -> HeatComparison:
     """Compare the GPUs of a window where it is `usable` and they are warm enough.
 
-    A GPU whose clocks were cut is no reference: it may be near its limit while its siblings are not. `air_c` has no
-    NaN where it is `usable`.
+    A GPU whose clocks were cut is no reference: it may be near its limit while its siblings are not. Neither is one that
+    hardly warms, as at idle: its few kelvin are mostly the error of the inlet. `air_c` has no NaN where it is `usable`.
     """
     power_w = np.where(usable, window.power_w, np.nan)
     felt = felt_w(power_w, window.sink_w)
     rise_c = window.temp_c - air_c
     theta = rise_c / felt
-    others = sibling_median(np.where(window.cut, np.nan, theta), groups, min_siblings=MIN_SIBLINGS)
+    no_reference = window.cut | ((rise_c < min_rise_c) & (min_rise_c > 0.0))
+    others = sibling_median(np.where(no_reference, np.nan, theta), groups, min_siblings=MIN_SIBLINGS)
     sibling_rise_c = others * felt
     sibling_rise_c = np.where(sibling_rise_c > min_rise_c, sibling_rise_c, np.nan)
     lag_c = LAG_ERROR * others * (power_w - felt)

@@ -21,6 +21,8 @@ _LATER_SHARE = 1.0 / 32.0
 # heuristic: healthy windows of simulated meters of all kinds reach twice the usual variance; a current that is late by
 # a twentieth of a second takes the variance about the line to that of the voltage itself, five times and more.
 _WORSE_RATIO = 3.0
+# heuristic: a value that toggles between two levels of its converter scatters by half a step whatever the load does.
+_LEAST_STEPS = 1.0
 # heuristic: a sibling up to this ratio is as usual.
 _CALM_RATIO = 1.5
 # heuristic: a pair that usually leaves more than a tenth unexplained (a correlation weaker than -0.95) drifts through
@@ -51,18 +53,23 @@ class UsualFit:
         expected_vv = np.where(self.scatter_vv > 0.0, self.scatter_vv, np.nan) * swing
         return np.where(known, windows.scatter_v**2 / expected_vv, np.nan)
 
-    def worse(self, windows: ResistanceWindows, groups: GroupArray) -> MaskArray:
-        """Return a mask of supplies whose fit is worse than usual while a sibling, where one shows it, is as usual."""
+    def worse(self, windows: ResistanceWindows, groups: GroupArray, *, step_v: FloatArray) -> MaskArray:
+        """Return a mask of supplies whose fit is worse than usual while a sibling, where one shows it, is as usual.
+
+        Scatter within a step of the voltage's meter, `step_v`, is its rounding.
+        """
         ratio = self.ratio(windows)
         calm = np.where(ratio < _CALM_RATIO, 1.0, 0.0)
         others_calm = group_sum(calm, groups) - calm
         others_known = known_count(ratio, groups) - np.isfinite(ratio)
-        fits = self.unexplained < _MOST_UNEXPLAINED
+        fits = (self.unexplained < _MOST_UNEXPLAINED) & (windows.scatter_v > _LEAST_STEPS * step_v)
         return np.asarray(fits & (ratio > _WORSE_RATIO) & ((others_calm > 0) | (others_known == 0)), dtype=np.bool_)
 
     def after(self, windows: ResistanceWindows) -> "UsualFit":
         """Learn from windows in which the load moved, unless the fit is worse than usual."""
-        seen = windows.complete & windows.moved & ~(self.ratio(windows) > _WORSE_RATIO)
+        # A voltage that repeats one value through a window fits any current.
+        shows = windows.complete & windows.moved & np.isfinite(windows.correlation)
+        seen = shows & ~(self.ratio(windows) > _WORSE_RATIO)
         count = self.windows + seen
         share = np.where(seen, np.fmax(1.0 / np.fmax(count, 1.0), _LATER_SHARE), 0.0)
         scatter_vv, spread_aa = np.nan_to_num(windows.scatter_v**2), np.nan_to_num(windows.spread_a**2)

@@ -30,6 +30,8 @@ _ONE_CONVERSION = re.compile(r"ina\d|isl28022", re.IGNORECASE)
 _MILLI = 1e-3
 # Above it are distributions of 48 and 54 V.
 _HIGH_V = 40.0
+# heuristic: a rail of 54 V under load reads as one of 48 V does; where a label names it, its scale is right.
+_LOADED_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
             reading_v = _reading_v(channel)
             # A labelled channel that reads otherwise has no scale configured, or no rail behind it.
             low_v, high_v = rail_class.shown_v if source is NominalSource.LABEL else rail_class.plausible_v
+            low_v = min(low_v, _LOADED_RATIO * rail_class.nominal_v)
             if reading_v is not None and not low_v <= reading_v <= high_v:
                 odd.append(f"{key} reads {reading_v:g} V")
                 continue
