@@ -7,7 +7,7 @@ from physics.node_state import MeasuredNode
 from physics.supply_path import VoltageCap, highest_clock, highest_limit
 from rules.caps.knobs import Scale
 from rules.caps.shedding import shedding_clock
-from rules.caps.supply_basis import SupplyBasis, bases_of, load_now, path_now
+from rules.caps.supply_basis import SupplyBasis, bases_of, load_now, path_now, supply_findings
 from rules.policy.model import SettingRule
 from telemetry.entities import Topology
 from telemetry.gpu import KnobKind
@@ -50,11 +50,34 @@ def choose(
         if minimum_v is None:
             return SettingChoice(setting=None, reason=f"no dip below {held_v:.2f} V was seen, and none is predicted")
         if minimum_v >= held_v:
-            reason = f"the lowest voltage of {minimum_v:.2f} V is above the {held_v:.2f} V to hold"
-            return SettingChoice(setting=None, reason=reason)
+            return SettingChoice(setting=None, reason=_above(minimum_v, held_v))
         doubt = f"the evidence predicts no dip below {held_v:.2f} V, and there was one"
-        bases = ()  # they are of another load
-    return _fallback(rule, scale, in_force, doubt, bases)
+    elif (seen := _lowest_seen(incident, node, hold_v)) is not None and seen[0] >= seen[1]:
+        return SettingChoice(setting=None, reason=f"{doubt}, and {_above(*seen)}")
+    return _fallback(rule, scale, in_force, doubt)
+
+
+def _lowest_seen(incident: Incident, node: MeasuredNode, hold_v: float) -> tuple[float, float] | None:
+    """Return lowest voltage and voltage to hold of the supply of the incident that is nearest to it.
+
+    None unless the lowest voltage of each is known. That of the incident's evidence counts too: it may be older than
+    the last seconds, by which the node is measured.
+    """
+    measured = [node.supply(finding.entity_id) for finding in supply_findings(incident)]
+    minima = [
+        (supply.minimum_v, supply.limit_scale * hold_v)
+        for supply in measured
+        if supply is not None and supply.minimum_v is not None
+    ]
+    if not minima or len(minima) < len(measured):
+        return None
+    minimum_v, held_v = min(minima, key=lambda one: one[0] - one[1])
+    noted_v = incident.number("minimum_v")
+    return (minimum_v if noted_v is None else min(minimum_v, noted_v)), held_v
+
+
+def _above(minimum_v: float, held_v: float) -> str:
+    return f"the lowest voltage of {minimum_v:.2f} V is above the {held_v:.2f} V to hold"
 
 
 def _without_voltage(
@@ -80,17 +103,14 @@ def _without_voltage(
     return SettingChoice(setting=clock if scale.stricter(clock, in_force) else None, reason=reason)
 
 
-def _fallback(
-    rule: SettingRule, scale: Scale, in_force: float, doubt: str, bases: tuple[SupplyBasis, ...] = ()
-) -> SettingChoice:
+def _fallback(rule: SettingRule, scale: Scale, in_force: float, doubt: str) -> SettingChoice:
     """Return a fraction of the setting in force, where the evidence does not allow a prediction."""
     setting = scale.snap(scale.fraction(in_force, rule.fallback))
-    reason = f"{_share(rule.fallback, scale.knob, in_force)}: {doubt}"
-    return SettingChoice(setting=setting, reason=reason, bases=bases)
+    return SettingChoice(setting=setting, reason=f"{_share(rule.fallback, scale.knob, in_force)}: {doubt}")
 
 
 def _share(fraction: float, knob: KnobKind, in_force: float) -> str:
-    return f"{fraction:.0%} of the present {knob.label}, {knob.text(in_force)}"
+    return f"{fraction:.0%} of the present {knob.label} of {knob.text(in_force)}"
 
 
 def predict(

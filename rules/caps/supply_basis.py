@@ -13,7 +13,7 @@ from physics.node_state import MeasuredGpu, MeasuredNode, SourceBand, of_bounds
 from physics.power_curve import DEFAULT_CURVE, HeightCurve, PowerCurve
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
-from telemetry.entities import EntityKind, Topology
+from telemetry.entities import EntityKind, Topology, label_of_id
 from telemetry.records import Finding, FindingStatus, Incident
 
 # heuristic: below this part of their power, the swing of the GPUs does not show how supplies share it.
@@ -92,9 +92,9 @@ def _basis(
     source = _source(finding, node, finding.entity_id)
     high_a, low_a = _currents(finding, node)
     if source is None:
-        return None, f"the source resistance of {finding.entity_id} is not known"
+        return None, f"the source resistance of {label_of_id(finding.entity_id)} is not known"
     if high_a is None:
-        return None, f"the current of {finding.entity_id} is not known"
+        return None, f"the current of {label_of_id(finding.entity_id)} is not known"
     open_circuit_v, resistance_ohm = source.open_circuit_v, source.source_resistance_ohm
     fed_ids = gpus_of_supply(finding.entity_id, topology) or tuple(gpu.entity_id for gpu in node.gpus)
     fed = [gpu for gpu in node.gpus if gpu.entity_id in fed_ids]
@@ -105,10 +105,13 @@ def _basis(
     high_w = high_a * (open_circuit_v - resistance_ohm * high_a)
     low_w = low_a * (open_circuit_v - resistance_ohm * low_a)
     if not high_w > 0.0:
-        return None, f"open-circuit voltage, resistance and current of {finding.entity_id} contradict each other"
+        return (
+            None,
+            f"open-circuit voltage, resistance and current of {label_of_id(finding.entity_id)} contradict each other",
+        )
     loads = [known for gpu in fed if (known := gpu_load(gpu)) is not None]
     if high_w - low_w > sum(gpu.power_high_w for gpu in loads):  # as in the first moment of a job
-        return None, f"the power of the GPUs is not yet that of the load on {finding.entity_id}"
+        return None, f"the power of the GPUs is not yet that of the load on {label_of_id(finding.entity_id)}"
     supplies = _supplies_beside(finding.entity_id, fed[0].entity_id, topology)
     share = _share(high_w - low_w, high_w, loads, supplies)
     plateau_v = open_circuit_v - resistance_ohm * high_a

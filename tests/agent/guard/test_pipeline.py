@@ -301,7 +301,7 @@ def test_voltage_without_current_is_judged_and_answered() -> None:
         )
         decisions += pipeline.step((gpus, bare), (), box.time_ns).to_execute
     assert decisions
-    assert "85% of the present clock, 1530 MHz" in decisions[0].reason
+    assert "85% of the present clock of 1530 MHz" in decisions[0].reason
     assert np.isfinite(decisions[0].clock_mhz or np.nan)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from physics.node_state import MeasuredNode
+from physics.node_state import MeasuredNode, MeasuredSupply
 from rules.caps.knobs import Scale
 from rules.caps.setting import choose, predict
 from rules.caps.supply_basis import bases_of
@@ -39,6 +39,19 @@ def test_the_prediction_sets_the_cap() -> None:
 def test_without_a_piece_of_evidence_the_fallback_sets_it(missing: str) -> None:
     numbers = {name: value for name, value in SAG.items() if name != missing}
     assert _clock(incident(numbers=numbers), node()) == pytest.approx(1297.5)
+
+
+@pytest.mark.parametrize(
+    ("live_v", "noted_v", "cap_mhz"),
+    [(11.80, None, None), (11.80, 11.38, 1297.5), (11.40, None, 1297.5), (None, None, 1297.5)],
+    ids=["above all along", "was below", "below now", "voltage unknown"],
+)
+def test_without_a_prediction_a_supply_that_stays_above_the_voltage_to_hold_needs_no_cap(
+    live_v: float | None, noted_v: float | None, cap_mhz: float | None
+) -> None:
+    numbers = {"share_ratio": 0.9} if noted_v is None else {"minimum_v": noted_v}
+    state = replace(node(), supplies=(MeasuredSupply(entity_id="supply:psu0", minimum_v=live_v),))
+    assert _clock(incident(numbers=numbers), state) == (cap_mhz if cap_mhz is None else pytest.approx(cap_mhz))
 
 
 def test_without_the_power_of_one_gpu_the_fallback_sets_it() -> None:
