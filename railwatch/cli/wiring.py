@@ -112,9 +112,9 @@ def learn(
 ) -> None:
     """Propose the wiring that load steps show, as YAML to accept, with the confidence of each link.
 
-    Needs GPUs whose loads differ, for a minute and a half or longer: GPUs of one synchronous job rise and fall
-    together, and no supply's current shows which of them it feeds. Then give them different loads one at a time, or
-    lower their clocks by turns with dither plan. Exit status 1 if a link is not sure.
+    Needs GPUs whose loads differ, for 80 s or longer: GPUs of one synchronous job rise and fall together, and no
+    supply's current shows which of them it feeds. Then give them different loads one at a time, or lower their clocks
+    by turns with dither plan. Exit status 1 if a link is not sure.
     """
     if recording is not None:
         source, frames = str(recording), [*read_recording(recording).frames()]
