@@ -9,7 +9,7 @@ that was followed by new findings on the same entities is not credited with help
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -71,6 +71,8 @@ _RAIL = OutcomeMeasure(
     evidence="minimum_v",
     limit="limit_v",
 )
+# What is found on the node itself is found by its controller's reading of the board's bus: no supply's output shows it.
+_BOARD = replace(_RAIL, kind=EntityKind.NODE, signal="main_bus_voltage_v")
 MEASURES = {
     Cause.SUPPLY_SAG: _RAIL,
     Cause.SUPPLY_OVERLOAD: _RAIL,
@@ -87,7 +89,7 @@ MEASURES = {
         limit=0.0,
     ),
 }
-_SIGNALS = frozenset(measure.signal for measure in MEASURES.values())
+_SIGNALS = frozenset(measure.signal for measure in (*MEASURES.values(), _BOARD))
 _KEPT_NS = int(max(measure.window_s for measure in MEASURES.values()) * NS_PER_S)
 
 
@@ -139,7 +141,7 @@ class OutcomeTracker:
 
     def begin(self, incident: Incident, decision: Decision, now_ns: int) -> None:
         """Start to watch an action that was applied; a tighter cap of the same rule restarts the watch."""
-        measure = MEASURES.get(incident.cause)
+        measure = _measure_of(incident)
         if measure is None:
             return
         key = (incident.id, decision.rule)
@@ -224,6 +226,13 @@ class OutcomeTracker:
         if before is None and measure.evidence is not None:
             before = incident.number(measure.evidence)
         return before, cleared
+
+
+def _measure_of(incident: Incident) -> OutcomeMeasure | None:
+    measure = MEASURES.get(incident.cause)
+    named = (incident.entity_id, *incident.affected)
+    of_node = all(name.startswith(f"{EntityKind.NODE}:") for name in named)
+    return _BOARD if measure is _RAIL and of_node else measure
 
 
 def _columns(frame: Frame, incident: Incident) -> list[int]:

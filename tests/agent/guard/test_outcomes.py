@@ -8,6 +8,8 @@ import pytest
 
 from agent.guard.outcomes import MEASURES, OutcomeTracker
 from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.quantities import EVIDENCE
 from telemetry.records import (
     Cause,
@@ -65,6 +67,26 @@ def test_a_sag_is_over_when_the_lowest_voltage_is_back_above_the_limit() -> None
     failed = outcome_of(sag, Box(resistance_ohm=WEAK_OHM))
     assert failed.helped is False
     assert failed.summary.startswith("did not help; ")
+
+
+@pytest.mark.parametrize(("after_v", "helped"), [(52.0, True), (50.75, False)])
+def test_a_sag_of_the_board_is_judged_by_the_controllers_reading(after_v: float, *, helped: bool) -> None:
+    """The outputs of the supplies, and rails of other voltages, do not show it."""
+    node = Entity(kind=EntityKind.NODE, key="box", name="box")
+    sag = incident_of(Cause.SUPPLY_SAG, node.id, minimum_v=50.75, limit_v=51.3)
+    tracker, volts = OutcomeTracker(), np.full(15, after_v)
+    tracker.begin(sag, decision_on(sag), START_NS)
+    tracker.feed(_by_second(node, {"main_bus_voltage_v": volts, "rail_voltage_v": np.full(15, 12.1)}))
+    tracker.feed(_by_second(SUPPLIES[0], {"voltage_v": np.full(15, 3.3)}))
+    (outcome,) = tracker.step(START_NS + 15 * NS_PER_S)
+    assert (outcome.helped, outcome.before, outcome.after) == (helped, 50.75, after_v)
+
+
+def _by_second(entity: Entity, columns: dict[str, FloatArray]) -> Frame:
+    values = np.stack([*columns.values()], axis=1)[:, np.newaxis, :]
+    spec = TableSpec(name=str(entity.kind), kind=entity.kind, entities=(entity,), signals=tuple(columns))
+    time_ns = START_NS + np.arange(len(values), dtype=np.int64) * NS_PER_S
+    return Frame(spec=spec, time_ns=time_ns, values=values, fresh=np.ones(values.shape, dtype=np.bool_))
 
 
 def test_a_verdict_falls_after_its_time_over_the_rows_that_settled() -> None:
