@@ -33,6 +33,8 @@ class Rails:
         First and last GPU, exclusive, that the bus feeds.
     old_names
         True for a table that holds `rail_voltage_v`, as stores of earlier versions do for 48 and 54 V.
+    reported
+        True for supplies whose output a board controller reports every ten seconds.
     sag_ratio
         How far the weak rail falls under load, as a share of its nominal voltage.
     lost_s
@@ -44,6 +46,7 @@ class Rails:
     named_from: str = "sensor limits"
     gpus: tuple[int, int] = (0, 16)
     old_names: bool = False
+    reported: bool = False
     sag_ratio: float = 0.03
     lost_s: float = float("inf")
 
@@ -55,7 +58,8 @@ class Rails:
         )
 
     def spec(self, first: int) -> TableSpec:
-        signals = ("rail_voltage_v", "rail_current_a") if self.old_names else ("voltage_v", "current_a")
+        prefix = "rail_" if self.old_names else "output_" if self.reported else ""
+        signals = (f"{prefix}voltage_v", f"{prefix}current_a")
         name = f"supply-{first}"
         return TableSpec(name=name, kind=EntityKind.SUPPLY, entities=self.entities(first), signals=signals)
 
@@ -110,9 +114,10 @@ class ManyRails(FakeSource):
         for name, (spec, rails) in self.specs().items():
             if name not in since_ns:
                 continue
-            last = self.clock.utc_ns() // PERIOD_NS
-            first = max(since_ns[name], self.started_ns) // PERIOD_NS + 1
-            time_ns = np.arange(first, last + 1, dtype=np.int64) * PERIOD_NS
+            period_ns = 10 * NS_PER_S if rails is not None and rails.reported else PERIOD_NS
+            last = self.clock.utc_ns() // period_ns
+            first = max(since_ns[name], self.started_ns) // period_ns + 1
+            time_ns = np.arange(first, last + 1, dtype=np.int64) * period_ns
             values = self._cells(spec, rails, (time_ns - self.started_ns) / NS_PER_S)
             frames.append(Frame(spec=spec, time_ns=time_ns, values=values, fresh=np.ones_like(values, dtype=bool)))
         return tuple(frame for frame in frames if len(frame))

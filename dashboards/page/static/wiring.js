@@ -9,6 +9,7 @@ import { branchPart, flowsNow, isOver, tightest, total } from "./wiringloads.js"
 const NEAREST = 3; // loads in the line of those that are nearest to their ratings
 const ORDER_MS = 5000; // between two choices of them: a line that changes all the time cannot be read
 const DENSE_FROM = 8; // supplies from which lines are closer, so that sixteen fit on one screen
+const LONGEST_NAME = 14; // characters of a supply for which its column makes room; longer names wrap
 const OVER = ", over its rating";
 
 let updates = []; // one function for each live text; takes what flows now
@@ -27,6 +28,9 @@ export function layOutWiring() {
   setText(byId("wiring").querySelector(".origin"), capitalised(`${wiring.origin_text}. Values are means of 5 s.`));
   const parts = [nearest(), ...content, unknowns(wiring)].filter(Boolean);
   const body = byId("wiring").querySelector(".body");
+  body.style.setProperty("--names", Math.min(LONGEST_NAME, Math.max(6, ...wiring.supplies.map(({ label }) => label.length))));
+  const each = wiring.buses.flatMap(({ branches }) => branches).some(({ plugs_each: plugs }) => plugs.length);
+  body.dataset.loads = each ? "wide" : "narrow";
   body.dataset.size = wiring.supplies.length > DENSE_FROM ? "small" : "wide";
   body.replaceChildren(...parts);
   drawWiring();
@@ -76,12 +80,13 @@ function nearest() {
   const list = element("ol", { class: "nearest", "aria-label": "Highest loads, as shares of their ratings" });
   const rest = element("span", {});
   let [chosen, chosenAt, overBefore] = [[], -Infinity, ""];
-  const keyOf = ({ part, name }) => `${part}|${name}`;
+  const keyOf = ({ part, name, rating }) => `${part}|${name}|${rating}`;
   updates.push(({ loads }) => {
     const byKey = new Map(loads.map((load) => [keyOf(load), load]));
     const over = loads.filter(isOver).map(keyOf).sort().join();
-    if (over !== overBefore || nowMs() - chosenAt >= ORDER_MS || chosen.some((key) => !byKey.has(key))) {
-      chosen = [...loads].sort((a, b) => b.ratio - a.ratio).slice(0, NEAREST).map(keyOf);
+    const came = chosen.length < Math.min(NEAREST, byKey.size) || chosen.some((key) => !byKey.has(key));
+    if (came || over !== overBefore || nowMs() - chosenAt >= ORDER_MS) {
+      chosen = [...byKey.values()].sort((a, b) => b.ratio - a.ratio).slice(0, NEAREST).map(keyOf);
       [chosenAt, overBefore] = [nowMs(), over];
     }
     while (list.children.length > chosen.length) list.lastChild.remove();
@@ -91,8 +96,8 @@ function nearest() {
       setText(list.children[place], `${load.name ? `${load.name} of ${load.of}` : load.of}: ${whole(load)}`);
       list.children[place].classList.toggle("over", isOver(load));
     });
-    const more = loads.filter((load) => isOver(load) && !chosen.includes(keyOf(load))).length;
-    setText(rest, loads.length ? (more ? `${more} more over their ratings` : "") : "no load is known");
+    const more = [...byKey].filter(([key, load]) => isOver(load) && !chosen.includes(key)).length;
+    setText(rest, more ? `${more} more over their ratings` : byKey.size ? "" : "no load is known");
     rest.classList.toggle("over", more > 0);
   });
   return element("div", { class: "loads" }, element("span", { class: "dim" }, "Highest loads"), list, rest);
@@ -115,6 +120,7 @@ const isVoltage = (bus) => bus.nominal_v !== null && bus.name === nominalText(bu
 /** "54 V bus", "bus0", "Bus main". */
 function titleOf(bus) {
   if (isVoltage(bus)) return `${nominalText(bus.nominal_v)} bus`;
+  if (bus.name === "unknown voltage") return "Bus of unknown voltage";
   return /^bus/i.test(bus.name) ? bus.name : `Bus ${bus.name}`;
 }
 

@@ -1,5 +1,6 @@
 """Map of the wiring: supplies, plugs, buses and GPUs with their loads, readable on one screen."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -136,6 +137,35 @@ def plugged(*, count: int, board: str = "") -> Wiring:
     return Wiring(origin=Origin.CONFIGURED, supplies=supplies, buses=(bus,))
 
 
+def long_names() -> Wiring:
+    """Return a 54 V bus, a converter to 12 V and a tied bus whose names are as long as operators make them."""
+    plugs = (Plugs(name="panel mount connector of the left power distribution board", rating_a=90.0),)
+    supplies = (
+        WiredSupply(
+            name="rack-12-shelf-left-rectifier-1",
+            sensors=("psu0",),
+            rated_w=3300.0,
+            feed="PDU-A-outlet-14",
+            plugs=plugs,
+        ),
+        WiredSupply(name="psu1", sensors=("psu1",), feed="PDU-A-outlet-14"),
+        WiredSupply(
+            name="intermediate-bus-converter-0", sensors=(), from_bus="main-busbar-of-the-upper-tray", nominal_v=12.0
+        ),
+    )
+    upper = Bus(
+        name="main-busbar-of-the-upper-tray",
+        nominal_v=54.0,
+        supplies=("rack-12-shelf-left-rectifier-1", "psu1"),
+        branches=(Branch(gpus=("0", "1", "2", "9"), plugs=plugs, plugs_each=plugs),),
+        joins=("lower",),
+    )
+    board = Branch(board="mainboard_network_and_storage_backplane", fans=True, plugs=plugs)
+    lower = Bus(name="lower", nominal_v=12.0, supplies=("intermediate-bus-converter-0",), branches=(board,))
+    feed = MainsFeed(name="PDU-A-outlet-14", nominal_v=208.0, breaker_a=30.0)
+    return Wiring(origin=Origin.CONFIGURED, supplies=supplies, buses=(upper, lower), feeds=(feed,))
+
+
 def check_readable(browser: WebDriver) -> None:
     """Check that no text of the panel is clipped, leaves its box, or covers another."""
     found: list[dict[str, Any]] = browser.execute_script(LINES)
@@ -183,6 +213,14 @@ def test_supplies_show_volts_amperes_and_watts_and_the_bus_its_lowest_voltage(br
         assert watts == pytest.approx(volts * amps, rel=0.02)
         assert "lowest 51." in text(browser, "#wiring .bus")
         assert "above limit" in text(browser, "#wiring .bus .margin")
+
+
+def test_supplies_that_a_board_controller_reports_every_ten_seconds_keep_their_values(browser: WebDriver) -> None:
+    with page_with(browser, Rails(nominal_v=54.0, count=2, reported=True), gpus=4):
+        see(browser, "#wiring .inputs tbody tr:first-child", "W")
+        for _ in range(4):
+            threading.Event().wait(1.0)
+            assert "unknown" not in text(browser, "#wiring .inputs")
 
 
 def test_a_bus_below_its_limit_is_marked_by_text_and_colour(browser: WebDriver) -> None:
@@ -283,6 +321,19 @@ def test_the_map_is_readable_on_one_screen(browser: WebDriver, count: int, gpus:
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         if width >= 1280:
             assert browser.execute_script(PANEL)[1] <= 800
+
+
+@pytest.mark.parametrize("width", [1880, 1280, 1021, 820, 640, 390])
+def test_long_names_wrap_and_cover_nothing(browser: WebDriver, width: int) -> None:
+    look(browser, width, 800)
+    with page_with(browser, Rails(nominal_v=54.0, count=3), gpus=4, described=long_names()):
+        see(browser, "#wiring .bus", "tied to lower")
+        see(browser, "#wiring .source", "From bus main-busbar-of-the-upper-tray")
+        see(browser, "#wiring .branches", "intermediate-bus-converter-0 to bus lower")
+        see(browser, "#wiring .ends", "GPU 9 not found")
+        see(browser, "#wiring", "On no bus that is known: GPU 3, PSU 2")
+        check_readable(browser)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [1280, 390])
