@@ -17,20 +17,26 @@ from telemetry.signals import RateClass, SignalKind, signal
 
 # The signals that detectors look at; what else is stored costs only its reading.
 JUDGED: dict[EntityKind, tuple[str, ...]] = {
-    EntityKind.NODE: ("inlet_temp_c", "nv_queue_ratio", "nv_irq_ratio"),
+    EntityKind.NODE: ("inlet_temp_c", "nv_queue_ratio", "nv_irq_ratio", "rail_voltage_v", "main_bus_voltage_v"),
     EntityKind.GPU: (
         "power_w", "sm_clock_mhz", "gpu_util_ratio", "mem_util_ratio", "throttle_reasons", "gpu_temp_c", "hbm_temp_c",
         "slowdown_temp_c", "margin_c", "power_limit_w", "memory_used_bytes", "power_brake_s", "pci_present",
         "pcie_generation", "pcie_width", "max_pcie_generation", "max_pcie_width", "pcie_replays",
         "pcie_replay_rollovers", "pcie_correctable", "aer_correctable", "fan_ratio", "fan_rpm",
     ),
-    EntityKind.SUPPLY: ("voltage_v", "current_a", "voltage_min_v", "power_w", "fan_rpm"),
+    EntityKind.SUPPLY: (
+        "voltage_v", "current_a", "voltage_min_v", "current_max_a", "power_w", "output_voltage_v",
+        "output_current_a", "fan_rpm",
+    ),
     EntityKind.FAN: ("fan_rpm", "fan_ratio"),
     EntityKind.LINK: (
         "nvlink_crc_errors", "nvlink_replays", "nvlink_recoveries", "nvlink_symbol_errors", "nvlink_up",
     ),
     EntityKind.JOB: ("steps",),
 }  # fmt: skip
+
+# Signals of which a second is represented by its extreme: a mean of minima is no minimum.
+_EXTREMES = {"voltage_min_v": "min", "current_max_a": "max"}
 
 # How long a value is held. A second without it is a sensor that was slow; heuristic: two of the
 # fast and slow groups' seconds and one to arrive in, and three rounds of what is read every ten seconds.
@@ -47,8 +53,8 @@ def statistic_of(kind: EntityKind, name: str) -> str:
     A mean of voltage and one of current belong together as two readings at one moment do, because a source is linear.
     Flags and counters, and what is read once a second, have one value: the last.
     """
-    if name == "voltage_min_v":
-        return "min"
+    if name in _EXTREMES:
+        return _EXTREMES[name]
     found = signal(kind, name)
     has_mean = "mean" in statistics_of(kind, name)
     return "mean" if has_mean and found.kind is SignalKind.GAUGE and found.rate is RateClass.FAST else "last"
