@@ -129,18 +129,24 @@ _Series = tuple[FloatArray, FloatArray]
 
 
 def _measured(frames: Sequence[Frame], kind: EntityKind) -> dict[Entity, tuple[_Series, ...]]:
-    """Return the entities that show their power, with times in ns and values of each factor; no rails without GPUs."""
+    """Return the entities that show their power, with times in ns and values of each factor; no rails without GPUs.
+
+    A supply that several tables describe is taken once, from the first pair of signals that shows it.
+    """
     found: dict[Entity, tuple[_Series, ...]] = {}
+    ids: set[str] = set()
     for signals in (("power_w",),) if kind is EntityKind.GPU else _PAIRS:
         merged = series_of(frames, kind, signals)
         for row, entity in enumerate(merged.spec.entities):
             known = [np.isfinite(merged.values[:, row, column]) for column in range(len(merged.spec.signals))]
-            if len(known) == len(signals) and all(one.any() for one in known) and _may_feed(entity):
+            shown = len(known) == len(signals) and all(one.any() for one in known)
+            if shown and entity.id not in ids and _may_feed(entity):
+                ids.add(entity.id)
                 factors = [
                     (merged.time_ns[rows].astype(np.float64), merged.values[rows, row, column])
                     for column, rows in enumerate(known)
                 ]
-                found.setdefault(entity, tuple(factors))
+                found[entity] = tuple(factors)
     return found
 
 

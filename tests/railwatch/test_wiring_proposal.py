@@ -1,11 +1,13 @@
 """A proposed wiring as YAML: names read back as they are, whatever a recording names its supplies and GPUs."""
 
+import numpy as np
 import pytest
 import yaml
 
 from analytics.connectivity.wiring_learning import LearntLink, LearntWiring
-from railwatch.operator.wiring_proposal import WiringProposal, description_lines
+from railwatch.operator.wiring_proposal import WiringProposal, description_lines, propose_wiring
 from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, Frame, TableSpec
 
 _SURE = LearntLink(bus=0, confidence=0.999)
 
@@ -22,3 +24,39 @@ def test_every_name_reads_back_as_it_is(name: str) -> None:
     found = yaml.safe_load("\n".join(description_lines(proposal, source="a.parquet")))["topology"]
     assert found["supplies"] == [{"name": name}]
     assert found["buses"] == [{"name": "bus0", "supplies": [name], "branches": [{"gpus": [name]}]}]
+
+
+def _table(name: str, kind: EntityKind, keys: str, values: dict[str, FloatArray], tag: str = "") -> Frame:
+    tags = (("sensor", tag),) if tag else ()
+    spec = TableSpec(
+        name=name,
+        kind=kind,
+        entities=tuple(Entity(kind=kind, key=key, name=key, tags=tags) for key in keys.split()),
+        signals=tuple(values),
+    )
+    columns = np.stack(list(values.values()), axis=2)
+    times_ns = np.arange(len(columns)) * 100_000_000
+    return Frame(spec=spec, time_ns=times_ns, values=columns, fresh=np.isfinite(columns))
+
+
+def test_a_supply_that_two_tables_describe_is_learnt_once_from_the_faster_one() -> None:
+    rng = np.random.default_rng(1)
+    gpu_w = np.repeat(rng.uniform(100.0, 400.0, (60, 2)), 20, axis=0)
+    amps, volts = gpu_w / 12.0, np.full(gpu_w.shape, 12.0)
+    now_and_then = np.where(np.arange(len(gpu_w))[:, np.newaxis] % 45 == 0, 1.0, np.nan)
+    frames = [
+        _table("gpu_fast", EntityKind.GPU, "gpu0 gpu1", {"power_w": gpu_w}),
+        _table("supply", EntityKind.SUPPLY, "psu0 psu1", {"voltage_v": volts, "current_a": amps}),
+        _table(
+            "board_supplies",
+            EntityKind.SUPPLY,
+            "psu0 psu1",
+            {"output_voltage_v": volts * now_and_then, "output_current_a": amps * now_and_then},
+            tag="hwmon1",
+        ),
+    ]
+    proposal = propose_wiring(frames)
+    assert proposal is not None
+    assert [one.key for one in proposal.supplies] == ["psu0", "psu1"]
+    assert [link.bus for link in proposal.learnt.supplies] == [link.bus for link in proposal.learnt.gpus]
+    assert proposal.unsure == ()
