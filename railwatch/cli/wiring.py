@@ -24,7 +24,7 @@ from railwatch.operator.wiring_fields import wiring_fields
 from railwatch.operator.wiring_losses import loss_fields, loss_lines
 from railwatch.operator.wiring_proposal import description_lines, proposal_fields, propose_wiring
 from railwatch.operator.wiring_values import WiringValues, values_of
-from railwatch.operator.wiring_view import OVER, WiredNode, drawing
+from railwatch.operator.wiring_view import OVER, OVER_IN_ROW, WiredNode, drawing
 from railwatch.run_context import RunContext
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.documents import problem_at, read_document
@@ -64,7 +64,7 @@ def show(
         return
     console = wide_console()
     for line in (*drawing(node), *loss_lines(node)):
-        console.print(escape(line), style="bold red" if OVER in line else None, soft_wrap=True)
+        console.print(escape(line), style="bold red" if OVER in line or OVER_IN_ROW in line else None, soft_wrap=True)
 
 
 @app.command(epilog="Example: railwatch wiring check /etc/railwatch.yaml --recording incident.parquet")

@@ -15,16 +15,22 @@ _VOLTAGES = ("voltage_v", "output_voltage_v", "rail_voltage_v")
 _CURRENTS = ("current_a", "output_current_a", "rail_current_a")
 _LOWEST = ("voltage_min_v", "rail_voltage_min_v", *_VOLTAGES)
 _HIGHEST = ("current_max_a", "rail_current_max_a", *_CURRENTS)
+# heuristic: ratings of plugs and supplies are for continuous current; peaks of a step are shorter than this.
+LOAD_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyValues:
-    """Values of a supply; None where it was not measured. `lowest_v` and `highest_a` are of the whole stretch."""
+    """Values of a supply; None where it was not measured.
+
+    `lowest_v` and `highest_a` are single values of the whole stretch, `load_a` is the highest mean over `LOAD_S`.
+    """
 
     voltage_v: float | None = None
     lowest_v: float | None = None
     current_a: float | None = None
     highest_a: float | None = None
+    load_a: float | None = None
 
     @property
     def power_w(self) -> float | None:
@@ -34,10 +40,10 @@ class SupplyValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuValues:
-    """Power of a GPU now and at most; None where it was not measured."""
+    """Power of a GPU now, and its highest mean over `LOAD_S`; None where it was not measured."""
 
     power_w: float | None = None
-    highest_w: float | None = None
+    load_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +70,13 @@ def values_of(frames: Sequence[Frame]) -> WiringValues:
                 lowest_v=_first(signals, _LOWEST, _lowest),
                 current_a=_first(signals, _CURRENTS, _now),
                 highest_a=_first(signals, _HIGHEST, _highest),
+                load_a=_first(signals, _CURRENTS, _load),
             )
             for name, signals in supplies.items()
             if signals
         },
         gpus={
-            name: GpuValues(
-                power_w=_first(signals, ("power_w",), _now), highest_w=_first(signals, ("power_w",), _highest)
-            )
+            name: GpuValues(power_w=_first(signals, ("power_w",), _now), load_w=_first(signals, ("power_w",), _load))
             for name, signals in gpus.items()
         },
     )
@@ -105,6 +110,16 @@ def _lowest(series: tuple[FloatArray, FloatArray]) -> float:
 
 def _highest(series: tuple[FloatArray, FloatArray]) -> float:
     return float(series[1].max())
+
+
+def _load(series: tuple[FloatArray, FloatArray]) -> float:
+    times_ns, values = series
+    place = ((times_ns - times_ns[0]) / (LOAD_S * NS_PER_S)).astype(np.intp)
+    counts = np.bincount(place)
+    used = counts > 0
+    # The last stretch is shorter, so that a peak in it would pass for a load.
+    used[-1] &= times_ns[-1] - times_ns[0] >= (len(counts) - 0.5) * LOAD_S * NS_PER_S or len(counts) == 1
+    return float(np.max(np.bincount(place, values)[used] / counts[used]))
 
 
 def _first(

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from physics.rail_classes import rail_class_of
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
 from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
-from railwatch.operator.wiring_values import GpuValues, SupplyValues, WiringValues
+from railwatch.operator.wiring_values import LOAD_S, GpuValues, SupplyValues, WiringValues
 from telemetry.entities import Entity, label_list, label_of
+from telemetry.quantities import duration
 from telemetry.ratings import rated_power_w
 
 # GPUs on one line of a branch, so that a line has 80 columns at most.
 _GPUS_A_LINE, _GPU_COLUMNS = 4, 72
 _NAME_COLUMNS, _BOARD_COLUMNS, _WAY_COLUMNS = 18, 40, 73
-OVER = ", over its rating"
+OVER, OVER_IN_ROW = ", over its rating", "% over"
 ORIGINS = {
     Origin.CONFIGURED: "as described under topology: in the configuration",
     Origin.RECORDED: "from the edges of the recording; plugs and feeds are unknown",
@@ -43,6 +44,7 @@ class WiredNode:
             lowest_v=first(one.lowest_v for one in shown),
             current_a=first(one.current_a for one in shown),
             highest_a=first(one.highest_a for one in shown),
+            load_a=first(one.load_a for one in shown),
         )
 
     def entities_of(self, supply: WiredSupply) -> tuple[Entity, ...]:
@@ -70,11 +72,27 @@ class WiredNode:
         """Return the GPUs of a branch."""
         return tuple(gpu for gpu in self.gpus if branch.feeds(gpu))
 
+    def load_w(self, supply: WiredSupply) -> float | None:
+        """Return the highest output power of a supply over some seconds; None where it is not measured."""
+        values, nominal_v = self.values_of(supply), self.nominal_v(supply)
+        voltage_v = nominal_v if self.is_off(supply) or values.voltage_v is None else values.voltage_v
+        return None if values.load_a is None or voltage_v is None else values.load_a * voltage_v
+
     def power_out_w(self, supplies: Iterable[WiredSupply]) -> float | None:
-        """Return the output power of several supplies now; None if one of them is not measured."""
-        powers = [self.values_of(one).power_w for one in supplies]
+        """Return the highest output power of several supplies together; None if one of them is not measured."""
+        powers = [self.load_w(one) for one in supplies]
         known = [one for one in powers if one is not None]
         return sum(known) if known and len(known) == len(powers) else None
+
+    def is_off(self, supply: WiredSupply) -> bool:
+        """Return True if a supply shows so little voltage that it is off."""
+        values, nominal_v = self.values_of(supply), self.nominal_v(supply)
+        return None not in (values.voltage_v, nominal_v) and not self.holds(supply, values.voltage_v)
+
+    def holds(self, supply: WiredSupply, voltage_v: float | None) -> bool:
+        """Return True if a voltage of a supply is one of its bus: it is not that of an output that is off."""
+        nominal_v = self.nominal_v(supply)
+        return voltage_v is not None and (nominal_v is None or voltage_v > LEAST_PLAUSIBLE_RATIO * nominal_v)
 
     def undescribed(self) -> tuple[Entity, ...]:
         """Return the measured supplies that the wiring does not name."""
@@ -89,7 +107,8 @@ def drawing(node: WiredNode) -> Iterator[str]:
     """Yield the lines of the drawing, at most 80 columns for names of usual length."""
     yield f"{node.name}: wiring {ORIGINS[node.wiring.origin]}"
     if node.values.span_s:
-        yield f"now, and the lowest and highest of the last {node.values.span_s:.0f} s of samples"
+        span = duration(node.values.span_s)
+        yield f"now, lowest and highest of the last {span}; loads are the highest mean over {LOAD_S:.0f} s"
     for feed in node.wiring.feeds:
         yield from ("", *_feed_lines(node, feed))
     for shelf in node.wiring.shelves:
@@ -110,7 +129,7 @@ def _feed_lines(node: WiredNode, feed: MainsFeed) -> Iterator[str]:
     power_w = node.power_out_w(fed)
     load = ""
     if power_w is not None and fed:
-        load = f": {power_w:.0f} W out"
+        load = f": up to {power_w:.0f} W out"
         if feed.nominal_v is not None:
             least_a = power_w / feed.nominal_v
             load += f", so at least {_limited(least_a, feed.breaker_a, ' A')}"
@@ -120,7 +139,7 @@ def _feed_lines(node: WiredNode, feed: MainsFeed) -> Iterator[str]:
 def _shelf_lines(node: WiredNode, shelf: Shelf) -> Iterator[str]:
     modules = [one for one in node.wiring.supplies if one.shelf == shelf.name]
     power_w = node.power_out_w(modules)
-    load = "" if power_w is None else f": out {_limited(power_w, shelf.rated_w, ' W')}"
+    load = "" if power_w is None else f": up to {_limited(power_w, shelf.rated_w, ' W')} out"
     feed = f", feed {shelf.feed}" if shelf.feed else ""
     rated = f", {shelf.rated_w:.0f} W" if shelf.rated_w is not None else ""
     yield f"shelf {shelf.name}{rated}{feed}"
@@ -150,14 +169,15 @@ def _bus_title(bus: Bus, nominal_v: float | None) -> str:
 
 
 def _bus_margin(node: WiredNode, bus: Bus, nominal_v: float | None) -> str:
-    lows = [node.values_of(one).lowest_v for one in node.wiring.on_bus(bus)]
-    lowest_v = min((one for one in lows if one is not None), default=None)
+    lows = ((one, node.values_of(one).lowest_v) for one in node.wiring.on_bus(bus))
+    lowest_v = min((low_v for one, low_v in lows if low_v is not None and node.holds(one, low_v)), default=None)
     if lowest_v is None:
         return ""
     rail = None if nominal_v is None else rail_class_of(nominal_v)
     if rail is None or not rail.lowest_v > 0.0:
         return f": lowest {lowest_v:.2f} V"
-    return f": lowest {lowest_v:.2f} V, {lowest_v - rail.lowest_v:+.2f} V from the limit of {rail.lowest_v:.2f} V"
+    margin_v = round(lowest_v - rail.lowest_v, 2) or 0.0  # no minus before a zero
+    return f": lowest {lowest_v:.2f} V, {margin_v:+.2f} V from the limit of {rail.lowest_v:.2f} V"
 
 
 def _supply_rows(node: WiredNode, supplies: Sequence[WiredSupply]) -> Iterator[str]:
@@ -173,8 +193,9 @@ def _supply_rows(node: WiredNode, supplies: Sequence[WiredSupply]) -> Iterator[s
 
 
 def _supply_cells(node: WiredNode, supply: WiredSupply) -> tuple[str, ...]:
-    values, rated_w = node.values_of(supply), node.rated_w(supply)
-    load = "" if values.power_w is None or rated_w is None else f"{values.power_w / rated_w:.0%}"
+    values, rated_w, load_w = node.values_of(supply), node.rated_w(supply), node.load_w(supply)
+    load = "" if load_w is None or rated_w is None else f"{load_w / rated_w:.0%}"
+    load += " over" if load_w is not None and rated_w is not None and load_w > rated_w else ""
     return (
         label_of(supply.name)[:_NAME_COLUMNS],
         supply.feed,
@@ -183,7 +204,7 @@ def _supply_cells(node: WiredNode, supply: WiredSupply) -> tuple[str, ...]:
         _number(values.lowest_v, ".2f"),
         _number(values.current_a, ".1f"),
         _number(values.highest_a, ".1f"),
-        _number(values.power_w, ".0f"),
+        "off" if node.is_off(supply) else _number(values.power_w, ".0f"),
         load,
     )
 
@@ -196,7 +217,7 @@ def _plug_lines(node: WiredNode, supply: WiredSupply) -> Iterator[str]:
     if supply.inlet is not None:
         way.append(f"in {supply.inlet.label}{_inlet_load(node, supply, supply.inlet)}")
     if supply.plugs:
-        loaded = _tightest(supply.plugs, node.values_of(supply).highest_a)
+        loaded = _tightest(supply.plugs, node.values_of(supply).load_a)
         way.append(f"out {' > '.join(one.label for one in supply.plugs)}{loaded}")
     joined = "; ".join(way)
     yield from (f"  │    {line}" for line in ([joined] if len(joined) <= _WAY_COLUMNS else way))
@@ -205,7 +226,7 @@ def _plug_lines(node: WiredNode, supply: WiredSupply) -> Iterator[str]:
 def _inlet_load(node: WiredNode, supply: WiredSupply, inlet: Plugs) -> str:
     """Return the least current of a plug on the input side: that of the output power alone, without losses."""
     feed = next((one for one in node.wiring.feeds if one.name == supply.feed), None)
-    power_w = node.values_of(supply).power_w
+    power_w = node.load_w(supply)
     if feed is None or feed.nominal_v is None or power_w is None or not inlet.total_rating_a:
         return ""
     return f": at least {_limited(power_w / feed.nominal_v, inlet.total_rating_a, ' A')}"
@@ -237,7 +258,7 @@ def _branch_lines(node: WiredNode, bus: Bus, branch: Branch) -> Iterator[str]:
 
 def _branch_load(node: WiredNode, bus: Bus, branch: Branch, gpus: Sequence[Entity]) -> str:
     """Return the load of the plugs that all GPUs of a branch share, if it feeds nothing else."""
-    powers = [node.values.gpus.get(gpu.id, GpuValues()).power_w for gpu in gpus]
+    powers = [node.values.gpus.get(gpu.id, GpuValues()).load_w for gpu in gpus]
     known = [one for one in powers if one is not None]
     voltage_v = _voltage_v(node, bus)
     if not known or len(known) < len(powers) or voltage_v is None or branch.board or branch.fans:
@@ -247,16 +268,16 @@ def _branch_load(node: WiredNode, bus: Bus, branch: Branch, gpus: Sequence[Entit
 
 def _gpu_cell(gpu: Entity, values: GpuValues, branch: Branch, voltage_v: float | None) -> str:
     cell = f"{gpu.label} {_number(values.power_w, '3.0f', ' W') or '-'}"
-    if values.power_w is None or voltage_v is None or not branch.plugs_each:
+    if values.load_w is None or voltage_v is None or not branch.plugs_each:
         return cell
-    ratio = _tightest_ratio(branch.plugs_each, values.power_w / voltage_v)
-    return cell if ratio is None else f"{cell} {ratio:.0%}"
+    ratio = _tightest_ratio(branch.plugs_each, values.load_w / voltage_v)
+    return cell if ratio is None else f"{cell} {ratio:.0%}{OVER if ratio > 1.0 else ''}"
 
 
 def _voltage_v(node: WiredNode, bus: Bus) -> float | None:
     """Return the voltage of a bus now, its nominal one where it is not measured; None where neither is known."""
-    now = (node.values_of(one).voltage_v for one in node.wiring.on_bus(bus))
-    return next((one for one in now if one is not None and one > 0.0), node.nominal_v_of_bus(bus))
+    now = (node.values_of(one).voltage_v for one in node.wiring.on_bus(bus) if not node.is_off(one))
+    return next((one for one in now if one is not None), node.nominal_v_of_bus(bus))
 
 
 def unknown_lines(node: WiredNode) -> Iterator[str]:
