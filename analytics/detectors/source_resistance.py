@@ -159,7 +159,7 @@ class SourceResistance:
         dead_ns = np.where(surely_gone(branches), _SURELY_DEAD_NS, round(self.limits.dead_s * NS_PER_S))
         held = dead & (now_ns - branches.since_ns >= dead_ns)
         shown_v = np.where(used, voltage_v, np.nan)
-        off = gone(branches, voltage_v=shown_v, open_v=state.reference.open_v, first_v=state.blocks.zero_v)
+        off = gone(branches, now_ns, voltage_v=shown_v, open_v=state.reference.open_v, first_v=state.blocks.zero_v)
         over = held & off & used
         lost, changes = judge(
             state.lost,

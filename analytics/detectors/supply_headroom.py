@@ -157,7 +157,9 @@ class SupplyHeadroom:
         heavy = (mean_w > _FAR_OVER * load.rated_w) | (~swings & (mean_w > load.rated_w))
         peaks = load.peak_w > limits.step_ratio * load.rated_w
         # More current than the rail ever bore well: a path that was weak from its first day is not overloaded.
-        low &= high_a > _MORE_THAN_EVER * load.well_a
+        # A load of constant power draws more from a rail that fell.
+        fell = np.fmax(scale * limits.minimum_v / lowest_v, 1.0)
+        low &= high_a > _MORE_THAN_EVER * fell * load.well_a
         stepped = seen & sound & swings & ~heavy & (peaks | low)
         stayed = seen & sound & (heavy | (low & ~swings))
         empty = filled(LoadExtremes, len(seen))

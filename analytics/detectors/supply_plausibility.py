@@ -20,6 +20,7 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
+from analytics.supply.branches import DEAD_RATIO, USUAL_SHARE, group_sum, others_sum, took_over
 from analytics.supply.pair_rows import PAIR, PairRows
 from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
 from analytics.supply.stream_estimate import (
@@ -49,8 +50,10 @@ _AGREED_BLOCKS = 8.0
 _MIN_SAMPLES = 8
 # heuristic: a spread of three steps of the converter takes levels six steps apart, and half of that still moves it.
 _COUNTS = 3.0
-# heuristic: a value that the siblings show to spread by two steps of its converter takes several levels.
-_HIDDEN_STEPS = 2.0
+# heuristic: a value that the siblings show to spread by a step of its converter takes levels two steps apart.
+_HIDDEN_STEPS = 1.0
+# heuristic: supplies without share signal differ by some per cent over the load; a share that fell further is news.
+_SAME_SHARE_RATIO = 0.8
 # heuristic: what a job moved is forgotten by half in ten minutes of blocks.
 _FADES = 0.9977
 
@@ -72,8 +75,9 @@ class SupplyPlausibilityState:
     """State between rows.
 
     `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `ReadingFault`. `usual_v` and `usual_a`
-    are the spreads of the block in which both moved most, fading. `fit` is how well the pair usually fits; `mismatch`
-    is NaN before the first, `agreed` counts the blocks in which the two powers were nearly one.
+    are the spreads of the block in which both moved most, fading; `usual_mean_a` is the mean current of some blocks.
+    `fit` is how well the pair usually fits; `mismatch` is NaN before the first, `agreed` counts the blocks in which the
+    two powers were nearly one.
     """
 
     last_ns: int | None
@@ -83,6 +87,7 @@ class SupplyPlausibilityState:
     means: BlockMeans
     usual_v: FromZero
     usual_a: FromZero
+    usual_mean_a: FloatArray
     fit: UsualFit
     correlation: FloatArray
     power_sum_w: FromZero
@@ -154,6 +159,7 @@ class SupplyPlausibility:
             means=means,
             usual_v=np.where(both, means.spread_v, state.usual_v),
             usual_a=np.where(both, means.spread_a, _FADES * state.usual_a),
+            usual_mean_a=_usual_mean(state, means.mean_a, still=streaks[:, 1] > 0),
             fit=state.fit.after(windows),
             correlation=np.where(windows.complete & windows.moved, windows.correlation, state.correlation),
             power_sum_w=np.zeros(len(known)),
@@ -272,6 +278,7 @@ def _counted(
     flat = np.stack((volts, amps), axis=1) | broken
     if flat.any():
         flat &= ~_flat_by_load(state, means)
+        flat[:, 1] &= ~_off(state, means)
         broken &= flat
     bad = np.concatenate((flat, skewed[:, np.newaxis]), axis=1)
     # A block that noise alone should have moved is nearly proof; two, as the first may be a gap in the log.
@@ -291,3 +298,20 @@ def _flat_by_load(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArra
     moves = spreads / np.where(usual > 0.0, usual, np.nan)
     shown = np.stack([sibling_median(one, state.siblings.groups, min_siblings=1) for one in moves.T], axis=1)
     return np.asarray(shown * usual < _HIDDEN_STEPS * state.stillness.step, dtype=np.bool_)
+
+
+def _usual_mean(state: SupplyPlausibilityState, mean_a: FloatArray, *, still: MaskArray) -> FloatArray:
+    """Return the usual currents after a block; nodes on which one may be stuck, or lost its share, teach nothing."""
+    usual_a, groups = state.usual_mean_a, state.siblings.groups
+    known_a = np.where(np.isnan(usual_a), mean_a, usual_a)
+    fell = mean_a * others_sum(known_a, groups) < _SAME_SHARE_RATIO * known_a * others_sum(mean_a, groups)
+    hurt = group_sum((still | fell).astype(np.float64), groups) > 0
+    return np.where(np.isnan(mean_a) | hurt, usual_a, known_a + USUAL_SHARE * (mean_a - known_a))
+
+
+def _off(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
+    """Return a mask of supplies that carry nothing, and whose siblings carry what they did: off, and measured right."""
+    groups = state.siblings.groups
+    others_a, usual_others_a = others_sum(means.mean_a, groups), others_sum(state.usual_mean_a, groups)
+    nothing = means.mean_a < DEAD_RATIO * state.usual_mean_a
+    return nothing & took_over(others_a, usual_others_a, state.usual_mean_a)

@@ -54,8 +54,9 @@ def compare(
 ) -> HeatComparison:
     """Compare the GPUs of a window where it is `usable` and they are warm enough.
 
-    A GPU whose clocks were cut is no reference: it may be near its limit while its siblings are not. Neither is one that
-    hardly warms, as at idle: its few kelvin are mostly the error of the inlet. `air_c` has no NaN where it is `usable`.
+    A GPU whose clocks were cut is no reference: it may be near its limit while its siblings are not. Neither is one
+    that hardly warms, as at idle: its few kelvin are mostly the error of the inlet. `air_c` has no NaN where it is
+    `usable`.
     """
     power_w = np.where(usable, window.power_w, np.nan)
     felt = felt_w(power_w, window.sink_w)

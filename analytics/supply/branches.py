@@ -16,6 +16,7 @@ import numpy as np
 from analytics.connectivity import GroupArray
 from analytics.supply.pair_rows import PairRows
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, times_measured
+from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
 # Ten watts in a ring lug, the point from which it warms by some twenty kelvin at 2 K/W (assumption).
@@ -57,6 +58,9 @@ DEAD_RATIO = 0.1
 TAKEN_OVER_RATIO = 1.25
 TAKEN_OVER_SHARE = 0.75
 SURELY_TAKEN_OVER_RATIO = 1.3
+# heuristic: a current that repeats nothing exactly is that of a dead supply where the siblings took it over then and
+# there, over some training steps. Later they may carry more because the load is another one.
+_SILENT_FROM_NS, _SILENT_UNTIL_NS = 4 * NS_PER_S, 20 * NS_PER_S
 # heuristic: the bus hangs on others when it lies this far below the branch's own open-circuit voltage, three times
 # the 9.7 mV of noise on real feeds (Oxford GPU_Power_Benchmark).
 BELOW_OPEN_V = 0.03
@@ -118,7 +122,9 @@ def watch_row(
     )
 
 
-def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray, first_v: FloatArray) -> MaskArray:
+def gone(
+    branches: Branches, now_ns: int, *, voltage_v: FloatArray, open_v: FloatArray, first_v: FloatArray
+) -> MaskArray:
     """Return a mask of branches that are off, from their siblings, the bus and their own output.
 
     `open_v` is the open-circuit voltage, NaN where unknown, `first_v` the first reading of each branch. A job that
@@ -128,13 +134,21 @@ def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray, first
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
     others_a = branches.mean_others_a()
     taken_over = others_a > TAKEN_OVER_RATIO * branches.usual_others_a
-    share_taken = others_a > branches.usual_others_a + TAKEN_OVER_SHARE * branches.usual_a
+    share_taken = took_over(others_a, branches.usual_others_a, branches.usual_a)
     off = voltage_v < LEAST_PLAUSIBLE_RATIO * np.fmax(open_v, first_v)
     below = voltage_v < open_v - BELOW_OPEN_V * times_measured(open_v)
     carried = (others_a > MIN_USUAL_A) & (below | off)
     # A sensor that hangs at nothing repeats one value; one that measures nothing shows its noise.
     measures = branches.highest_a > branches.lowest_a
-    return np.asarray(enough & (taken_over | (share_taken & (off | measures)) | (carried & measures)), dtype=np.bool_)
+    dead_ns = now_ns - branches.since_ns
+    at_once = (dead_ns >= _SILENT_FROM_NS) & (dead_ns <= _SILENT_UNTIL_NS)
+    shown = taken_over | (share_taken & (off | measures | at_once)) | (carried & measures)
+    return np.asarray(enough & shown, dtype=np.bool_)
+
+
+def took_over(others_a: FloatArray, usual_others_a: FloatArray, usual_a: FloatArray) -> MaskArray:
+    """Return a mask of branches whose siblings carry most of what the branch carried, by Kirchhoff's law."""
+    return np.asarray(others_a > usual_others_a + TAKEN_OVER_SHARE * usual_a, dtype=np.bool_)
 
 
 def surely_gone(branches: Branches) -> MaskArray:
