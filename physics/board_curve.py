@@ -7,12 +7,17 @@ Above idle, the power of a load at a clock is ``P(x) - P_idle = L h(x)`` with ``
 them) is one Gaussian vector: mean and covariance begin with those of the part, and each step is one linear
 measurement of it (Kalman 1960, doi 10.1115/1.3662552, without dynamics). Clocks that were not seen follow through the
 covariance, and their bounds stay as wide as the table makes them until a step near them was seen.
+
+The idle power is as uncertain as the table states until the board was seen idle. Steps do not estimate it; the curve
+keeps how its mean would differ with another idle power (a consider state: Schmidt, Application of State-Space Methods
+to Navigation Problems, Advances in Control Systems 3, 1966). So an error of the idle power cancels where one load was
+seen at both clocks, and widens the bounds everywhere else.
 """
 
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -39,6 +44,13 @@ STEP_SD = 0.01
 _GATE = 2.5
 # Power this close above idle shows no load. heuristic: below the 10 % by which a board's idle power moves with heat.
 _LEAST_LOAD = 0.10
+# Standard deviation of an idle power that was seen, relative. heuristic: half of those 10 %.
+SEEN_IDLE_SD_RATIO = 0.05
+# Least power above idle that another idle power leaves at a clock, over that of the load. heuristic: below any board's
+# clock-independent part.
+_LEAST_HEIGHT = 0.02
+# Largest change of ``ln h`` per watt of idle power. heuristic: that of a load of one watt, which teaches nothing.
+_SLOPE_MOST = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +75,7 @@ class CurveShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerBounds:
-    """Predicted power with its 95 % bounds (one-sided each)."""
+    """Predicted power, or idle power, with its 95 % bounds (one-sided each)."""
 
     low_w: float
     power_w: float
@@ -79,7 +91,12 @@ class BoardCurve:
     idle_w
         Power without a load.
     mean, covariance
-        Of ``ln h`` at `RATIOS`, shapes ``(17,)`` and ``(17, 17)``; both are 0 at the highest clock.
+        Of ``ln h`` at `RATIOS` if the idle power is `idle_w`, shapes ``(17,)`` and ``(17, 17)``; both are 0 at the
+        highest clock.
+    idle_sd_w
+        Standard deviation of `idle_w`.
+    mean_per_idle_w
+        Change of `mean` per watt by which the idle power is higher, shape ``(17,)``; 0 until the first step.
     steps
         Clock steps that it was learnt from; 0 while it is the table's.
     given
@@ -89,22 +106,59 @@ class BoardCurve:
     idle_w: float
     mean: FloatArray
     covariance: FloatArray
+    idle_sd_w: float = 0.0
+    mean_per_idle_w: FloatArray = field(default_factory=lambda: np.zeros(len(RATIOS)))
     steps: int = 0
     given: PowerCurve | None = None
 
-    def with_step(self, from_ratio: float, to_ratio: float, ln_change: float, sd: float) -> "BoardCurve":
-        """Return the curve after a step of the clock under one load; `sd` is the standard error of `ln_change`."""
+    def with_step(
+        self, from_ratio: float, to_ratio: float, ln_change: float, sd: float, *, ln_change_per_idle_w: float = 0.0
+    ) -> "BoardCurve":
+        """Return the curve after a step of the clock under one load.
+
+        Parameters
+        ----------
+        ln_change, sd
+            Change of the logarithm of the power above `idle_w`, and its standard error.
+        ln_change_per_idle_w
+            By how much that change would be larger per watt by which the idle power is higher.
+        """
         weights = _weights(to_ratio) - _weights(from_ratio)
         gain = self.covariance @ weights
         spread = float(weights @ gain)
         error = ln_change - float(weights @ self.mean)
+        error_per_idle_w = ln_change_per_idle_w - float(weights @ self.mean_per_idle_w)
         noise = sd**2 + STEP_SD**2
-        off = abs(error) / math.sqrt(spread + noise)
+        doubt = spread + noise + (error_per_idle_w * self.idle_sd_w) ** 2
+        off = abs(error) / math.sqrt(doubt)
         if off > _GATE:
-            noise += (spread + noise) * ((off / _GATE) ** 2 - 1.0)
+            noise += doubt * ((off / _GATE) ** 2 - 1.0)
         gain /= spread + noise
-        covariance = self.covariance - np.outer(gain, gain) * (spread + noise)
-        return replace(self, mean=_rising(self.mean + gain * error), covariance=covariance, steps=self.steps + 1)
+        return replace(
+            self,
+            mean=_rising(self.mean + gain * error),
+            covariance=self.covariance - np.outer(gain, gain) * (spread + noise),
+            mean_per_idle_w=_held(self.mean_per_idle_w + gain * error_per_idle_w),
+            steps=self.steps + 1,
+        )
+
+    def with_idle(self, idle_w: float, sd_w: float, *, load_w: float | None, load_ratio: float | None) -> "BoardCurve":
+        """Return the curve with another idle power.
+
+        What the steps measured of the load that draws `load_w` at `load_ratio` stays: its power at other clocks, not
+        its power above idle.
+        """
+        moved = replace(self, idle_w=idle_w, idle_sd_w=sd_w)
+        if not self.steps or load_w is None or load_ratio is None:
+            return moved
+        if max(idle_w, self.idle_w) > (1.0 - _LEAST_LOAD) * load_w:
+            return moved
+        weights, level_w = _weights(load_ratio), load_w - idle_w
+        above_w = (load_w - self.idle_w) * np.exp(self.mean - float(weights @ self.mean))
+        per_idle_w = self._per_idle_w(above_w, load_w - self.idle_w, weights) - 1.0
+        above_w = np.maximum(above_w + per_idle_w * (idle_w - self.idle_w), _LEAST_HEIGHT * level_w)
+        mean, slopes = np.log(above_w / level_w), per_idle_w / above_w + 1.0 / level_w
+        return replace(moved, mean=_rising(mean - mean[-1]), mean_per_idle_w=_held(slopes - slopes[-1]))
 
     def height(self, clock_ratio: float) -> float:
         """Return the power above idle at a clock over that at the highest clock, under one load."""
@@ -117,10 +171,24 @@ class BoardCurve:
 
     def predict(self, power_w: float, at_ratio: float, to_ratio: float) -> PowerBounds:
         """Return the power at a clock of the load that draws `power_w` at another."""
-        idle_w = self._idle_below(power_w)
-        likely = (power_w - idle_w) * self.height(to_ratio) / self.height(at_ratio)
+        idle = self.idle_bounds(power_w)
+        ratio = self.height(to_ratio) / self.height(at_ratio)
+        likely = (power_w - idle.power_w) * ratio
         reach = math.exp(Z_LOWER * self.step_sd(at_ratio, to_ratio))
-        return PowerBounds(low_w=idle_w + likely / reach, power_w=idle_w + likely, high_w=idle_w + likely * reach)
+        slope = float((_weights(to_ratio) - _weights(at_ratio)) @ self.mean_per_idle_w)
+        per_idle_w = 1.0 - ratio + likely * slope
+        ends = (per_idle_w * (idle.low_w - idle.power_w), per_idle_w * (idle.high_w - idle.power_w))
+        expected = idle.power_w + likely
+        below = math.hypot(likely * (1.0 - 1.0 / reach), min(ends))
+        above = math.hypot(likely * (reach - 1.0), max(ends))
+        return PowerBounds(low_w=max(expected - below, 0.0), power_w=expected, high_w=expected + above)
+
+    def idle_bounds(self, power_w: float = math.inf) -> PowerBounds:
+        """Return the idle power of a board that draws `power_w` under a load, which is more."""
+        most_w = (1.0 - _LEAST_LOAD) * power_w
+        likely, reach = min(self.idle_w, most_w), Z_LOWER * self.idle_sd_w
+        low, high = max(likely - reach, 0.0), min(likely + reach, most_w)
+        return PowerBounds(low_w=low, power_w=likely, high_w=high)
 
     def cautious(self, power_w: float, at_ratio: float) -> PowerCurve | HeightCurve:
         """Return the curve for a cap on the load that draws `power_w` at a clock: the upper bound at every other."""
@@ -129,21 +197,32 @@ class BoardCurve:
         return _upper_curve(self, power_w, at_ratio)
 
     def upper_curve(self, power_w: float, at_ratio: float) -> HeightCurve:
-        """Return the upper bound of the power at every clock; about 20 us."""
-        idle_w = self._idle_below(power_w)
+        """Return the upper bound of the power at every clock; about 30 us."""
+        idle = self.idle_bounds(power_w)
+        idle_w, level_w = idle.power_w, power_w - idle.power_w
         weights = _weights(at_ratio)
         shared = self.covariance @ weights
         variance = self.covariance.diagonal() - 2.0 * shared + float(weights @ shared)
-        above = np.exp(self.mean - float(weights @ self.mean) + Z_LOWER * np.sqrt(np.maximum(variance, 0.0)))
+        likely = np.exp(self.mean - float(weights @ self.mean))
+        reach = np.exp(Z_LOWER * np.sqrt(np.maximum(variance, 0.0))) - 1.0
+        per_idle_w = self._per_idle_w(level_w * likely, level_w, weights)
+        moved_w = np.maximum(per_idle_w * (idle.low_w - idle_w), per_idle_w * (idle.high_w - idle_w))
+        above = likely + np.hypot(likely * reach, moved_w / level_w)
         place = bisect_right(RATIOS, at_ratio)
         # It must not fall with the clock, for caps search it by bisection: flat where the bounds would let it.
         above[:place] = np.minimum.accumulate(np.minimum(above[:place], 1.0)[::-1])[::-1]
         above[place:] = np.maximum.accumulate(np.maximum(above[place:], 1.0))
-        full_w = idle_w + (power_w - idle_w) * float(above[-1])
+        full_w = idle_w + level_w * float(above[-1])
         return HeightCurve(ratios=RATIOS, idle=idle_w / full_w, heights=tuple((above / above[-1]).tolist()))
 
-    def _idle_below(self, power_w: float) -> float:
-        return min(self.idle_w, (1.0 - _LEAST_LOAD) * power_w)
+    def _per_idle_w(self, above_w: FloatArray, level_w: float, weights: FloatArray) -> FloatArray:
+        """Return by how much the power of a load at `RATIOS` is higher per watt by which the idle power is.
+
+        `above_w` is that power above idle, `level_w` the same at the clock of `weights`, at which the power is known.
+        """
+        slopes = self.mean_per_idle_w - float(weights @ self.mean_per_idle_w)
+        change: FloatArray = 1.0 - above_w / level_w + above_w * slopes
+        return change
 
 
 # A cap in force is predicted again with each row, mostly with the same load and the same curve.
@@ -152,13 +231,17 @@ def _upper_curve(board: BoardCurve, power_w: float, at_ratio: float) -> HeightCu
     return board.upper_curve(power_w, at_ratio)
 
 
-def board_curve(shape: CurveShape, *, idle_w: float, given: PowerCurve | None = None) -> BoardCurve:
+def board_curve(
+    shape: CurveShape, *, idle_w: float, idle_sd_w: float = 0.0, given: PowerCurve | None = None
+) -> BoardCurve:
     """Return the curve of a board of which nothing was seen yet."""
     covariance = _MODEL_SD**2 * 2.0 * np.minimum(1.0 - _GRID[:, None], 1.0 - _GRID[None, :])
     for low, high in _varied(shape):
         deviation = (_ln_heights(high) - _ln_heights(low)) / 2.0
         covariance += np.outer(deviation, deviation)
-    return BoardCurve(idle_w=idle_w, mean=_ln_heights(shape.curve), covariance=covariance, given=given)
+    return BoardCurve(
+        idle_w=idle_w, idle_sd_w=idle_sd_w, mean=_ln_heights(shape.curve), covariance=covariance, given=given
+    )
 
 
 def is_valid(mean: Sequence[float], covariance: Sequence[Sequence[float]]) -> bool:
@@ -170,6 +253,11 @@ def is_valid(mean: Sequence[float], covariance: Sequence[Sequence[float]]) -> bo
     if not (np.isfinite(values).all() and np.isfinite(spread).all() and np.abs(values).max() < 10.0):
         return False
     return bool(np.allclose(spread, spread.T, atol=1e-9) and np.linalg.eigvalsh(spread)[0] > -1e-9)
+
+
+def is_slope(slopes: Sequence[float]) -> bool:
+    """Return True if these can be the change of the mean per watt of idle power: shape and size."""
+    return len(slopes) == len(RATIOS) and all(abs(slope) <= _SLOPE_MOST for slope in slopes)
 
 
 def _varied(shape: CurveShape) -> list[tuple[PowerCurve, PowerCurve]]:
@@ -191,6 +279,11 @@ def _rising(mean: FloatArray) -> FloatArray:
     held = np.minimum(mean, 0.0)
     rising: FloatArray = (np.maximum.accumulate(held) + np.minimum.accumulate(held[::-1])[::-1]) / 2.0
     return rising
+
+
+def _held(slopes: FloatArray) -> FloatArray:
+    held: FloatArray = np.clip(slopes, -_SLOPE_MOST, _SLOPE_MOST)
+    return held
 
 
 def _static(curve: PowerCurve, factor: float) -> float:

@@ -74,7 +74,7 @@ class BoardPart:
 
     def curve(self) -> BoardCurve:
         """Return the curve of a board of this part of which nothing was seen yet."""
-        return board_curve(self.shape, idle_w=self.idle_w, given=self.given)
+        return board_curve(self.shape, idle_w=self.idle_w, idle_sd_w=self.idle_sd_w, given=self.given)
 
 
 def _part(
@@ -185,8 +185,11 @@ def curve_of(model: str | None) -> BoardCurve | None:
     if not model:
         return None
     part = part_of(model)
-    return board_curve(_UNKNOWN, idle_w=UNKNOWN_IDLE_W) if part is None else part.curve()
+    if part is None:
+        return board_curve(_UNKNOWN, idle_w=UNKNOWN_IDLE_W, idle_sd_w=_UNKNOWN_IDLE_SD_W)
+    return part.curve()
 
 
 # Idle power of a part that is not in the table. heuristic: the middle of the table; what the board shows replaces it.
-UNKNOWN_IDLE_W = 45.0
+# Its deviation is half of it, as that of the parts without a record of their idle power.
+UNKNOWN_IDLE_W, _UNKNOWN_IDLE_SD_W = 45.0, 22.5

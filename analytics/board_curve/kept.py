@@ -3,14 +3,15 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from analytics.board_curve.learning import BoardState
+from analytics.board_curve.learning import CLOCKS_MOST, BoardState
 from analytics.board_curve.windows import LoadKind
-from physics.board_curve import RATIOS, is_valid
+from physics.board_curve import RATIOS, SEEN_IDLE_SD_RATIO, is_slope, is_valid
 
 VERSION = 1
 # heuristic: relative precision that is kept; a thousandth of the least bound.
@@ -18,6 +19,9 @@ _DIGITS = 6
 # heuristic: no board draws or did more.
 _Watts = Annotated[float, Field(ge=0.0, le=20_000.0)]
 _Seconds = Annotated[float, Field(ge=0.0, le=1e11)]
+_Clock = Annotated[float, Field(gt=0.0, le=20_000.0)]
+# heuristic: clocks that a driver lists for one memory clock; about 150 at most so far.
+_CLOCKS_LISTED_MOST = 1000
 
 
 class KeptBoard(BaseModel):
@@ -35,6 +39,12 @@ class KeptBoard(BaseModel):
     jump_variance: Annotated[float, Field(ge=0.0, le=100.0)]
     load_w: _Watts | None
     load_ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None
+    # Absent in files of versions before the idle power had bounds.
+    mean_per_idle_w: list[float] | None = None
+    faint_w: _Watts | None = None
+    faint_ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    clocks_mhz: Annotated[list[_Clock], Field(max_length=_CLOCKS_LISTED_MOST)] = []
+    clock_s: Annotated[dict[str, _Seconds], Field(max_length=CLOCKS_MOST)] = {}
     seen_s: Annotated[list[_Seconds], Field(min_length=len(RATIOS), max_length=len(RATIOS))]
     kind_s: dict[str, _Seconds]
     memory_bound_w: _Watts | None
@@ -43,13 +53,22 @@ class KeptBoard(BaseModel):
     def _check(self) -> "KeptBoard":
         if not is_valid(self.mean, self.covariance):
             raise ValueError("mean and covariance are no curve")
+        if self.mean_per_idle_w is not None and not is_slope(self.mean_per_idle_w):
+            raise ValueError("mean_per_idle_w has no slope per clock of the curve")
+        if any(later <= earlier for earlier, later in pairwise(self.clocks_mhz)):
+            raise ValueError("clocks_mhz does not ascend")
+        if not all(text.replace(".", "", 1).isdecimal() for text in self.clock_s):
+            raise ValueError("clock_s has a key that is no clock")
         return self
 
     def state(self, start: BoardState) -> BoardState:
         """Return the state of the board after a restart; `start` is that of its part."""
+        slopes = self.mean_per_idle_w if self.steps else None
         curve = replace(
             start.curve,
             idle_w=self.idle_w,
+            idle_sd_w=SEEN_IDLE_SD_RATIO * self.idle_w if self.idle_windows else start.curve.idle_sd_w,
+            mean_per_idle_w=start.curve.mean_per_idle_w if slopes is None else np.array(slopes),
             steps=self.steps,
             mean=np.array(self.mean) if self.steps else start.curve.mean,
             covariance=np.array(self.covariance) if self.steps else start.curve.covariance,
@@ -63,6 +82,10 @@ class KeptBoard(BaseModel):
             jump_variance=self.jump_variance,
             load_w=self.load_w,
             load_ratio=self.load_ratio,
+            faint_w=self.faint_w,
+            faint_ratio=self.faint_ratio,
+            clocks_mhz=start.clocks_mhz or tuple(self.clocks_mhz),
+            clock_s={float(clock): spent for clock, spent in self.clock_s.items()},
             seen_s=tuple(self.seen_s),
             kind_s=tuple((kind, self.kind_s.get(kind.value, 0.0)) for kind in LoadKind),
             memory_bound_w=self.memory_bound_w,
@@ -115,6 +138,11 @@ def kept_of(state: BoardState) -> KeptBoard:
         jump_variance=state.jump_variance,
         load_w=state.load_w,
         load_ratio=state.load_ratio,
+        mean_per_idle_w=_rounded(curve.mean_per_idle_w.tolist()),
+        faint_w=state.faint_w,
+        faint_ratio=state.faint_ratio,
+        clocks_mhz=list(state.clocks_mhz[-_CLOCKS_LISTED_MOST:]),
+        clock_s={f"{clock:.3f}": spent for clock, spent in state.clock_s.items()},
         seen_s=list(state.seen_s),
         kind_s={kind.value: spent for kind, spent in state.kind_s},
         memory_bound_w=state.memory_bound_w,

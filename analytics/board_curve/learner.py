@@ -44,9 +44,10 @@ class BoardLearner:
         self._listed = {one.name for one in gpus if "max_sm_clock_mhz" in one.signals}
         entities = {entity.id: entity for spec in gpus for entity in spec.entities}
         self._entities = {name: one for name, one in entities.items() if one.tag("model")}
-        self._max_mhz = {
-            name: supported_mhz[one.key][-1] for name, one in self._entities.items() if supported_mhz.get(one.key)
+        self._clocks_mhz = {
+            name: tuple(sorted({*supported_mhz.get(one.key, ())})) for name, one in self._entities.items()
         }
+        self._max_mhz = {name: clocks[-1] for name, clocks in self._clocks_mhz.items() if clocks}
         self._states: dict[str, BoardState] = {}
         self._absent: dict[str, KeptBoard] = {}
         # Before a row came, the table's.
@@ -91,7 +92,13 @@ class BoardLearner:
         if max_mhz is None:
             return None
         idle_most_w = _UNKNOWN_IDLE_MOST * curve.idle_w if part is None else _IDLE_MOST_RATIO * part.board_w
-        return begin(curve, model=model, max_mhz=max_mhz, idle_most_w=idle_most_w)
+        return begin(
+            curve,
+            model=model,
+            max_mhz=max_mhz,
+            idle_most_w=idle_most_w,
+            clocks_mhz=self._clocks_mhz.get(entity_id, ()),
+        )
 
     def learnt(self, _now_ns: int) -> Callable[[], bytes]:
         """Return a function that packs the present curves; any thread may call it."""

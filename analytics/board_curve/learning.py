@@ -8,10 +8,13 @@ separately: idle ones give the idle power, memory-bound ones a mean of their own
 """
 
 import math
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from analytics.board_curve.windows import STEADY_RATIO, WINDOW_NS, LoadKind, LoadWindow
-from physics.board_curve import RATIOS, BoardCurve
+from physics.board_curve import RATIOS, SEEN_IDLE_SD_RATIO, BoardCurve
 from telemetry.clock import NS_PER_S
 
 # Windows over which the level of a segment is averaged. heuristic: half a minute; older ones had another temperature.
@@ -32,6 +35,8 @@ _GAP_WINDOWS = 2.0
 _MEMORY = 20
 # heuristic: power this far above idle is a load; below, gain and noise of the sensor decide.
 _LEAST_LOAD_RATIO = 1.3
+# heuristic: clocks by which seconds are counted; drivers list up to about 150.
+CLOCKS_MOST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,11 @@ class Segment:
         """Return it with one more window, the oldest ones forgotten."""
         windows = min(self.windows + 1, _LONG)
         return replace(self, level=self.level + (level - self.level) / windows, windows=windows, end_ns=end_ns)
+
+    def above_idle(self, from_idle_w: float, to_idle_w: float) -> "Segment | None":
+        """Return it with another idle power; None if it draws no more than that."""
+        above_w = math.exp(self.level) + from_idle_w - to_idle_w
+        return replace(self, level=math.log(above_w)) if above_w > 0.0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,10 +75,16 @@ class BoardState:
         Curve from the steps that are over; `curve` includes the step under way.
     load_w, load_ratio
         Plateau of its last compute load, and the clock then over the highest; None before any.
+    faint_w, faint_ratio
+        The same of its last window in use that is too near the idle power to be a compute load.
     noise_variance, jump_variance
         Of the level from window to window: its scatter within a segment, and by changes of the load between two.
     seen_s
         Seconds of compute load near each of `RATIOS`.
+    clocks_mhz
+        Clocks that can be set, ascending; empty if they are not known.
+    clock_s
+        Seconds of compute load by clock: the nearest of `clocks_mhz` within half a step, else in whole megahertz.
     kind_s
         Seconds by kind of load.
     memory_bound_w
@@ -87,14 +103,22 @@ class BoardState:
     segment: Segment | None = None
     load_w: float | None = None
     load_ratio: float | None = None
+    faint_w: float | None = None
+    faint_ratio: float | None = None
+    clocks_mhz: tuple[float, ...] = ()
+    clock_s: Mapping[float, float] = field(default_factory=dict)
     seen_s: tuple[float, ...] = field(default=(0.0,) * len(RATIOS))
     kind_s: tuple[tuple[LoadKind, float], ...] = tuple((kind, 0.0) for kind in LoadKind)
     memory_bound_w: float | None = None
 
 
-def begin(curve: BoardCurve, *, model: str, max_mhz: float, idle_most_w: float) -> BoardState:
+def begin(
+    curve: BoardCurve, *, model: str, max_mhz: float, idle_most_w: float, clocks_mhz: tuple[float, ...] = ()
+) -> BoardState:
     """Return the state of a board of which nothing was seen."""
-    return BoardState(model=model, max_mhz=max_mhz, idle_most_w=idle_most_w, learnt=curve, curve=curve)
+    return BoardState(
+        model=model, max_mhz=max_mhz, idle_most_w=idle_most_w, learnt=curve, curve=curve, clocks_mhz=clocks_mhz
+    )
 
 
 def learn(state: BoardState, window: LoadWindow) -> BoardState:
@@ -103,6 +127,8 @@ def learn(state: BoardState, window: LoadWindow) -> BoardState:
     # Not above: without any power or clock, as a driver may report for a board that it just lost, there is no curve.
     is_load = window.power_w > _LEAST_LOAD_RATIO * state.curve.idle_w and window.clock_mhz > 0.0
     is_idle = 0.0 < window.power_w <= state.idle_most_w
+    if kind is LoadKind.COMPUTE and not is_load and window.power_w > 0.0 and window.clock_mhz > 0.0:
+        state = replace(state, faint_w=window.power_w, faint_ratio=min(window.clock_mhz / state.max_mhz, 1.0))
     if (kind is LoadKind.COMPUTE and not is_load) or (kind is LoadKind.IDLE and not is_idle):
         kind = LoadKind.CHANGING
     second = WINDOW_NS / NS_PER_S
@@ -124,12 +150,13 @@ def _idle(state: BoardState, window: LoadWindow) -> BoardState:
     windows = min(state.idle_windows + 1, _MEMORY)
     was = state.curve.idle_w
     idle_w = was + (window.power_w - was) / windows
-    return replace(
-        state,
-        idle_windows=windows,
-        learnt=replace(state.learnt, idle_w=idle_w),
-        curve=replace(state.curve, idle_w=idle_w),
+    sd_w = SEEN_IDLE_SD_RATIO * idle_w
+    before, segment = (None if one is None else one.above_idle(was, idle_w) for one in (state.before, state.segment))
+    learnt, curve = (
+        one.with_idle(idle_w, sd_w, load_w=state.load_w, load_ratio=state.load_ratio)
+        for one in (state.learnt, state.curve)
     )
+    return replace(state, idle_windows=windows, learnt=learnt, curve=curve, before=before, segment=segment)
 
 
 def _loaded(state: BoardState, window: LoadWindow) -> BoardState:
@@ -137,8 +164,31 @@ def _loaded(state: BoardState, window: LoadWindow) -> BoardState:
     level = math.log(window.power_w - state.curve.idle_w)
     near = min(range(len(RATIOS)), key=lambda place: abs(RATIOS[place] - ratio))
     seen_s = tuple(spent + (WINDOW_NS / NS_PER_S if place == near else 0.0) for place, spent in enumerate(state.seen_s))
-    state = replace(state, seen_s=seen_s, load_w=window.power_w, load_ratio=ratio)
+    state = replace(
+        state, seen_s=seen_s, clock_s=_counted(state, window.clock_mhz), load_w=window.power_w, load_ratio=ratio
+    )
     return _sorted(state, ratio, level, window.end_ns)
+
+
+def _counted(state: BoardState, clock_mhz: float) -> dict[float, float]:
+    """Return the seconds by clock with one more window."""
+    clock_s = dict(state.clock_s)
+    clock_mhz = listed_clock(state.clocks_mhz, clock_mhz) or float(round(clock_mhz))
+    clock_s[clock_mhz] = clock_s.get(clock_mhz, 0.0) + WINDOW_NS / NS_PER_S
+    if len(clock_s) > CLOCKS_MOST:
+        del clock_s[min(clock_s, key=lambda one: (one == clock_mhz, clock_s[one]))]
+    return clock_s
+
+
+def listed_clock(clocks_mhz: tuple[float, ...], clock_mhz: float) -> float | None:
+    """Return the nearest of ascending clocks, if it is within half of the smaller step beside it; else None."""
+    if len(clocks_mhz) < 2:
+        return None
+    above = bisect_left(clocks_mhz, clock_mhz)
+    places = range(max(above - 1, 0), min(above + 1, len(clocks_mhz)))
+    nearest = min(places, key=lambda place: abs(clocks_mhz[place] - clock_mhz))
+    steps = [high - low for low, high in pairwise(clocks_mhz[max(nearest - 1, 0) : nearest + 2])]
+    return clocks_mhz[nearest] if abs(clocks_mhz[nearest] - clock_mhz) <= min(steps) / 2.0 else None
 
 
 def _sorted(state: BoardState, ratio: float, level: float, end_ns: int) -> BoardState:
@@ -173,5 +223,6 @@ def _stepped(state: BoardState) -> BoardState:
     scatter = state.noise_variance * (1.0 / before.windows + 1.0 / segment.windows)
     sd = math.sqrt(scatter + _GAP_WINDOWS * state.jump_variance)
     change = segment.level - before.level
-    curve = state.learnt.with_step(before.clock_ratio, segment.clock_ratio, change, sd)
+    per_idle_w = math.exp(-before.level) - math.exp(-segment.level)
+    curve = state.learnt.with_step(before.clock_ratio, segment.clock_ratio, change, sd, ln_change_per_idle_w=per_idle_w)
     return replace(state, curve=curve)

@@ -11,6 +11,7 @@ from railwatch.cli.board_plot import curve_plot
 from railwatch.cli.printing import pluralize, print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, check_data_dir, data_dir_of, live_session
 from railwatch.operator.board_curves import (
+    LoadEvidence,
     NamedBoard,
     board_named,
     boards_of_file,
@@ -18,6 +19,7 @@ from railwatch.operator.board_curves import (
     boards_of_store,
     load_of,
     points_of,
+    power_at,
 )
 from railwatch.run_context import BOARDS, FILE_NAME, run_dir_of
 from telemetry.entities import Entity, EntityKind
@@ -31,6 +33,11 @@ app = typer.Typer(
     epilog="Example: railwatch board show gpu0",
 )
 _SOURCES = {"seen": "seen", "learnt": "learnt, between clocks that were seen", "table": "table of parts"}
+_LOADS = {
+    LoadEvidence.COMPUTE: "last load seen",
+    LoadEvidence.FAINT: "hardly above idle power, no other load was seen",
+    LoadEvidence.NONE: "not seen yet, from the table: board power of the data sheet",
+}
 
 
 @app.command(epilog="Example: railwatch board show gpu0 --recording monday.parquet")
@@ -48,7 +55,8 @@ def show(
     """Show the predicted power of each board at each clock, with bounds, and what it was learnt from.
 
     Without a GPU: all boards, one line each. With a GPU: its curve as a table and a plot. The curve holds for the last
-    load that was seen; where none was, for the board power of the data sheet.
+    load that was seen. Where none was, it holds for the board power of the data sheet, and the bounds reach down to the
+    idle power.
     """
     boards = _boards(recording, config_file, data_dir)
     if gpu is not None:
@@ -110,11 +118,9 @@ def _stored(folder: Path) -> tuple[tuple[NamedBoard, ...], tuple[Entity, ...]]:
 
 
 def _print_curve(board: NamedBoard) -> None:
-    state, points = board.state, points_of(board.state)
-    load_w, load_ratio = load_of(state)
+    state, points, load = board.state, points_of(board.state), load_of(board.state)
     typer.echo(f"{board.gpu.label}, {state.model}: {_origin(board)}")
-    seen = "last load seen" if state.load_w is not None else "board power of the data sheet, no load was seen"
-    typer.echo(f"shown for {load_w:.0f} W at {load_ratio * state.max_mhz:.0f} MHz ({seen}); idle {_idle(board)}")
+    typer.echo(f"shown for {_shown(board)} ({_LOADS[load.evidence]}); idle {_idle(board)}")
     if state.memory_bound_w is not None:
         typer.echo(f"memory-bound load, kept apart: {state.memory_bound_w:.0f} W")
     rows = [
@@ -133,8 +139,7 @@ def _print_curve(board: NamedBoard) -> None:
 
 def _row(board: NamedBoard) -> tuple[str, ...]:
     state = board.state
-    full, slow = (state.curve.predict(*load_of(state), ratio) for ratio in (1.0, 0.6))
-    spent_s = dict(state.kind_s)[LoadKind.COMPUTE]
+    full, slow = (power_at(state, ratio) for ratio in (1.0, 0.6))
     return (
         board.gpu.label,
         _part(board),
@@ -142,8 +147,21 @@ def _row(board: NamedBoard) -> tuple[str, ...]:
         f"{full.power_w:.0f} W ({full.low_w:.0f} to {full.high_w:.0f})",
         f"{slow.power_w:.0f} W ({slow.low_w:.0f} to {slow.high_w:.0f})",
         _origin(board),
-        f"{spent_s:.0f} s",
+        _load(board),
     )
+
+
+def _load(board: NamedBoard) -> str:
+    evidence = load_of(board.state).evidence
+    if evidence is LoadEvidence.NONE:
+        return "not seen yet, from the table"
+    spent_s = dict(board.state.kind_s)[LoadKind.COMPUTE]
+    return f"{spent_s:.0f} s" if evidence is LoadEvidence.COMPUTE else f"little: {_shown(board)}"
+
+
+def _shown(board: NamedBoard) -> str:
+    load = load_of(board.state)
+    return f"{load.power_w:.0f} W at {load.clock_ratio * board.state.max_mhz:.0f} MHz"
 
 
 def _part(board: NamedBoard) -> str:
@@ -157,12 +175,15 @@ def _origin(board: NamedBoard) -> str:
 
 
 def _idle(board: NamedBoard) -> str:
-    return f"{board.state.curve.idle_w:.0f} W {'seen' if board.state.idle_windows else 'assumed'}"
+    idle = board.state.curve.idle_bounds()
+    if board.state.idle_windows:
+        return f"{idle.power_w:.0f} W seen"
+    return f"{idle.power_w:.0f} W assumed ({idle.low_w:.0f} to {idle.high_w:.0f})"
 
 
 def _fields(board: NamedBoard) -> dict[str, Any]:
     state, part = board.state, part_of(board.state.model)
-    load_w, load_ratio = load_of(state)
+    load, idle = load_of(state), state.curve.idle_bounds()
     return {
         "entity_id": board.gpu.id,
         "name": board.gpu.name,
@@ -171,11 +192,14 @@ def _fields(board: NamedBoard) -> dict[str, Any]:
         "source": None if part is None else part.source,
         "max_mhz": state.max_mhz,
         "idle_w": state.curve.idle_w,
+        "idle_low_w": round(idle.low_w, 1),
+        "idle_high_w": round(idle.high_w, 1),
         "idle_seen": state.idle_windows > 0,
         "steps": state.curve.steps,
-        "load_w": load_w,
-        "load_mhz": load_ratio * state.max_mhz,
-        "load_seen": state.load_w is not None,
+        "load_w": load.power_w,
+        "load_mhz": load.clock_ratio * state.max_mhz,
+        "load_seen": load.evidence is LoadEvidence.COMPUTE,
+        "load_from": load.evidence.value,
         "memory_bound_w": state.memory_bound_w,
         "kind_s": {kind.value: spent for kind, spent in state.kind_s},
         "curve": [

@@ -94,6 +94,69 @@ def test_the_bounds_of_the_table_hold_what_the_table_calls_possible(truth: Power
     assert 0.75 * found.low_w < power_w(truth, ratio) < 1.25 * found.high_w
 
 
+@given(
+    idle_w=st.floats(21.0, 99.0),  # what the table's 60 W with 24 W of deviation call possible
+    level_w=st.floats(15.0, 400.0),
+    at=st.floats(0.2, 1.0),
+    to=st.floats(0.2, 1.0),
+)
+def test_until_the_board_was_seen_idle_the_bounds_hold_every_idle_power_that_the_table_calls_possible(
+    idle_w: float, level_w: float, at: float, to: float
+) -> None:
+    board = a100()
+    true_w, drawn_w = (idle_w + level_w * board.height(ratio) for ratio in (to, at))
+    if idle_w < 0.9 * drawn_w:
+        found = board.predict(drawn_w, at, to)
+        assert found.low_w - 1e-9 <= true_w <= found.high_w + 1e-9
+
+
+def test_idle_power_that_was_seen_narrows_the_bounds_of_a_small_load() -> None:
+    before = a100()
+    after = before.with_idle(60.0, 3.0, load_w=None, load_ratio=None)
+    widths = [found.high_w - found.low_w for found in (one.predict(90.0, 1.0, 0.5) for one in (before, after))]
+    assert widths[1] < 0.5 * widths[0]
+    full = [found.high_w - found.low_w for found in (one.predict(400.0, 1.0, 0.5) for one in (before, after))]
+    assert full[1] > 0.85 * full[0], "at board power the shape is what is uncertain"
+
+
+@given(truth=likely_curves, at=st.sampled_from(RATIOS), drawn_w=st.floats(70.0, 500.0), steps=st.integers(0, 1))
+def test_the_curve_of_a_cap_is_the_upper_bound_of_the_prediction_or_above_it(
+    truth: PowerCurve, at: float, drawn_w: float, steps: int
+) -> None:
+    board = a100()
+    if steps:
+        slope = 1.0 / LEVEL_W - 1.0 / (LEVEL_W * above_idle(truth, 0.8))
+        change = math.log(above_idle(truth, 0.8))
+        board = board.with_step(1.0, 0.8, change, 0.003, ln_change_per_idle_w=slope)
+    curve = board.upper_curve(drawn_w, at)
+    full_w = drawn_w / curve.share(at)
+    # Power rises with the clock: a bound at one clock is one at each clock below it.
+    least_w = drawn_w
+    for ratio in reversed([one for one in RATIOS if one < at]):
+        least_w = min(least_w, board.predict(drawn_w, at, ratio).high_w)
+        assert full_w * curve.share(ratio) >= least_w * (1.0 - 1e-9)
+    for ratio in (one for one in RATIOS if one > at):
+        assert full_w * curve.share(ratio) >= board.predict(drawn_w, at, ratio).high_w * (1.0 - 1e-9)
+
+
+@given(truth=likely_curves, idle_w=st.floats(25.0, 95.0))
+def test_a_wrong_idle_power_cancels_at_the_clocks_and_the_load_of_the_step(truth: PowerCurve, idle_w: float) -> None:
+    """Seen above the assumed 60 W, and above the true one."""
+    at_w = {ratio: idle_w + LEVEL_W * above_idle(truth, ratio) for ratio in (1.0, 0.8)}
+    from_w, to_w = at_w[1.0] - IDLE_W, at_w[0.8] - IDLE_W
+    slope = 1.0 / from_w - 1.0 / to_w
+    board = a100()
+    for _ in range(8):
+        board = board.with_step(1.0, 0.8, math.log(to_w / from_w), 0.003, ln_change_per_idle_w=slope)
+        board = board.with_step(0.8, 1.0, -math.log(to_w / from_w), 0.003, ln_change_per_idle_w=-slope)
+    found = board.predict(at_w[1.0], 1.0, 0.8)
+    assert found.power_w == pytest.approx(at_w[0.8], rel=0.01)
+    assert found.high_w - found.low_w < 0.04 * found.power_w
+    moved = board.with_idle(idle_w, 3.0, load_w=at_w[1.0], load_ratio=1.0)
+    assert moved.predict(at_w[1.0], 1.0, 0.8).power_w == pytest.approx(at_w[0.8], rel=0.01)
+    assert moved.height(0.8) == pytest.approx(above_idle(truth, 0.8), rel=0.03)
+
+
 def test_one_step_in_which_the_load_changed_as_well_moves_the_curve_by_little() -> None:
     truth = DEFAULT_CURVE
     good = stepped(a100(), truth, (1.0, 0.8, 1.0, 0.8, 1.0))

@@ -1,23 +1,30 @@
 """``railwatch board show``: over a recording, over a data folder, and what it refuses."""
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from analytics.board_curve.learner import BoardLearner
 from physics.board_curve import RATIOS
 from railwatch.cli.board_plot import curve_plot
-from railwatch.operator.board_curves import CurvePoint, boards_of_store
+from railwatch.operator.board_curves import CurvePoint, boards_of_store, shown_clocks
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, joined_frames
+from telemetry.gpu import REASON_POWER_CAP
 from telemetry.recording import RecordingMeta, read_recording, write_recording
-from tests.analytics.board_curve.rows import GPUS, IDLE_W, MAX_MHZ, Rows
+from tests.analytics.board_curve.rows import GPUS, IDLE_W, MAX_MHZ, SPEC, Rows, height
 from tests.analytics.board_curve.test_kept import taught
 from tests.railwatch.command_line import Run, command_line, objects
 
 NODE = Entity(kind=EntityKind.NODE, key="box", name="box")
+# Clocks of a driver's list, which has those of `varied`.
+LISTED_MHZ = [210.0, *(round(ratio * MAX_MHZ, 1) for ratio in RATIOS)]
 TOPOLOGY = Topology(entities=(NODE, *GPUS), edges=tuple((NODE.id, gpu.id) for gpu in GPUS))
 
 
@@ -32,11 +39,15 @@ def varied() -> list[Frame]:
     return [*frames, *rows.idle(12.0, power_w=70.0)]
 
 
-def recorded(path: Path, frames: Iterable[Frame]) -> Path:
-    clocks = {gpu.key: [210.0, MAX_MHZ] for gpu in GPUS}
+def recorded(path: Path, frames: Iterable[Frame], *, listed_mhz: Sequence[float] = LISTED_MHZ) -> Path:
+    clocks = {gpu.key: list(listed_mhz) for gpu in GPUS}
     meta = RecordingMeta(node="box", simulated=True, config={"supported_mhz": clocks})
     write_recording(path, frames, topology=TOPOLOGY, meta=meta)
     return path
+
+
+def learner_without_list() -> BoardLearner:
+    return BoardLearner([SPEC])
 
 
 def data_dir(folder: Path, blob: bytes | None) -> Path:
@@ -74,7 +85,7 @@ def test_json_has_one_object_per_board_and_ordered_bounds(run: Run, tmp_path: Pa
     assert status == 0
     first, second = objects(out)
     assert (first["entity_id"], second["name"], first["steps"], first["idle_seen"]) == (GPUS[0].id, "gpu1", 2, True)
-    assert [point["clock_mhz"] for point in first["curve"]] == [round(ratio * MAX_MHZ, 1) for ratio in RATIOS]
+    assert [point["clock_mhz"] for point in first["curve"]] == LISTED_MHZ[1:]
     assert all(point["low_w"] <= point["power_w"] <= point["high_w"] for point in first["curve"])
     assert {point["from"] for point in first["curve"]} == {"seen", "learnt", "table"}
     watts = [point["power_w"] for point in first["curve"]]
@@ -91,7 +102,76 @@ def test_without_a_load_the_curve_is_that_of_the_board_power(run: Run, tmp_path:
     path = recorded(tmp_path / "a.csv", Rows().idle(12.0))
     out = run("gpu0", "--recording", path)[1]
     assert "table of parts" in out
-    assert "shown for 400 W at 1410 MHz (board power of the data sheet, no load was seen)" in out
+    assert "shown for 400 W at 1410 MHz (not seen yet, from the table: board power of the data sheet)" in out
+
+
+def test_a_load_that_was_never_seen_has_bounds_down_to_the_idle_power_of_the_table(run: Run, tmp_path: Path) -> None:
+    rows = Rows().load(30.0, reasons=REASON_POWER_CAP)  # capped throughout: no compute load, no idle power
+    path = recorded(tmp_path / "a.parquet", rows)
+    out = run("--recording", path)[1]
+    assert out.count("not seen yet, from the table") == len(GPUS)
+    assert "60 W assumed (21 to 99)" in out
+    top = objects(run("gpu0", "--recording", path, "--json")[1])[0]["curve"][-1]
+    assert (top["low_w"], top["power_w"], top["high_w"]) == (pytest.approx(20.5, abs=0.1), 400.0, 400.0)
+
+
+def test_a_load_near_the_assumed_idle_power_is_shown_with_bounds_that_hold_the_truth(run: Run, tmp_path: Path) -> None:
+    # 45 W idle, where the table assumes 60; 40 W more at the highest clock.
+    true_w = {ratio: 45.0 + 40.0 * height(ratio) for ratio in (0.6, 1.0)}
+    rows = Rows().load(30.0, ratio=0.6, level_w=(true_w[0.6] - IDLE_W) / height(0.6), pauses=False)
+    path = recorded(tmp_path / "a.parquet", rows)
+    assert re.search(r"little: 6\d W at 846 MHz", run("--recording", path)[1])
+    shown = objects(run("gpu0", "--recording", path, "--json")[1])[0]
+    assert (shown["load_seen"], shown["load_from"]) == (False, "faint")
+    assert shown["load_w"] == pytest.approx(true_w[0.6], rel=0.03)
+    top = shown["curve"][-1]
+    assert top["low_w"] < true_w[1.0] < top["high_w"] < 150.0
+
+
+def test_the_clocks_are_those_of_the_board_and_seconds_count_at_the_clock_that_was_seen(
+    run: Run, tmp_path: Path
+) -> None:
+    settable = [210.0 + 15.0 * step for step in range(80)]  # up to 1395 MHz: a driver's default is no cap
+    rows = Rows()
+    frames = [frame for clock in (1410.0, 735.0) for frame in rows.load(30.0, ratio=clock / MAX_MHZ)]
+    highest = replace(SPEC, name="gpu_slow", signals=("max_sm_clock_mhz",))
+    clocks = Frame(
+        spec=highest,
+        time_ns=frames[0].time_ns[:1],
+        values=np.full((1, len(GPUS), 1), MAX_MHZ),
+        fresh=np.ones((1, len(GPUS), 1), dtype=np.bool_),
+    )
+    path = recorded(tmp_path / "a.parquet", [clocks, *frames], listed_mhz=settable)
+    shown = objects(run("gpu0", "--recording", path, "--json")[1])[0]
+    assert shown["max_mhz"] == 1410.0
+    points = {point["clock_mhz"]: point["seen_s"] for point in shown["curve"]}
+    assert set(points) <= {*settable, 1410.0}
+    assert {clock for clock, spent in points.items() if spent} == {735.0, 1410.0}
+    assert points[735.0] == pytest.approx(27.0, abs=3.0)
+    assert len(points) == len(RATIOS) + 1
+
+
+@pytest.mark.parametrize(("seen_mhz", "step_mhz"), [((1410.0, 990.0), 15.0), ((1410.0, 1372.0), 7.5)])
+def test_a_board_that_lists_no_clocks_has_steps_as_wide_as_the_clocks_seen_allow(
+    seen_mhz: tuple[float, ...], step_mhz: float
+) -> None:
+    board, rows = learner_without_list(), Rows()
+    for frame in (frame for clock in seen_mhz for frame in rows.load(30.0, ratio=clock / MAX_MHZ)):
+        board.feed(frame)
+    clocks = shown_clocks(board.states[GPUS[0].id])
+    steps = {float(int(MAX_MHZ - step_mhz * step)) for step in range(200)}
+    assert set(clocks) <= steps
+    assert set(seen_mhz) <= set(clocks)
+
+
+def test_the_saved_curves_keep_the_clocks_of_the_board(run: Run, tmp_path: Path) -> None:
+    boards = BoardLearner([SPEC], supported_mhz={gpu.key: tuple(LISTED_MHZ) for gpu in GPUS})
+    for frame in varied():
+        boards.feed(frame)
+    out = run(GPUS[0].key, "--data-dir", data_dir(tmp_path / "data", boards.learnt(0)()), "--json")[1]
+    points = objects(out)[0]["curve"]
+    assert [point["clock_mhz"] for point in points] == LISTED_MHZ[1:]
+    assert {point["clock_mhz"] for point in points if point["seen_s"]} == {1128.0, 1269.0, 1410.0}
 
 
 def test_an_unknown_gpu_is_refused_with_the_known_ones(run: Run, tmp_path: Path) -> None:
@@ -183,7 +263,13 @@ def test_a_recording_made_by_the_simulator_is_shown(run: Run, tmp_path: Path) ->
     given, table = (objects(run("gpu0", "--recording", one, "--json")[1])[0] for one in (path, tmp_path / "b.parquet"))
     assert given["max_mhz"] == table["max_mhz"] == 1410.0
     assert given["steps"] == table["steps"]
+    # Without a list of clocks, the rows of the table are whole megahertz: half of one off a clock of the list at most.
+    curves = [one.pop("curve") for one in (given, table)]
     assert json.dumps(given) == json.dumps(table)
+    for listed, unlisted in zip(*curves, strict=True):
+        assert unlisted["clock_mhz"] == pytest.approx(listed["clock_mhz"], abs=0.5)
+        assert unlisted["power_w"] == pytest.approx(listed["power_w"], abs=0.3)
+        assert (unlisted["seen_s"], unlisted["from"]) == (listed["seen_s"], listed["from"])
     assert read.span_ns is not None
     assert (read.span_ns[1] - read.span_ns[0]) / NS_PER_S > 100.0
     assert given["idle_w"] == pytest.approx(70.0, abs=1.0)

@@ -1,13 +1,20 @@
 """Learnt curves over a restart."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from analytics.board_curve.kept import read_boards
+from analytics.board_curve.kept import KeptBoard, kept_of, read_boards
 from analytics.board_curve.learner import BoardLearner
+from analytics.board_curve.learning import begin, learn
+from analytics.board_curve.windows import LoadKind, LoadWindow
+from physics.board_parts import curve_of
+from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
 from telemetry.frames import Frame
 from tests.analytics.board_curve.rows import GPUS, MAX_MHZ, SPEC, Rows
@@ -94,9 +101,67 @@ def test_a_board_whose_highest_clock_comes_with_its_rows_is_restored_with_the_fi
     assert after.states[gpus[0].id].curve.steps == before.states[gpus[0].id].curve.steps == 1
 
 
+def test_a_file_of_a_version_without_bounds_of_the_idle_power_is_read() -> None:
+    document = json.loads(taught().learnt(0)())
+    for board in document["boards"].values():
+        for name in ("mean_per_idle_w", "faint_w", "faint_ratio", "clocks_mhz", "clock_s"):
+            del board[name]
+    after = learner()
+    assert after.take_learnt(json.dumps(document).encode(), 0).is_whole
+    state = after.states[GPUS[0].id]
+    assert (state.curve.steps, state.clock_s) == (2, {})
+    assert state.curve.idle_sd_w == pytest.approx(0.05 * 70.0, abs=0.1)
+
+
+@given(
+    windows=st.lists(
+        st.builds(
+            LoadWindow,
+            end_ns=st.integers(1, 12).map(lambda gap: gap * NS_PER_S),
+            kind=st.sampled_from([LoadKind.COMPUTE, LoadKind.COMPUTE, LoadKind.IDLE]),
+            power_w=st.floats(0.0, 20_000.0) | st.sampled_from([0.3, 1.0, 30.0, 60.0, 66.0, 100.0, 400.0]),
+            clock_mhz=st.floats(1.0, 20_000.0) | st.sampled_from([0.0, 210.0, 735.0, 1410.0]),
+        ),
+        max_size=30,
+    )
+)
+def test_whatever_a_board_showed_can_be_saved_and_its_bounds_are_in_order(windows: list[LoadWindow]) -> None:
+    curve = curve_of("NVIDIA A100-SXM4-80GB")
+    assert curve is not None
+    state, now_ns = begin(curve, model="NVIDIA A100-SXM4-80GB", max_mhz=MAX_MHZ, idle_most_w=160.0), 0
+    for window in windows:
+        now_ns += window.end_ns
+        state = learn(state, replace(window, end_ns=now_ns))
+        KeptBoard.model_validate_json(kept_of(state).model_dump_json())
+        for power_w, at, to in (
+            (1.0, 1.0, 0.5),
+            (300.0, 0.5, 1.0),
+            (state.load_w or 50.0, state.load_ratio or 1.0, 0.7),
+        ):
+            found = state.curve.predict(power_w, at, to)
+            assert 0.0 <= found.low_w <= found.power_w <= found.high_w < math.inf
+            assert state.curve.upper_curve(power_w, at).heights[-1] == 1.0
+
+
+def test_the_bounds_of_the_idle_power_and_the_clocks_seen_survive_a_restart() -> None:
+    before, rows = learner(), Rows()
+    for frame in (frame for ratio in (1.0, 0.8) for frame in rows.load(30.0, ratio=ratio)):
+        before.feed(frame)
+    after = learner()
+    after.take_learnt(before.learnt(0)(), 0)
+    old, new = (one.states[GPUS[0].id] for one in (before, after))
+    assert (new.curve.idle_sd_w, new.clock_s) == (old.curve.idle_sd_w, old.clock_s)
+    assert np.allclose(new.curve.mean_per_idle_w, old.curve.mean_per_idle_w, rtol=1e-4)
+    assert np.any(new.curve.mean_per_idle_w)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        (lambda board: board["mean_per_idle_w"].pop(), "mean_per_idle_w has no slope per clock of the curve"),
+        (lambda board: board.update(clocks_mhz=[1410.0, 210.0]), "clocks_mhz does not ascend"),
+        (lambda board: board.update(clock_s={"fast": 3.0}), "clock_s has a key that is no clock"),
+        (lambda board: board.update(faint_w=-1.0), "boards.gpu:GPU-0.faint_w"),
         (lambda board: board.update(max_mhz=-1.0), "boards.gpu:GPU-0.max_mhz"),
         (lambda board: board["mean"].pop(), "mean and covariance are no curve"),
         (lambda board: board.update(idle_w=None), "boards.gpu:GPU-0.idle_w"),

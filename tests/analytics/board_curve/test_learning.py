@@ -1,13 +1,15 @@
 """Learning of a board's curve: steps of the clock teach it, everything else is kept apart."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analytics.board_curve.learner import BoardLearner
-from analytics.board_curve.learning import BoardState
+from analytics.board_curve.learning import CLOCKS_MOST, BoardState, listed_clock
 from analytics.board_curve.windows import LoadKind
 from physics.board_curve import RATIOS
 from telemetry.frames import Frame
@@ -114,6 +116,101 @@ def test_power_near_idle_is_no_load() -> None:
     state = fed(Rows(noise=0.001).load(30.0, level_w=10.0))
     assert dict(state.kind_s)[LoadKind.COMPUTE] == 0.0
     assert state.load_w is None
+
+
+def test_a_load_too_near_the_idle_power_is_kept_to_be_shown_and_teaches_nothing() -> None:
+    rows = Rows(noise=0.001)
+    state = fed(frame for ratio in (1.0, 0.6) for frame in rows.load(30.0, ratio=ratio, level_w=10.0 / height(ratio)))
+    assert (state.load_w, state.curve.steps) == (None, 0)
+    assert state.faint_w == pytest.approx(70.0, rel=0.01)
+    assert state.faint_ratio == pytest.approx(0.6)
+
+
+def test_the_idle_power_has_the_bounds_of_the_table_until_the_board_was_seen_idle() -> None:
+    rows, found = Rows(), learner()
+    before = fed(rows.load(30.0), found)
+    assert before.curve.idle_sd_w == 24.0  # 6 % of 400 W
+    after = fed(rows.idle(30.0, power_w=80.0), found)
+    assert after.curve.idle_sd_w == pytest.approx(4.0, rel=0.02)
+
+
+@pytest.mark.parametrize("true_idle_w", [30.0, 45.0, 60.0, 90.0])
+def test_steps_above_a_wrong_idle_power_predict_their_own_load_and_bound_another(true_idle_w: float) -> None:
+    """The table assumes 60 W; the rows are of a board with another idle power, which they never show."""
+    rows, shift_w = Rows(noise=0.003), true_idle_w - IDLE_W
+
+    def shifted(ratio: float, level_w: float) -> Iterator[Frame]:
+        return rows.load(40.0, ratio=ratio, level_w=level_w + shift_w / height(ratio), pauses=False)
+
+    state = fed(frame for ratio in (1.0, 0.8, 0.9, 0.7, 1.0) for frame in shifted(ratio, 200.0))
+    assert state.curve.idle_w == IDLE_W
+    for level_w, most in ((200.0, 0.08), (60.0, 0.4)):
+        for ratio in (0.7, 0.8, 0.9):
+            bounds = state.curve.predict(true_idle_w + level_w, 1.0, ratio)
+            true_w = true_idle_w + level_w * height(ratio)
+            assert bounds.low_w < true_w < bounds.high_w
+            assert (bounds.high_w - bounds.low_w) / true_w < most
+
+
+def test_an_idle_power_that_is_seen_after_the_steps_keeps_what_they_showed_of_their_load() -> None:
+    rows, found = Rows(noise=0.003), learner()
+    frames = (
+        frame
+        for ratio in (1.0, 0.8, 0.9, 0.7, 1.0)
+        for frame in rows.load(40.0, ratio=ratio, level_w=200.0 - 25.0 / height(ratio), pauses=False)
+    )
+    before = fed(frames, found)  # 35 W idle, where the table assumes 60
+    after = fed(rows.idle(30.0, power_w=35.0), found)
+    assert after.curve.idle_w == pytest.approx(35.0, rel=0.01)
+    for ratio in (0.7, 0.8, 0.9):
+        assert after.curve.predict(235.0, 1.0, ratio).power_w == pytest.approx(
+            before.curve.predict(235.0, 1.0, ratio).power_w, rel=0.01
+        )
+        # Twice the load was wrong above the assumed idle power, and is right above the one that was seen.
+        true_w = 35.0 + 400.0 * height(ratio)
+        assert after.curve.predict(435.0, 1.0, ratio).power_w == pytest.approx(true_w, rel=0.02)
+    assert abs(before.curve.predict(435.0, 1.0, 0.7).power_w / (35.0 + 400.0 * height(0.7)) - 1.0) > 0.02
+
+
+def test_a_step_across_seconds_of_idle_is_measured_above_the_idle_power_that_they_showed() -> None:
+    rows, found = Rows(noise=0.001), learner()
+    lower = [*rows.load(30.0, level_w=60.0 - 30.0, pauses=False)]  # 30 W idle, 60 W above it
+    fed([*lower, *rows.idle(9.0, power_w=30.0)], found)
+    state = fed(rows.load(30.0, ratio=0.8, level_w=60.0 - 30.0 / height(0.8), pauses=False), found)
+    assert state.curve.steps == 1
+    assert state.curve.height(0.8) == pytest.approx(height(0.8), rel=0.05)
+
+
+def test_seconds_count_at_the_clock_of_the_board_within_half_a_step_only() -> None:
+    listed = (705.0, 720.0, 735.0, 750.0, 780.0, 1395.0, 1410.0)
+    assert listed_clock(listed, 735.0) == 735.0
+    assert listed_clock(listed, 742.0) == 735.0
+    assert listed_clock(listed, 765.0) is None  # a driver leaves its default out of the list
+    assert listed_clock(listed, 690.0) is None
+    assert listed_clock(listed, 2000.0) is None
+    assert listed_clock((735.0,), 735.0) is None
+    assert listed_clock((), 735.0) is None
+
+
+@given(
+    clocks=st.lists(st.integers(1, 400), min_size=2, unique=True).map(lambda ones: tuple(map(float, sorted(ones)))),
+    clock=st.floats(0.0, 500.0),
+)
+def test_a_listed_clock_is_the_nearest_one(clocks: tuple[float, ...], clock: float) -> None:
+    found = listed_clock(clocks, clock)
+    nearest = min(abs(one - clock) for one in clocks)
+    assert found is None or abs(found - clock) == nearest
+    assert found is not None or nearest > 0.5
+
+
+def test_seconds_are_kept_for_as_many_clocks_as_a_driver_lists() -> None:
+    unlisted = BoardLearner([SPEC])
+    rows, state = Rows(), None
+    for step in range(CLOCKS_MOST + 20):
+        state = fed(rows.load(6.0, ratio=(1410.0 - step) / MAX_MHZ), unlisted)
+    assert state is not None
+    assert len(state.clock_s) == CLOCKS_MOST
+    assert 1410.0 - CLOCKS_MOST - 19 in state.clock_s
 
 
 def test_a_board_that_answers_with_gaps_is_learnt_from_what_it_showed() -> None:
