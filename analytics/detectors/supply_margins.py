@@ -22,7 +22,7 @@ from physics.next_failure import LinkKind
 from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, FromZero, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.records import Cause, Finding, FindingStatus
 
 CAUSE_OF = {
@@ -42,17 +42,16 @@ _BADNESS_OF_SEVERITY, _BADNESS_OF_LOAD = 100.0, 10.0
 class LoadMinute:
     """Sums of the open second and of the seconds since the last verdict, arrays of shape ``(n_supplies,)``.
 
+    `row_sums` and `sums` have volts and amperes, shape ``(n_supplies, 2)``.
     `high_a` is the highest current of the open second. `step_a` is the highest current of a supply's whole bus within
     a second, `second_step_a` that of the second second, so that one wrong reading is no load.
     """
 
     rows: FromZero
-    row_v: FromZero
-    row_a: FromZero
+    row_sums: Annotated[FloatArray, 0.0, 2]
     high_a: Annotated[FloatArray, -np.inf]
     seconds: FromZero
-    sum_v: FromZero
-    sum_a: FromZero
+    sums: Annotated[FloatArray, 0.0, 2]
     step_a: FromZero
     second_step_a: FromZero
 
@@ -98,15 +97,16 @@ class SupplyMargins:
     ) -> tuple[SupplyMarginsState, tuple[Finding, ...]]:
         """Sum the rows of a frame; judge where a minute ends."""
         plan = MarginPlan.of(self.wiring, frame.spec.entities, topology, rated_w=self.rated_w)
-        volts, amps = frame.signal("voltage_v"), frame.signal("current_a")
-        highs = np.fmax(amps, optional(frame, "current_max_a"))
+        columns = [frame.spec.signals.index(name) for name in self.signals]
+        values = frame.values[:, :, columns]
+        highs = np.fmax(values[:, :, 1], optional(frame, "current_max_a"))
         findings: list[Finding] = []
         for second, rows, ended_ns in stretches(frame.time_ns, state.second):
             if ended_ns is not None:
                 state, found = self._second_ended(state, plan, frame, second, ended_ns)
                 findings.extend(found)
             since = second if state.since_second is None else state.since_second
-            minute = _with_rows(state.minute, volts[rows], amps[rows], highs[rows])
+            minute = _with_rows(state.minute, values[rows], highs[rows])
             state = replace(state, second=second, since_second=since, minute=minute)
         return state, tuple(findings)
 
@@ -159,7 +159,7 @@ class SupplyMargins:
         """Return the worst margin of each cause and supply."""
         limits = self.limits
         seconds = np.where(minute.seconds >= _SEEN_RATIO * passed_s, minute.seconds, np.nan)
-        volts, amps = minute.sum_v / seconds, minute.sum_a / seconds
+        volts, amps = (minute.sums / seconds[:, np.newaxis]).T
         total_a = np.bincount(plan.buses, weights=np.nan_to_num(amps))[plan.buses]
         step = np.divide(minute.second_step_a, total_a, out=np.ones_like(total_a), where=total_a > 0.0)
         levels = MarginLevels(
@@ -199,31 +199,33 @@ def _stated(worst: Mapping[int, Margin], limits: SupplyMarginsLimits, place: int
     return describe(worst[place], status, limits)
 
 
-def _with_rows(minute: LoadMinute, volts: FloatArray, amps: FloatArray, highs: FloatArray) -> LoadMinute:
-    known = np.isfinite(volts) & np.isfinite(amps)
+def _with_rows(minute: LoadMinute, values: FloatArray, highs: FloatArray) -> LoadMinute:
+    """Return the sums with rows of volts and amperes, ``(n_rows, n_supplies, 2)``, and of the highest current."""
+    known: MaskArray = np.isfinite(values[:, :, 0]) & np.isfinite(values[:, :, 1])
+    count: FloatArray | int = len(values)
+    if not known.all():
+        values, highs = np.where(known[:, :, np.newaxis], values, 0.0), np.where(known, highs, -np.inf)
+        count = known.sum(axis=0).astype(np.float64)
     return replace(
         minute,
-        rows=minute.rows + known.sum(axis=0),
-        row_v=running_sum(minute.row_v, np.where(known, volts, 0.0)),
-        row_a=running_sum(minute.row_a, np.where(known, amps, 0.0)),
-        high_a=np.fmax(minute.high_a, np.where(known, highs, -np.inf).max(axis=0)),
+        rows=minute.rows + count,
+        row_sums=running_sum(minute.row_sums, values),
+        high_a=np.fmax(minute.high_a, highs.max(axis=0)),
     )
 
 
 def _with_second(minute: LoadMinute, plan: MarginPlan) -> LoadMinute:
     """Return the sums with the open second closed."""
     known, empty = minute.rows > 0, np.zeros(len(minute.rows))
-    rows = np.maximum(minute.rows, 1.0)
     # A bus of which a supply was not read in this second has an unknown total.
-    total_a = np.bincount(plan.buses, weights=np.where(known, minute.high_a, np.nan))[plan.buses]
+    highs_a = np.where(np.isfinite(minute.high_a), minute.high_a, np.nan)
+    total_a = np.bincount(plan.buses, weights=highs_a)[plan.buses]
     return LoadMinute(
         rows=empty,
-        row_v=empty,
-        row_a=empty,
-        high_a=np.full(len(rows), -np.inf),
+        row_sums=np.zeros_like(minute.row_sums),
+        high_a=np.full(len(empty), -np.inf),
         seconds=minute.seconds + known,
-        sum_v=minute.sum_v + np.where(known, minute.row_v / rows, 0.0),
-        sum_a=minute.sum_a + np.where(known, minute.row_a / rows, 0.0),
+        sums=minute.sums + minute.row_sums / np.maximum(minute.rows, 1.0)[:, np.newaxis],
         step_a=np.fmax(minute.step_a, total_a),
         second_step_a=np.fmax(minute.second_step_a, np.fmin(minute.step_a, total_a)),
     )
