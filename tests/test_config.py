@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from config.models import ActionMode, Config
 from config.reference import reference_markdown, sample_yaml
@@ -30,6 +31,18 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert config.store.kind is StoreKind.INFLUXDB1
     assert config.store.url == "http://two:8086"
     assert config.sampling.fast_hz == 50
+
+
+def test_the_guard_and_a_replay_judge_by_the_described_wiring(tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    bus = "{name: main, nominal_v: 12, supplies: [psu0], branches: [{gpus: all}]}"
+    path.write_text(f"topology: {{supplies: [{{name: psu0, rated_w: 1100}}], buses: [{bus}]}}\n")
+    config = load_config(path, {})
+    for simulated in (False, True):
+        wiring = pipeline_settings(config, simulated=simulated).wiring
+        assert wiring == config.topology.wiring()
+        assert wiring is not None
+    assert pipeline_settings(Config(), simulated=True).wiring is None
 
 
 def test_every_key_can_be_set_by_the_environment_however_deep_it_lies() -> None:
