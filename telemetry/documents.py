@@ -325,8 +325,9 @@ def _reading(read: Callable[[], Any], where: str) -> Any:
         raise ConfigError.at(where, str(err).splitlines()[0], "YAML", key="(document)") from err
     except RecursionError as err:
         raise ConfigError.at(where, "nested too deeply", "YAML", key="(document)") from err
-    except ValueError as err:  # a date that no calendar has
-        raise ConfigError.at(where, str(err), "YAML", key="(document)") from err
+    except ValueError as err:  # a date that no calendar has, a number of thousands of digits
+        found = "a number of thousands of digits" if "integer string conversion" in str(err) else str(err)
+        raise ConfigError.at(where, found, "YAML", key="(document)") from err
 
 
 def _problem(where: str, line: int | None, key: str, found: str, expected: str) -> Problem:

@@ -95,7 +95,7 @@ def describe_lost(reference: Reference, branches: Branches, entities: tuple[Enti
         elif by_branch:
             summary = (
                 f"{name} carries no current for {duration(seconds)}: supply off or disconnected; "
-                f"siblings {now_a:.0f} A, before {before_a:.0f} A"
+                f"siblings {now_a:.0f} A together, before {before_a:.0f} A"
             )
         else:
             summary = (

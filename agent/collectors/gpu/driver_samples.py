@@ -194,7 +194,9 @@ class GpuSamples:
         for signal in signals:
             if signal not in self._warned_signals:
                 self._warned_signals.add(signal)
-                logger.warning("driver samples of %s are of another sensor than its reads; ignoring them", signal)
+                logger.info(
+                    "driver samples of %s are of another sensor than its reads; only reads are recorded", signal
+                )
 
     def _track(self, row: int, signal: str) -> MissedUpdates:
         return self._tracks.setdefault((row, signal), MissedUpdates())
