@@ -22,6 +22,7 @@ from railwatch.cli.printing import pluralize, print_json, print_problems, wide_c
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.operator.wiring_fields import wiring_fields
 from railwatch.operator.wiring_losses import loss_fields, loss_lines
+from railwatch.operator.wiring_power_limits import power_limit_lines
 from railwatch.operator.wiring_proposal import description_lines, proposal_fields, propose_wiring
 from railwatch.operator.wiring_values import WiringValues, values_of
 from railwatch.operator.wiring_view import OVER, OVER_IN_ROW, WiredNode, drawing
@@ -63,7 +64,7 @@ def show(
             print_json(fields)
         return
     console = wide_console()
-    for line in (*drawing(node), *loss_lines(node)):
+    for line in (*drawing(node), *loss_lines(node), *power_limit_lines(node)):
         console.print(escape(line), style="bold red" if OVER in line or OVER_IN_ROW in line else None, soft_wrap=True)
 
 

@@ -9,6 +9,9 @@ from physics.wiring import Bus, Wiring
 from railwatch.operator.wiring_view import OVER, WiredNode
 from telemetry.entities import label_list, label_of
 
+# Loads below this are drawn with one digit behind the point.
+_WHOLE_FROM = 20.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossEffect:
@@ -83,8 +86,8 @@ def _worst(effect: LossEffect) -> Iterator[str]:
 
 
 def _load(what: str, link: LinkLoad, steps: str = "") -> str:
-    over = OVER if link.ratio > 1.0 else ""
-    return f"{what} {link.load:.0f} of {link.rating:g} {link.unit} ({link.ratio:.0%}){steps}{over}"
+    over, digits = OVER if link.ratio > 1.0 else "", 0 if link.load >= _WHOLE_FROM else 1
+    return f"{what} {link.load:.{digits}f} of {link.rating:g} {link.unit} ({link.ratio:.0%}){steps}{over}"
 
 
 def _name(loss: Loss) -> str:
@@ -100,7 +103,8 @@ def _draws(node: WiredNode, bus: Bus, *, highest: bool) -> Mapping[str, Draw]:
     found = {}
     for supply in node.wiring.on_bus(bus):
         values = node.values_of(supply)
-        current_a = values.highest_a if highest else values.current_a
+        load_a = values.current_a if values.load_a is None else values.load_a
+        current_a = values.highest_a if highest else load_a
         if values.voltage_v is not None and current_a is not None:
             found[supply.name] = Draw(voltage_v=values.voltage_v, current_a=max(current_a, 0.0))
     return found

@@ -17,6 +17,9 @@ _LOWEST = ("voltage_min_v", "rail_voltage_min_v", *_VOLTAGES)
 _HIGHEST = ("current_max_a", "rail_current_max_a", *_CURRENTS)
 # heuristic: ratings of plugs and supplies are for continuous current; peaks of a step are shorter than this.
 LOAD_S = 5.0
+# heuristic: a phase of a training step lasts some tenths of a second. NVML updates power every 20 to 100 ms
+# (arXiv 2312.02741).
+_STEP_HZ = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +43,16 @@ class SupplyValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuValues:
-    """Power of a GPU now, and its highest mean over `LOAD_S`; None where it was not measured."""
+    """Power of a GPU now, its highest mean over `LOAD_S`, and its power limits; None where it was not measured.
+
+    `step_w` is its highest reading, None where its power is not read often enough to show a load step.
+    """
 
     power_w: float | None = None
     load_w: float | None = None
+    step_w: float | None = None
+    limit_w: float | None = None
+    default_limit_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,7 @@ def values_of(frames: Sequence[Frame]) -> WiringValues:
     if not times_ns:
         return WiringValues()
     supplies = _columns(frames, EntityKind.SUPPLY, (*_LOWEST, *_HIGHEST))
-    gpus = _columns(frames, EntityKind.GPU, ("power_w",))
+    gpus = _columns(frames, EntityKind.GPU, ("power_w", "power_limit_w", "power_limit_default_w"))
     return WiringValues(
         span_s=(max(times_ns) - min(times_ns)) / NS_PER_S,
         supplies={
@@ -76,7 +85,13 @@ def values_of(frames: Sequence[Frame]) -> WiringValues:
             if signals
         },
         gpus={
-            name: GpuValues(power_w=_first(signals, ("power_w",), _now), load_w=_first(signals, ("power_w",), _load))
+            name: GpuValues(
+                power_w=_first(signals, ("power_w",), _now),
+                load_w=_first(signals, ("power_w",), _load),
+                step_w=_first(signals, ("power_w",), _step),
+                limit_w=_first(signals, ("power_limit_w",), _now),
+                default_limit_w=_first(signals, ("power_limit_default_w",), _now),
+            )
             for name, signals in gpus.items()
         },
     )
@@ -122,10 +137,18 @@ def _load(series: tuple[FloatArray, FloatArray]) -> float:
     return float(np.max(np.bincount(place, values)[used] / counts[used]))
 
 
+def _step(series: tuple[FloatArray, FloatArray]) -> float | None:
+    """Return the highest value that two readings reached, None where there are fewer than `_STEP_HZ` a second."""
+    times_ns, values = series
+    if len(values) < max(_STEP_HZ * (times_ns[-1] - times_ns[0]) / NS_PER_S, 2.0):
+        return None
+    return float(np.partition(values, -2)[-2])
+
+
 def _first(
     columns: Mapping[str, tuple[FloatArray, FloatArray]],
     signals: Iterable[str],
-    value_of: Callable[[tuple[FloatArray, FloatArray]], float],
+    value_of: Callable[[tuple[FloatArray, FloatArray]], float | None],
 ) -> float | None:
     """Return the value of the first signal that was measured; None where none was."""
     series = next((columns[name] for name in signals if name in columns), None)

@@ -9,7 +9,7 @@ from railwatch.operator.wiring_view import OVER
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray
 from telemetry.recording import RecordingMeta, write_recording
-from tests.analytics.scenes import frame_of
+from tests.analytics.scenes import frame_of, supply
 from tests.railwatch.command_line import Run, objects
 
 RATE_HZ, SECONDS = 10.0, 20
@@ -148,6 +148,35 @@ def test_each_loss_is_drawn_with_the_supply_and_the_plug_that_it_leaves_nearest_
         "    without PSU 1: PSU 0 900 of 1100 W (82%), steps 900 W",
         f"    without PSU 1: PSU 0 2x XT60 75 of 60 A (125%){OVER}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("limit_w", "step_w", "rate_hz", "is_drawn"),
+    [(200.0, 311.0, 10.0, True), (200.0, 205.0, 10.0, False), (300.0, 350.0, 10.0, False), (200.0, 311.0, 1.0, False)],
+)
+def test_load_steps_over_a_power_limit_that_is_set_are_drawn_where_power_is_read_often(
+    limit_w: float, step_w: float, rate_hz: float, run: Run, tmp_path: Path, *, is_drawn: bool
+) -> None:
+    # -pl 200 held the average of a V100 and let more than 300 W through (blbadger.github.io/gpu-server).
+    node = Entity(kind=EntityKind.NODE, key="box", name="box")
+    gpu = Entity(kind=EntityKind.GPU, key="GPU-00000000", name="gpu0")
+    rows = np.arange(round(SECONDS * rate_hz))
+    frames = [
+        frame_of(EntityKind.GPU, (gpu,), {"power_w": np.where(rows % 4, 170.0, step_w)}, rate_hz=rate_hz, name="fast"),
+        frame_of(
+            EntityKind.GPU,
+            (gpu,),
+            {"power_limit_w": np.full(SECONDS, limit_w), "power_limit_default_w": np.full(SECONDS, 300.0)},
+            rate_hz=1.0,
+            name="slow",
+        ),
+        frame_of(EntityKind.SUPPLY, (supply(0),), {"voltage_v": np.full(SECONDS, 12.0)}, rate_hz=1.0, name="supply"),
+    ]
+    path = tmp_path / "limited.parquet"
+    topology = Topology(entities=(node, supply(0), gpu), edges=((node.id, supply(0).id), (supply(0).id, gpu.id)))
+    write_recording(path, frames, topology=topology, meta=RecordingMeta(node="box", simulated=True))
+    _, out, _ = run("wiring", "show", path)
+    assert ("GPU 0 limit 200 W, steps 311 W" in out) is is_drawn
 
 
 def test_without_ratings_no_loss_is_drawn(four: Path, run: Run) -> None:
