@@ -33,7 +33,7 @@ DROP_SLOPE_SD = 0.005
 _SURE_SD = 3.0
 # heuristic: blocks nearer to the line than half of what counts as a rise may teach it.
 _CALM_RATIO = 0.5
-# heuristic: a block scatters by no more than a step of the coarsest meter; more is a drop that rose while it was learnt.
+# heuristic: a block scatters by at most a step of the coarsest meter; more is a drop that rose while it was learnt.
 _MOST_NOISE = 0.005
 # No meter of a rail is coarser than a byte over some 1.2 times its nominal voltage (IPMI 2.0, 35.14).
 _COARSEST_STEP = 0.005
