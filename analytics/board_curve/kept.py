@@ -41,8 +41,9 @@ class KeptBoard(BaseModel):
     load_ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None
     # Absent in files of versions before the idle power had bounds.
     mean_per_idle_w: list[float] | None = None
-    faint_w: _Watts | None = None
-    faint_ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    other_w: _Watts | None = None
+    other_ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    other_kind: Annotated[LoadKind, Field(strict=False)] | None = None
     clocks_mhz: Annotated[list[_Clock], Field(max_length=_CLOCKS_LISTED_MOST)] = []
     clock_s: Annotated[dict[str, _Seconds], Field(max_length=CLOCKS_MOST)] = {}
     seen_s: Annotated[list[_Seconds], Field(min_length=len(RATIOS), max_length=len(RATIOS))]
@@ -82,8 +83,9 @@ class KeptBoard(BaseModel):
             jump_variance=self.jump_variance,
             load_w=self.load_w,
             load_ratio=self.load_ratio,
-            faint_w=self.faint_w,
-            faint_ratio=self.faint_ratio,
+            other_w=self.other_w,
+            other_ratio=self.other_ratio,
+            other_kind=self.other_kind,
             clocks_mhz=start.clocks_mhz or tuple(self.clocks_mhz),
             clock_s={float(clock): spent for clock, spent in self.clock_s.items()},
             seen_s=tuple(self.seen_s),
@@ -139,8 +141,9 @@ def kept_of(state: BoardState) -> KeptBoard:
         load_w=state.load_w,
         load_ratio=state.load_ratio,
         mean_per_idle_w=_rounded(curve.mean_per_idle_w.tolist()),
-        faint_w=state.faint_w,
-        faint_ratio=state.faint_ratio,
+        other_w=state.other_w,
+        other_ratio=state.other_ratio,
+        other_kind=state.other_kind,
         clocks_mhz=list(state.clocks_mhz[-_CLOCKS_LISTED_MOST:]),
         clock_s={f"{clock:.3f}": spent for clock, spent in state.clock_s.items()},
         seen_s=list(state.seen_s),

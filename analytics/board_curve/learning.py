@@ -75,8 +75,8 @@ class BoardState:
         Curve from the steps that are over; `curve` includes the step under way.
     load_w, load_ratio
         Plateau of its last compute load, and the clock then over the highest; None before any.
-    faint_w, faint_ratio
-        The same of its last window in use that is too near the idle power to be a compute load.
+    other_w, other_ratio, other_kind
+        The same of its last window in use that teaches nothing, and its kind: capped, or too near the idle power.
     noise_variance, jump_variance
         Of the level from window to window: its scatter within a segment, and by changes of the load between two.
     seen_s
@@ -103,8 +103,9 @@ class BoardState:
     segment: Segment | None = None
     load_w: float | None = None
     load_ratio: float | None = None
-    faint_w: float | None = None
-    faint_ratio: float | None = None
+    other_w: float | None = None
+    other_ratio: float | None = None
+    other_kind: LoadKind | None = None
     clocks_mhz: tuple[float, ...] = ()
     clock_s: Mapping[float, float] = field(default_factory=dict)
     seen_s: tuple[float, ...] = field(default=(0.0,) * len(RATIOS))
@@ -127,10 +128,12 @@ def learn(state: BoardState, window: LoadWindow) -> BoardState:
     # Not above: without any power or clock, as a driver may report for a board that it just lost, there is no curve.
     is_load = window.power_w > _LEAST_LOAD_RATIO * state.curve.idle_w and window.clock_mhz > 0.0
     is_idle = 0.0 < window.power_w <= state.idle_most_w
-    if kind is LoadKind.COMPUTE and not is_load and window.power_w > 0.0 and window.clock_mhz > 0.0:
-        state = replace(state, faint_w=window.power_w, faint_ratio=min(window.clock_mhz / state.max_mhz, 1.0))
+    is_other = kind is LoadKind.CAPPED or (kind is LoadKind.COMPUTE and not is_load)
     if (kind is LoadKind.COMPUTE and not is_load) or (kind is LoadKind.IDLE and not is_idle):
         kind = LoadKind.CHANGING
+    if is_other and window.power_w > 0.0 and window.clock_mhz > 0.0:
+        ratio = min(window.clock_mhz / state.max_mhz, 1.0)
+        state = replace(state, other_w=window.power_w, other_ratio=ratio, other_kind=kind)
     second = WINDOW_NS / NS_PER_S
     state = replace(
         state, kind_s=tuple((name, spent + (second if name is kind else 0.0)) for name, spent in state.kind_s)

@@ -35,6 +35,7 @@ app = typer.Typer(
 _SOURCES = {"seen": "seen", "learnt": "learnt, between clocks that were seen", "table": "table of parts"}
 _LOADS = {
     LoadEvidence.COMPUTE: "last load seen",
+    LoadEvidence.CAPPED: "held by a limit, no other load was seen",
     LoadEvidence.FAINT: "hardly above idle power, no other load was seen",
     LoadEvidence.NONE: "not seen yet, from the table: board power of the data sheet",
 }
@@ -156,7 +157,9 @@ def _load(board: NamedBoard) -> str:
     if evidence is LoadEvidence.NONE:
         return "not seen yet, from the table"
     spent_s = dict(board.state.kind_s)[LoadKind.COMPUTE]
-    return f"{spent_s:.0f} s" if evidence is LoadEvidence.COMPUTE else f"little: {_shown(board)}"
+    if evidence is LoadEvidence.COMPUTE:
+        return f"{spent_s:.0f} s"
+    return f"{'little' if evidence is LoadEvidence.FAINT else 'capped'}: {_shown(board)}"
 
 
 def _shown(board: NamedBoard) -> str:

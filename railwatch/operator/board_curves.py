@@ -10,6 +10,7 @@ import numpy as np
 from analytics.board_curve.kept import read_boards
 from analytics.board_curve.learner import BoardLearner
 from analytics.board_curve.learning import BoardState
+from analytics.board_curve.windows import LoadKind
 from physics.board_curve import RATIOS, PowerBounds
 from physics.board_parts import part_of
 from telemetry.clock import NS_PER_S
@@ -43,6 +44,7 @@ class LoadEvidence(StrEnum):
     """Origin of the load that a curve is shown for."""
 
     COMPUTE = "compute"
+    CAPPED = "capped"
     FAINT = "faint"
     NONE = "none"
 
@@ -128,11 +130,12 @@ def board_named(boards: Sequence[NamedBoard], name: str) -> NamedBoard | None:
 
 
 def load_of(state: BoardState) -> ShownLoad:
-    """Return the load that a curve is shown for: the last one, else the last faint one, else the board power."""
+    """Return the load that a curve is shown for: the last compute load, else the last other, else the board power."""
     if state.load_w is not None and state.load_ratio is not None:
         return ShownLoad(power_w=state.load_w, clock_ratio=state.load_ratio, evidence=LoadEvidence.COMPUTE)
-    if state.faint_w is not None and state.faint_ratio is not None:
-        return ShownLoad(power_w=state.faint_w, clock_ratio=state.faint_ratio, evidence=LoadEvidence.FAINT)
+    if state.other_w is not None and state.other_ratio is not None:
+        evidence = LoadEvidence.CAPPED if state.other_kind is LoadKind.CAPPED else LoadEvidence.FAINT
+        return ShownLoad(power_w=state.other_w, clock_ratio=state.other_ratio, evidence=evidence)
     part = part_of(state.model)
     board_w = _UNKNOWN_BOARD_RATIO * state.curve.idle_w if part is None else part.board_w
     return ShownLoad(power_w=board_w, clock_ratio=1.0, evidence=LoadEvidence.NONE)

@@ -106,13 +106,23 @@ def test_without_a_load_the_curve_is_that_of_the_board_power(run: Run, tmp_path:
 
 
 def test_a_load_that_was_never_seen_has_bounds_down_to_the_idle_power_of_the_table(run: Run, tmp_path: Path) -> None:
-    rows = Rows().load(30.0, reasons=REASON_POWER_CAP)  # capped throughout: no compute load, no idle power
+    rows = Rows().load(30.0, memory=0.95)  # memory-bound throughout: no compute load, no idle power
     path = recorded(tmp_path / "a.parquet", rows)
     out = run("--recording", path)[1]
     assert out.count("not seen yet, from the table") == len(GPUS)
     assert "60 W assumed (21 to 99)" in out
     top = objects(run("gpu0", "--recording", path, "--json")[1])[0]["curve"][-1]
     assert (top["low_w"], top["power_w"], top["high_w"]) == (pytest.approx(20.5, abs=0.1), 400.0, 400.0)
+
+
+def test_a_load_that_a_limit_held_is_shown_as_it_was_seen(run: Run, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "a.parquet", Rows(noise=0.001).load(30.0, ratio=0.95, reasons=REASON_POWER_CAP))
+    seen_w = IDLE_W + 330.0 * height(0.95)
+    assert f"capped: {seen_w:.0f} W at 1340 MHz" in run("--recording", path)[1]
+    shown = objects(run("gpu0", "--recording", path, "--json")[1])[0]
+    assert (shown["load_seen"], shown["load_from"], shown["steps"]) == (False, "capped", 0)
+    top = shown["curve"][-1]
+    assert top["low_w"] < IDLE_W + 330.0 < top["high_w"] < 450.0
 
 
 def test_a_load_near_the_assumed_idle_power_is_shown_with_bounds_that_hold_the_truth(run: Run, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from physics.board_parts import curve_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
 from telemetry.frames import Frame
+from telemetry.gpu import REASON_POWER_CAP
 from tests.analytics.board_curve.rows import GPUS, MAX_MHZ, SPEC, Rows
 from tests.analytics.board_curve.test_learning import CLOCKS, learner
 
@@ -104,7 +105,7 @@ def test_a_board_whose_highest_clock_comes_with_its_rows_is_restored_with_the_fi
 def test_a_file_of_a_version_without_bounds_of_the_idle_power_is_read() -> None:
     document = json.loads(taught().learnt(0)())
     for board in document["boards"].values():
-        for name in ("mean_per_idle_w", "faint_w", "faint_ratio", "clocks_mhz", "clock_s"):
+        for name in ("mean_per_idle_w", "other_w", "other_ratio", "other_kind", "clocks_mhz", "clock_s"):
             del board[name]
     after = learner()
     assert after.take_learnt(json.dumps(document).encode(), 0).is_whole
@@ -118,7 +119,7 @@ def test_a_file_of_a_version_without_bounds_of_the_idle_power_is_read() -> None:
         st.builds(
             LoadWindow,
             end_ns=st.integers(1, 12).map(lambda gap: gap * NS_PER_S),
-            kind=st.sampled_from([LoadKind.COMPUTE, LoadKind.COMPUTE, LoadKind.IDLE]),
+            kind=st.sampled_from([LoadKind.COMPUTE, LoadKind.COMPUTE, LoadKind.IDLE, LoadKind.CAPPED]),
             power_w=st.floats(0.0, 20_000.0) | st.sampled_from([0.3, 1.0, 30.0, 60.0, 66.0, 100.0, 400.0]),
             clock_mhz=st.floats(1.0, 20_000.0) | st.sampled_from([0.0, 210.0, 735.0, 1410.0]),
         ),
@@ -147,10 +148,14 @@ def test_the_bounds_of_the_idle_power_and_the_clocks_seen_survive_a_restart() ->
     before, rows = learner(), Rows()
     for frame in (frame for ratio in (1.0, 0.8) for frame in rows.load(30.0, ratio=ratio)):
         before.feed(frame)
+    for frame in rows.load(9.0, reasons=REASON_POWER_CAP):
+        before.feed(frame)
     after = learner()
     after.take_learnt(before.learnt(0)(), 0)
     old, new = (one.states[GPUS[0].id] for one in (before, after))
     assert (new.curve.idle_sd_w, new.clock_s) == (old.curve.idle_sd_w, old.clock_s)
+    assert (new.other_w, new.other_kind) == (old.other_w, LoadKind.CAPPED)
+    assert new.other_w == pytest.approx(390.0, rel=0.03)
     assert np.allclose(new.curve.mean_per_idle_w, old.curve.mean_per_idle_w, rtol=1e-4)
     assert np.any(new.curve.mean_per_idle_w)
 
@@ -161,7 +166,8 @@ def test_the_bounds_of_the_idle_power_and_the_clocks_seen_survive_a_restart() ->
         (lambda board: board["mean_per_idle_w"].pop(), "mean_per_idle_w has no slope per clock of the curve"),
         (lambda board: board.update(clocks_mhz=[1410.0, 210.0]), "clocks_mhz does not ascend"),
         (lambda board: board.update(clock_s={"fast": 3.0}), "clock_s has a key that is no clock"),
-        (lambda board: board.update(faint_w=-1.0), "boards.gpu:GPU-0.faint_w"),
+        (lambda board: board.update(other_w=-1.0), "boards.gpu:GPU-0.other_w"),
+        (lambda board: board.update(other_kind="odd"), "boards.gpu:GPU-0.other_kind"),
         (lambda board: board.update(max_mhz=-1.0), "boards.gpu:GPU-0.max_mhz"),
         (lambda board: board["mean"].pop(), "mean and covariance are no curve"),
         (lambda board: board.update(idle_w=None), "boards.gpu:GPU-0.idle_w"),

@@ -122,8 +122,8 @@ def test_a_load_too_near_the_idle_power_is_kept_to_be_shown_and_teaches_nothing(
     rows = Rows(noise=0.001)
     state = fed(frame for ratio in (1.0, 0.6) for frame in rows.load(30.0, ratio=ratio, level_w=10.0 / height(ratio)))
     assert (state.load_w, state.curve.steps) == (None, 0)
-    assert state.faint_w == pytest.approx(70.0, rel=0.01)
-    assert state.faint_ratio == pytest.approx(0.6)
+    assert state.other_w == pytest.approx(70.0, rel=0.01)
+    assert state.other_ratio == pytest.approx(0.6)
 
 
 def test_the_idle_power_has_the_bounds_of_the_table_until_the_board_was_seen_idle() -> None:
