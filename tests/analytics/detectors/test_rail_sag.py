@@ -191,3 +191,11 @@ def test_summary_reads_as_a_sentence_of_numbers() -> None:
     summary = run(rail(training_load(12.0, low=12.0, high=11.31)))[-1].summary
     assert summary.startswith("PSU 0 sags to 11.31 V, limit 11.40 V: ")
     assert " dips in " in summary
+
+
+def test_a_shelf_that_is_set_to_52_v_is_none_of_54_v() -> None:
+    assert not run(rail([52.4] * 20 + [51.2] * 40))
+
+
+def test_some_failed_conversions_are_no_other_class() -> None:
+    assert not run(rail(([48.0] * 20 + [54.6]) * 5 + [48.0] * 40))

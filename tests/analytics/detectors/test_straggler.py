@@ -9,7 +9,7 @@ from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, Severity
 from tests.analytics.detectors.bus_scenes import GPUS, lagging
-from tests.analytics.scenes import frame_of, node_of
+from tests.analytics.scenes import frame_of, gpu, node_of
 
 
 def reported(frame: Frame) -> tuple[Finding, ...]:
@@ -65,3 +65,19 @@ def test_what_heat_or_a_brake_slows_is_left_to_their_findings() -> None:
 def test_constant_power_has_no_phases() -> None:
     flat = frame_of(EntityKind.GPU, GPUS, {"power_w": np.full((400, 4), 250.0)}, rate_hz=2.0)
     assert reported(flat) == ()
+
+
+def test_a_job_that_goes_on_beside_gpus_that_are_idle_now_has_no_straggler() -> None:
+    rows = np.arange(1200)
+    steps = np.where((rows % 8 < 5)[:, np.newaxis], 300.0, 130.0) * np.ones(8)
+    steps[600:, 3:] = 60.0
+    frame = frame_of(EntityKind.GPU, tuple(gpu(one) for one in range(8)), {"power_w": steps}, rate_hz=5.0)
+    detector = Straggler(limits=StragglerLimits())
+    assert detector.step(detector.start(frame.spec), frame, node_of(8))[1] == ()
+
+
+def test_a_steady_job_after_a_synchronous_one_has_no_straggler() -> None:
+    rows = np.arange(1200)
+    steps = np.where((rows % 8 < 5)[:, np.newaxis], 300.0, 130.0) * np.ones(4)
+    steps[600:] = 215.0 + np.array([4.0, -4.0, -4.0, -4.0])
+    assert reported(frame_of(EntityKind.GPU, GPUS, {"power_w": steps}, rate_hz=5.0)) == ()

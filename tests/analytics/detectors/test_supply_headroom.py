@@ -98,3 +98,11 @@ def test_dips_of_a_path_that_was_weak_from_its_first_day_are_not_the_loads() -> 
 def test_a_voltage_in_millivolts_is_no_overload() -> None:
     amps = scenes.load(6)
     assert reported(scenes.frame(scenes.rail(amps, seed=6) * 1000.0, amps)) == ()
+
+
+def test_a_load_that_draws_more_current_because_the_input_sags_is_no_overload() -> None:
+    amps = scenes.load(5)
+    volts = scenes.rail(amps, seed=5)
+    power_w = volts * amps
+    volts[200:] *= 0.88
+    assert reported(scenes.frame(volts, power_w / volts)) == ()

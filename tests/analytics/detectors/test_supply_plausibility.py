@@ -109,3 +109,19 @@ def test_small_powers_are_compared_where_the_meters_agreed_before() -> None:
     limits = SupplyPlausibilityLimits(power_hold_s=8.0)
     assert "power differs" in reported(scenes.frame(volts, amps, power_w=watts), limits)[0].summary
     assert reported(scenes.frame(volts, amps, power_w=amps * volts * 1.15), limits) == ()
+
+
+def idle_after_a_job(seed: int) -> Frame:
+    """Return five minutes of two 54 V supplies whose job ends half-way: the current is one step of the meter then."""
+    rng = np.random.default_rng(seed)
+    rows = np.arange(6000)[:, np.newaxis]
+    steps_a = np.where(rows % 20 < 13, 9.0, 5.0) + rng.normal(0, 0.7, (6000, 1))
+    truth_a = np.where(rows < 3000, steps_a, 2.9)
+    amps = truth_a + rng.normal(0, 0.02, (6000, 2))
+    volts = 54.0 - 0.005 * truth_a + rng.normal(0, 0.008, (6000, 2))
+    return scenes.frame(np.round(volts / 0.0039) * 0.0039, np.round(amps / 0.5) * 0.5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coarse_current_of_idle_supplies_is_no_fault_however_noisy_their_voltage(seed: int) -> None:
+    assert reported(idle_after_a_job(seed)) == ()

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from analytics.heat.comparison import beyond, unlikeness
+from analytics.heat.comparison import beyond, compare, unlikeness
+from analytics.heat.windows import HeatWindow
 
 NAN = float("nan")
 
@@ -23,3 +24,21 @@ def test_what_another_load_explains_is_no_excess_either_way() -> None:
 
 def test_an_excess_between_siblings_alike_counts_whole() -> None:
     assert beyond(np.array([3.0, -3.0]), np.zeros(2)).tolist() == [3.0, -3.0]
+
+
+def test_siblings_that_are_idle_do_not_show_how_well_heat_leaves_the_others() -> None:
+    power_w = np.array([355.0, 357.0, 361.0, 60.1, 61.2, 60.2])
+    window = HeatWindow(
+        ended_ns=0,
+        temp_c=28.5 + 0.06 * np.maximum(power_w - 62.0, 0.0),
+        power_w=power_w,
+        sink_w=power_w,
+        air_c=np.full(6, NAN),
+        fan_ratio=np.full(6, NAN),
+        part_error=np.zeros(6),
+        cut=np.zeros(6, dtype=np.bool_),
+    )
+    idle_c = np.full(6, 28.5)
+    found = compare(window, np.zeros(6, dtype=np.intp), air_c=idle_c, usable=np.ones(6, dtype=np.bool_))
+    assert np.abs(found.excess_c[:3]).max() < 0.5
+    assert np.isnan(found.excess_c[3:]).all()
