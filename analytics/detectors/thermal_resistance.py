@@ -32,6 +32,7 @@ from analytics.heat.baseline import (
 )
 from analytics.heat.comparison import (
     SCATTER_C,
+    SLOT_AIR_C,
     HeatComparison,
     balanced,
     beyond,
@@ -50,6 +51,9 @@ from telemetry.records import Cause, Finding, FindingStatus
 
 # A room changes by a kelvin an hour; an idle GPU shows its temperature for as long. Assumption.
 _IDLE_HOLDS_NS = 3600 * NS_PER_S
+# How far the inlet may lie off the assumption where nothing shows it: ASHRAE TC 9.9 allows 15 to 32 °C in class A1 and 10
+# to 35 °C in A2. At like power it moves all siblings alike; what it moves beside siblings at another power is no excess.
+_ASSUMED_AIR_C = 10.0
 # heuristic: an excess of which less than this share grows with power is warm air at the slot, not an interface.
 _CONSTANT_BELOW = 0.3
 # heuristic: an update is reported when the excess grows by a twentieth of the siblings' rise.
@@ -150,7 +154,8 @@ class ThermalResistance:
         alone = group_size(groups) <= MIN_SIBLINGS
         compared = compare(window, groups, air_c=air_c, usable=works & (level | ~alone))
         state, normal_c, variance = self._normal(state, compared, alone=alone, known_air_c=known_c)
-        ratio = beyond(compared.rise_c - normal_c, np.where(alone, 0.0, compared.unlike_c)) / normal_c
+        unlike_c = compared.unlike_c * np.where(np.isnan(known_c), _ASSUMED_AIR_C / SLOT_AIR_C, 1.0)
+        ratio = beyond(compared.rise_c - normal_c, np.where(alone, 0.0, unlike_c)) / normal_c
         levels = add_ratio(
             state.levels, ratio, variance / normal_c**2, quick_share=limits.smoothing, slow_share=limits.slow_smoothing
         )

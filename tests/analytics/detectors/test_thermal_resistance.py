@@ -187,6 +187,15 @@ def test_an_idle_gpu_reports_of_the_inlet_where_no_sensor_does() -> None:
     assert judged(frame, n_gpus=3)[0].entity_id == "gpu:GPU-2"
 
 
+def test_a_job_on_half_of_the_gpus_is_no_interface_of_the_others_where_nothing_shows_the_inlet() -> None:
+    time_s = hours(2.0)
+    power_w = np.where(time_s[:, np.newaxis] < 3600.0, 83.0, np.array([540.0, 540.0, 540.0, 83.0, 83.0, 83.0]))
+    temp_c = np.round(31.0 + 0.055 * power_w + np.random.default_rng(3).normal(0.0, 0.3, power_w.shape))
+    members = tuple(gpu(one) for one in range(6))
+    columns = {"gpu_temp_c": temp_c, "power_w": power_w}
+    assert judged(frame_of(EntityKind.GPU, members, columns, rate_hz=1.0 / EVERY_S), n_gpus=6) == ()
+
+
 def test_a_load_that_always_changes_neither_hides_a_fault_nor_raises_a_false_one() -> None:
     time_s = hours(3)
     wanted_w = np.where(time_s % 200 < 110, 290.0, 80.0)
