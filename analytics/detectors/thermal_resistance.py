@@ -51,8 +51,8 @@ from telemetry.records import Cause, Finding, FindingStatus
 
 # A room changes by a kelvin an hour; an idle GPU shows its temperature for as long. Assumption.
 _IDLE_HOLDS_NS = 3600 * NS_PER_S
-# How far the inlet may lie off the assumption where nothing shows it: ASHRAE TC 9.9 allows 15 to 32 °C in class A1 and 10
-# to 35 °C in A2. At like power it moves all siblings alike; what it moves beside siblings at another power is no excess.
+# How far the inlet may lie off the assumption where nothing shows it: ASHRAE TC 9.9 allows 15 to 32 °C in class A1,
+# 10 to 35 °C in A2. At like power it moves all siblings alike; beside siblings at another power its error is no excess.
 _ASSUMED_AIR_C = 10.0
 # heuristic: an excess of which less than this share grows with power is warm air at the slot, not an interface.
 _CONSTANT_BELOW = 0.3
