@@ -67,7 +67,7 @@ def compare(
     sibling_rise_c = others * felt
     sibling_rise_c = np.where(sibling_rise_c > min_rise_c, sibling_rise_c, np.nan)
     lag_c = LAG_ERROR * others * (power_w - felt)
-    by_chance_c = np.where(np.isnan(window.part_error), 0.0, window.part_error) * sibling_rise_c
+    by_chance_c = chance_error(window.part_error, groups) * sibling_rise_c
     return HeatComparison(
         power_w=power_w,
         felt_w=felt,
@@ -79,6 +79,17 @@ def compare(
         variance_c2=SCATTER_C**2 + lag_c**2 + by_chance_c**2,
         unlike_c=SLOT_AIR_C * unlikeness(felt, groups),
     )
+
+
+def chance_error(part_error: FloatArray, groups: GroupArray) -> FloatArray:
+    """Return the relative standard error of each GPU's mean power, at least the root mean square of its group.
+
+    Bursts that fell between the rows of a GPU leave no spread in them; those on its siblings' rows show it.
+    """
+    squares = np.where(np.isnan(part_error), 0.0, part_error) ** 2
+    mean = np.bincount(groups, weights=squares)[groups] / group_size(groups)
+    error: FloatArray = np.sqrt(np.maximum(squares, mean))
+    return error
 
 
 def unlikeness(felt_w: FloatArray, groups: GroupArray) -> FloatArray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analytics.heat.comparison import beyond, compare, unlikeness
+from analytics.heat.comparison import beyond, chance_error, compare, unlikeness
 from analytics.heat.windows import HeatWindow
 
 NAN = float("nan")
@@ -42,3 +42,9 @@ def test_siblings_that_are_idle_do_not_show_how_well_heat_leaves_the_others() ->
     found = compare(window, np.zeros(6, dtype=np.intp), air_c=idle_c, usable=np.ones(6, dtype=np.bool_))
     assert np.abs(found.excess_c[:3]).max() < 0.5
     assert np.isnan(found.excess_c[3:]).all()
+
+
+def test_a_gpu_whose_bursts_fell_between_its_rows_is_as_unsure_as_its_siblings_show() -> None:
+    groups = np.array([0, 0, 0, 0, 1])
+    error = chance_error(np.array([0.0, 0.2, 0.2, 0.0, np.nan]), groups)
+    assert error == pytest.approx([np.sqrt(0.02), 0.2, 0.2, np.sqrt(0.02), 0.0])
