@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import psutil
@@ -158,11 +159,14 @@ def recovered_by_the_next_run(data_dir: Path, options: tuple[str, ...]) -> Recor
 
 
 def kill(node: Node) -> int:
-    """Kill -9 every process of a run, the supervisor first; return the time after the last signal."""
+    """Kill -9 every process of a run; return the time after the last signal.
+
+    All are stopped first: one that outlives its supervisor by a moment would end cleanly and remove the black box.
+    """
     pids = [node.process.pid, *node.pids()]
-    for pid in pids:
+    for number, pid in product((signal.SIGSTOP, signal.SIGKILL), pids):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
     now_ns = SystemClock().utc_ns()
     psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=PATIENCE_S)
     node.wait()
