@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from config.topology_checks import problems_of_wiring
-from physics.rail_classes import rail_class_of
+from physics.rail_classes import may_feed_gpus
 from physics.wiring import Bus, Wiring, names_gpu
 from telemetry.entities import NOMINAL_SOURCE_TAG, Entity, EntityKind, Topology, label_list
 from telemetry.key_problems import KeyProblemError
@@ -36,7 +36,7 @@ def _gpu_mismatches(wiring: Wiring, gpus: Sequence[Entity], gpu_count: int | Non
 
 def _supply_mismatches(wiring: Wiring, supplies: Sequence[Entity]) -> Iterator[KeyProblemError]:
     """Yield nominal voltages that differ, and supplies that no sensor shows while a sensor of no supply is left."""
-    unnamed = [one for one in supplies if wiring.supply_of(one) is None and _may_feed(one)]
+    unnamed = [one for one in supplies if wiring.supply_of(one) is None and may_feed_gpus(one.nominal_v)]
     for place, supply in enumerate(wiring.supplies):
         shown = [one for one in supplies if wiring.supply_of(one) == supply]
         for entity in shown:
@@ -48,12 +48,6 @@ def _supply_mismatches(wiring: Wiring, supplies: Sequence[Entity]) -> Iterator[K
             key = "name" if supply.sensors == (supply.name,) else "sensors"
             expected = f"a measured supply that no other names: {', '.join(one.name for one in unnamed)}"
             yield KeyProblemError(f"supplies[{place}].{key}", f"no sensor {', '.join(supply.sensors)!r}", expected)
-
-
-def _may_feed(supply: Entity) -> bool:
-    """Return False for rails that no GPU hangs on: 3.3 and 5 V, mains."""
-    rail = None if supply.nominal_v is None else rail_class_of(supply.nominal_v)
-    return rail is None or rail.feeds_gpus
 
 
 def _strangers(wiring: Wiring, gpus: Sequence[Entity]) -> Iterator[KeyProblemError]:

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from physics.rail_classes import RAIL_CLASSES
+from physics.rail_classes import MAIN_BUSES_V, RAIL_CLASSES
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
 from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
 from telemetry.ratings import RatingSource, rating_tags
 from telemetry.topology import Feeding
 
-# Rails that GPUs hang on. From 48 V on they are the main bus of a rack or board (OCP Open Rack V3, HGX): a node that
-# has one makes its 12 V from it.
+# Rails that GPUs hang on. A node that has a main bus of 48 or 54 V makes its 12 V from it.
 _GPU_RAILS_V = frozenset(one.nominal_v for one in RAIL_CLASSES if one.feeds_gpus)
-_MAIN_BUS_V = 48.0
 
 
 def inferred_wiring(supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Wiring:
@@ -25,8 +23,7 @@ def inferred_wiring(supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Wirin
     for supply in supplies:
         groups.setdefault(supply.nominal_v, []).append(supply)
     gpu_rails_v = _GPU_RAILS_V.intersection(groups)
-    main_v = {nominal_v for nominal_v in gpu_rails_v if nominal_v >= _MAIN_BUS_V}
-    feeding_v = {*(main_v or gpu_rails_v), None}
+    feeding_v = {*(gpu_rails_v & MAIN_BUSES_V or gpu_rails_v), None}
     buses = tuple(
         Bus(
             name="unknown voltage" if nominal_v is None else f"{nominal_v:g} V",

@@ -116,6 +116,12 @@ def rail_class_of(nominal_v: float) -> RailClass | None:
     return _BY_NOMINAL.get(nominal_v)
 
 
+def may_feed_gpus(nominal_v: float | None) -> bool:
+    """Return False for rails that no GPU hangs on: 3.3 and 5 V, mains; True where the nominal voltage is unknown."""
+    known = None if nominal_v is None else rail_class_of(nominal_v)
+    return known is None or known.feeds_gpus
+
+
 def limit_scale(nominal_v: float | None) -> float:
     """Return the limits of a rail over those of a 12 V rail; NaN for a rail that is not judged by its voltage.
 

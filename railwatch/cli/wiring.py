@@ -15,7 +15,6 @@ from agent.ring.rings import Rings
 from config.loading import load_config
 from config.topology_match import mismatches
 from evaluation.replay import recorded_topology, recorded_wiring
-from physics.feeding import wiring_of_topology
 from physics.rail_classes import shown_nominals
 from physics.wiring import Wiring
 from railwatch.cli.printing import pluralize, print_json, print_problems, wide_console
@@ -25,7 +24,7 @@ from railwatch.operator.wiring_losses import loss_fields, loss_lines
 from railwatch.operator.wiring_power_limits import power_limit_lines
 from railwatch.operator.wiring_proposal import description_lines, proposal_fields, propose_wiring
 from railwatch.operator.wiring_values import WiringValues, values_of
-from railwatch.operator.wiring_view import OVER, OVER_IN_ROW, WiredNode, drawing
+from railwatch.operator.wiring_view import OVER, OVER_IN_ROW, WiredNode, drawing, wired_node
 from railwatch.run_context import RunContext
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.documents import problem_at, read_document
@@ -174,24 +173,13 @@ def _live_or_described(data_dir: Path | None, config_file: Path | None) -> Wired
 
 
 def _wired_node(topology: Topology, described: Wiring | None, values: WiringValues) -> WiredNode:
-    nodes = topology.of_kind(EntityKind.NODE)
-    gpus = topology.of_kind(EntityKind.GPU)
     # Supplies that show neither volts nor amperes, such as shelves and switched outlets, are left out.
     supplies = tuple(
         _with_shown_nominal(one, values.supplies[one.id].voltage_v)
         for one in topology.of_kind(EntityKind.SUPPLY)
         if one.id in values.supplies
     )
-    known = {one.id for one in (*supplies, *gpus)}
-    edges = tuple(edge for edge in topology.edges if known.issuperset(edge))
-    seen = Topology(entities=(*supplies, *gpus), edges=edges)
-    return WiredNode(
-        name=nodes[0].name if nodes else "node",
-        wiring=wiring_of_topology(seen) if described is None else described,
-        supplies=supplies,
-        gpus=gpus,
-        values=values,
-    )
+    return wired_node(topology, described, supplies, values)
 
 
 def _with_shown_nominal(supply: Entity, voltage_v: float | None) -> Entity:

@@ -3,25 +3,15 @@
 from collections.abc import Collection, Iterable
 
 from dashboards.page.wiring_map import MapBranch, MapBus, MapFeed, MapPlugs, MapShelf, MapSupply, WiringMap
-from physics.feeding import wiring_of_topology
 from physics.wiring import Branch, Bus, Plugs, WiredSupply, Wiring, names_gpu
-from railwatch.operator.wiring_view import ORIGINS, WiredNode, unknown_lines
+from railwatch.operator.wiring_view import ORIGINS, WiredNode, unknown_lines, wired_node
 from telemetry.entities import EntityKind, Topology, label_of
 
 
 def wired_topology(topology: Topology, described: Wiring | None, measured: Collection[str]) -> WiredNode:
     """Return the described wiring, else that of the edges, with the supplies that are measured, given by their ids."""
-    nodes, gpus = topology.of_kind(EntityKind.NODE), topology.of_kind(EntityKind.GPU)
     supplies = tuple(one for one in topology.of_kind(EntityKind.SUPPLY) if one.id in measured)
-    known = {one.id for one in (*supplies, *gpus)}
-    edges = tuple(edge for edge in topology.edges if known.issuperset(edge))
-    seen = Topology(entities=(*supplies, *gpus), edges=edges)
-    return WiredNode(
-        name=nodes[0].name if nodes else "node",
-        wiring=wiring_of_topology(seen) if described is None else described,
-        supplies=supplies,
-        gpus=gpus,
-    )
+    return wired_node(topology, described, supplies)
 
 
 def wiring_map(node: WiredNode) -> WiringMap:

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from analytics.connectivity.wiring_learning import LearntLink, LearntWiring, learn_wiring
-from physics.rail_classes import rail_class_of
+from physics.rail_classes import may_feed_gpus
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, Frame
@@ -140,7 +140,7 @@ def _measured(frames: Sequence[Frame], kind: EntityKind) -> dict[Entity, tuple[_
         for row, entity in enumerate(merged.spec.entities):
             known = [np.isfinite(merged.values[:, row, column]) for column in range(len(merged.spec.signals))]
             shown = len(known) == len(signals) and all(one.any() for one in known)
-            if shown and entity.id not in ids and _may_feed(entity):
+            if shown and entity.id not in ids and may_feed_gpus(entity.nominal_v):
                 ids.add(entity.id)
                 factors = [
                     (merged.time_ns[rows].astype(np.float64), merged.values[rows, row, column])
@@ -155,11 +155,6 @@ def _to_the_end(measured: Mapping[Entity, tuple[_Series, ...]]) -> dict[Entity, 
     ends_ns = {entity: min(float(times_ns[-1]) for times_ns, _ in factors) for entity, factors in measured.items()}
     usual_ns = float(np.median([*ends_ns.values()])) if ends_ns else 0.0
     return {entity: measured[entity] for entity, end_ns in ends_ns.items() if usual_ns - end_ns <= _LOST_S * NS_PER_S}
-
-
-def _may_feed(entity: Entity) -> bool:
-    rail = None if entity.nominal_v is None else rail_class_of(entity.nominal_v)
-    return rail is None or rail.feeds_gpus
 
 
 def _on_grid(measured: Iterable[tuple[_Series, ...]], start_ns: int, count: int) -> FloatArray:

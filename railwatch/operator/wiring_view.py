@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from physics.feeding import wiring_of_topology
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
 from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
 from railwatch.operator.wiring_values import LOAD_S, GpuValues, SupplyValues, WiringValues
-from telemetry.entities import Entity, label_list, label_of
+from telemetry.entities import Entity, EntityKind, Topology, label_list, label_of
 from telemetry.quantities import duration
 from telemetry.ratings import rated_power_w
 
@@ -86,13 +87,13 @@ class WiredNode:
 
     def is_off(self, supply: WiredSupply) -> bool:
         """Return True if a supply shows so little voltage that it is off."""
-        values, nominal_v = self.values_of(supply), self.nominal_v(supply)
-        return None not in (values.voltage_v, nominal_v) and not self.holds(supply, values.voltage_v)
+        voltage_v = self.values_of(supply).voltage_v
+        return voltage_v is not None and not self.holds(supply, voltage_v)
 
-    def holds(self, supply: WiredSupply, voltage_v: float | None) -> bool:
+    def holds(self, supply: WiredSupply, voltage_v: float) -> bool:
         """Return True if a voltage of a supply is one of its bus: it is not that of an output that is off."""
         nominal_v = self.nominal_v(supply)
-        return voltage_v is not None and (nominal_v is None or voltage_v > LEAST_PLAUSIBLE_RATIO * nominal_v)
+        return nominal_v is None or voltage_v > LEAST_PLAUSIBLE_RATIO * nominal_v
 
     def undescribed(self) -> tuple[Entity, ...]:
         """Return the measured supplies that the wiring does not name."""
@@ -101,6 +102,23 @@ class WiredNode:
     def unmeasured(self) -> tuple[WiredSupply, ...]:
         """Return the supplies that no measured entity shows."""
         return tuple(one for one in self.wiring.supplies if not self.entities_of(one))
+
+
+def wired_node(
+    topology: Topology, described: Wiring | None, supplies: tuple[Entity, ...], values: WiringValues | None = None
+) -> WiredNode:
+    """Return the node of a topology with some of its supplies; the wiring is described, else that of the edges."""
+    nodes, gpus = topology.of_kind(EntityKind.NODE), topology.of_kind(EntityKind.GPU)
+    known = {one.id for one in (*supplies, *gpus)}
+    edges = tuple(edge for edge in topology.edges if known.issuperset(edge))
+    seen = Topology(entities=(*supplies, *gpus), edges=edges)
+    return WiredNode(
+        name=nodes[0].name if nodes else "node",
+        wiring=wiring_of_topology(seen) if described is None else described,
+        supplies=supplies,
+        gpus=gpus,
+        values=WiringValues() if values is None else values,
+    )
 
 
 def drawing(node: WiredNode) -> Iterator[str]:
