@@ -23,7 +23,8 @@ def each(
 ) -> Iterator[Result]:
     """Yield the result of each piece of work, in order; `done` is called once for each.
 
-    With one process, or one piece of work, everything happens here. What a worker raises is raised here.
+    With one process, or one piece of work, everything happens here. What a worker raises is raised here. Ended early,
+    by an error, an interrupt or a signal, it stops its workers and waits for none of them.
     """
     count = min(n_processes or processes(), len(work))
     if count <= 1:
@@ -31,8 +32,8 @@ def each(
             yield do(one)
             done()
         return
-        # A fresh interpreter each, which inherits neither threads nor a terminal from this process. Warnings of the
-        # simulated parts are in its result and do not belong between the lines that show progress.
+    # A fresh interpreter each, which inherits neither threads nor a terminal from this process. Warnings of the
+    # simulated parts are in its result and do not belong between the lines that show progress.
     pool = ProcessPoolExecutor(
         max_workers=count,
         mp_context=get_context("spawn"),
@@ -41,9 +42,11 @@ def each(
     )
     with pool, none_left_at_work():
         with _interrupt_held():
-            results = pool.map(do, work)
+            # Not `pool.map`: closed early it cancels what is left, and the thread that then finds the workers stopped
+            # prints a traceback for each cancelled piece.
+            results = [pool.submit(do, one) for one in work]
         for result in results:
-            yield result
+            yield result.result()
             done()
 
 

@@ -2,7 +2,7 @@ import logging
 import os
 import signal
 import threading
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import pytest
 
@@ -23,6 +23,13 @@ def warned(number: int) -> int:
 
 def time_out() -> None:
     threading.Event().wait(110.0)
+
+
+def only_the_first_is_quick(number: int) -> int:
+    """Return the first number at once, and the others after minutes."""
+    if number:
+        time_out()
+    return number
 
 
 @pytest.mark.parametrize("n_processes", [1, 2])
@@ -59,3 +66,22 @@ def test_an_interrupted_caller_waits_for_no_worker() -> None:
         raise KeyboardInterrupt
     child.join(60.0)
     assert child.exitcode == -signal.SIGTERM
+
+
+def test_a_signal_while_a_result_is_awaited_stops_the_workers_and_prints_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def ended(*_: object) -> None:
+        raise SystemExit(143)
+
+    results = each(only_the_first_is_quick, range(30), done=lambda: None, n_processes=2)
+    assert next(results) == 0
+    before = signal.signal(signal.SIGALRM, ended)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(SystemExit):
+            next(results)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not active_children()
+    assert capfd.readouterr().err == ""
