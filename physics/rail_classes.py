@@ -5,6 +5,7 @@ and ohms that were measured on 12 V feeds are brought to another voltage at the 
 inversely, ohms with the square.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,6 +72,8 @@ class RailClass:
 _ATX = "5 %: ATX Version 3.0 Multi Rail Desktop Platform Power Supply Design Guide (Intel 336521), table 4-2"
 _MAINS = "no load hangs on mains directly: a dip is judged against what the feed showed before"
 
+# heuristic: `shown_v` of 3.3, 5 and 12 V reaches from a rail that sags by about an eighth to a supply that is set high,
+# and leaves the readings between two classes to none: 4.1 V is a fault of either, 8 V a wrong scale.
 RAIL_CLASSES = (
     RailClass(nominal_v=3.3, shown_v=(2.9, 3.8), lowest_ratio=0.95, feeds_gpus=False, source=_ATX),
     RailClass(nominal_v=5.0, shown_v=(4.4, 5.7), lowest_ratio=0.95, feeds_gpus=False, source=_ATX),
@@ -107,6 +110,8 @@ RAIL_CLASSES = (
 _BY_NOMINAL = {one.nominal_v: one for one in RAIL_CLASSES}
 # Main buses of a board or rack, from which GPU modules since 2020 are fed (HGX boards, OCP Open Rack V3).
 MAIN_BUSES_V = frozenset(one.nominal_v for one in RAIL_CLASSES if one.feeds_gpus and one.nominal_v > MEASURED_AT_V)
+# heuristic: limits of 43 to 58 V are for -48 V equipment as for a bus of 54 V; half as far from the middle is clear.
+_NEARER = 2.0
 _SHOWN_V = np.array([one.shown_v for one in RAIL_CLASSES])
 _NOMINALS_V = np.array([one.nominal_v for one in RAIL_CLASSES])
 
@@ -114,6 +119,26 @@ _NOMINALS_V = np.array([one.nominal_v for one in RAIL_CLASSES])
 def rail_class_of(nominal_v: float) -> RailClass | None:
     """Return the class of a nominal voltage; None where there is none."""
     return _BY_NOMINAL.get(nominal_v)
+
+
+def class_of_limits(low_v: float, high_v: float, reading_v: float | None = None) -> RailClass | None:
+    """Return the class that the alarm limits of a rail are meant for; None where they fit none, or two about equally.
+
+    The nominal voltage lies within the limits, and the limits within what is plausible of the rail: limits of 0 and
+    20 V, as chips start with, are those of no rail. Of several classes the highest counts where `reading_v` shows it: a
+    load pulls a rail down, never up. Else it is the one nearest to the middle of the limits.
+    """
+    inside = [
+        one for one in RAIL_CLASSES if one.plausible_v[0] <= low_v <= one.nominal_v <= high_v <= one.plausible_v[1]
+    ]
+    if len(inside) < 2:
+        return inside[0] if inside else None
+    highest = inside[-1]
+    if reading_v is not None and highest.shown_v[0] <= reading_v < highest.shown_v[1]:
+        return highest
+    off_middle = {one.nominal_v: abs(math.log(one.nominal_v**2 / (low_v * high_v))) for one in inside}
+    first, second = sorted(inside, key=lambda one: off_middle[one.nominal_v])[:2]
+    return first if _NEARER * off_middle[first.nominal_v] < off_middle[second.nominal_v] else None
 
 
 def may_feed_gpus(nominal_v: float | None) -> bool:
@@ -150,6 +175,7 @@ def shown_nominals(voltage_v: FloatArray) -> FloatArray:
 def times_measured(voltage_v: FloatArray | float) -> FloatArray:
     """Return voltages over the 12 V at which thresholds were measured, at least 1; NaN where the voltage is NaN.
 
-    A threshold in volts is multiplied by it, one in amperes divided, one in ohms multiplied by its square.
+    A threshold in volts is multiplied by it, one in amperes divided, one in ohms multiplied by its square. Rails of 3.3
+    and 5 V keep the thresholds of 12 V: their meters are no finer, and they carry no more power.
     """
     return np.maximum(np.asarray(voltage_v, dtype=np.float64) / MEASURED_AT_V, 1.0)

@@ -10,6 +10,10 @@ from itertools import groupby
 _UUID = re.compile(r"(GPU-[0-9a-f]{8})-[0-9a-f-]{27}")
 # Tags of a supply: the nominal voltage of its rail in volts, and what named it.
 NOMINAL_TAG, NOMINAL_SOURCE_TAG = "nominal_v", "nominal_from"
+# The same as the rail's sensor names them, where a described wiring has taken their place.
+MEASURED_NOMINAL_TAG, MEASURED_SOURCE_TAG = "measured_nominal_v", "measured_nominal_from"
+# Tag of what the board's controller measures: another reading of a rail, which is no supply of its own.
+SOURCE_TAG = "source"
 # Names that end in a number, as collectors build them: gpu3, psu0.
 _NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa) ?(\d+)")
 
@@ -31,8 +35,9 @@ class NominalSource(StrEnum):
     """What named the nominal voltage of a rail; the earlier one wins."""
 
     CONFIGURATION = "configuration"
-    LABEL = "label"
     LIMITS = "sensor limits"
+    THRESHOLDS = "BMC thresholds"
+    LABEL = "label"
     READING = "reading"
 
 
@@ -74,11 +79,21 @@ class Entity:
     @property
     def nominal_v(self) -> float | None:
         """The nominal voltage of a rail that is named by its tag; None where none is, or it is no positive number."""
-        try:
-            nominal_v = float(self.tag(NOMINAL_TAG) or "")
-        except ValueError:
-            return None
-        return nominal_v if math.isfinite(nominal_v) and nominal_v > 0.0 else None
+        return _volts(self.tag(NOMINAL_TAG))
+
+    @property
+    def measured_nominal_v(self) -> float | None:
+        """The nominal voltage that the rail's own sensor names, also where the configuration describes another."""
+        own_v = _volts(self.tag(MEASURED_NOMINAL_TAG))
+        return self.nominal_v if own_v is None else own_v
+
+    @property
+    def rail(self) -> tuple[float | None, str]:
+        """Nominal voltage and the source that reads it, empty for the rail's own sensor.
+
+        Supplies with the same GPUs and the same `rail` share a bus. A controller's reading of that bus is none of them.
+        """
+        return self.nominal_v, self.tag(SOURCE_TAG) or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +145,14 @@ class Topology:
     def children(self, entity_id: str) -> tuple[Entity, ...]:
         """Return the ids of the entities that this one feeds or holds."""
         return tuple(self._by_id[child] for parent, child in self.edges if parent == entity_id)
+
+
+def _volts(text: str | None) -> float | None:
+    try:
+        volts = float(text or "")
+    except ValueError:
+        return None
+    return volts if math.isfinite(volts) and volts > 0.0 else None
 
 
 def merged_entities(entities: Iterable[Entity]) -> dict[str, Entity]:

@@ -150,12 +150,16 @@ class SourceState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:
-    """Status of one source for doctor and the page; `how_to_get` is empty where nothing is missing."""
+    """Status of one source for doctor and the page; `how_to_get` is empty where nothing is missing.
+
+    `warnings` are what a run logs once about a source that works.
+    """
 
     name: str
     state: SourceState
     detail: str
     how_to_get: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 SourceT_co = TypeVar("SourceT_co", covariant=True)
@@ -174,9 +178,10 @@ BuiltCollector = BuiltSource[Collector]
 BuiltEventSource = BuiltSource[EventSource]
 
 
-def working(source: SourceT, detail: str) -> BuiltSource[SourceT]:
+def working(source: SourceT, detail: str, *, warnings: tuple[str, ...] = ()) -> BuiltSource[SourceT]:
     """Return the result for a source that can be read; `detail` names what it found."""
-    return BuiltSource(source=source, status=SourceStatus(name=source.name, state=SourceState.WORKING, detail=detail))
+    status = SourceStatus(name=source.name, state=SourceState.WORKING, detail=detail, warnings=warnings)
+    return BuiltSource(source=source, status=status)
 
 
 def missing(

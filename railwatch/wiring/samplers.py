@@ -65,6 +65,8 @@ def chosen(
             )
             continue
         statuses.append(part.status)
+        for warning in part.status.warnings:
+            logger.warning("%s", warning)
         if part.source is not None:
             if context.simulated:
                 part.source.spec = _marked(part.source.spec)

@@ -3,8 +3,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from physics.rail_classes import RAIL_CLASSES, limit_scale, named_nominals, rail_class_of, shown_nominals
+from physics.rail_classes import (
+    RAIL_CLASSES,
+    RailClass,
+    class_of_limits,
+    limit_scale,
+    named_nominals,
+    rail_class_of,
+    shown_nominals,
+)
 from telemetry.entities import NOMINAL_TAG, Entity, EntityKind
 
 
@@ -64,3 +74,44 @@ def test_the_tag_names_the_nominal_voltage() -> None:
     assert rail().nominal_v is None
     assert rail((NOMINAL_TAG, "high")).nominal_v is None
     assert named_nominals([rail((NOMINAL_TAG, "54")), rail()]) == pytest.approx([54.0, math.nan], nan_ok=True)
+
+
+@given(
+    rail=st.sampled_from([one for one in RAIL_CLASSES if one.has_limit]),
+    below=st.floats(0.01, 0.08),
+    above=st.floats(0.01, 0.08),
+)
+def test_limits_within_a_twelfth_of_a_nominal_voltage_are_those_of_its_class(
+    rail: RailClass, below: float, above: float
+) -> None:
+    assert class_of_limits((1.0 - below) * rail.nominal_v, (1.0 + above) * rail.nominal_v) == rail
+
+
+@given(low_v=st.floats(0.0, 60.0), high_v=st.floats(0.0, 80.0), reading_v=st.none() | st.floats(0.0, 80.0))
+def test_a_class_of_limits_lies_within_them_and_they_within_what_is_plausible_of_it(
+    low_v: float, high_v: float, reading_v: float | None
+) -> None:
+    found = class_of_limits(low_v, high_v, reading_v)
+    if found is not None:
+        least_v, most_v = found.plausible_v
+        assert least_v <= low_v <= found.nominal_v <= high_v <= most_v
+
+
+@pytest.mark.parametrize(
+    ("low_v", "high_v", "reading_v", "nominal_v"),
+    [
+        (0.0, 20.0, None, None),  # what a chip starts with
+        (2.0, 65.5, None, None),
+        (48.0, 60.0, None, 54.0),
+        (43.0, 58.0, None, None),  # of -48 V equipment, and of a bus of 54 V
+        (43.0, 58.0, 54.1, 54.0),
+        (43.0, 58.0, 50.0, None),  # either, under load
+        (40.5, 57.0, None, 48.0),  # ETSI EN 300 132-2
+        (176.0, 264.0, None, 230.0),
+    ],
+)
+def test_wide_limits_name_a_class_only_where_it_is_clear_which(
+    low_v: float, high_v: float, reading_v: float | None, nominal_v: float | None
+) -> None:
+    found = class_of_limits(low_v, high_v, reading_v)
+    assert (None if found is None else found.nominal_v) == nominal_v

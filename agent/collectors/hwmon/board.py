@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.collectors.hwmon import tree
-from agent.collectors.hwmon.tree import HwmonChannel, channels_of, chip_of, place_of
+from agent.collectors.hwmon.channels import HwmonChannel, channels_of, chip_of, hwmon_devices, place_of
 
 _OUTLET = re.compile(r"outlet|exhaust", re.IGNORECASE)
 # Drivers in drivers/hwmon (and drivers/nvme/host/hwmon.c) by what they measure.
@@ -41,7 +41,7 @@ INPUT, OUTPUT_VOLTAGE, OUTPUT_LOAD, TEMPERATURE, FAN = 1, 2, 4, 8, 16
 
 def survey_supplies(sysfs_root: Path) -> tuple[SupplyDevice, ...]:
     """Return the power supplies: devices with an input voltage and an output, by the PMBus core's labels."""
-    return tuple(_supply(device) for device in tree.hwmon_devices(sysfs_root) if is_supply(device))
+    return tuple(_supply(device) for device in hwmon_devices(sysfs_root) if is_supply(device))
 
 
 def is_supply(device: Path) -> bool:
@@ -86,7 +86,7 @@ def _alarms(device: Path) -> Iterator[tuple[Path, int]]:
 def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
     """Return the fans outside power supplies: key, chip, and path of the speed."""
     found: dict[str, tuple[str, str, Path]] = {}
-    for device in tree.hwmon_devices(sysfs_root):
+    for device in hwmon_devices(sysfs_root):
         if is_supply(device):
             continue
         chip = chip_of(device)
@@ -101,7 +101,7 @@ def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
 def survey_temperatures(sysfs_root: Path) -> dict[str, tuple[Path, ...]]:
     """Return the temperature paths of each signal, which is the hottest of them; the host collector reads the inlet."""
     found: dict[str, list[Path]] = {}
-    for device in tree.hwmon_devices(sysfs_root):
+    for device in hwmon_devices(sysfs_root):
         if is_supply(device):
             continue
         for channel in channels_of(device, "temp"):

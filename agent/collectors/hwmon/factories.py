@@ -22,6 +22,7 @@ def hwmon(settings: FastSettings) -> BuiltCollector:
     """Build the collector of the rails."""
     survey = survey_rails(settings.sysfs_root)
     implausible = f"; implausible, ignored: {', '.join(survey.implausible)}" if survey.implausible else ""
+    contradictory = f"; contradictory: {'; '.join(survey.contradictory)}" if survey.contradictory else ""
     if not survey.rails:
         return missing(
             MAIN_RAILS,
@@ -29,7 +30,8 @@ def hwmon(settings: FastSettings) -> BuiltCollector:
             "load the driver of the supply's PMBus interface (pmbus, ibm-cffps) or wire an INA226/INA228 to the rail",
         )
     collector = RailTable(survey.rails, settings.sweeping)
-    return working(collector, _rails_text(survey.rails) + implausible)
+    warnings = tuple(f"nominal voltage of rail {one}" for one in survey.contradictory)
+    return working(collector, _rails_text(survey.rails) + implausible + contradictory, warnings=warnings)
 
 
 def board_supplies(settings: SlowSettings) -> BuiltCollector:

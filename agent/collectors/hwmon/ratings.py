@@ -5,7 +5,8 @@
 
 import re
 
-from agent.collectors.hwmon.tree import Rail, channels_of, text_of, whole_number_of
+from agent.collectors.hwmon.channels import channels_of, text_of, whole_number_of
+from agent.collectors.hwmon.tree import Rail
 
 _MICRO, _MILLI = 1e-6, 1e-3
 _OUTPUT = re.compile(r"vout(\d+)")

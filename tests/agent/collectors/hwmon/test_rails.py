@@ -157,16 +157,45 @@ def test_a_label_names_the_nominal_voltage(tmp_path: Path) -> None:
         ({"in1_input": "50600", "in1_min": "51000", "in1_max": "57000"}, (54.0, "sensor limits")),
         ({"in1_input": "50600", "in1_lcrit": "51000", "in1_crit": "57000"}, (54.0, "sensor limits")),
         ({"in1_input": "50600", "in1_min": "0", "in1_max": "65535"}, (48.0, "reading")),  # they bound nothing
-        ({"in1_input": "50600", "in1_min": "51000", "in1_max": "57000", "in1_label": "48V"}, (48.0, "label")),
+        ({"in1_input": "50600", "in1_rated_min": "51000", "in1_rated_max": "57000"}, (54.0, "sensor limits")),
+        (
+            {"in1_input": "53900", "in1_min": "43000", "in1_max": "58000"},
+            (54.0, "sensor limits"),
+        ),  # the higher
+        ({"in1_input": "50600", "in1_min": "43000", "in1_max": "58000"}, (48.0, "reading")),  # they name both
+        ({"in1_input": "50600", "in1_min": "43000", "in1_max": "58000", "in1_label": "54V"}, (54.0, "label")),
+        ({"in1_input": "50600", "in1_min": "51000", "in1_max": "57000", "in1_label": "48V"}, (54.0, "sensor limits")),
+        # Limits that the reading contradicts do not count.
+        ({"in1_input": "12100", "in1_min": "51000", "in1_max": "57000", "in1_label": "12V"}, (12.0, "label")),
         ({"in1_input": "54100", "in1_label": "48V"}, (54.0, "reading")),  # as -48 V equipment is often labelled
     ],
 )
-def test_without_a_label_its_limits_name_it_and_else_its_reading(
+def test_its_limits_name_a_rail_else_its_label_and_else_its_reading(
     tmp_path: Path, files: dict[str, str], nominal: tuple[float, str]
 ) -> None:
     shunt = {"name": "ina238", "in0_input": "3", "curr1_input": "122000"}
     write(tmp_path, {f"{HWMON}/{name}": text for name, text in (shunt | files).items()})
     assert list(_nominals(tmp_path).values()) == [nominal]
+
+
+def test_two_sources_that_name_different_voltages_are_one_warning_that_names_both(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"{HWMON}/in0_min": "4500", f"{HWMON}/in0_max": "5500"})
+    settings = FastSettings(
+        node="node0", clock=FakeClock(), counters=SamplerCounters(), reader=None, sysfs_root=tmp_path
+    )
+    (status,) = (part.status for part in build_collectors(settings) if part.status.name == "supply")
+    conflict = "psu0: 5 V by limits of 4.5 to 5.5 V, 12 V by label 'psu0 12V'; taken for 12 V"
+    assert status.warnings == (f"nominal voltage of rail {conflict}",)
+    assert status.detail == f"psu0, psu1 (12 V by label); contradictory: {conflict}"
+
+
+def test_limits_and_label_that_agree_are_no_warning(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"{HWMON}/in0_min": "11400", f"{HWMON}/in0_max": "12600"})
+    survey = survey_rails(tmp_path)
+    assert survey.contradictory == ()
+    assert [rail.nominal_from for rail in survey.rails] == ["sensor limits", "label"]
 
 
 def test_a_negative_rail_is_neither_a_12_v_rail_nor_an_odd_one(tmp_path: Path) -> None:
