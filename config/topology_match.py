@@ -6,7 +6,7 @@ from dataclasses import replace
 from config.topology_checks import problems_of_wiring
 from physics.rail_classes import may_feed_gpus
 from physics.wiring import Bus, Wiring, names_gpu
-from telemetry.entities import NOMINAL_SOURCE_TAG, Entity, EntityKind, Topology, label_list
+from telemetry.entities import MEASURED_SOURCE_TAG, NOMINAL_SOURCE_TAG, Entity, EntityKind, Topology, label_list
 from telemetry.key_problems import KeyProblemError
 
 
@@ -40,9 +40,10 @@ def _supply_mismatches(wiring: Wiring, supplies: Sequence[Entity]) -> Iterator[K
     for place, supply in enumerate(wiring.supplies):
         shown = [one for one in supplies if wiring.supply_of(one) == supply]
         for entity in shown:
-            if None not in (entity.nominal_v, supply.nominal_v) and entity.nominal_v != supply.nominal_v:
-                source = entity.tag(NOMINAL_SOURCE_TAG) or "tag"
-                expected = f"{entity.nominal_v:g} V, by the {source} of {entity.name}"
+            measured_v = entity.measured_nominal_v
+            if None not in (measured_v, supply.nominal_v) and measured_v != supply.nominal_v:
+                source = entity.tag(MEASURED_SOURCE_TAG) or entity.tag(NOMINAL_SOURCE_TAG) or "tag"
+                expected = f"{measured_v:g} V, by the {source} of {entity.name}"
                 yield KeyProblemError(f"supplies[{place}].nominal_v", f"got {supply.nominal_v:g} V", expected)
         if not shown and unnamed:
             key = "name" if supply.sensors == (supply.name,) else "sensors"

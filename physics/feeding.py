@@ -5,7 +5,16 @@ from dataclasses import replace
 
 from physics.rail_classes import MAIN_BUSES_V, RAIL_CLASSES
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
-from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
+from telemetry.entities import (
+    MEASURED_NOMINAL_TAG,
+    MEASURED_SOURCE_TAG,
+    NOMINAL_SOURCE_TAG,
+    NOMINAL_TAG,
+    Entity,
+    EntityKind,
+    NominalSource,
+    Topology,
+)
 from telemetry.ratings import RatingSource, rating_tags
 from telemetry.topology import Feeding
 
@@ -13,25 +22,33 @@ from telemetry.topology import Feeding
 _GPU_RAILS_V = frozenset(one.nominal_v for one in RAIL_CLASSES if one.feeds_gpus)
 
 
+def bus_name(nominal_v: float | None) -> str:
+    """Return the name of the only bus of a nominal voltage."""
+    return "unknown voltage" if nominal_v is None else f"{nominal_v:g} V"
+
+
 def inferred_wiring(supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Wiring:
     """Return the wiring that the nominal voltages of the rails suggest.
 
     Rails of one nominal voltage are taken to share a bus. Those of 48 and 54 V feed every GPU where there are any, else
-    those of 12 V: SXM modules since 2020 take 48 to 54 V. A rail of unknown voltage may feed any GPU.
+    those of 12 V: SXM modules since 2020 take 48 to 54 V. A rail of unknown voltage may feed any GPU. Readings of the
+    board's controller are buses of their own: they show a bus again, and carry none of its load.
     """
-    groups: dict[float | None, list[Entity]] = {}
+    groups: dict[tuple[float | None, str], list[Entity]] = {}
     for supply in supplies:
-        groups.setdefault(supply.nominal_v, []).append(supply)
-    gpu_rails_v = _GPU_RAILS_V.intersection(groups)
+        groups.setdefault(supply.rail, []).append(supply)
+    gpu_rails_v = _GPU_RAILS_V.intersection(nominal_v for nominal_v, _ in groups)
     feeding_v = {*(gpu_rails_v & MAIN_BUSES_V or gpu_rails_v), None}
     buses = tuple(
         Bus(
-            name="unknown voltage" if nominal_v is None else f"{nominal_v:g} V",
+            name=bus_name(nominal_v) + (f" ({source})" if source else ""),
             nominal_v=nominal_v,
             supplies=tuple(one.key for one in members),
             branches=(Branch(gpus=None),) if gpus and nominal_v in feeding_v else (),
         )
-        for nominal_v, members in sorted(groups.items(), key=lambda group: -(group[0] or 0.0))
+        for (nominal_v, source), members in sorted(
+            groups.items(), key=lambda group: (-(group[0][0] or 0.0), group[0][1])
+        )
     )
     wired = tuple(WiredSupply(name=one.key, sensors=(one.key,), nominal_v=one.nominal_v) for one in supplies)
     return Wiring(origin=Origin.INFERRED, supplies=wired, buses=buses)
@@ -47,9 +64,9 @@ def wiring_of_topology(topology: Topology) -> Wiring:
     inferred = inferred_wiring(supplies, gpus)
     if all(_reach(inferred, supply, gpus) == fed[supply.id] for supply in supplies):
         return inferred
-    groups: dict[tuple[float | None, tuple[Entity, ...]], list[Entity]] = {}
+    groups: dict[tuple[tuple[float | None, str], tuple[Entity, ...]], list[Entity]] = {}
     for supply in supplies:
-        groups.setdefault((supply.nominal_v, fed[supply.id]), []).append(supply)
+        groups.setdefault((supply.rail, fed[supply.id]), []).append(supply)
     buses = tuple(
         Bus(
             name=f"bus{place}",
@@ -57,7 +74,7 @@ def wiring_of_topology(topology: Topology) -> Wiring:
             supplies=tuple(one.key for one in members),
             branches=(Branch(gpus=tuple(gpu.name for gpu in reached)),) if reached else (),
         )
-        for place, ((nominal_v, reached), members) in enumerate(groups.items())
+        for place, (((nominal_v, _), reached), members) in enumerate(groups.items())
     )
     return replace(inferred, origin=Origin.RECORDED, buses=buses)
 
@@ -85,12 +102,17 @@ def feeding_of(wiring: Wiring | None, supplies: Sequence[Entity], gpus: Sequence
 
 
 def with_described_tags(supply: Entity, wiring: Wiring | None) -> Entity:
-    """Return a supply tagged with the nominal voltage and the rating that the wiring gives it, and who named them."""
+    """Return a supply tagged with the nominal voltage and the rating that the wiring gives it, and who named them.
+
+    What its sensor names stays in tags of its own, so that a wrong description can be found.
+    """
     wired = None if wiring is None or wiring.origin is Origin.INFERRED else wiring.supply_of(supply)
     if wired is None:
         return supply
     tags = dict(supply.tags)
     if wired.nominal_v is not None:
+        if NOMINAL_TAG in tags:
+            tags |= {MEASURED_NOMINAL_TAG: tags[NOMINAL_TAG], MEASURED_SOURCE_TAG: tags.get(NOMINAL_SOURCE_TAG, "tag")}
         tags |= {NOMINAL_TAG: f"{wired.nominal_v:g}", NOMINAL_SOURCE_TAG: NominalSource.CONFIGURATION.value}
     tags |= dict(rating_tags(wired.rated_w, RatingSource.CONFIGURATION))
     return replace(supply, tags=tuple(tags.items()))

@@ -12,7 +12,7 @@ from telemetry.entities import Entity, Topology
 
 
 def bus_groups(entities: Sequence[Entity], topology: Topology) -> GroupArray:
-    """Return a number for each supply, the same for those of one node and nominal voltage that feed the same GPUs."""
+    """Return a number for each supply, the same for those of one node and rail that feed the same GPUs."""
     return _groups(ByIdentity(topology), ByIdentity(entities))
 
 
@@ -22,7 +22,7 @@ def _groups(topology: ByIdentity[Topology], entities: ByIdentity[Sequence[Entity
     numbers: dict[Hashable, int] = {}
     found = []
     for entity in entities.it:
-        bus = (kinship.top(entity.id), frozenset(kinship.gpus_under(entity.id)), entity.nominal_v)
+        bus = (kinship.top(entity.id), frozenset(kinship.gpus_under(entity.id)), entity.rail)
         found.append(numbers.setdefault(bus, len(numbers)))
     groups = np.array(found, dtype=np.intp)
     groups.flags.writeable = False  # several have it

@@ -108,7 +108,8 @@ def make_run_ring(context: RunContext, path: Path, collectors: list[Collector], 
     topology = topology_of(context.node, [collector.spec for collector in collectors], partial(feeding_of, wiring))
     if wiring is not None and path == context.ring_path:
         for problem in mismatches(wiring, topology, gpu_count=context.config.topology.gpu_count):
-            logger.warning("described wiring does not fit this node: topology.%s", problem)
+            if problem.path[-1] != "nominal_v":  # logged where the supply was tagged
+                logger.warning("described wiring does not fit this node: topology.%s", problem)
     return make_ring(
         path,
         collectors,

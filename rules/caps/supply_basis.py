@@ -192,10 +192,11 @@ def _curve(gpu: MeasuredGpu, power_w: float, clock_ratio: float) -> PowerCurve |
 def _supplies_beside(supply_id: str, gpu_id: str, topology: Topology) -> int:
     """Return how many supplies share the load of a GPU, this one included.
 
-    A supply of another nominal voltage is before or behind it in the same path, a shelf holds some of them.
+    A supply of another nominal voltage is before or behind it in the same path, a shelf holds some of them; a
+    controller's reading of the bus is no supply.
     """
-    feeding = [topology.entity(one).nominal_v for one in supplies_of_gpu(gpu_id, topology)]
-    own = next((one.nominal_v for one in topology.of_kind(EntityKind.SUPPLY) if one.id == supply_id), None)
+    feeding = [topology.entity(one).rail for one in supplies_of_gpu(gpu_id, topology)]
+    own = next((one.rail for one in topology.of_kind(EntityKind.SUPPLY) if one.id == supply_id), None)
     return max(feeding.count(own), 1)
 
 

@@ -1,9 +1,12 @@
 """Tests of a described wiring against the GPUs and supplies of a node."""
 
+from dataclasses import replace
+
 import pytest
 
 from config.topology import TopologySection
 from config.topology_match import mismatches
+from physics.feeding import with_described_tags
 from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, Topology
 
 _SECTION = TopologySection.model_validate(
@@ -52,6 +55,16 @@ def test_a_nominal_voltage_that_the_sensors_contradict_is_named_for_each_supply(
         "supplies[0].nominal_v: got 12 V; expected 54 V, by the reading of psu0",
         "supplies[1].nominal_v: got 12 V; expected 54 V, by the reading of ina1",
     ]
+
+
+def test_a_wrong_description_is_found_on_a_node_that_is_tagged_by_it() -> None:
+    wiring = _SECTION.wiring()
+    assert wiring is not None
+    node = _node("psu0", "ina1", nominal_v="54")
+    described = replace(node, entities=tuple(with_described_tags(one, wiring) for one in node.entities))
+    assert {one.nominal_v for one in described.of_kind(EntityKind.SUPPLY)} == {12.0}, "the configuration wins"
+    assert _found(described) == _found(node)
+    assert len(_found(described)) == 2
 
 
 def test_a_sensor_that_the_node_lacks_is_named_with_those_that_are_left() -> None:

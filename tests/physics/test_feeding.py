@@ -1,14 +1,24 @@
 """Tests of what feeds what: inferred from nominal voltages, and from a configured wiring."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analytics.connectivity.buses import bus_groups
 from physics.feeding import feeding_of, inferred_wiring, with_described_tags
 from physics.wiring import Branch, Bus, Origin, Shelf, WiredSupply, Wiring
-from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
+from telemetry.entities import (
+    NOMINAL_SOURCE_TAG,
+    NOMINAL_TAG,
+    SOURCE_TAG,
+    Entity,
+    EntityKind,
+    NominalSource,
+    Topology,
+)
 from telemetry.frames import TableSpec
 from telemetry.ratings import rated_power_w
 from telemetry.topology import topology_of
@@ -147,9 +157,34 @@ def test_a_described_supply_is_tagged_with_its_nominal_voltage_and_rating_and_wh
     found = with_described_tags(_supply("in3", 48.0), wiring)
     assert found.nominal_v == 54.0
     assert found.tag(NOMINAL_SOURCE_TAG) == NominalSource.CONFIGURATION
+    assert found.measured_nominal_v == 48.0, "what its sensor names is kept"
     assert rated_power_w([found]).tolist() == [3300.0]
     assert with_described_tags(_supply("in4", 48.0), wiring) == _supply("in4", 48.0)
     assert with_described_tags(_supply("in3", 48.0), None) == _supply("in3", 48.0)
+
+
+def _controller(name: str, nominal_v: float | None = None) -> Entity:
+    found = _supply(name, nominal_v)
+    return replace(found, tags=(*found.tags, (SOURCE_TAG, "bmc")))
+
+
+def test_a_controllers_reading_of_a_bus_is_a_bus_of_its_own_and_none_of_its_supplies() -> None:
+    supplies = (_supply("psu0", 54.0), _supply("psu1", 54.0), _controller("bmc-p54v", 54.0))
+    wiring = inferred_wiring(supplies, _gpus(2))
+    assert [(bus.name, bus.supplies) for bus in wiring.buses] == [
+        ("54 V", ("psu0", "psu1")),
+        ("54 V (bmc)", ("bmc-p54v",)),
+    ]
+    groups = bus_groups(supplies, _topology(None, supplies, _gpus(2)))
+    assert (groups[0], groups[0] == groups[2]) == (groups[1], False)
+
+
+@given(st.sampled_from((3.3, 5.0, 12.0)), st.sampled_from((48.0, 54.0)))
+def test_a_controllers_rail_below_the_main_bus_feeds_no_gpu(low_v: float, main_v: float) -> None:
+    supplies = (_supply("psu0", main_v), _controller("bmc-rail", low_v))
+    topology = _topology(None, supplies, _gpus(2))
+    assert _fed(topology, "psu0") == ["gpu0", "gpu1"]
+    assert _fed(topology, "bmc-rail") == []
 
 
 @pytest.mark.parametrize("reference", ["1", "gpu1", "GPU-1", "0000:02:00.0", "00000000:02:00.0", "02:00.0"])
