@@ -190,8 +190,7 @@ class KnobActuator:
     # Planning: reads the knob, writes nothing.
 
     def _plan_cap(self, request: CapRequest, gpu: GpuTarget) -> _Planned:
-        enforcing = request.mode is Mode.ENFORCE
-        kind = request.kind
+        enforcing, kind = request.mode is Mode.ENFORCE, request.kind
         hold = self._holds.get((kind, gpu.uuid, enforcing))
         draft = request.claim(setting=request.setting, safe_setting=request.setting, reason=request.reason)
         stranger = HeldKnob.begin(gpu, knob=self._knobs.name(kind), found=None, claim=draft, enforcing=enforcing)
@@ -228,6 +227,8 @@ class KnobActuator:
         return self._plan(hold, rest, claim, ActionState.RELEASED, noted, by=by)
 
     def _plan_expiry(self, hold: HeldKnob, claim: KnobClaim) -> _Planned:
+        if claim.ends_with_lease:
+            return self._plan_release(hold, claim, f"lease of {claim.lease_s:g} s expired", ReleasedBy.ACTUATOR)
         ended = claim.expired()
         reason = f"lease of {claim.lease_s:g} s expired and the cause is unresolved: safe {claim.kind.label}"
         return self._plan(hold, with_claim(hold.claims, ended), ended, ActionState.EXPIRED, reason)
@@ -286,8 +287,7 @@ class KnobActuator:
         hold, subject = change.hold.aiming(change.in_force), change.hold.subject
         if not change.writes:
             self._keep(hold.landed(change.in_force))
-            dry = "" if hold.enforcing else "nothing written: "
-            reason = dry + change.reason
+            reason = change.reason if hold.enforcing else f"nothing written: {change.reason}"
             return self._report(hold, subject, change.state, reason, change.in_force, by=change.released_by)
         try:
             if error is not None:

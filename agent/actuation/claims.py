@@ -24,7 +24,8 @@ class KnobClaim:
     """Hold of an incident on one knob of one GPU.
 
     A claim has a lease. When it runs out without a renewal, the cause is still unresolved: the claim stays, at the safe
-    setting or its own, whichever is stricter. Only a release removes it.
+    setting or its own, whichever is stricter. Only a release removes it. The claim of an experiment has no cause: it
+    ends with its lease.
 
     Attributes
     ----------
@@ -38,6 +39,8 @@ class KnobClaim:
         Monotonic end of the lease; None once it has run out.
     lease_until_ns
         The same as a UTC time stamp; None once it has run out.
+    ends_with_lease
+        True if it is released when its lease runs out.
     """
 
     incident_id: str
@@ -51,6 +54,7 @@ class KnobClaim:
     owner: str
     mode: Mode
     reason: str
+    ends_with_lease: bool = False
 
     @property
     def effective(self) -> float:
@@ -130,6 +134,8 @@ class CapRequest:
         Sender: the rules, or a person.
     mode
         Anything but `enforce` does everything except the write.
+    ends_with_lease
+        True to release the claim when its lease runs out: an experiment, which nobody may be there to end.
     """
 
     incident_id: str
@@ -142,6 +148,7 @@ class CapRequest:
     mode: Mode
     reason: str
     safe_setting: float | None = None
+    ends_with_lease: bool = False
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not positive, and a GPU that is named twice."""
@@ -169,4 +176,5 @@ class CapRequest:
             owner=self.owner,
             mode=self.mode,
             reason=reason,
+            ends_with_lease=self.ends_with_lease,
         )

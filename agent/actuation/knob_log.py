@@ -55,6 +55,8 @@ class ClaimLine(BaseModel):
     owner: str
     mode: Mode
     reason: str
+    # Absent for all but an experiment, as in all earlier lines.
+    ends_with_lease: bool = False
 
     def claim(self, *, now_s: float, now_ns: int) -> KnobClaim:
         """Return the claim with the rest of its lease; a wall clock that was set back does not extend it."""
@@ -153,7 +155,10 @@ def _line(fields: Mapping[str, object]) -> bytes:
 
 def _claim_fields(claim: KnobClaim) -> dict[str, object]:
     # `asdict` takes ten times as long. The deadline stays out, monotonic time means nothing elsewhere.
-    return {name: getattr(claim, name) for name in _CLAIM_FIELDS}
+    fields = {name: getattr(claim, name) for name in _CLAIM_FIELDS}
+    if not claim.ends_with_lease:
+        del fields["ends_with_lease"]
+    return fields
 
 
 class KnobLog:

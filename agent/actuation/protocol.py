@@ -64,6 +64,8 @@ class Apply(_Request):
     owner: Name
     mode: Mode
     reason: Reason
+    # Left out unless it is set: an actuator of an earlier version refuses a key that it does not know.
+    ends_with_lease: bool = False
 
     def request(self) -> CapRequest:
         """Return the request as the actuator uses it; ValueError if a GPU is named twice."""
@@ -161,7 +163,8 @@ def _first_problem(err: ValidationError) -> str:
 
 def request_line(request: Request) -> bytes:
     """Return a request as a line."""
-    return request.model_dump_json().encode() + b"\n"
+    left_out = {"ends_with_lease"} if isinstance(request, Apply) and not request.ends_with_lease else None
+    return request.model_dump_json(exclude=left_out).encode() + b"\n"
 
 
 def _line(fields: Mapping[str, object]) -> bytes:

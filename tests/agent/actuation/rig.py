@@ -25,6 +25,7 @@ def cap(
     mode: Mode = Mode.ENFORCE,
     safe_setting: float | None = None,
     kind: KnobKind = KnobKind.CLOCK,
+    ends_with_lease: bool = False,
 ) -> CapRequest:
     """A request that is right in everything a test does not name."""
     return CapRequest(
@@ -38,6 +39,7 @@ def cap(
         owner="rule:supply-sag",
         mode=mode,
         reason="the rail sags",
+        ends_with_lease=ends_with_lease,
     )
 
 

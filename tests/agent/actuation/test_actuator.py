@@ -109,6 +109,23 @@ def test_a_lease_that_runs_out_falls_to_the_safe_clock_and_never_to_the_highest(
     assert rig.actuator.next_wake_s() is None
 
 
+def test_the_claim_of_an_experiment_ends_with_its_lease_and_restores_what_was_found(rig: Rig) -> None:
+    rig.actuator.apply(cap(1200.0, lease_s=10.0, ends_with_lease=True))
+    rig.clock.advance(10.0)
+    action = only(rig.actuator.tick())
+    assert (action.state, action.released_by, rig.in_force) == (ActionState.RELEASED, ReleasedBy.ACTUATOR, 1530.0)
+    assert rig.actuator.in_force() == ()
+
+
+def test_an_experiment_that_a_restarted_actuator_takes_over_still_ends_with_its_lease(rig: Rig) -> None:
+    rig.actuator.apply(cap(1200.0, lease_s=10.0, ends_with_lease=True))
+    rig.restart(run_id="run-1")
+    assert rig.in_force == 1200.0
+    rig.clock.advance(10.0)
+    rig.actuator.tick()
+    assert rig.in_force == 1530.0
+
+
 def test_a_renewed_lease_does_not_run_out(rig: Rig) -> None:
     rig.actuator.apply(cap(1200.0))
     rig.clock.advance(100.0)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.actuation.client import NonBlockingClient, Reply, list_line, release_line
+from agent.actuation.client import NonBlockingClient, Reply, apply_line, list_line, release_line
 from agent.actuation.protocol import ReleaseIncident, read_request, refusal_line
+from tests.agent.actuation.rig import cap
 from tests.waiting import wait_for
 
 
@@ -140,3 +141,8 @@ def test_the_lines_are_requests_that_the_actuator_understands() -> None:
     asked = read_request(release_line("reflex:supply:psu0:1", reason="over"))
     assert isinstance(asked, ReleaseIncident)
     assert (asked.incident_id, asked.bar) == ("reflex:supply:psu0:1", False)
+
+
+def test_a_cap_is_sent_in_the_form_of_earlier_versions_unless_it_ends_with_its_lease() -> None:
+    assert b"ends_with_lease" not in apply_line(cap())
+    assert b'"ends_with_lease":true' in apply_line(cap(ends_with_lease=True))
