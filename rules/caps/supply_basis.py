@@ -197,7 +197,7 @@ def _supplies_beside(supply_id: str, gpu_id: str, topology: Topology) -> int:
     """
     feeding = [topology.entity(one).rail for one in supplies_of_gpu(gpu_id, topology)]
     own = next((one.rail for one in topology.of_kind(EntityKind.SUPPLY) if one.id == supply_id), None)
-    return max(feeding.count(own), 1)
+    return max(sum(one == own for one in feeding), 1)
 
 
 def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int) -> float:

@@ -1,13 +1,14 @@
 """Factories of the board controller's collectors: node, supplies, fans and event log."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agent.collectors.bmc.board import BoardLog, BoardNode, BoardTable
 from agent.collectors.bmc.layout import BMC_SUFFIX, FAN_TABLE, NODE_TABLE, SUPPLY_TABLE, Layout, TableLayout
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
 from agent.collectors.port import BuiltCollector, EventSource, SourceState, missing, working
 from agent.collectors.registry.settings import SlowSettings
+from telemetry.entities import NOMINAL_SOURCE_TAG, Entity
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, RailwatchError
 
 _HOW_TO_GET_ANY = (
@@ -38,7 +39,16 @@ def bmc(settings: SlowSettings) -> BuiltCollector:
 
 def bmc_supplies(settings: SlowSettings) -> BuiltCollector:
     """Build the collector of the controller's supplies and rails."""
-    return _part(settings, SUPPLY_TABLE, lambda layout: layout.supplies, "supply and no rail")
+    built = _part(settings, SUPPLY_TABLE, lambda layout: layout.supplies, "supply and no rail")
+    board = None if settings.board is None else settings.board.board
+    if built.source is None or board is None or board.layout is None or not board.layout.contradictory:
+        return built
+    found = board.layout.contradictory
+    return working(
+        built.source,
+        f"{built.status.detail}; contradictory: {'; '.join(found)}",
+        warnings=tuple(f"nominal voltage of rail {one}" for one in found),
+    )
 
 
 def bmc_fans(settings: SlowSettings) -> BuiltCollector:
@@ -72,8 +82,17 @@ def _part(
         return missing(name, f"{source.board.link.name} shows no {what}", "update its firmware, or read them by hwmon")
     return working(
         BoardTable(source.board, table),
-        ", ".join(entity.name.removesuffix(BMC_SUFFIX) for entity in table.spec.entities),
+        _names(table.spec.entities),
     )
+
+
+def _names(entities: Sequence[Entity]) -> str:
+    """Return the names of parts, rails of one nominal voltage together: ``psu0, P12V (12 V by label)``."""
+    groups: dict[str, list[str]] = {}
+    for one in entities:
+        named = "" if one.nominal_v is None else f" ({one.nominal_v:g} V by {one.tag(NOMINAL_SOURCE_TAG)})"
+        groups.setdefault(named, []).append(one.name.removesuffix(BMC_SUFFIX))
+    return ", ".join(f"{', '.join(names)}{named}" for named, names in groups.items())
 
 
 def _how_to_get(settings: BmcSettings, err: RailwatchError) -> str:

@@ -3,11 +3,14 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import Place, Point, Quantity
+from agent.collectors.bmc.rail_nominal import conflicts, nominal_of_point
 from agent.collectors.tables import node_entity
-from telemetry.entities import Entity, EntityKind
+from physics.rail_classes import MAIN_BUSES_V, MEASURED_AT_V
+from telemetry.entities import SOURCE_TAG, Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import Signal, signal
 
@@ -38,10 +41,10 @@ _SUPPLY_SIGNALS = (
     "rail_current_a",
 )
 _FAN_SIGNALS = ("fan_rpm", "fan_ratio")
-# Rails that supply GPUs; the 12 V rail first, since it supplies all older boards and SXM2.
-_MAIN_RAILS_V = (12.0, 54.0, 48.0)
-# Buses that GPU modules hang on since 2020; a board that has one makes its 12 V from it.
-_MAIN_BUSES_V = (54.0, 48.0)
+# A board that has a main bus makes its 12 V from it; `rail_voltage_v` is the 12 V rail of any board that has one, as it
+# has been since boards had no other.
+_MAIN_BUSES_V = tuple(sorted(MAIN_BUSES_V, reverse=True))
+_MAIN_RAILS_V = (MEASURED_AT_V, *_MAIN_BUSES_V)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +80,15 @@ class TableLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The tables of a controller; None where it has no such part."""
+    """The tables of a controller; None where it has no such part.
+
+    `contradictory` names each rail whose thresholds and name differ, and which of them counts.
+    """
 
     node: TableLayout
     supplies: TableLayout | None
     fans: TableLayout | None
+    contradictory: tuple[str, ...] = ()
 
 
 def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
@@ -91,7 +98,10 @@ def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
     """
     points = tuple(points)
     return Layout(
-        node=_node_table(points, node, with_inlet=with_inlet), supplies=_supply_table(points), fans=_fan_table(points)
+        node=_node_table(points, node, with_inlet=with_inlet),
+        supplies=_supply_table(points),
+        fans=_fan_table(points),
+        contradictory=conflicts(points),
     )
 
 
@@ -142,10 +152,11 @@ def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> Ta
 
 
 def _first_rail(points: tuple[Point, ...], nominals_v: tuple[float, ...]) -> list[Point]:
-    """Return the first rail of the board by the first of these nominal voltages that any is named after."""
-    rails = [point for point in points if point.quantity is Quantity.VOLTAGE and point.place is Place.BOARD]
+    """Return the first rail of the board by the first of these nominal voltages that any rail has."""
+    named = ((point, nominal_of_point(point)) for point in points if point.place is Place.BOARD)
+    rails = [(point, one.rail_class.nominal_v) for point, one in named if one is not None]
     for nominal_v in nominals_v:
-        found = [point for point in rails if naming.rail_nominal_v(point.name) == nominal_v]
+        found = [point for point, own_v in rails if own_v == nominal_v]
         if found:
             return found[:1]
     return []
@@ -154,6 +165,7 @@ def _first_rail(points: tuple[Point, ...], nominals_v: tuple[float, ...]) -> lis
 def _supply_table(points: tuple[Point, ...]) -> TableLayout | None:
     """Lay out supplies, and every rail of the board as a supply with only its voltage or current."""
     rows: dict[str, tuple[str, dict[str, list[str]]]] = {}
+    nominals: dict[str, tuple[tuple[str, str], ...]] = {}
     for point in points:
         signal = _supply_signal(point)
         if signal is None:
@@ -161,7 +173,10 @@ def _supply_table(points: tuple[Point, ...]) -> TableLayout | None:
         unit = (point.unit if point.place is Place.SUPPLY else naming.slug(point.name)) or naming.slug(point.name)
         _, columns = rows.setdefault(unit, (unit if point.place is Place.SUPPLY else point.name, {}))
         columns.setdefault(signal, []).append(point.key)
-    return _table(SUPPLY_TABLE, EntityKind.SUPPLY, _SUPPLY_SIGNALS, rows)
+        named = nominal_of_point(point)
+        if named is not None:
+            nominals.setdefault(unit, named.tags)
+    return _table(SUPPLY_TABLE, EntityKind.SUPPLY, _SUPPLY_SIGNALS, rows, nominals)
 
 
 def _supply_signal(point: Point) -> str | None:
@@ -195,12 +210,18 @@ def _fan_table(points: tuple[Point, ...]) -> TableLayout | None:
 
 
 def _table(
-    name: str, kind: EntityKind, signals: tuple[str, ...], rows: Mapping[str, tuple[str, Mapping[str, list[str]]]]
+    name: str,
+    kind: EntityKind,
+    signals: tuple[str, ...],
+    rows: Mapping[str, tuple[str, Mapping[str, list[str]]]],
+    tags: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({}),
 ) -> TableLayout | None:
     if not rows:
         return None
     entities = tuple(
-        Entity(kind=kind, key=unit_key(unit), name=f"{label}{BMC_SUFFIX}", tags=(("source", "bmc"),))
+        Entity(
+            kind=kind, key=unit_key(unit), name=f"{label}{BMC_SUFFIX}", tags=((SOURCE_TAG, "bmc"), *tags.get(unit, ()))
+        )
         for unit, (label, _) in rows.items()
     )
     cells = tuple(

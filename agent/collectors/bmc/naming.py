@@ -72,9 +72,14 @@ def is_whole_node(name: str) -> bool:
     return _WHOLE_NODE.search(name.strip()) is not None
 
 
+def is_standby(name: str) -> bool:
+    """Return True for a rail that is on while the node is off, and for a battery."""
+    return _STANDBY.search(name) is not None
+
+
 def rail_nominal_v(name: str) -> float | None:
     """Return the nominal volts in a rail's name: ``P12V``, ``+3.3V``, ``P3V3``; None for standby rails."""
-    if _STANDBY.search(name):
+    if is_standby(name):
         return None
     pointed = _RAIL_WITH_POINT.search(name)
     if pointed is not None:

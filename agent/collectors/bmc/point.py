@@ -52,6 +52,8 @@ class Point:
         The supply or fan it belongs to, as in ``psu0``; empty elsewhere.
     is_input
         True for a supply's value on its mains side.
+    limits
+        Lower and upper threshold that lie nearest to the normal value; None where one of the two is missing.
     """
 
     key: str
@@ -60,6 +62,7 @@ class Point:
     place: Place
     unit: str = ""
     is_input: bool = False
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

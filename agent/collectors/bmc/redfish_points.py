@@ -37,6 +37,13 @@ _PLACES = {
     "GPUSubsystem": Place.GPU,
     "Accelerator": Place.GPU,
 }
+# Thresholds of a Sensor, and of a member of Power and Thermal, the one nearest to the normal value first. The range of
+# the sensor itself, `ReadingRangeMin` and `ReadingRangeMax`, bounds no rail.
+_LOWER = ("LowerCaution", "LowerCritical", "LowerFatal")
+_UPPER = ("UpperCaution", "UpperCritical", "UpperFatal")
+_MEMBER_LIMITS = tuple(
+    tuple(f"{side}Threshold{level}" for level in ("NonCritical", "Critical", "Fatal")) for side in ("Lower", "Upper")
+)
 _PRESENT = SupplyBit.PRESENT
 _HEALTH = {"Warning": SupplyBit.FAILURE_PREDICTED, "Critical": SupplyBit.FAILED}
 
@@ -101,6 +108,7 @@ class Extractor:
                 place=place,
                 unit=_unit(name, place),
                 is_input=place is Place.SUPPLY and (side == "Input" or (side != "Output" and naming.is_input(name))),
+                limits=self._thresholds(child(sensor, "Thresholds"), factor),
             ),
             value=factor * self._odd.number(sensor, "Reading"),
             measured_s=seconds_of(text_field(sensor, "ReadingTime")),
@@ -183,8 +191,29 @@ class Extractor:
     def _member(self, sensor: Resource, key: str, name: str, quantity: Quantity, member: str) -> RedfishReading:
         place = _PLACES.get(text_field(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
         is_input = place is Place.SUPPLY and naming.is_input(name)
-        point = Point(key=key, name=name, quantity=quantity, place=place, unit=_unit(name, place), is_input=is_input)
+        low, high = (self._first(sensor, names) for names in _MEMBER_LIMITS)
+        point = Point(
+            key=key,
+            name=name,
+            quantity=quantity,
+            place=place,
+            unit=_unit(name, place),
+            is_input=is_input,
+            limits=(low, high) if low < high else None,
+        )
         return RedfishReading(point=point, value=self._odd.number(sensor, member))
+
+    def _thresholds(self, thresholds: Resource, factor: float) -> tuple[float, float] | None:
+        readings = {name: self._odd.number(child(thresholds, name), "Reading") for name in (*_LOWER, *_UPPER)}
+        low, high = (
+            factor * next((value for name in names if not math.isnan(value := readings[name])), math.nan)
+            for names in (_LOWER, _UPPER)
+        )
+        return (low, high) if low < high else None
+
+    def _first(self, resource: Resource, names: tuple[str, ...]) -> float:
+        """Return the first of several numbers that a resource has; NaN where it has none."""
+        return next((value for name in names if not math.isnan(value := self._odd.number(resource, name))), math.nan)
 
 
 def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource]]:

@@ -29,6 +29,11 @@ _FAN_TYPE = 0x04
 # Entity codes, table 43-13, and those of DCMI 1.5 table 6-1 for the air inlet.
 _SUPPLY_ENTITIES, _FAN_ENTITIES, _INLET_ENTITIES = (0x0A,), (0x1D, 0x1E), (0x37, 0x40)
 _BCD_PLUS = "0123456789 -.:,_"
+# Thresholds of a full record: bit in the mask of readable ones at byte 18, and place of the raw value; the one nearest
+# to the normal value first (table 43-1, bytes 19 to 20 and 37 to 42).
+_READABLE_AT = 18
+_LOWER = ((0, 41), (1, 40), (2, 39))
+_UPPER = ((3, 38), (4, 37), (5, 36))
 
 
 class ReadingFormat(IntEnum):
@@ -102,7 +107,10 @@ def signed(value: int, bits: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorRecord:
-    """A sensor as its record describes it; `conversion` is None where its reading is bits, not a number."""
+    """A sensor as its record describes it; `conversion` is None where its reading is bits, not a number.
+
+    `thresholds` are the raw bytes of the lower and the upper threshold nearest to the normal value, None without both.
+    """
 
     owner: int
     lun: int
@@ -115,6 +123,7 @@ class SensorRecord:
     is_percent: bool
     conversion: Conversion | None
     name: str
+    thresholds: tuple[int, int] | None = None
 
     @property
     def key(self) -> str:
@@ -137,7 +146,15 @@ class SensorRecord:
             place, unit = self.place(self.quantity)
             is_input = place is Place.SUPPLY and naming.is_input(self.name)
             found.append(
-                Point(key=self.key, name=self.name, quantity=self.quantity, place=place, unit=unit, is_input=is_input)
+                Point(
+                    key=self.key,
+                    name=self.name,
+                    quantity=self.quantity,
+                    place=place,
+                    unit=unit,
+                    is_input=is_input,
+                    limits=self._limits(),
+                )
             )
         if self.sensor_type == SUPPLY_TYPE and self.reading_type == _SPECIFIC:
             place, unit = self.place()
@@ -157,6 +174,12 @@ class SensorRecord:
         if self.entity in _INLET_ENTITIES:
             return Place.INLET, ""
         return naming.place_of(self.name, quantity or Quantity.TEMPERATURE), ""
+
+    def _limits(self) -> tuple[float, float] | None:
+        if self.thresholds is None:
+            return None
+        low, high = (self.value(raw) for raw in self.thresholds)
+        return (low, high) if low < high else None
 
     def value(self, raw: int) -> float:
         """Return the value of a byte in the unit of the quantity; NaN where it has none."""
@@ -195,7 +218,15 @@ def parse_record(record: bytes) -> SensorRecord | None:
         is_percent=bool(record[20] & 0x01),
         conversion=_conversion(record) if kind == FULL else None,
         name=_name(record[at], record[at + 1 :]),
+        thresholds=_thresholds(record) if kind == FULL and record[13] == _THRESHOLD else None,
     )
+
+
+def _thresholds(record: bytes) -> tuple[int, int] | None:
+    readable = record[_READABLE_AT]
+    low = next((record[at] for bit, at in _LOWER if readable >> bit & 1), None)
+    high = next((record[at] for bit, at in _UPPER if readable >> bit & 1), None)
+    return None if low is None or high is None else (low, high)
 
 
 def _conversion(record: bytes) -> Conversion:

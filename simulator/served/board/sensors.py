@@ -165,7 +165,12 @@ def _rail(node: NodeFile, channels: Channels) -> BoardSensor:
         read=lambda now: now.rail_v,
         scale=_scale(channels, "rail_voltage_v", 1.2 * highest_v),
         # ATX12V Power Supply Design Guide: 5 %. Assumption: twice that is critical.
-        limits=SensorLimits(lower_caution=round(0.95 * nominal_v, 3), lower_critical=round(0.9 * nominal_v, 3)),
+        limits=SensorLimits(
+            lower_caution=round(0.95 * nominal_v, 3),
+            lower_critical=round(0.9 * nominal_v, 3),
+            upper_caution=round(1.05 * nominal_v, 3),
+            upper_critical=round(1.1 * nominal_v, 3),
+        ),
     )
 
 

@@ -1,5 +1,8 @@
 """Sensor records and log records as bytes."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 def full(
     number: int = 1,
@@ -16,11 +19,17 @@ def full(
     instance: int = 1,
     owner: int = 0x20,
     lun: int = 0,
+    thresholds: Mapping[int, int] = MappingProxyType({}),
 ) -> bytes:
-    """Return a full record (type 01h): by default a 12 V rail of 63 mV a count."""
+    """Return a full record (type 01h): by default a 12 V rail of 63 mV a count.
+
+    `thresholds` has raw values by their bit in the mask of readable ones: 0 to 2 lower, 3 to 5 upper, from within.
+    """
     key = [owner, lun, number, entity, instance, 0x7F, 0x40, sensor_type, 0x01]
     factors = [units1, unit, 0, linearization, m & 0xFF, m >> 2 & 0xC0, b & 0xFF, b >> 2 & 0xC0, 0, exponents]
-    body = bytes([*key, *[0] * 6, *factors, *[0] * 17, 0xC0 | len(name), *name])
+    masks = [0, 0, 0, 0, sum(1 << bit for bit in thresholds), 0]
+    levels = [thresholds.get(bit, 0) for bit in (5, 4, 3, 2, 1, 0)]
+    body = bytes([*key, *masks, *factors, *[0] * 6, *levels, *[0] * 5, 0xC0 | len(name), *name])
     return bytes([number, 0, 0x51, 0x01, len(body)]) + body
 
 

@@ -1,6 +1,7 @@
 """The link over IPMI, on a controller in memory."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_a_sensor_that_is_refused_leaves_the_others_alone() -> None:
     assert values[second.key] == pytest.approx(6.3)
 
 
-def state_of_a_supply(**more: int) -> bytes:
+def state_of_a_supply(**more: Any) -> bytes:
     record = bytearray(full(1, name=b"PSU0 Status", sensor_type=0x08, **more))
     record[13] = 0x6F
     return bytes(record)

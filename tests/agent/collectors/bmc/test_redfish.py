@@ -313,3 +313,24 @@ def test_a_service_without_sensors_is_no_board(tree: Tree) -> None:
     tree.resources[f"{ROOT}Chassis"] = {"Members": []}
     with served(tree) as port, pytest.raises(NotSupportedError, match="no chassis with sensors"):
         link_of(port).open()
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "limits"),
+    [
+        ({"LowerCaution": 51.3, "UpperCaution": 56.7, "LowerCritical": 48.6}, (51.3, 56.7)),
+        ({"LowerCritical": 48.6, "UpperFatal": 60.0}, (48.6, 60.0)),
+        ({"LowerCaution": 51.3}, None),
+        ({"LowerCaution": None, "UpperCaution": "n/a"}, None),
+    ],
+)
+def test_a_sensor_has_its_thresholds_as_limits(thresholds: dict[str, Any], limits: tuple[float, float] | None) -> None:
+    tree = a_tree()
+    readings = {name: {"Reading": value} for name, value in thresholds.items()}
+    # The range of the sensor itself bounds no rail.
+    tree.resources[f"{SENSORS}/b"] |= {"Thresholds": readings, "ReadingRangeMin": 50.0, "ReadingRangeMax": 58.0}
+    with served(tree) as port:
+        link = link_of(port)
+        found = {point.name: point.limits for point in link.open()}
+        link.close()
+    assert found == {"P12V": None, "P54V": limits}

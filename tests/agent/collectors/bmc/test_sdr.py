@@ -40,6 +40,35 @@ def test_a_rail_is_a_voltage_on_the_board() -> None:
     assert parsed(full()).value(191) == 12.033
 
 
+@pytest.mark.parametrize(
+    ("thresholds", "limits"),
+    [
+        ({}, None),
+        ({0: 181, 1: 171}, None),  # only lower ones
+        ({0: 181, 3: 200}, (11.403, 12.6)),
+        ({0: 181, 1: 171, 3: 200, 4: 210}, (11.403, 12.6)),  # the warning counts before the alarm
+        ({1: 171, 2: 162, 4: 210, 5: 220}, (10.773, 13.23)),
+        ({2: 162, 5: 220}, (10.206, 13.86)),
+        ({0: 200, 3: 181}, None),  # the wrong way round
+    ],
+)
+def test_the_innermost_thresholds_are_the_limits_of_a_point(
+    thresholds: dict[int, int], limits: tuple[float, float] | None
+) -> None:
+    assert point_of(full(thresholds=thresholds)).limits == (None if limits is None else pytest.approx(limits))
+
+
+def test_the_thresholds_of_the_simulated_board_are_read_as_they_were_meant() -> None:
+    for sensor in ControllerState(NODE, KIND).sensors:
+        low, high = sensor.limits.lower_caution, sensor.limits.upper_caution
+        if sensor.scale is not None and low is not None and high is not None:
+            limits = point_of(full_record(sensor)).limits
+            assert limits == pytest.approx((low, high), abs=0.5 * sensor.scale.step)
+            break
+    else:
+        pytest.fail("no sensor of the board has both thresholds")
+
+
 @pytest.mark.parametrize(("unit", "raw", "celsius"), [(1, 40, 40.0), (2, 104, 40.0), (3, 200, -73.15)])
 def test_temperatures_come_in_celsius(unit: int, raw: int, celsius: float) -> None:
     record = parsed(full(m=1, exponents=0, unit=unit, sensor_type=1))

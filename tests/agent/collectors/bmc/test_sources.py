@@ -46,7 +46,7 @@ def test_a_controller_that_responds_has_its_sources() -> None:
         )
         assert (node.status.state, supplies.status.state) == (SourceState.WORKING, SourceState.WORKING)
         assert node.status.detail == f"Redfish at http://127.0.0.1:{port}"
-        assert supplies.status.detail == "P12V"
+        assert supplies.status.detail == "P12V (12 V by label)"
         assert fans.source is None
         assert "shows no fan" in fans.status.detail
         assert factories.bmc_log(settings_of(source)) is not None

@@ -80,9 +80,9 @@ def test_a_record_is_laid_out_as_the_standard_states() -> None:
     assert record[12:14] == b"\x02\x01"  # a voltage with thresholds
     assert record[21] == 4  # volts
     assert (record[24], record[29] >> 4) == (63, 16 - 3)  # 63 thousandths
-    assert record[18] == 0b11  # both lower thresholds can be read
+    assert record[18] == 0b11011  # the warning and the critical thresholds can be read
     _, raw = threshold_bytes(SENSORS["P12V"])
-    assert list(record[36:42]) == [0, 0, 0, 0, raw[1], raw[0]]
+    assert list(record[36:42]) == [0, raw[4], raw[3], 0, raw[1], raw[0]]
     assert record[47] == 0xC0 | 4
     assert record[48:] == b"P12V"
 
