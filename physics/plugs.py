@@ -22,14 +22,19 @@ class PlugType:
         Short-time current that the maker or standard allows; None where neither names one.
     source
         Source of the ratings; `assumption` and `heuristic` mark those without a primary source.
+    beside_slot
+        True for plugs of cards that draw a part of their power from their slot.
     """
 
     name: str
     rating_a: float | None
     peak_a: float | None = None
     source: str
+    beside_slot: bool = False
 
 
+# Most power of a card that comes through its slot: PCI Express CEM 5.0, x16, 5.5 A of 12 V and 3 A of 3.3 V.
+SLOT_W = 75.0
 # The plug of which only the configuration knows the rating.
 OTHER = "other"
 _AUXILIARY = (
@@ -58,10 +63,15 @@ PLUG_TYPES = (
         rating_a=32.0,
         source="four contacts of 8 A, the upper end of 18 AWG wire: Intel 336521, section 2.2.1",
     ),
-    PlugType(name="6-pin PCIe", rating_a=6.75, source=_AUXILIARY),
-    PlugType(name="8-pin PCIe", rating_a=13.5, source=_AUXILIARY),
-    PlugType(name="12VHPWR", rating_a=55.0, source=_AUXILIARY),
-    PlugType(name="12V-2x6", rating_a=55.0, source=f"as 12VHPWR, whose contacts it keeps; {_AUXILIARY}"),
+    PlugType(name="6-pin PCIe", rating_a=6.75, source=_AUXILIARY, beside_slot=True),
+    PlugType(name="8-pin PCIe", rating_a=13.5, source=_AUXILIARY, beside_slot=True),
+    PlugType(name="12VHPWR", rating_a=55.0, source=_AUXILIARY, beside_slot=True),
+    PlugType(
+        name="12V-2x6",
+        rating_a=55.0,
+        source=f"as 12VHPWR, whose contacts it keeps; {_AUXILIARY}",
+        beside_slot=True,
+    ),
     *(PlugType(name=name, rating_a=10.0, source=_COUPLER) for name in ("C13", "C14")),
     *(PlugType(name=name, rating_a=16.0, source=_COUPLER) for name in ("C19", "C20")),
     *(

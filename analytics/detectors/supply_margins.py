@@ -7,22 +7,32 @@ What has no rating is not judged, and neither is a bus of which a supply is not 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated
 
 import numpy as np
 
-from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
-from analytics.detectors.seconds import MAX_GAP_S, running_sum, stretches
+from analytics.detectors.seconds import MAX_GAP_S, stretches
 from analytics.detectors.statements import Statement, findings_from
+from analytics.detectors.supply_load import (
+    LoadMinute,
+    extremes_of,
+    means_of,
+    source_ohm,
+    volts_and_amps,
+    with_rows,
+    with_second,
+)
 from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
 from analytics.detectors.supply_margins_summary import describe
-from analytics.supply.supply_margins import Margin, MarginLevels, MarginPlan, draws_of, margins_of
-from physics.next_failure import LinkKind
+from analytics.supply.margin_plan import MarginPlan, draws_of
+from analytics.supply.standing import SupplyVerdict
+from analytics.supply.supply_margins import Margin, MarginLevels, MeasuredLoad, margins_of
+from analytics.supply.supply_verdict import SupplyReadings, by_supply, feeds_a, supply_verdict
+from physics.link_loads import LinkKind, input_side
 from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, TableSpec, filled
 from telemetry.records import Cause, Finding, FindingStatus
 
 CAUSE_OF = {
@@ -30,40 +40,27 @@ CAUSE_OF = {
     LinkKind.PLUGS: Cause.PLUG_OVER_RATING,
     LinkKind.INLET: Cause.PLUG_OVER_RATING,
     LinkKind.FEED: Cause.FEED_OVER_RATING,
+    LinkKind.SHELF: Cause.FEED_OVER_RATING,
 }
 CAUSES = tuple(dict.fromkeys(CAUSE_OF.values()))
-# heuristic: with less than half of its seconds a minute does not show the load.
-_SEEN_RATIO = 0.5
 # A tenth more load over a limit is worth an update, and so is a higher severity.
 _BADNESS_OF_SEVERITY, _BADNESS_OF_LOAD = 100.0, 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoadMinute:
-    """Sums of the open second and of the seconds since the last verdict, arrays of shape ``(n_supplies,)``.
-
-    `row_sums` and `sums` have volts and amperes, shape ``(n_supplies, 2)``.
-    `high_a` is the highest current of the open second. `step_a` is the highest current of a supply's whole bus within
-    a second, `second_step_a` that of the second second, so that one wrong reading is no load.
-    """
-
-    rows: FromZero
-    row_sums: Annotated[FloatArray, 0.0, 2]
-    high_a: Annotated[FloatArray, -np.inf]
-    seconds: FromZero
-    sums: Annotated[FloatArray, 0.0, 2]
-    step_a: FromZero
-    second_step_a: FromZero
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SupplyMarginsState:
-    """State between rows; `since_second` is when the minute began, None before the first row."""
+    """State between rows.
+
+    `since_second` is when the minute began, None before the first row. `source_ohm` is the resistance that each supply
+    showed last, `verdict` the newest one, None before the first.
+    """
 
     second: int | None
     since_second: int | None
     judged_second: int | None
     minute: LoadMinute
+    source_ohm: FloatArray
+    verdict: SupplyVerdict | None
     redundancy: Conditions
     plugs: Conditions
     feeds: Conditions
@@ -74,7 +71,7 @@ class SupplyMargins:
     """Raises `Cause.REDUNDANCY_LOST`, `Cause.PLUG_OVER_RATING` and `Cause.FEED_OVER_RATING`.
 
     `rated_w` is the configured rating of supplies that report none, `wiring` the described wiring; without it supplies
-    that feed the same GPUs are taken to share a bus.
+    that feed the same GPUs are taken to share a bus. A supply that only slow meters show is judged by those.
     """
 
     limits: SupplyMarginsLimits
@@ -82,7 +79,7 @@ class SupplyMargins:
     wiring: Wiring | None = None
     name: str = "supply_margins"
     kind: EntityKind = EntityKind.SUPPLY
-    signals: tuple[str, ...] = ("voltage_v", "current_a")
+    signals: tuple[str, ...] = ()
 
     def with_wiring(self, wiring: Wiring | None) -> "SupplyMargins":
         """Return the detector of a node with this wiring."""
@@ -97,23 +94,22 @@ class SupplyMargins:
     ) -> tuple[SupplyMarginsState, tuple[Finding, ...]]:
         """Sum the rows of a frame; judge where a minute ends."""
         plan = MarginPlan.of(self.wiring, frame.spec.entities, topology, rated_w=self.rated_w)
-        columns = [frame.spec.signals.index(name) for name in self.signals]
-        values = frame.values[:, :, columns]
-        highs = np.fmax(values[:, :, 1], optional(frame, "current_max_a"))
+        values = volts_and_amps(frame)
+        highs_a, lows_v = extremes_of(frame, values)
         findings: list[Finding] = []
         for second, rows, ended_ns in stretches(frame.time_ns, state.second):
             if ended_ns is not None:
+                state = replace(state, minute=with_second(state.minute, plan.buses, frame, rows.start))
                 state, found = self._second_ended(state, plan, frame, second, ended_ns)
                 findings.extend(found)
             since = second if state.since_second is None else state.since_second
-            minute = _with_rows(state.minute, values[rows], highs[rows])
+            minute = with_rows(state.minute, values[rows], highs_a[rows], lows_v[rows])
             state = replace(state, second=second, since_second=since, minute=minute)
         return state, tuple(findings)
 
     def _second_ended(
         self, state: SupplyMarginsState, plan: MarginPlan, frame: Frame, second: int, now_ns: int
     ) -> tuple[SupplyMarginsState, tuple[Finding, ...]]:
-        state = replace(state, minute=_with_second(state.minute, plan))
         last, since = state.second, state.since_second
         if last is None or since is None:
             return state, ()
@@ -128,7 +124,11 @@ class SupplyMargins:
         self, state: SupplyMarginsState, plan: MarginPlan, frame: Frame, second: int, now_ns: int
     ) -> tuple[SupplyMarginsState, tuple[Finding, ...]]:
         passed_s = second - (state.since_second or 0)
-        worst = self._worst(state.minute, plan, passed_s)
+        ohm = source_ohm(state.minute, state.source_ohm)
+        readings = self._readings(state.minute, ohm, plan, passed_s)
+        margins = (*margins_of(plan, readings.load, self._levels),)
+        worst = _worst(margins)
+        verdict = supply_verdict(plan, readings, margins, now_ns=now_ns, span_s=passed_s)
         findings: list[Finding] = []
         conditions = {
             Cause.REDUNDANCY_LOST: state.redundancy,
@@ -149,31 +149,42 @@ class SupplyMargins:
             since_second=second,
             judged_second=second,
             minute=filled(LoadMinute, len(frame.spec.entities)),
+            source_ohm=ohm,
+            verdict=verdict,
             redundancy=conditions[Cause.REDUNDANCY_LOST],
             plugs=conditions[Cause.PLUG_OVER_RATING],
             feeds=conditions[Cause.FEED_OVER_RATING],
         )
         return state, tuple(findings)
 
-    def _worst(self, minute: LoadMinute, plan: MarginPlan, passed_s: int) -> dict[tuple[Cause, int], Margin]:
-        """Return the worst margin of each cause and supply."""
-        limits = self.limits
-        seconds = np.where(minute.seconds >= _SEEN_RATIO * passed_s, minute.seconds, np.nan)
-        volts, amps = (minute.sums / seconds[:, np.newaxis]).T
-        total_a = np.bincount(plan.buses, weights=np.nan_to_num(amps))[plan.buses]
-        step = np.divide(minute.second_step_a, total_a, out=np.ones_like(total_a), where=total_a > 0.0)
-        levels = MarginLevels(
-            continuous_ratio=limits.continuous_ratio,
-            over_current_ratio=limits.over_current_ratio,
-            critical_ratio=limits.critical_ratio,
+    @property
+    def _levels(self) -> MarginLevels:
+        return MarginLevels(
+            continuous_ratio=self.limits.continuous_ratio,
+            over_current_ratio=self.limits.over_current_ratio,
+            critical_ratio=self.limits.critical_ratio,
         )
-        steady, peaks = draws_of(plan, volts, amps), draws_of(plan, volts, amps * np.fmax(step, 1.0))
-        worst: dict[tuple[Cause, int], Margin] = {}
-        for one in margins_of(plan, steady, peaks, levels):
-            key = (CAUSE_OF[one.link.kind], one.place)
-            if key not in worst or worst[key].order < one.order:
-                worst[key] = one
-        return worst
+
+    @staticmethod
+    def _readings(minute: LoadMinute, ohm: FloatArray, plan: MarginPlan, passed_s: int) -> SupplyReadings:
+        means = means_of(minute, plan.buses, passed_s)
+        meters = means.meters
+        steady = draws_of(plan, means.voltage_v, means.current_a)
+        input_w = np.where(np.isnan(meters["input_power_w"]), meters["mains_power_w"], meters["input_power_w"])
+        inputs_w = by_supply(plan, input_w)
+        feeds = feeds_a(plan, meters["mains_current_a"], meters["mains_power_w"], meters["ups_power_w"])
+        last_v, last_a = (by_supply(plan, one) for one in means.last.T)
+        return SupplyReadings(
+            load=MeasuredLoad(
+                steady=steady,
+                peaks=draws_of(plan, means.voltage_v, means.step_a),
+                inputs=input_side(plan.wiring, steady, inputs_w=inputs_w, feeds_a=feeds),
+            ),
+            steps_v=by_supply(plan, means.step_v),
+            source_ohm=by_supply(plan, ohm),
+            last={name: (volts, last_a[name]) for name, volts in last_v.items() if name in last_a},
+            inputs_w=inputs_w,
+        )
 
     def _move(
         self, held: Conditions, worst: Mapping[int, Margin], now_ns: int, passed_s: int
@@ -181,7 +192,8 @@ class SupplyMargins:
         excess, badness = np.full(len(held.active), np.nan), np.zeros(len(held.active))
         for place, one in worst.items():
             excess[place] = one.excess
-            badness[place] = _BADNESS_OF_SEVERITY * one.severity.rank + _BADNESS_OF_LOAD * one.excess
+            rank = 0 if one.severity is None else one.severity.rank
+            badness[place] = _BADNESS_OF_SEVERITY * rank + _BADNESS_OF_LOAD * one.excess
         over, under = excess > 1.0, excess < self.limits.clear_ratio
         held, changes = judge(
             held,
@@ -199,33 +211,11 @@ def _stated(worst: Mapping[int, Margin], limits: SupplyMarginsLimits, place: int
     return describe(worst[place], status, limits)
 
 
-def _with_rows(minute: LoadMinute, values: FloatArray, highs: FloatArray) -> LoadMinute:
-    """Return the sums with rows of volts and amperes, ``(n_rows, n_supplies, 2)``, and of the highest current."""
-    known: MaskArray = np.isfinite(values[:, :, 0]) & np.isfinite(values[:, :, 1])
-    count: FloatArray | int = len(values)
-    if not known.all():
-        values, highs = np.where(known[:, :, np.newaxis], values, 0.0), np.where(known, highs, -np.inf)
-        count = known.sum(axis=0).astype(np.float64)
-    return replace(
-        minute,
-        rows=minute.rows + count,
-        row_sums=running_sum(minute.row_sums, values),
-        high_a=np.fmax(minute.high_a, highs.max(axis=0)),
-    )
-
-
-def _with_second(minute: LoadMinute, plan: MarginPlan) -> LoadMinute:
-    """Return the sums with the open second closed."""
-    known, empty = minute.rows > 0, np.zeros(len(minute.rows))
-    # A bus of which a supply was not read in this second has an unknown total.
-    highs_a = np.where(np.isfinite(minute.high_a), minute.high_a, np.nan)
-    total_a = np.bincount(plan.buses, weights=highs_a)[plan.buses]
-    return LoadMinute(
-        rows=empty,
-        row_sums=np.zeros_like(minute.row_sums),
-        high_a=np.full(len(empty), -np.inf),
-        seconds=minute.seconds + known,
-        sums=minute.sums + minute.row_sums / np.maximum(minute.rows, 1.0)[:, np.newaxis],
-        step_a=np.fmax(minute.step_a, total_a),
-        second_step_a=np.fmax(minute.second_step_a, np.fmin(minute.step_a, total_a)),
-    )
+def _worst(margins: tuple[Margin, ...]) -> dict[tuple[Cause, int], Margin]:
+    """Return the worst margin of each cause and column, of those that this detector reports."""
+    worst: dict[tuple[Cause, int], Margin] = {}
+    for one in margins:
+        key = (CAUSE_OF[one.link.kind], one.place)
+        if one.severity is not None and (key not in worst or worst[key].order < one.order):
+            worst[key] = one
+    return worst

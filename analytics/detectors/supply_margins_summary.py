@@ -5,10 +5,11 @@ import math
 from analytics.detectors.statements import Statement, evidence
 from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
 from analytics.supply.supply_margins import Basis, Margin
-from physics.next_failure import LinkKind, Loss, Trip
-from telemetry.entities import label_list, label_of
+from analytics.supply.supply_verdict import without
+from physics.link_loads import LinkKind, Trip
+from telemetry.entities import label_of
 from telemetry.quantities import percent
-from telemetry.records import FindingStatus
+from telemetry.records import FindingStatus, Severity
 
 
 def describe(margin: Margin, status: FindingStatus, limits: SupplyMarginsLimits) -> Statement:
@@ -17,7 +18,7 @@ def describe(margin: Margin, status: FindingStatus, limits: SupplyMarginsLimits)
     is_power = link.unit == "W"
     cleared = status is FindingStatus.CLEARED
     return Statement(
-        severity=margin.severity,
+        severity=margin.severity or Severity.INFO,
         score=max(1.0 - 1.0 / margin.excess, 0.1) if margin.excess > 0.0 else 0.1,
         summary=_cleared(margin) if cleared else _excess(margin, limits),
         evidence=evidence(
@@ -31,17 +32,10 @@ def describe(margin: Margin, status: FindingStatus, limits: SupplyMarginsLimits)
     )
 
 
-def without(loss: Loss) -> str:
-    """Return a loss as the begin of a sentence."""
-    if loss.feed:
-        return f"without feed {loss.feed}"
-    return f"without {label_list(label_of(name) for name in loss.supplies)}"
-
-
 def _subject(margin: Margin) -> str:
     link = margin.link
-    if link.kind is LinkKind.FEED:
-        return f"feed {link.name}"
+    if link.kind in (LinkKind.FEED, LinkKind.SHELF):
+        return f"{link.kind} {link.name}"
     name = label_of(link.supply)
     if link.kind is LinkKind.INLET:
         return f"{name} inlet {link.name}"
@@ -61,11 +55,13 @@ def _excess(margin: Margin, limits: SupplyMarginsLimits) -> str:
     if margin.basis is Basis.PEAKS:
         text += " in load steps"
     if margin.link.kind is LinkKind.FEED and margin.basis is Basis.NOW:
-        if margin.link.trip in (None, Trip.HOLDS):
-            text += f", over the {percent(limits.continuous_ratio)} for a lasting load"
-        else:
+        if margin.link.trip not in (None, Trip.HOLDS):
             text += f", breaker {margin.link.trip}"
-    mended = f"; {margin.mend_w:.0f} W less mends it"
+        elif margin.link.ratio < margin.excess:
+            text += f", over the {percent(limits.continuous_ratio)} for a lasting load"
+    mended = f"; {margin.total_w or margin.mend_w:.0f} W less mends it"
+    if margin.total_w > margin.mend_w:
+        mended += f", {margin.mend_w:.0f} W of it on bus {margin.bus}"
     return f"{text[0].upper()}{text[1:]}{mended}"
 
 

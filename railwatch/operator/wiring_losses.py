@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from physics.next_failure import Draw, LinkKind, LinkLoad, Loss, after_loss, carrying, link_loads, single_losses
+from physics.link_loads import Draw, LinkKind, LinkLoad, link_loads
+from physics.next_failure import Loss, after_loss, carrying, single_losses
 from physics.wiring import Bus, Wiring
 from railwatch.operator.wiring_view import OVER, WiredNode
 from telemetry.entities import label_list, label_of

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from physics.breakers import BreakerCurve
-from physics.next_failure import Draw, LinkKind, LinkLoad, Trip, after_loss, allowed_losses, link_loads, trip_of
+from physics.link_loads import Draw, InputSide, LinkKind, LinkLoad, Trip, link_loads, trip_of
+from physics.next_failure import after_loss, allowed_losses
 from physics.wiring import Bus, MainsFeed, Origin, Plugs, Redundancy, WiredSupply, Wiring
 
 # blbadger.github.io/gpu-server: supplies of 1100 W, banana plugs of 15 A, 1600 W at full load, a site of 120 V.
@@ -67,7 +68,10 @@ def test_three_supplies_can_lose_one() -> None:
 
 
 def test_the_losses_of_the_supplies_flow_through_the_feed() -> None:
-    (feed,) = of_kind([*link_loads(box(2, breaker_a=10.0), shared(2, 12.0), efficiency=0.9)], LinkKind.FEED)
+    (feed,) = of_kind(
+        [*link_loads(box(2, breaker_a=10.0), shared(2, 12.0), inputs=InputSide(efficiency={"psu0": 0.9, "psu1": 0.9}))],
+        LinkKind.FEED,
+    )
     assert feed.load == pytest.approx(1600.0 / 0.9 / 120.0)
     assert feed.trip is Trip.TRIPS
     assert feed.shed_w == pytest.approx(1600.0 - 10.0 * 120.0 * 0.9)

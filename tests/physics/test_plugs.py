@@ -35,4 +35,4 @@ def test_an_auxiliary_plug_carries_what_the_card_specification_allows_at_12_v() 
 def test_a_breaker_trips_above_what_it_holds_and_sooner_the_higher_the_current() -> None:
     assert set(TRIP_CURVES) == set(BreakerCurve)
     for curve in TRIP_CURVES.values():
-        assert 1.0 < curve.holds_ratio < curve.trips_ratio < curve.instant_ratio[0] < curve.instant_ratio[1]
+        assert 1.0 <= curve.holds_ratio < curve.trips_ratio < curve.instant_ratio[0] < curve.instant_ratio[1]

@@ -157,10 +157,10 @@ def test_load_steps_over_a_rating_are_noted_and_over_the_short_time_rating_are_a
 def test_a_feed_is_judged_by_the_rule_for_lasting_loads_and_by_its_trip_curve() -> None:
     lasting = judged(box(redundancy=Redundancy.N, breaker_a=16.0), rails(minutes(1, FULL_W)))
     assert [(one.cause, one.severity) for one in lasting] == [(Cause.FEED_OVER_RATING, Severity.WARNING)]
-    assert lasting[0].summary == "Feed A at 14.8 of 16 A, over the 80 % for a lasting load; 218 W less mends it"
+    assert lasting[0].summary == "Feed A at 15.3 of 16 A, over the 80 % for a lasting load; 264 W less mends it"
     (trips,) = judged(box(redundancy=Redundancy.N, breaker_a=10.0), rails(minutes(1, FULL_W)))
     assert trips.severity is Severity.CRITICAL
-    assert trips.summary.startswith("Feed A at 14.8 of 10 A, breaker trips within an hour; ")
+    assert trips.summary.startswith("Feed A at 15.3 of 10 A, breaker trips within an hour; ")
     assert judged(box(redundancy=Redundancy.N, breaker_a=20.0), rails(minutes(1, FULL_W))) == []
 
 

@@ -1,0 +1,172 @@
+"""Wiring of measured supplies as columns of a table: which column shows which supply, meter of an input, or feed."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from analytics.connectivity import GroupArray, Kinship
+from analytics.connectivity.buses import bus_groups
+from analytics.connectivity.kinship import ByIdentity
+from physics.feeding import bus_name
+from physics.link_loads import Draw
+from physics.wiring import Bus, Origin, WiredSupply, Wiring
+from telemetry.entities import Entity, Topology
+from telemetry.frames import FloatArray
+from telemetry.ratings import rated_power_w
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginPlan:
+    """Wiring of measured supplies: the columns that show each supply, and the number of its bus for each column.
+
+    Ratings that a supply reports itself are filled in. `parts` has each bus with its supplies and those that share a
+    feed with them. A column that shows no wired supply has a bus of its own. `feeds` are the columns of meters that
+    have the name of a feed, such as the inlet of a PDU. `nominals_v` are those of the supplies
+    by name.
+    """
+
+    wiring: Wiring
+    parts: tuple[tuple[Bus, Wiring], ...]
+    columns: Mapping[str, tuple[int, ...]]
+    buses: GroupArray
+    feeds: Mapping[str, int]
+    nominals_v: Mapping[str, float]
+
+    @staticmethod
+    def of(
+        wiring: Wiring | None, entities: Sequence[Entity], topology: Topology, *, rated_w: float | None
+    ) -> "MarginPlan":
+        """Return the plan of a described wiring, else of the edges; the newest few are kept."""
+        return _plan(ByIdentity(wiring), ByIdentity(entities), ByIdentity(topology), rated_w)
+
+    def nominal_v_of(self, bus: Bus) -> float | None:
+        """Return the nominal voltage of a bus, its own or that of its supplies; None where it is unknown."""
+        known = (self.nominals_v[name] for name in bus.supplies if name in self.nominals_v)
+        return bus.nominal_v if bus.nominal_v is not None else next(known, None)
+
+    def supplies_of_feed(self, feed: str) -> tuple[str, ...]:
+        """Return the supplies that draw from a feed."""
+        return tuple(one.name for one in self.wiring.supplies if one.feed == feed)
+
+    def modules_of(self, shelf: str) -> tuple[str, ...]:
+        """Return the supplies that a shelf holds."""
+        return tuple(one.name for one in self.wiring.supplies if one.shelf == shelf)
+
+    def buses_of(self, supplies: Iterable[str]) -> tuple[Bus, ...]:
+        """Return the buses that some supplies carry, each once."""
+        found = (self.wiring.bus_of(name) for name in supplies)
+        return tuple({bus.name: bus for bus in found if bus is not None}.values())
+
+    def first_column(self, supplies: Iterable[str]) -> int | None:
+        """Return the column of the first of some supplies that is measured; None where none is."""
+        return next((self.columns[name][0] for name in supplies if name in self.columns), None)
+
+
+@lru_cache(maxsize=16)
+def _plan(
+    described: ByIdentity[Wiring | None],
+    entities: ByIdentity[Sequence[Entity]],
+    topology: ByIdentity[Topology],
+    rated_w: float | None,
+) -> MarginPlan:
+    wiring = _of_edges(entities.it, topology.it) if described.it is None else described.it
+    reported = rated_power_w(entities.it, configured_w=rated_w)
+    places: dict[str, list[int]] = {}
+    for place, entity in enumerate(entities.it):
+        for name in dict.fromkeys((entity.key, entity.name)):
+            places.setdefault(name, []).append(place)
+    columns: dict[str, tuple[int, ...]] = {}
+    nominals_v: dict[str, float] = {}
+    supplies = []
+    for one in wiring.supplies:
+        own = tuple(dict.fromkeys(place for sensor in one.sensors for place in places.get(sensor, ())))
+        known = [float(reported[place]) for place in own if np.isfinite(reported[place])]
+        supplies.append(replace(one, rated_w=known[0]) if one.rated_w is None and known else one)
+        if own:
+            columns[one.name] = own
+        named_v = [v for v in (one.nominal_v, *(entities.it[place].nominal_v for place in own)) if v is not None]
+        if named_v:
+            nominals_v[one.name] = named_v[0]
+    wiring = replace(wiring, supplies=tuple(supplies))
+    return MarginPlan(
+        wiring=wiring,
+        parts=_parts(wiring),
+        columns=columns,
+        buses=_bus_numbers(wiring, columns, len(entities.it)),
+        feeds={one.name: places[one.name][0] for one in wiring.feeds if one.name in places},
+        nominals_v=nominals_v,
+    )
+
+
+def _bus_numbers(wiring: Wiring, columns: Mapping[str, tuple[int, ...]], n_columns: int) -> GroupArray:
+    numbers = {bus.name: number for number, bus in enumerate(wiring.buses)}
+    buses = np.arange(len(numbers), len(numbers) + n_columns, dtype=np.intp)
+    for name, own in columns.items():
+        bus = wiring.bus_of(name)
+        if bus is not None:
+            buses[own[0]] = numbers[bus.name]
+    buses.flags.writeable = False  # several states share it
+    return buses
+
+
+def _parts(wiring: Wiring) -> tuple[tuple[Bus, Wiring], ...]:
+    by_name = {one.name: one for one in wiring.supplies}
+    by_feed: dict[str, list[WiredSupply]] = {}
+    for one in wiring.supplies:
+        by_feed.setdefault(one.feed, []).append(one)
+    parts = []
+    for bus in wiring.buses:
+        own = [by_name[name] for name in bus.supplies]
+        feeds = {one.feed for one in own if one.feed}
+        near = {one.name: one for one in (*own, *(one for feed in sorted(feeds) for one in by_feed[feed]))}
+        feeding = tuple(feed for feed in wiring.feeds if feed.name in feeds)
+        tied = [other for other in wiring.buses if other.name in bus.joins or bus.name in other.joins]
+        homes = [home for name in near if (home := wiring.bus_of(name)) is not None]
+        buses = {one.name: one for one in (bus, *tied, *homes)}
+        part = Wiring(origin=wiring.origin, supplies=tuple(near.values()), buses=tuple(buses.values()), feeds=feeding)
+        parts.append((bus, part))
+    return tuple(parts)
+
+
+def _of_edges(entities: Sequence[Entity], topology: Topology) -> Wiring:
+    """Return the wiring that edges to GPUs describe; supplies that feed none are left out.
+
+    A bus is named as `physics.feeding` names it: by its voltage where it is the only one of that.
+    """
+    kinship = Kinship.of(topology)
+    numbers = bus_groups(entities, topology)
+    groups: dict[int, list[Entity]] = {}
+    for place in sorted(range(len(entities)), key=lambda one: entities[one].key):
+        if kinship.gpus_under(entities[place].id):
+            groups.setdefault(int(numbers[place]), []).append(entities[place])
+    voltages = Counter(members[0].nominal_v for members in groups.values())
+    return Wiring(
+        origin=Origin.INFERRED,
+        supplies=tuple(
+            WiredSupply(name=one.key, sensors=(one.key,), nominal_v=one.nominal_v)
+            for members in groups.values()
+            for one in members
+        ),
+        buses=tuple(
+            Bus(
+                name=bus_name(members[0].nominal_v) if voltages[members[0].nominal_v] == 1 else f"bus{number}",
+                nominal_v=members[0].nominal_v,
+                supplies=tuple(one.key for one in members),
+            )
+            for number, members in enumerate(groups.values())
+        ),
+    )
+
+
+def draws_of(plan: MarginPlan, volts: FloatArray, amps: FloatArray) -> dict[str, Draw]:
+    """Return the draw of each supply from the first of its columns that has both values, shape ``(n_supplies,)``."""
+    known = np.isfinite(volts) & np.isfinite(amps) & (volts > 0.0)
+    found = ((name, next((place for place in own if known[place]), None)) for name, own in plan.columns.items())
+    return {
+        name: Draw(voltage_v=float(volts[place]), current_a=max(float(amps[place]), 0.0))
+        for name, place in found
+        if place is not None
+    }
