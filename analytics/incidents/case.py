@@ -206,14 +206,29 @@ def settled(case: IncidentCase, kinship: Kinship, *, now_ns: int, judged: CaseAn
         state=state,
         affected=affected,
         impact_gpu_hours=stake_gpu_hours * probability,
-        summary=f"{judged.headline}: {reported.summary}" if judged.headline else reported.summary,
-        notes=_notes(reported, affected, kinship, judged, held=_held_by(case, state, late=late)),
+        summary=_summary(before, reported, judged.headline),
+        notes=(
+            *_how_it_ended(before, reported),
+            *_notes(reported, affected, kinship, judged, _held_by(case, state, late=late)),
+        ),
         loss_probability=probability,
         hypotheses=judged.hypotheses,
         silence=judged.silence,
         held=state is IncidentState.MITIGATED and not late,
     )
     return replace(case, incident=incident, late=late, quiet_since_ns=quiet_since_ns)
+
+
+def _summary(before: Incident, reported: Finding, headline: str) -> str:
+    """Return what is wrong; once it is over, what was: how it ended is a note."""
+    if reported.status is FindingStatus.CLEARED:
+        return before.summary
+    return f"{headline}: {reported.summary}" if headline else reported.summary
+
+
+def _how_it_ended(before: Incident, reported: Finding) -> tuple[str, ...]:
+    over = reported.status is FindingStatus.CLEARED and reported.summary != before.summary
+    return (reported.summary.removeprefix(f"{before.summary}; "),) if over else ()
 
 
 def _gpus_at_stake(root: str, probability: float, kinship: Kinship) -> int:
@@ -235,7 +250,7 @@ def _held_by(case: IncidentCase, state: IncidentState, *, late: bool) -> str:
 
 
 def _notes(
-    reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: CaseAnnotations, *, held: str
+    reported: Finding, affected: tuple[str, ...], kinship: Kinship, judged: CaseAnnotations, held: str
 ) -> tuple[str, ...]:
     others = [kinship.label(entity_id) for entity_id in affected if entity_id != reported.entity_id]
     also = f"also on {label_list(others)}" if others else ""
