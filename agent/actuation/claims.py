@@ -135,7 +135,7 @@ class CapRequest:
     mode
         Anything but `enforce` does everything except the write.
     ends_with_lease
-        True to release the claim when its lease runs out: an experiment, which nobody may be there to end.
+        True to release the claim when its lease runs out, as an experiment needs it whose process was killed.
     """
 
     incident_id: str

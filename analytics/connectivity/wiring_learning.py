@@ -4,15 +4,18 @@ GPUs of one synchronous job rise and fall together, and their common movement ho
 is on. It is taken out first. What is left of a supply's steps is its share of what is left of the steps of the GPUs on
 its bus. For every way to put supplies on buses, each GPU goes to the bus where that explains most; the way with the
 shortest description is the answer, and what moving one link would cost is the confidence in it. Where GPUs never
-differ, nothing can be learnt, and the answer states that.
+differ, nothing can be learnt, and the answer states that. Then one GPU after the other can be moved on purpose
+(`load_response`): what the supplies showed is part of the same description, so that each link has one confidence.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analytics.connectivity.alignment import aligned_power, means_over
+from analytics.connectivity.load_response import IndexArray, LoadResponse, ResponseTable
 from telemetry.frames import FloatArray
 
 # heuristic: every way to divide six supplies is 203; beyond that only those that clustering suggests are tried.
@@ -23,15 +26,15 @@ _LEAST_STEPS = 40
 _INDEPENDENT = 0.5
 # heuristic: a mean over two seconds holds most of one change, whatever the pace of the sensors.
 _STEP_S = 2.0
-# The power of a GPU is a mean over up to 1 s (H100; Yang et al., SC'24, arXiv 2312.02741), and may be read a second
-# late.
-_WINDOWS_S, _MOST_LAG_S = (0.0, 0.5, 1.0), 1.0
 _PASSES = 20
 # heuristic: a link costs twice the nats that name its bus, so that the errors of sensors, which are not quite noise, do
 # not pass for buses.
 _LINK_COST = 2.0
 # heuristic: of a step as the sensors of the GPUs show it, where the data cannot show how much is real.
 _LEAST_SEEN = 0.5
+# heuristic: nats of one step below which its evidence is none. GPUs in step differ by the errors of their sensors, and
+# those would add up to certainty over some minutes.
+_LEAST_NATS = 0.1
 # heuristic: errors of sensors on GPUs that move together can pass for buses, and then a supply shows less of the GPUs'
 # differences than there seems to be (0.72 on simulated synchronous training, 0.88 and more where the answer was right)
 # and most of its own stays unexplained.
@@ -55,45 +58,58 @@ class LearntLink:
         """True if the link is as good as certain."""
         return self.confidence >= SURE
 
+    @property
+    def confidence_text(self) -> str:
+        """Confidence as people write it, with the next likely bus where it is not sure."""
+        shown = "more than 99.9 %" if self.confidence > 0.999 else f"{self.confidence * 100.0:.1f} %"
+        other = "" if self.other is None else f", else bus{self.other}"
+        return shown if self.is_sure else f"NOT SURE, {shown}{other}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntWiring:
-    """Links of each supply and GPU, in their order; `n_steps` were compared."""
+    """Links of each supply and GPU, in their order; `n_steps` were compared, and GPUs moved in `n_experiments`."""
 
     supplies: tuple[LearntLink, ...]
     gpus: tuple[LearntLink, ...]
     n_steps: int
+    n_experiments: int = 0
+
+    @property
+    def is_sure_of_any(self) -> bool:
+        """True if the link of a supply or GPU is as good as certain."""
+        return any(link.is_sure for link in (*self.supplies, *self.gpus))
 
 
-def learn_wiring(supply_w: FloatArray, gpu_w: FloatArray, *, step_s: float) -> LearntWiring | None:
-    """Return the wiring that explains the steps best; None if there are too few.
+def learn_wiring(
+    supply_w: FloatArray, gpu_w: FloatArray, *, step_s: float, responses: Sequence[LoadResponse] = ()
+) -> LearntWiring | None:
+    """Return the wiring that explains the steps best; None if there are too few, and no responses.
 
     Parameters
     ----------
     supply_w, gpu_w
         Power of supplies and GPUs, shapes ``(n_times, n_supplies)`` and ``(n_times, n_gpus)``, evenly spaced by
         `step_s`; NaN where nothing was read.
+    responses
+        What the supplies showed while one GPU was moved on purpose, at other times than these. Where the steps show no
+        link they count alone: errors of sensors would outweigh them.
     """
-    supply_w, gpu_w = _aligned(supply_w, gpu_w, step_s)
-    stride = max(1, round(_STEP_S / step_s))
-    steps, loads = _steps(supply_w, stride), _steps(gpu_w, stride)
+    aligned, stride = aligned_power(supply_w, gpu_w, step_s=step_s), max(1, round(_STEP_S / step_s))
+    steps, loads = _steps(aligned.supply_w, stride), _steps(aligned.gpu_w, stride)
     whole = np.isfinite(steps).all(axis=1) & np.isfinite(loads).all(axis=1)
     n_steps = int(whole.sum()) // stride
-    if n_steps < _LEAST_STEPS or not steps.shape[1] or not loads.shape[1]:
+    if not steps.shape[1] or not loads.shape[1] or (n_steps < _LEAST_STEPS and not responses):
         return None
-    fit = _Fit.of(steps[whole], loads[whole], n_steps=n_steps)
-    starts = sorted(
-        ((buses, fit.first_gpus(buses)) for buses in _divisions(steps[whole])), key=lambda one: fit.length(*one)
-    )
-    single = ((0,) * steps.shape[1], (0,) * loads.shape[1])
-    found = [fit.shortest(buses, gpus) for buses, gpus in starts[:_SEARCHED]]
-    credible = [one for one in (*found, single) if fit.is_credible(*one)]
-    buses, gpus = min(credible, key=lambda one: fit.length(*one))
-    return LearntWiring(
-        supplies=tuple(fit.link_of_supply(place, buses, gpus) for place in range(len(buses))),
-        gpus=tuple(fit.link_of_gpu(place, buses, gpus) for place in range(len(gpus))),
-        n_steps=n_steps,
-    )
+    table = ResponseTable.of((), steps.shape[1])
+    fit = _Fit.of(steps[whole], loads[whole], n_steps=n_steps, responses=table)
+    found = fit.answer(_divisions(steps[whole])) if n_steps >= _LEAST_STEPS else None
+    if not responses:
+        return found
+    counts_steps = found is not None and found.is_sure_of_any
+    table = ResponseTable.of(responses, steps.shape[1])
+    fit = replace(fit, n_steps=n_steps if counts_steps else 0, responses=table)
+    return replace(fit.answer(_divisions(steps[whole], table)), n_steps=n_steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +117,7 @@ class _Fit:
     """Sums of products of steps without their common movement.
 
     Supplies with themselves ``(S,)`` and with GPUs ``(S, G)``, GPUs with GPUs ``(G, G)``; `pairs` are those of supplies
-    with each other before it was taken out, ``(S, S)``.
+    with each other before it was taken out, ``(S, S)``. With `n_steps` of 0 only the responses count.
     """
 
     own: FloatArray
@@ -109,9 +125,10 @@ class _Fit:
     loads: FloatArray
     pairs: FloatArray
     n_steps: int
+    responses: ResponseTable
 
     @classmethod
-    def of(cls, steps: FloatArray, loads: FloatArray, *, n_steps: int) -> "_Fit":
+    def of(cls, steps: FloatArray, loads: FloatArray, *, n_steps: int, responses: ResponseTable) -> "_Fit":
         """Take the mean of the GPUs out of both, shapes ``(n_times, S)`` and ``(n_times, G)``."""
         common = loads.mean(axis=1)
         left, apart = _without(steps, common), _without(loads, common)
@@ -119,8 +136,23 @@ class _Fit:
             own=np.maximum(np.sum(left**2, axis=0), 1e-9),
             shared=left.T @ apart,
             loads=apart.T @ apart,
-            pairs=steps.T @ steps,
+            pairs=steps.T @ steps if len(steps) else np.eye(steps.shape[1]),
             n_steps=n_steps,
+            responses=responses,
+        )
+
+    def answer(self, divisions: Iterable[tuple[int, ...]]) -> LearntWiring:
+        """Return the links of the shortest description, from ways to put supplies on buses."""
+        starts = sorted(((buses, self.first_gpus(buses)) for buses in divisions), key=lambda one: self.length(*one))
+        found = [self.shortest(buses, gpus) for buses, gpus in starts[:_SEARCHED]]
+        single = ((0,) * len(self.own), (0,) * len(self.loads))
+        credible = [one for one in (*found, single) if self.is_credible(*one)]
+        buses, gpus = min(credible, key=lambda one: self.length(*one))
+        return LearntWiring(
+            supplies=tuple(self.link_of_supply(place, buses, gpus) for place in range(len(buses))),
+            gpus=tuple(self.link_of_gpu(place, buses, gpus) for place in range(len(gpus))),
+            n_steps=self.n_steps,
+            n_experiments=len(self.responses.gpus),
         )
 
     def gains(self, buses: Sequence[int]) -> FloatArray:
@@ -148,18 +180,36 @@ class _Fit:
         """Return the length of the description in nats: of what stays unexplained, and of the links."""
         _, left = self.explained(buses, gpus)
         links = _LINK_COST * (len(buses) + len(gpus)) * math.log(max(buses) + 1)
-        return 0.5 * _INDEPENDENT * self.n_steps * float(np.log(left).sum()) + links
+        moved = float(self.surprise(buses, np.array(gpus)[self.responses.gpus]).sum())
+        return 0.5 * _INDEPENDENT * self.n_steps * float(np.log(left).sum()) + links + moved
+
+    def surprise(self, buses: Sequence[int], moved: IndexArray) -> FloatArray:
+        """Return the nats of each response at each supply, ``(R, S)``, with the moved GPUs on these buses, ``(R,)``."""
+        return _INDEPENDENT * self.responses.surprise(self.gains(buses), np.equal.outer(moved, buses))
+
+    def seen_when_moved(self, buses: Sequence[int]) -> FloatArray:
+        """Return the nats, ``(R, S)``, by which each response speaks for a single bus against no link at all."""
+        nowhere = np.full(len(self.responses.gpus), -1)
+        return self.surprise(buses, nowhere) - self.surprise(buses, nowhere + 1)
 
     def is_credible(self, buses: Sequence[int], gpus: Sequence[int]) -> bool:
-        """Return True if several buses are seen in real differences of the GPUs, not in the errors of their sensors."""
+        """Return True if several buses are seen in real differences of the GPUs, not in the errors of their sensors.
+
+        A GPU that was moved on purpose differs for real.
+        """
         seen, left = self.explained(buses, gpus)
-        return max(buses) == 0 or (seen >= _CREDIBLE_SEEN and float(left.mean()) <= 1.0 - _CREDIBLE_EXPLAINED)
+        differs = seen >= _CREDIBLE_SEEN and float(left.mean()) <= 1.0 - _CREDIBLE_EXPLAINED
+        return max(buses) == 0 or len(self.responses.gpus) > 0 or differs
 
     def first_gpus(self, buses: Sequence[int]) -> tuple[int, ...]:
         """Return for each GPU the bus whose supplies follow it most where the other GPUs stay as they are."""
         follow = np.linalg.lstsq(self.loads, self.shared.T, rcond=1e-6)[0]  # (n_gpus, n_supplies)
         by_bus = [follow[:, np.array(buses) == bus].sum(axis=1) for bus in range(max(buses) + 1)]
-        return tuple(int(bus) for bus in np.argmax(by_bus, axis=0))
+        first = np.argmax(by_bus, axis=0)
+        moved = self.responses.gpus
+        nats = [self.surprise(buses, np.full(len(moved), bus)).sum(axis=1) for bus in range(max(buses) + 1)]
+        first[moved] = np.argmin(nats, axis=0)
+        return tuple(int(bus) for bus in first)
 
     def shortest(self, buses: tuple[int, ...], gpus: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the links of supplies and GPUs, moved one at a time while that shortens the description."""
@@ -176,7 +226,9 @@ class _Fit:
         """Return the link of a GPU, against its next likely bus; on a single bus against none."""
         if max(buses) == 0:
             seen = (_LEAST_SEEN * self.gains(buses)) ** 2 * self.loads[place, place] / self.own
-            return LearntLink(bus=0, confidence=_confidence(0.5 * _INDEPENDENT * self.n_steps * np.log1p(seen).sum()))
+            worse = self._worse(float(np.log1p(seen).sum()))
+            moved = float(self.seen_when_moved(buses)[self.responses.gpus == place].sum())
+            return LearntLink(bus=0, confidence=_confidence(worse + moved))
         return self._link(gpus[place], lambda bus: self.length(buses, _with(gpus, place, bus)), max(buses) + 1)
 
     def link_of_supply(self, place: int, buses: Sequence[int], gpus: Sequence[int]) -> LearntLink:
@@ -184,15 +236,19 @@ class _Fit:
         if max(buses) == 0:
             apart = float(np.trace(self.loads)) / 4.0
             seen = (_LEAST_SEEN * self.gains(buses)[place]) ** 2 * apart / self.own[place]
-            return LearntLink(
-                bus=0, confidence=_confidence(0.5 * _INDEPENDENT * self.n_steps * math.log1p(float(seen)))
-            )
+            worse = self._worse(math.log1p(float(seen)))
+            moved = float(self.seen_when_moved(buses)[:, place].sum()) / 2.0
+            return LearntLink(bus=0, confidence=_confidence(worse + moved))
 
         def length(bus: int) -> float:
             changed = _with(buses, place, bus)
             return self.length(changed, gpus) if len(set(changed)) == len(set(buses)) else math.inf
 
         return self._link(buses[place], length, max(buses) + 1)
+
+    def _worse(self, a_step: float) -> float:
+        """Return the nats of all steps, where one step shows anything."""
+        return 0.5 * _INDEPENDENT * self.n_steps * a_step if a_step >= _LEAST_NATS else 0.0
 
     @staticmethod
     def _link(own: int, length_of: Callable[[int], float], n_buses: int) -> LearntLink:
@@ -219,14 +275,19 @@ def _neighbours(buses: tuple[int, ...], gpus: tuple[int, ...]) -> Iterator[tuple
             yield from ((_with(buses, at, bus), gpus) for bus in range(n_buses) if bus != own)
 
 
-def _divisions(steps: FloatArray) -> Iterator[tuple[int, ...]]:
-    """Yield ways to put supplies on buses, numbered in the order of their first supply."""
+def _divisions(steps: FloatArray, responses: ResponseTable | None = None) -> Iterator[tuple[int, ...]]:
+    """Yield ways to put supplies on buses, numbered in the order of their first supply.
+
+    Beyond a few supplies those that clustering suggests: of steps, or of responses where GPUs were moved.
+    """
     n_supplies = steps.shape[1]
     if n_supplies <= _MOST_DIVIDED:
         yield from _all_divisions(n_supplies)
         return
     groups = [{supply} for supply in range(n_supplies)]
-    alike = np.nan_to_num(np.corrcoef(steps.T)).reshape(n_supplies, n_supplies)
+    shown = steps if responses is None else responses.supply_w
+    size = np.maximum(np.sqrt(np.sum(shown**2, axis=0)), 1e-9)
+    alike = (shown / size).T @ (shown / size)
     while True:
         order = sorted(groups, key=min)
         yield tuple(next(bus for bus, group in enumerate(order) if supply in group) for supply in range(n_supplies))
@@ -248,40 +309,12 @@ def _all_divisions(count: int, start: tuple[int, ...] = ()) -> Iterator[tuple[in
 
 def _steps(values: FloatArray, stride: int) -> FloatArray:
     """Return the differences of means over `stride` rows, at every row; NaN where a row of either was not read."""
-    means = _means(values, stride)
+    means = means_over(values, stride)
     found: FloatArray = means[stride:] - means[:-stride]
     return found
-
-
-def _means(values: FloatArray, count: int) -> FloatArray:
-    """Return the means over each `count` rows in a row; NaN where one of them was not read."""
-    missing = np.isnan(values)
-    filled = np.concatenate([np.zeros((1, values.shape[1])), np.where(missing, 0.0, values)])
-    gaps = np.concatenate([np.zeros((1, values.shape[1])), missing])
-    totals, lacking = np.cumsum(filled, axis=0), np.cumsum(gaps, axis=0)
-    return np.where(lacking[count:] > lacking[:-count], np.nan, (totals[count:] - totals[:-count]) / count)
 
 
 def _without(steps: FloatArray, common: FloatArray) -> FloatArray:
     """Return steps of shape ``(n_times, n)`` without what follows the common one, shape ``(n_times,)``."""
     found: FloatArray = steps - np.outer(common, common @ steps / max(float(common @ common), 1e-12))
     return found
-
-
-def _aligned(supply_w: FloatArray, gpu_w: FloatArray, step_s: float) -> tuple[FloatArray, FloatArray]:
-    """Return both with the supplies averaged and delayed as the sensors of the GPUs are, as far as that can be seen."""
-    load_w = gpu_w.sum(axis=1)
-    best, chosen = -1.0, (supply_w, gpu_w)
-    for window in sorted({max(1, round(window_s / step_s)) for window_s in _WINDOWS_S}):
-        means = _means(supply_w, window)
-        total_w = means.sum(axis=1)
-        for lag in range(round(_MOST_LAG_S / step_s) + 1):
-            first = window - 1 + lag
-            here, there = total_w[: len(total_w) - lag], load_w[first:]
-            known = np.isfinite(here) & np.isfinite(there)
-            if known.sum() < _LEAST_STEPS or not (np.ptp(here[known]) > 0.0 and np.ptp(there[known]) > 0.0):
-                continue
-            alike = float(np.corrcoef(here[known], there[known])[0, 1])
-            if alike > best + 1e-9:
-                best, chosen = alike, (means[: len(means) - lag], gpu_w[first:])
-    return chosen

@@ -17,18 +17,18 @@ from config.topology_match import mismatches
 from evaluation.replay import recorded_topology, recorded_wiring
 from physics.rail_classes import shown_nominals
 from physics.wiring import Wiring
+from railwatch.cli import wiring_learn
 from railwatch.cli.printing import pluralize, print_json, print_problems, wide_console
-from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, live_session
 from railwatch.operator.wiring_fields import wiring_fields
 from railwatch.operator.wiring_losses import loss_fields, loss_lines
 from railwatch.operator.wiring_power_limits import power_limit_lines
-from railwatch.operator.wiring_proposal import description_lines, proposal_fields, propose_wiring
 from railwatch.operator.wiring_values import WiringValues, values_of
 from railwatch.operator.wiring_view import OVER, OVER_IN_ROW, WiredNode, drawing, wired_node
 from railwatch.run_context import RunContext
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.documents import problem_at, read_document
-from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology, label_list
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
 from telemetry.errors import ConfigError, EnvironmentLacksError
 from telemetry.recording import read_recording
 
@@ -103,37 +103,7 @@ def check(
         typer.echo(f"{file}: {pluralize(len(wiring.buses), 'bus', 'buses')}; {compared}")
 
 
-@app.command(epilog="Example: railwatch wiring learn incident.parquet")
-def learn(
-    recording: RecordingOrRun = None,
-    data_dir: DataDir = None,
-    config_file: ConfigFile = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Propose the wiring that load steps show, as YAML to accept, with the confidence of each link.
-
-    Needs GPUs whose loads differ, for 80 s or longer: GPUs of one synchronous job rise and fall together, and no
-    supply's current shows which of them it feeds. Then give them different loads one at a time, or lower their clocks
-    by turns with dither plan. Exit status 1 if a link is not sure.
-    """
-    if recording is not None:
-        source, frames = str(recording), [*read_recording(recording).frames()]
-    else:
-        rings, now_ns = _rings_of(live_session(data_dir_of(config_file, data_dir))), SystemClock().utc_ns()
-        source, frames = "the run on this node", [*rings.frames(start_ns=0, stop_ns=now_ns)]
-    proposal = propose_wiring(frames)
-    if proposal is None:
-        raise EnvironmentLacksError(f"{source}: no power of supplies and GPUs over 80 s or longer to learn from")
-    if as_json:
-        for fields in proposal_fields(proposal):
-            print_json(fields)
-    elif proposal.identifiable:
-        for line in description_lines(proposal, source=source):
-            typer.echo(line)
-    if proposal.unsure:
-        unsure = label_list(proposal.unsure) if proposal.identifiable else "any link: the GPUs moved together"
-        typer.echo(f"railwatch: not sure of {unsure}", err=True)
-        raise typer.Exit(1)
+app.command(epilog="Example: railwatch wiring learn incident.parquet")(wiring_learn.learn)
 
 
 def _topology_to_compare(recording: Path | None, data_dir: Path) -> Topology | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from analytics.connectivity.load_response import LoadResponse
 from analytics.connectivity.wiring_learning import LearntLink, LearntWiring, learn_wiring
 from physics.rail_classes import may_feed_gpus
 from telemetry.clock import NS_PER_S
@@ -16,7 +17,7 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, Frame
 from telemetry.series import series_of
 
-_GRID_S = 0.1  # heuristic: the update interval of most GPUs' power
+GRID_S = 0.1  # heuristic: the update interval of most GPUs' power
 _LOST_S = 10.0  # heuristic: longer than any sensor is silent
 _HELD_S = 2.0  # heuristic: a value older than this is no reading of now
 _PLAIN = re.compile(r"[A-Za-z_][\w-]*")
@@ -33,10 +34,15 @@ class WiringProposal:
     left_out: tuple[Entity, ...]
 
     @property
+    def links(self) -> tuple[tuple[Entity, LearntLink], ...]:
+        """Each supply and GPU with its link, supplies first."""
+        links = (*self.learnt.supplies, *self.learnt.gpus)
+        return tuple(zip((*self.supplies, *self.gpus), links, strict=True))
+
+    @property
     def unsure(self) -> tuple[str, ...]:
         """Labels of the supplies and GPUs whose link is not sure."""
-        links = zip((*self.supplies, *self.gpus), (*self.learnt.supplies, *self.learnt.gpus), strict=True)
-        return tuple(entity.label for entity, link in links if not link.is_sure)
+        return tuple(entity.label for entity, link in self.links if not link.is_sure)
 
     @property
     def identifiable(self) -> bool:
@@ -44,31 +50,68 @@ class WiringProposal:
         return len(self.unsure) < len(self.supplies) + len(self.gpus)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeasuredPower:
+    """Power of supplies and GPUs, shapes ``(n_times, n_supplies)`` and ``(n_times, n_gpus)``, from `start_ns` on.
+
+    Rows are `GRID_S` apart, NaN where nothing was read; `left_out` are entities that show no power to learn from.
+    """
+
+    supplies: tuple[Entity, ...]
+    gpus: tuple[Entity, ...]
+    supply_w: FloatArray
+    gpu_w: FloatArray
+    start_ns: int
+    left_out: tuple[Entity, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How long it was measured."""
+        return len(self.gpu_w) * GRID_S
+
+    def proposal(self, responses: Sequence[LoadResponse] = ()) -> WiringProposal | None:
+        """Return the wiring that the load steps and the responses of moved GPUs show; None where there are too few."""
+        learnt = learn_wiring(self.supply_w, self.gpu_w, step_s=GRID_S, responses=responses)
+        if learnt is None:
+            return None
+        return WiringProposal(supplies=self.supplies, gpus=self.gpus, learnt=learnt, left_out=self.left_out)
+
+
 def propose_wiring(frames: Sequence[Frame]) -> WiringProposal | None:
     """Return the wiring that the samples show; None where supplies or GPUs show no power, or for too short a time."""
+    power = measured_power(frames)
+    return None if power is None else power.proposal()
+
+
+def measured_power(frames: Sequence[Frame]) -> MeasuredPower | None:
+    """Return the power of supplies and GPUs at common times; None where supplies or GPUs show none."""
     gpus = _to_the_end(_measured(frames, EntityKind.GPU))
     supplies = _to_the_end(_measured(frames, EntityKind.SUPPLY))
     series = [one for found in (*gpus.values(), *supplies.values()) for one in found]
     if not gpus or not supplies:
         return None
     start_ns = max(int(times_ns[0]) for times_ns, _ in series)
-    count = int((min(int(times_ns[-1]) for times_ns, _ in series) - start_ns) / (_GRID_S * NS_PER_S))
+    count = int((min(int(times_ns[-1]) for times_ns, _ in series) - start_ns) / (GRID_S * NS_PER_S))
     if count < 1:
-        return None
-    supply_w, gpu_w = _on_grid(supplies.values(), start_ns, count), _on_grid(gpus.values(), start_ns, count)
-    learnt = learn_wiring(supply_w, gpu_w, step_s=_GRID_S)
-    if learnt is None:
         return None
     used = {entity.id for entity in (*supplies, *gpus)}
     parts = (frame.spec.entities for frame in frames if frame.spec.kind in (EntityKind.SUPPLY, EntityKind.GPU))
     left_out = {entity.id: entity for entities in parts for entity in entities if entity.id not in used}
-    return WiringProposal(supplies=tuple(supplies), gpus=tuple(gpus), learnt=learnt, left_out=tuple(left_out.values()))
+    return MeasuredPower(
+        supplies=tuple(supplies),
+        gpus=tuple(gpus),
+        supply_w=_on_grid(supplies.values(), start_ns, count),
+        gpu_w=_on_grid(gpus.values(), start_ns, count),
+        start_ns=start_ns,
+        left_out=tuple(left_out.values()),
+    )
 
 
 def description_lines(proposal: WiringProposal, *, source: str) -> Iterator[str]:
     """Yield the proposal as YAML of the configuration, the confidence of each link in a comment."""
     learnt = proposal.learnt
-    yield f"# learnt from {source}, {learnt.n_steps} steps; ratings, plugs and feeds are for you to add"
+    moved = f" and {learnt.n_experiments} moved GPUs" if learnt.n_experiments else ""
+    yield f"# learnt from {source}, {learnt.n_steps} steps{moved}; ratings, plugs and feeds are for you to add"
     if proposal.left_out:
         yield f"# without a current or lost, so not learnt: {', '.join(_quoted(one.name) for one in proposal.left_out)}"
     yield "topology:"
@@ -77,7 +120,7 @@ def description_lines(proposal: WiringProposal, *, source: str) -> Iterator[str]
     yield "  supplies:"
     for entity, link in zip(proposal.supplies, learnt.supplies, strict=True):
         nominal = f", nominal_v: {entity.nominal_v:g}" if entity.nominal_v is not None else ""
-        yield f"    - {{name: {_quoted(entity.key)}{nominal}}} # on bus{link.bus}: {_confidence(link)}"
+        yield f"    - {{name: {_quoted(entity.key)}{nominal}}} # on bus{link.bus}: {link.confidence_text}"
     yield "  buses:"
     for bus in sorted({link.bus for link in learnt.supplies}):
         names = [
@@ -92,16 +135,12 @@ def description_lines(proposal: WiringProposal, *, source: str) -> Iterator[str]
         yield "      branches:"
         yield "        - gpus:"
         for gpu, link in own:
-            yield f"            - {_quoted(gpu.name)} # {_confidence(link)}"
+            yield f"            - {_quoted(gpu.name)} # {link.confidence_text}"
 
 
 def proposal_fields(proposal: WiringProposal) -> Iterator[dict[str, Any]]:
     """Yield one JSON object for each link."""
-    parts = (
-        *zip(proposal.supplies, proposal.learnt.supplies, strict=True),
-        *zip(proposal.gpus, proposal.learnt.gpus, strict=True),
-    )
-    for entity, link in parts:
+    for entity, link in proposal.links:
         other = None if link.other is None else f"bus{link.other}"
         yield {
             "kind": entity.kind.value,
@@ -111,12 +150,6 @@ def proposal_fields(proposal: WiringProposal) -> Iterator[dict[str, Any]]:
             "sure": link.is_sure,
             "other": other,
         }
-
-
-def _confidence(link: LearntLink) -> str:
-    shown = "more than 99.9 %" if link.confidence > 0.999 else f"{link.confidence:.1%}".replace("%", " %")
-    other = "" if link.other is None else f", else bus{link.other}"
-    return shown if link.is_sure else f"NOT SURE, {shown}{other}"
 
 
 def _quoted(name: str) -> str:
@@ -166,10 +199,10 @@ def _on_grid(measured: Iterable[tuple[_Series, ...]], start_ns: int, count: int)
 def _held(series: _Series, start_ns: int, count: int) -> FloatArray:
     """Return means over each step of the grid, the last one where none fell in it for some time; else NaN."""
     times_ns, values = series
-    at = np.floor((times_ns - start_ns) / (_GRID_S * NS_PER_S)).astype(np.intp)
+    at = np.floor((times_ns - start_ns) / (GRID_S * NS_PER_S)).astype(np.intp)
     inside = (at >= 0) & (at < count)
     counts = np.bincount(at[inside], minlength=count)
     sums = np.bincount(at[inside], values[inside], minlength=count)
     last = np.maximum.accumulate(np.where(counts > 0, np.arange(count), -1))
-    usable = (last >= 0) & (np.arange(count) - last <= round(_HELD_S / _GRID_S))
+    usable = (last >= 0) & (np.arange(count) - last <= round(_HELD_S / GRID_S))
     return np.where(usable, sums[last] / np.maximum(counts[last], 1), np.nan)
