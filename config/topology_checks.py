@@ -25,6 +25,7 @@ def problems_of_wiring(wiring: Wiring, *, gpu_count: int | None = None) -> Itera
         return
     yield from _voltage_problems(wiring)
     yield from _redundancy_problems(wiring)
+    yield from _idle_feeds(wiring)
     circle = next(_circles(wiring), None)
     if circle is not None:
         yield circle
@@ -138,6 +139,30 @@ def _redundancy_problems(wiring: Wiring) -> Iterator[KeyProblemError]:
             yield KeyProblemError(key, found, "an even number of supplies: half of them may be lost")
         elif bus.redundancy.spare(count) >= count:
             yield KeyProblemError(key, found, f"{bus.redundancy.spare(count) + 1} supplies or more")
+        elif bus.redundancy is Redundancy.N_PLUS_N:
+            yield from _shared_feed(wiring, bus, key)
+
+
+def _shared_feed(wiring: Wiring, bus: Bus, key: str) -> Iterator[KeyProblemError]:
+    """Yield the feed that more than half of the supplies of an N+N bus hang on: its loss leaves too few."""
+    of_shelf = {shelf.name: shelf.feed for shelf in wiring.shelves}
+    on_feed: dict[str, list[str]] = {}
+    for supply in wiring.on_bus(bus):
+        feed = supply.feed or of_shelf.get(supply.shelf, "")
+        if feed:
+            on_feed.setdefault(feed, []).append(supply.name)
+    for feed, names in on_feed.items():
+        if len(names) > len(bus.supplies) // 2:
+            found = f"N+N with {', '.join(names)} on feed {feed}"
+            yield KeyProblemError(key, found, f"at most {len(bus.supplies) // 2} of {len(bus.supplies)} on one feed")
+
+
+def _idle_feeds(wiring: Wiring) -> Iterator[KeyProblemError]:
+    used = {one.feed for one in (*wiring.shelves, *wiring.supplies)}
+    for place, feed in enumerate(wiring.feeds):
+        if feed.name not in used:
+            expected = f"a supply or shelf with feed: {feed.name}"
+            yield KeyProblemError(f"feeds[{place}].name", f"{feed.name} feeds nothing", expected)
 
 
 def _circles(wiring: Wiring) -> Iterator[KeyProblemError]:

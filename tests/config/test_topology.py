@@ -57,6 +57,7 @@ _PSU0 = "    - {name: psu0, rated_w: 1100}\n"
 _PSU1 = "    - {name: psu1, rated_w: 1100}\n"
 _SHELF0 = "shelves: [{name: shelf0, feed: A}]"
 _FEEDS = "  feeds: [{name: A}, {name: B}]\n"
+_FEED_A = "  feeds: [{name: A}]\n"
 _MAIN = "    - {name: main, nominal_v: 12, supplies: [psu0], branches: [{gpus: [0, 1]}]}\n"
 
 
@@ -208,6 +209,20 @@ def test_without_a_description_there_is_no_wiring() -> None:
             _document(supplies=_PSU0, buses=_MAIN.replace("branches", "redundancy: N+1, branches")),
             "FILE:5: topology.buses[0].redundancy: N+1 with 1 supply; expected 2 supplies or more",
             id="more spare supplies than there are",
+        ),
+        pytest.param(
+            _document(
+                supplies=_PSU0.replace("}", ", feed: A}") + _PSU1.replace("}", ", feed: A}"),
+                buses=_MAIN.replace("[psu0]", "[psu0, psu1]").replace("branches", "redundancy: N+N, branches"),
+            )
+            + _FEED_A,
+            "FILE:6: topology.buses[0].redundancy: N+N with psu0, psu1 on feed A; expected at most 1 of 2 on one feed",
+            id="N+N on one feed",
+        ),
+        pytest.param(
+            _document(supplies=_PSU0, buses=_MAIN) + _FEED_A,
+            "FILE:6: topology.feeds[0].name: A feeds nothing; expected a supply or shelf with feed: A",
+            id="a feed that feeds nothing",
         ),
         pytest.param(
             _document(supplies=_PSU0, buses=_MAIN.replace("[0, 1]", "[0, 0000:43:00.0]")),
