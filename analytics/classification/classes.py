@@ -61,6 +61,12 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         against=(JOINT, OVERLOAD, SYNCHRONOUS),
         why="the open-circuit voltage changed",
     ),
+    Contradiction(
+        sign=Sign.BUS_HOLDS,
+        present=True,
+        against=(LOST, INPUT),
+        why="the bus that the converter draws from is within its limits",
+    ),
     Contradiction(sign=Sign.ELECTRICAL, present=True, against=(BARE,), why="there is electrical evidence"),
     Contradiction(sign=Sign.SEVERAL_HOT, present=True, against=(INTERFACE,), why="its siblings are hot as well"),
     Contradiction(sign=Sign.WARM_AIR, present=True, against=(INTERFACE,), why="the air of all of them is warm"),

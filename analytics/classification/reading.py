@@ -113,6 +113,9 @@ def _of_finding(finding: Finding, scene: IncidentScene) -> Iterator[Observation]
     sign = _PLAIN_SIGNS.get(finding.cause)
     if sign is not None:
         yield _seen(sign, since_ns, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
+    margin_ratio = finding.number("bus_margin_ratio")
+    if finding.cause is Cause.SUPPLY_SAG and margin_ratio is not None and margin_ratio >= 0.0:
+        yield _seen(Sign.BUS_HOLDS, since_ns, f"the bus before the converter of {name} is within its limits")
     if finding.cause is Cause.LOOSE_MODULE and _siblings_read(finding):
         yield _seen(Sign.LINKS_OF_ONE, since_ns, f"the errors stay with {name}")
     code = finding.number("code")

@@ -10,6 +10,7 @@ class Sign(StrEnum):
     """Kinds of sign that findings, their numbers or events show or deny."""
 
     SAG = "sag"
+    BUS_HOLDS = "bus_holds"
     BRAKE = "brake"
     BRAKE_ALONE = "brake_alone"
     SLOWDOWN = "slowdown"

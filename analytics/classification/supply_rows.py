@@ -19,6 +19,18 @@ SUPPLY_ROWS: tuple[SignRow, ...] = (
         ),
     ),
     SignRow(
+        sign=Sign.BUS_HOLDS,
+        weight=FINGERPRINT,
+        otherwise=(0.01, RARE),
+        given=(
+            (JOINT, 0.3, "assumption: a joint behind the converter"),
+            (OVERLOAD, 0.5, "assumption: the converter carries more than it is rated for"),
+            (SYNCHRONOUS, 0.3, "assumption: as for an overload, in steps"),
+            (SENSOR, 0.2, "assumption: one of several ways in which a voltage can lie"),
+            (UNKNOWN, 0.5, "assumption: the converter itself, which is no class of its own"),
+        ),
+    ),
+    SignRow(
         sign=Sign.BRAKE,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),

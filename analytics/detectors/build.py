@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from analytics.detectors.airflow import Airflow
 from analytics.detectors.airflow_lost import AirflowLost
 from analytics.detectors.board_rail import BoardRail
+from analytics.detectors.converter_rail import ConverterRail
 from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
 from analytics.detectors.gpu_errors import GpuErrors
@@ -100,6 +101,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: SourceResistance(limits=limits.source_resistance),
     lambda limits: CurrentShare(limits=limits.current_share),
     lambda limits: BoardRail(limits=limits.board_rail),
+    lambda limits: ConverterRail(limits=limits.converter_rail),
     lambda limits: SupplyHeadroom(limits=limits.supply_headroom),
     lambda limits: SupplyPlausibility(limits=limits.supply_plausibility),
     lambda limits: SupplyMargins(limits=limits.supply_margins, rated_w=limits.supply_headroom.rated_w),

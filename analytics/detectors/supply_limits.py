@@ -251,3 +251,36 @@ class BoardRailLimits:
             self.margin_steps >= 0 and self.rise_steps > 0 and 0 < self.rise_ratio < 1 and 0 < self.clear_ratio < 1
         ):
             raise ValueError("margin_steps at least 0, rise_steps above 0, rise_ratio and clear_ratio between 0 and 1")
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConverterRailLimits:
+    """Limits of a rail that converters make from a main bus, as the board's controller measures it.
+
+    Parameters
+    ----------
+    minimum_v, at_once_below_v
+        Voltage at 12 V, as for a sag (`RailSagLimits`): the lowest one, and from where on the sag is critical. A rail
+        of another nominal voltage has the same share of its own.
+    margin_steps
+        Steps of the meter by which a reading must lie below the limit. heuristic: rounding moves it by half a step.
+    hold_s, least_readings
+        Time and readings below the limit in one stretch, as for the board's rail (`BoardRailLimits`).
+    clear_readings
+        Readings above the limit in a row, a second apart.
+    """
+
+    minimum_v: float = LEAST_RAIL_V
+    at_once_below_v: float = 11.35
+    margin_steps: float = 1.0
+    hold_s: DurationS = 11.0
+    least_readings: int = 3
+    clear_readings: int = 15
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0 < self.at_once_below_v <= self.minimum_v:
+            raise ValueError("at_once_below_v <= minimum_v, both above 0")
+        if not self.margin_steps >= 0:
+            raise ValueError("margin_steps at least 0")

@@ -161,6 +161,8 @@ EVIDENCE = {
     "imbalance_ratio": "Current against its siblings",
     "share_ratio": "Share of the bus against its usual one",
     "bus_share_ratio": "Share of the bus",
+    "nominal_ratio": "Share of the nominal voltage",
+    "bus_margin_ratio": "Margin left on the bus before the converter",
     "usual_bus_share_ratio": "… usually",
     "over_siblings_v": "Voltage over its siblings, risen by",
     "joint_rise_ohm": "Rise of the joint's resistance, at least",

@@ -10,7 +10,7 @@ from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.bmc.rail_nominal import conflicts, nominal_of_point
 from agent.collectors.tables import node_entity
 from physics.rail_classes import MAIN_BUSES_V, MEASURED_AT_V
-from telemetry.entities import SOURCE_TAG, Entity, EntityKind
+from telemetry.entities import BOARD_PLACE, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import Signal, signal
 
@@ -175,7 +175,8 @@ def _supply_table(points: tuple[Point, ...]) -> TableLayout | None:
         columns.setdefault(signal, []).append(point.key)
         named = nominal_of_point(point)
         if named is not None:
-            nominals.setdefault(unit, named.tags)
+            place = ((PLACE_TAG, BOARD_PLACE),) if point.place is Place.BOARD else ()
+            nominals.setdefault(unit, (*named.tags, *place))
     return _table(SUPPLY_TABLE, EntityKind.SUPPLY, _SUPPLY_SIGNALS, rows, nominals)
 
 

@@ -18,7 +18,14 @@ from telemetry.frames import Frame
 from telemetry.quantities import SUMMARY_LENGTH
 from telemetry.records import EventKind, Finding
 from telemetry.signals import signals_of
-from tests.analytics.detectors import board_scenes, bus_scenes, heat_scenes, novelty_scenes, supply_scenes
+from tests.analytics.detectors import (
+    board_scenes,
+    bus_scenes,
+    converter_scenes,
+    heat_scenes,
+    novelty_scenes,
+    supply_scenes,
+)
 from tests.analytics.scenes import START_NS, event_of, fleet_of, frame_of, gpu, node_of, supply
 
 ALL = tuple(build(DetectorLimits()) for build in DETECTORS)
@@ -29,6 +36,7 @@ TOPOLOGY = node_of(4, 2)
 SCENES: dict[str, Callable[[int], Frame]] = {
     **board_scenes.SCENES,
     **bus_scenes.SCENES,
+    **converter_scenes.SCENES,
     **heat_scenes.SCENES,
     **supply_scenes.SCENES,
     **novelty_scenes.SCENES,
