@@ -22,7 +22,14 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.supply.branches import DEAD_RATIO, USUAL_SHARE, group_sum, others_sum, took_over
 from analytics.supply.pair_rows import PAIR, PairRows
-from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, Stillness, is_stuck, power_mismatch
+from analytics.supply.plausibility import (
+    MIN_AGREED_W,
+    MIN_POWER_W,
+    Stillness,
+    is_stuck,
+    power_mismatch,
+    rounding_ratio,
+)
 from analytics.supply.stream_estimate import (
     LONGEST_STEP_NS,
     BlockMeans,
@@ -146,7 +153,8 @@ class SupplyPlausibility:
         before = np.where(np.isnan(state.mismatch), off, state.mismatch)
         share = -math.expm1(-means.seconds / _MISMATCH_S)
         mismatch = np.where(known, before + share * (off - before), state.mismatch)
-        differs = known & (np.abs(mismatch) > limits.power_ratio)
+        rounded = rounding_ratio(means.mean_v, means.mean_a, state.stillness.step)
+        differs = known & (np.abs(mismatch) > limits.power_ratio + rounded)
         lasted = np.where(known, np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0), state.mismatch_s)
         streaks, bad, good = _counted(state, means, windows, limits.blocks)
         streaks[:, 3] = np.where(known, np.where(lasted >= limits.power_hold_s, limits.blocks, 0), streaks[:, 3])

@@ -4,8 +4,12 @@ A load that steps up takes the voltage down through the path's resistance, and t
 mains leaves a regulated load its power, so the current rises only by as much as the voltage fell. One supply alone, or
 the only one of a rail, may as well have lost its contact; at the voltage of mains no contact costs a tenth.
 
-A dip is judged row by row. A fall of a few per cent is judged by the means of blocks: it needs no source resistance,
-which a stiff rail with coarse meters does not show.
+A dip is judged row by row: a tenth at mains, less at a regulated output. A fall of less is judged by the means of
+blocks: it needs no source resistance, which a stiff rail with coarse meters does not show. What is usual are the lowest
+voltage and the highest power of some blocks, as one block may fall between two steps of a job.
+
+Supplies that are read in turn are compared by their newest readings. A supply that carries nothing any more was lost:
+the others then fall too, by what it carried over their resistance.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +26,10 @@ from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_wher
 # IEC 61000-4-30 and EN 50160: a dip begins where the voltage falls below 90 % of its reference, and ends 2 % above.
 DIP_RATIO = 0.90
 BACK_RATIO = 0.92
+# heuristic: three fifths of the 5 % that supplies regulate within (ATX12V Power Supply Design Guide 2.2, table 2), and
+# twice what the meters and noise of a regulated output move within some blocks at a like load.
+OUTPUT_DIP_RATIO = 0.97
+OUTPUT_BACK_RATIO = 0.98
 # heuristic: below that no supply regulates any more: an interruption, or an operator who switched the node off.
 LEAST_RATIO = 0.4
 # heuristic: what a load that goes on may lie over the highest power of the block before.
@@ -34,20 +42,27 @@ MIN_ROWS = 3
 MIN_BLOCKS = 2
 # Nominal mains begin at 100 V (IEC 60038).
 MAINS_V = 90.0
+# heuristic: extremes fade by a tenth a block of two seconds and more, so that they outlast the steps of a job.
+_FADES = 0.1
+# heuristic: half of the lowest current of some blocks; a load of constant power draws more when its input falls.
+_CARRIES_RATIO = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InputFall:
-    """Readings of the last block without a dip, and rows since a dip began; shape ``(n_supplies,)``.
+    """Extremes of the blocks without a dip, and rows since a dip began; shape ``(n_supplies,)``.
 
-    `usual_v` is the lowest voltage of that block, `usual_w` the highest power; `low_v` and `high_w` are those of the
-    block that is open. `now_v` is the newest voltage of a row in which some supply had fallen, `back` marks those that
-    recovered in their newest row. `low_blocks` counts blocks in a row whose mean lies below all that was usual.
+    `usual_v` and `usual_a` are the lowest voltage and current of these blocks, `usual_w` the highest power, all fading;
+    `low_v`, `low_a` and `high_w` are those of the block that is open. `now_v` is the newest voltage of a row in which
+    some supply had fallen, `back` marks those that recovered in their newest row. `low_blocks` counts blocks in a row
+    whose mean lies below all that was usual.
     """
 
     usual_v: FloatArray
+    usual_a: FloatArray
     usual_w: FloatArray
     low_v: FloatArray
+    low_a: FloatArray
     high_w: FloatArray
     now_v: FloatArray
     rows: FromZero
@@ -70,30 +85,40 @@ def may_fall(fall: InputFall, rows: PairRows) -> MaskArray:
     return np.asarray(_low(fall, rows.voltage_v, rows.used).any(axis=1), dtype=np.bool_)
 
 
-def _low(fall: InputFall, voltage_v: FloatArray, used: MaskArray) -> MaskArray:
-    low = used & (voltage_v < DIP_RATIO * fall.usual_v) & (voltage_v > LEAST_RATIO * fall.usual_v)
-    return np.asarray(low, dtype=np.bool_)
+def _low(fall: InputFall, voltage_v: FloatArray, known: MaskArray) -> MaskArray:
+    dip_v = np.where(fall.usual_v > MAINS_V, DIP_RATIO, OUTPUT_DIP_RATIO) * fall.usual_v
+    return np.asarray(known & (voltage_v < dip_v) & (voltage_v > LEAST_RATIO * fall.usual_v), dtype=np.bool_)
+
+
+def _alike(fall: InputFall, groups: GroupArray) -> GroupArray:
+    """Return groups in which mains and outputs are apart: outputs ride through a short dip of their mains."""
+    return 2 * groups + (fall.usual_v > MAINS_V)
 
 
 def fall_rows(fall: InputFall, rows: PairRows, groups: GroupArray) -> InputFall:
     """Add rows: any number without a dip, or a single row."""
-    voltage_v, used = rows.voltage_v[-1], rows.used[-1]
-    low, power_w = _low(fall, voltage_v, used), rows.voltage_v * rows.current_a
+    voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
+    power_w = rows.voltage_v * rows.current_a
+    shown = np.isfinite(power_w[-1]) & np.isfinite(fall.usual_v)
+    low = _low(fall, voltage_v, shown)
     if not low.any() and not fall.rows.any():
-        return _noted(fall, rows.voltage_v, power_w, rows.used)
-    back = used & (voltage_v > BACK_RATIO * fall.usual_v) & (fall.low_blocks == 0)
-    shown = used & np.isfinite(fall.usual_v)
-    count = group_sum(shown.astype(np.float64), groups)
-    alike = group_sum(low.astype(np.float64), groups) >= count
-    no_more = group_sum(np.where(shown, power_w[-1], 0.0), groups) < MORE_POWER_RATIO * group_sum(
-        np.where(shown, fall.usual_w, 0.0), groups
+        return _noted(fall, rows, power_w, rows.used)
+    alike = _alike(fall, groups)
+    count = group_sum(shown.astype(np.float64), alike)
+    no_more = group_sum(np.where(shown, power_w[-1], 0.0), alike) < MORE_POWER_RATIO * group_sum(
+        np.where(shown, fall.usual_w, 0.0), alike
     )
-    by_input = low & alike & ((count > 1) | (fall.usual_v > MAINS_V)) & no_more
+    carries = shown & (current_a >= _CARRIES_RATIO * fall.usual_a)
+    all_fell = group_sum((low & carries).astype(np.float64), alike) >= count
+    by_input = low & all_fell & ((count > 1) | (fall.usual_v > MAINS_V)) & no_more
+    back_v = np.where(fall.usual_v > MAINS_V, BACK_RATIO, OUTPUT_BACK_RATIO) * fall.usual_v
+    back = used & (voltage_v > back_v) & (fall.low_blocks == 0)
+    ended = back | (used & ~by_input & ~fall.dipped)
     return replace(
-        # A dip that ends within its block is not usual either.
-        _noted(fall, rows.voltage_v, power_w, rows.used & ~by_input),
+        # A dip that ends within its block, or began at one of several supplies, is not usual either.
+        _noted(fall, rows, power_w, rows.used & ~(low & no_more)),
         now_v=np.where(used, voltage_v, fall.now_v),
-        rows=np.where(by_input, fall.rows + 1, np.where(back, 0.0, fall.rows)),
+        rows=np.where(used & by_input, fall.rows + 1, np.where(ended, 0.0, fall.rows)),
         back=np.where(used, back, fall.back),
     )
 
@@ -103,13 +128,18 @@ def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
     return reset_where(fall, filled(InputFall, len(accepted)), accepted)
 
 
-def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:
-    """Add rows to the usual readings, each of shape ``(n_rows, n_supplies)``."""
+def _noted(fall: InputFall, rows: PairRows, power_w: FloatArray, usual: MaskArray) -> InputFall:
+    """Add rows to the extremes of the open block; `power_w` and `usual` have the shape ``(n_rows, n_supplies)``."""
     return replace(
         fall,
-        low_v=np.fmin(fall.low_v, np.fmin.reduce(np.where(usual, voltage_v, np.nan), axis=0)),
+        low_v=np.fmin(fall.low_v, np.fmin.reduce(np.where(usual, rows.voltage_v, np.nan), axis=0)),
+        low_a=np.fmin(fall.low_a, np.fmin.reduce(np.where(usual, rows.current_a, np.nan), axis=0)),
         high_w=np.fmax(fall.high_w, np.fmax.reduce(np.where(usual, power_w, np.nan), axis=0)),
     )
+
+
+def _faded(usual: FloatArray, newest: FloatArray) -> FloatArray:
+    return usual + _FADES * (newest - usual)
 
 
 def after_block(
@@ -123,6 +153,7 @@ def after_block(
     """
     known = np.isfinite(mean_v) & np.isfinite(fall.usual_v)
     below_v = np.where(known, (fall.usual_v - mean_v) / times_measured(fall.usual_v), np.nan)
+    groups = _alike(fall, groups)
     count = group_sum(known.astype(np.float64), groups)
     low = known & (below_v > np.where(fall.low_blocks > 0, clear_v, sag_v)) & (mean_v > LEAST_RATIO * fall.usual_v)
     alike = (count > 1) & (group_sum(low.astype(np.float64), groups) >= count)
@@ -135,9 +166,11 @@ def after_block(
     seen = np.isfinite(fall.low_v) & (fall.rows == 0) & (low_blocks == 0)
     return replace(
         fall,
-        usual_v=np.where(seen, fall.low_v, fall.usual_v),
-        usual_w=np.where(seen, fall.high_w, fall.usual_w),
+        usual_v=np.where(seen, np.fmin(fall.low_v, _faded(fall.usual_v, fall.low_v)), fall.usual_v),
+        usual_a=np.where(seen, np.fmin(fall.low_a, _faded(fall.usual_a, fall.low_a)), fall.usual_a),
+        usual_w=np.where(seen, np.fmax(fall.high_w, _faded(fall.usual_w, fall.high_w)), fall.usual_w),
         low_v=unknown,
+        low_a=unknown,
         high_w=unknown,
         now_v=np.where(low | (fall.low_blocks > 0), mean_v, fall.now_v),
         low_blocks=low_blocks,

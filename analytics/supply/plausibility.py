@@ -33,6 +33,17 @@ def power_mismatch(
     return np.asarray((power_w - product_w) / np.where(larger_w > least_w, larger_w, np.nan), dtype=np.float64)
 
 
+def rounding_ratio(voltage_v: FloatArray, current_a: FloatArray, steps: FloatArray) -> FloatArray:
+    """Return by how much rounding to the steps of both meters, ``(n_supplies, 2)``, may move V times I, as a share.
+
+    Half a step each: a current that lies still rounds the same way for hours. No step is known before the first change.
+    """
+    halves = np.where(np.isfinite(steps), steps, 0.0) / 2.0
+    moved_w = halves[:, 1] * np.abs(voltage_v) + halves[:, 0] * np.abs(current_a)
+    product_w = np.abs(voltage_v * current_a)
+    return np.asarray(moved_w / np.where(product_w > 0.0, product_w, np.inf), dtype=np.float64)
+
+
 def is_stuck(spread: FloatArray, other_spread: FloatArray, usual_spread: FloatArray, samples: FloatArray) -> MaskArray:
     """Return a mask of values that repeat exactly while the other value changes as usual.
 

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, MaskArray
 
+IntArray = npt.NDArray[np.int64]
 SET_POINTS_V = (48.0, 50.0, 51.0, 52.0, 54.0, 54.5)
+# A supply bridges a lost input for a cycle of the mains at full load, and takes seconds to start.
+HOLD_UP_S, RESTART_S = 0.02, 2.0
 Rng = np.random.Generator
 
 
@@ -22,13 +26,17 @@ class MeterKind(StrEnum):
     SHUNT = "shunt"
     PMBUS = "pmbus"
     BMC = "bmc"
+    HWMON = "hwmon"
+    COARSE = "coarse"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Meter:
     """Meters of all supplies; arrays are of shape ``(n_supplies,)``.
 
-    `late_s` is how much later the current is taken than the voltage, `window_s` how long either is averaged.
+    `late_s` is how much later the current is taken than the voltage, `window_s` how long either is averaged. `milli`
+    marks readings that are rounded to whole mV and mA on top of their steps, as hwmon files are. With `turns` of 1 the
+    supplies are read one after the other, with 2 the voltage and the current of each are.
     """
 
     kind: MeterKind
@@ -47,11 +55,32 @@ class Meter:
     dropped_ratio: float = 0.002
     jitter_ratio: float = 0.1
     extremes: bool = False
+    milli: bool = False
+    turns: int = 0
+    power_gain: FloatArray | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sleep:
+    """Cold redundancy: all but `awake` supplies of a bus sleep from a load below `below_w` to one above `above_w`.
+
+    A supply that sleeps keeps its own output `lower_v` below the bus and carries nothing.
+    """
+
+    awake: int
+    below_w: float
+    above_w: float
+    after_s: float
+    lower_v: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plant:
-    """A node: voltages and resistances of its sources, of shape ``(n_supplies,)``, and its load."""
+    """A node: voltages and resistances of its sources, of shape ``(n_supplies,)``, and its load.
+
+    `bus` has the bus of each supply, `gpu_bus` that of each GPU, `feed` the mains feed of each supply; empty, there is
+    one. `mains_v` is the voltage of the feeds where it is measured.
+    """
 
     set_v: float
     tagged: bool
@@ -66,6 +95,11 @@ class Plant:
     gpu_w: FloatArray
     base_w: float
     meter: Meter
+    bus: tuple[int, ...] = ()
+    gpu_bus: tuple[int, ...] = ()
+    feed: tuple[int, ...] = ()
+    sleep: Sleep | None = None
+    mains_v: float | None = None
 
     @property
     def n_supplies(self) -> int:
@@ -80,7 +114,29 @@ class Plant:
     @property
     def nominal_v(self) -> float:
         """Nominal voltage as a description of the node would name it."""
+        if self.set_v < 20.0:
+            return 12.0
         return 48.0 if self.set_v < 52.5 else 54.0
+
+    @property
+    def bus_of(self) -> IntArray:
+        """Bus of each supply."""
+        return np.array(self.bus or (0,) * self.n_supplies)
+
+    @property
+    def gpu_bus_of(self) -> IntArray:
+        """Bus of each GPU."""
+        return np.array(self.gpu_bus or (0,) * self.n_gpus)
+
+    @property
+    def feed_of(self) -> IntArray:
+        """Mains feed of each supply."""
+        return np.array(self.feed or (0,) * self.n_supplies)
+
+    @property
+    def n_buses(self) -> int:
+        """Number of buses."""
+        return int(self.bus_of.max()) + 1
 
 
 def spread(rng: Rng, n: int, sd: float) -> FloatArray:
@@ -186,7 +242,9 @@ class Fault:
     """Changes of the circuit or of the meters from `at_s` on; shares of 1 where nothing changes.
 
     `path_ratio` multiplies droop and path of supply 0 together, over `ramp_s`. `open_ratio` multiplies the open-circuit
-    voltage of all supplies, `first_open_ratio` that of supply 0, both for `lasts_s`.
+    voltage of all supplies, `first_open_ratio` that of supply 0, both for `lasts_s`. `mains_ratio` is the voltage of
+    the feeds over the usual one; with `dead_feed` the supplies of that feed are off, from `HOLD_UP_S` after the fall
+    of the feed until `RESTART_S` after it is back.
     """
 
     at_s: float = 0.0
@@ -201,6 +259,8 @@ class Fault:
     stuck_a: bool = False
     skew_s: float = 0.0
     silent: bool = False
+    mains_ratio: float = 1.0
+    dead_feed: int | None = None
 
     def over(self, time_s: FloatArray, ratio: float) -> FloatArray:
         """Return a ratio as it grows, ``(n_times,)``."""
@@ -213,7 +273,7 @@ HEALTHY = Fault()
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """Voltages at the supplies' outputs and at the bus, and currents, each ``(n_times, n_supplies)``."""
+    """Voltages at the supplies' outputs and at their bus, and currents, each ``(n_times, n_supplies)``."""
 
     output_v: FloatArray
     bus_v: FloatArray
@@ -221,7 +281,8 @@ class Circuit:
 
 
 def solve(plant: Plant, time_s: FloatArray, load_w: FloatArray, inlet_c: FloatArray, fault: Fault) -> Circuit:
-    """Solve the circuit for a load of constant power, ``(n_times,)``."""
+    """Solve the circuit for a load of constant power per bus, ``(n_times, n_buses)`` or ``(n_times,)``."""
+    load_w = load_w.reshape(len(time_s), -1)
     n = plant.n_supplies
     warm = (inlet_c - inlet_c[0])[:, np.newaxis]
     open_v = plant.set_v * (1.0 + plant.ppm_per_k * 1e-6 * warm) + plant.off_v
@@ -232,25 +293,76 @@ def solve(plant: Plant, time_s: FloatArray, load_w: FloatArray, inlet_c: FloatAr
     path = plant.path_ohm * (1.0 + 0.0039 * warm)
     aged = (fault.over(time_s, fault.path_ratio) - 1.0)[:, np.newaxis] * (droop + path)
     path = path + np.where(first, aged, 0.0)
-    on = np.ones_like(open_v)
-    if fault.lost:
-        gone = (time_s >= fault.at_s) & (time_s < fault.at_s + fault.lasts_s)
-        on[gone, 0] = 0.0
-    bus_v = np.full(len(time_s), plant.set_v)
+    dead = _dead(plant, time_s, fault)
+    asleep = _asleep(plant, time_s, load_w, dead)
+    on = np.where(dead | asleep, 0.0, 1.0)
+    bus_v, amps = np.empty_like(open_v), np.empty_like(open_v)
+    for bus in range(plant.n_buses):
+        own = plant.bus_of == bus
+        shares = plant.share[own] if plant.shared else None
+        sources = _Sources(open_v=open_v[:, own], ohm=(droop + path)[:, own], on=on[:, own], share=shares)
+        bus_v[:, own], amps[:, own] = _bus(plant, sources, load_w[:, bus])
+    output_v = bus_v + path * amps
+    if plant.sleep is not None:
+        output_v = np.where(asleep, bus_v - plant.sleep.lower_v, output_v)
+    return Circuit(output_v=np.where(dead, 0.05, output_v), bus_v=bus_v, current_a=amps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sources:
+    """Sources of one bus, ``(n_times, n_own)``; `share` of shape ``(n_own,)``, None without a loop that shares."""
+
+    open_v: FloatArray
+    ohm: FloatArray
+    on: FloatArray
+    share: FloatArray | None
+
+
+def _bus(plant: Plant, sources: _Sources, load_w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the voltage of one bus and the currents of its supplies, ``(n_times, n_own)``."""
+    open_v, ohm, on = sources.open_v, sources.ohm, sources.on
+    bus_v, amps = np.full(len(load_w), plant.set_v), np.empty_like(open_v)
     for _ in range(4):
         total_a = load_w / np.maximum(bus_v - plant.bus_ohm * load_w / plant.set_v, 1.0)
-        if plant.shared:  # a slow loop trims every output until each carries its share
-            weight = plant.share * on
+        if sources.share is not None:  # a slow loop trims every output until each carries its share
+            weight = sources.share * on
             amps = weight / weight.sum(axis=1, keepdims=True) * total_a[:, np.newaxis]
-            behind = open_v - (droop + path) * amps
+            behind = open_v - ohm * amps
             bus_v = (behind * on).sum(axis=1) / on.sum(axis=1)
         else:
-            lead = on / (droop + path)
+            lead = on / ohm
             for _ in range(3):  # no current flows back into a supply
                 bus_v = ((lead * open_v).sum(axis=1) - total_a) / lead.sum(axis=1)
                 lead = np.where(open_v < bus_v[:, np.newaxis], 0.0, lead)
             amps = lead * (open_v - bus_v[:, np.newaxis])
-    output_v = bus_v[:, np.newaxis] + path * amps
+    return np.repeat(bus_v[:, np.newaxis], open_v.shape[1], axis=1), amps
+
+
+def _dead(plant: Plant, time_s: FloatArray, fault: Fault) -> MaskArray:
+    """Return where supplies are off, ``(n_times, n_supplies)``."""
+    dead: MaskArray = np.zeros((len(time_s), plant.n_supplies), dtype=np.bool_)
     if fault.lost:
-        output_v = np.where(on > 0, output_v, 0.05)
-    return Circuit(output_v=output_v, bus_v=np.repeat(bus_v[:, np.newaxis], n, axis=1), current_a=amps)
+        dead[(time_s >= fault.at_s) & (time_s < fault.at_s + fault.lasts_s), 0] = True
+    if fault.dead_feed is not None:
+        off = (time_s >= fault.at_s + HOLD_UP_S) & (time_s < fault.at_s + fault.lasts_s + RESTART_S)
+        dead |= off[:, np.newaxis] & (plant.feed_of == fault.dead_feed)
+    return dead
+
+
+def _asleep(plant: Plant, time_s: FloatArray, load_w: FloatArray, dead: MaskArray) -> MaskArray:
+    """Return where supplies sleep, ``(n_times, n_supplies)``; none does while another of its bus is dead."""
+    asleep: MaskArray = np.zeros(dead.shape, dtype=np.bool_)
+    sleep = plant.sleep
+    if sleep is None:
+        return asleep
+    for bus in range(plant.n_buses):
+        own = np.flatnonzero(plant.bus_of == bus)
+        needed: MaskArray = np.any(dead[:, own], axis=1)
+        sleeping, low_since = False, float("inf")
+        states = np.zeros(len(time_s), dtype=np.bool_)
+        for at, (now_s, watts) in enumerate(zip(time_s.tolist(), load_w[:, bus].tolist(), strict=True)):
+            low_since = min(low_since, now_s) if watts < sleep.below_w else float("inf")
+            sleeping = not needed[at] and ((sleeping and watts < sleep.above_w) or now_s - low_since > sleep.after_s)
+            states[at] = sleeping
+        asleep[:, own[sleep.awake :]] = states[:, np.newaxis]
+    return asleep

@@ -92,11 +92,15 @@ def power_w(plant: Plant, seed: int, time_s: FloatArray, jobs: tuple[str, ...] =
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """Power of a node and temperature of its air; `gpu_w` has shape ``(n_times, n_gpus)``, the rest ``(n_times,)``."""
+    """Power of a node and temperature of its air.
+
+    `gpu_w` has shape ``(n_times, n_gpus)``, `bus_w` ``(n_times, n_buses)``, the rest ``(n_times,)``.
+    """
 
     time_s: FloatArray
     gpu_w: FloatArray
     node_w: FloatArray
+    bus_w: FloatArray
     inlet_c: FloatArray
 
     @property
@@ -115,4 +119,7 @@ def load_of(plant: Plant, seed: int, *, seconds: float, jobs: tuple[str, ...], f
     gpu_w = power_w(plant, seed, time_s, jobs)
     other_w = plant.base_w * (1.0 + 0.01 * rng.standard_normal(len(time_s)))
     node_w = (gpu_w.sum(axis=1) + other_w) * more
-    return Load(time_s=time_s, gpu_w=gpu_w * more[:, np.newaxis], node_w=node_w, inlet_c=inlet_c)
+    gpu_w = gpu_w * more[:, np.newaxis]
+    on_bus = [gpu_w[:, plant.gpu_bus_of == bus].sum(axis=1) for bus in range(plant.n_buses)]
+    bus_w = np.stack(on_bus, axis=1) + (other_w * more / plant.n_buses)[:, np.newaxis]
+    return Load(time_s=time_s, gpu_w=gpu_w, node_w=node_w, bus_w=bus_w, inlet_c=inlet_c)

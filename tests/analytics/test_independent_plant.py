@@ -167,7 +167,7 @@ def test_a_lost_supply_is_found_however_the_recording_is_written_down(dialect: D
 
 def test_the_plants_of_the_short_tests_differ() -> None:
     plants = [plant_of(seed) for seed in SEEDS]
-    assert {one.meter.kind for one in plants} == set(MeterKind)
+    assert {one.meter.kind for one in plants} == {MeterKind.SHUNT, MeterKind.PMBUS, MeterKind.BMC}
     assert {one.shared for one in plants} == {one.meter.at_output for one in plants} == {False, True}
     assert {one.tagged for one in plants} == {False, True}
     assert np.ptp([one.set_v for one in plants]) > 4.0

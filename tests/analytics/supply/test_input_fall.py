@@ -10,7 +10,7 @@ BOTH: GroupArray = np.array([0, 0])
 ALONE: GroupArray = np.array([0, 1])
 
 
-def ended(fall: InputFall, mean_v: float, groups: GroupArray, *, identified: bool = False) -> InputFall:
+def ended(fall: InputFall, mean_v: float | FloatArray, groups: GroupArray, *, identified: bool = False) -> InputFall:
     return after_block(fall, np.full(2, mean_v), np.full(2, identified), groups, sag_v=0.10, clear_v=0.05)
 
 
@@ -18,6 +18,13 @@ def fall_row(fall: InputFall, volts: FloatArray, amps: FloatArray, groups: Group
     used = np.ones((1, 2), dtype=np.bool_)
     row = PairRows(time_ns=(0,), places=(0,), voltage_v=volts[np.newaxis], current_a=amps[np.newaxis], used=used)
     return fall_rows(fall, row, groups)
+
+
+def in_turn(fall: InputFall, volts: FloatArray, amps: FloatArray, turn: int) -> InputFall:
+    """Run a row in which one supply was read, and the other shows what it showed."""
+    used = (np.arange(2) == turn)[np.newaxis]
+    row = PairRows(time_ns=(0,), places=(0,), voltage_v=volts[np.newaxis], current_a=amps[np.newaxis], used=used)
+    return fall_rows(fall, row, BOTH)
 
 
 def after(rows: list[tuple[FloatArray, FloatArray]], *, usual_v: float, groups: GroupArray) -> InputFall:
@@ -45,12 +52,57 @@ def test_a_dip_of_every_supply_at_the_same_power_is_the_inputs() -> None:
     [
         (10.0, 10.1, 90.0),  # the load grew: it is the path
         (10.0, 12.0, 60.0),  # one supply alone
-        (11.2, 11.2, 60.0),  # no dip by the standard
+        (11.7, 11.7, 60.0),  # within what a supply regulates to
         (0.4, 0.4, 0.0),  # switched off
     ],
 )
 def test_what_is_no_dip_of_the_mains(volts: float, other_v: float, amps: float) -> None:
     assert not after(rows(volts, other_v, amps), usual_v=12.0, groups=BOTH).fallen.any()
+
+
+def test_a_regulated_output_dips_by_less_than_mains_do() -> None:
+    assert after(rows(11.5, 11.55, 60.0), usual_v=12.0, groups=BOTH).fallen.all()
+    assert not after(rows(215.0, 215.0, 60.0), usual_v=230.0, groups=BOTH).fallen.any()
+
+
+def test_a_supply_that_carries_nothing_any_more_was_lost_and_its_siblings_fell_with_it() -> None:
+    lost = [(np.full(2, 11.5), np.array([0.0, 115.0]))] * MIN_ROWS
+    assert not after(lost, usual_v=12.0, groups=BOTH).fallen.any()
+
+
+def test_supplies_that_are_read_in_turn_are_compared_by_their_newest_readings() -> None:
+    fall = after([], usual_v=12.0, groups=BOTH)
+    shown_v = [np.array([11.4, 12.0])] + [np.full(2, 11.4)] * (2 * MIN_ROWS)
+    for turn, volts in enumerate(shown_v):
+        fall = in_turn(fall, volts, np.full(2, 60.0), turn % 2)
+    assert fall.fallen.all()
+    assert fall.low_v[np.isfinite(fall.low_v)].tolist() == []
+
+
+def test_mains_are_compared_with_mains_and_outputs_with_outputs() -> None:
+    fall = filled(InputFall, 2)
+    for amps in (30.0, 60.0):
+        fall = fall_row(fall, np.array([230.0, 12.0]), np.array([amps / 20, amps]), BOTH)
+    fall = ended(fall, np.array([230.0, 12.0]), BOTH)
+    for _ in range(MIN_ROWS):
+        fall = fall_row(fall, np.array([150.0, 12.0]), np.array([4.0, 60.0]), BOTH)
+    assert fall.fallen.tolist() == [True, False]
+
+
+def test_a_load_step_whose_current_is_read_later_than_its_voltage_does_not_add_up_to_a_dip() -> None:
+    fall = after([], usual_v=12.0, groups=BOTH)
+    for _ in range(3 * MIN_ROWS):
+        fall = fall_row(fall, np.full(2, 11.5), np.full(2, 60.0), BOTH)
+        fall = fall_row(fall, np.full(2, 11.5), np.full(2, 90.0), BOTH)
+    assert not fall.fallen.any()
+
+
+def test_what_is_usual_outlasts_a_block_between_two_steps_of_the_load() -> None:
+    fall = after([], usual_v=12.0, groups=BOTH)
+    for _ in range(2):
+        fall = ended(fall_row(fall, np.full(2, 12.2), np.full(2, 30.0), BOTH), 12.2, BOTH)
+    assert (fall.usual_v < 12.1).all()
+    assert (fall.usual_w > 600.0).all()
 
 
 def test_the_only_supply_of_a_node_reports_at_the_voltage_of_mains_and_not_on_a_rail() -> None:

@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from analytics.supply.plausibility import Stillness
+from analytics.supply.plausibility import Stillness, rounding_ratio
 from telemetry.frames import FloatArray, filled
 
 SEEN = np.array([[True]])
@@ -42,3 +43,13 @@ def test_few_blocks_are_too_few_and_a_value_that_has_stood_still_before_begins_a
     state = after(blocks).after_block(still, SEEN)
     assert state.broken(still)[0, 0]
     assert not after(blocks[:1], state).broken(still).any()
+
+
+def test_half_a_step_of_a_coarse_current_is_much_of_a_small_power_and_little_of_a_large_one() -> None:
+    volts, amps, steps = np.full(2, 12.0), np.array([4.0, 80.0]), np.array([[0.002, 0.5], [0.002, 0.5]])
+    assert rounding_ratio(volts, amps, steps) == pytest.approx([0.0626, 0.0032], rel=1e-2)
+
+
+def test_a_meter_that_never_changed_and_a_supply_without_current_show_no_rounding() -> None:
+    steps = np.array([[np.inf, np.inf], [0.01, 0.5]])
+    assert rounding_ratio(np.full(2, 12.0), np.array([4.0, 0.0]), steps).tolist() == [0.0, 0.0]
