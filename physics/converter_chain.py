@@ -62,13 +62,11 @@ class Stage:
 class MeasuredStage:
     """Stage with its lowest voltage; None where it is not measured.
 
-    `fall_ratio` is how far that lies below its mean, as a share of it, `efficiency` the output over the input power of
-    the converters before it; None where unknown.
+    `efficiency` is the output over the input power of the converters that make it; None where unknown.
     """
 
     stage: Stage
     lowest_v: float | None
-    fall_ratio: float | None = None
     efficiency: float | None = None
 
     @property

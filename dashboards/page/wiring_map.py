@@ -79,10 +79,26 @@ class MapBus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MapStage:
+    """Stage of converters in a row: ids of the rails that show it, its limit, and who is behind it where it is low.
+
+    `assumed` is True where only the nominal voltages place it there.
+    """
+
+    name: str
+    entities: tuple[str, ...]
+    nominal_v: float
+    limit_v: float
+    suspect: str
+    assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WiringMap:
     """Wiring of one node.
 
     `origin` is what it is known from, as one word and as a text for people; `unknown` lists what it leaves open.
+    `chains` are converters in a row, the supplies' bus first.
     """
 
     origin: str
@@ -92,3 +108,4 @@ class WiringMap:
     supplies: tuple[MapSupply, ...] = ()
     buses: tuple[MapBus, ...] = ()
     unknown: tuple[str, ...] = ()
+    chains: tuple[tuple[MapStage, ...], ...] = ()

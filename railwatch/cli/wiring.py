@@ -20,6 +20,7 @@ from physics.wiring import Wiring
 from railwatch.cli import wiring_learn
 from railwatch.cli.printing import pluralize, print_json, print_problems, wide_console
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, live_session
+from railwatch.operator.wiring_chain import chain_fields, chain_lines
 from railwatch.operator.wiring_fields import wiring_fields
 from railwatch.operator.wiring_losses import loss_fields, loss_lines
 from railwatch.operator.wiring_power_limits import power_limit_lines
@@ -59,11 +60,11 @@ def show(
     """
     node = _live_or_described(data_dir, config_file) if recording is None else _recorded(recording, config_file)
     if as_json:
-        for fields in (*wiring_fields(node), *loss_fields(node)):
+        for fields in (*wiring_fields(node), *chain_fields(node), *loss_fields(node)):
             print_json(fields)
         return
     console = wide_console()
-    for line in (*drawing(node), *loss_lines(node), *power_limit_lines(node)):
+    for line in (*drawing(node), *chain_lines(node), *loss_lines(node), *power_limit_lines(node)):
         console.print(escape(line), style="bold red" if OVER in line or OVER_IN_ROW in line else None, soft_wrap=True)
 
 
@@ -139,7 +140,7 @@ def _live_or_described(data_dir: Path | None, config_file: Path | None) -> Wired
     now_ns = SystemClock().utc_ns()
     values = values_of([*rings.frames(start_ns=now_ns - round(_LIVE_S * NS_PER_S), stop_ns=now_ns)])
     given = None if config_file is None else config.topology.wiring()
-    return _wired_node(rings.topology, given or context.config.topology.wiring(), values)
+    return _wired_node(rings.topology, given or context.wiring, values)
 
 
 def _wired_node(topology: Topology, described: Wiring | None, values: WiringValues) -> WiredNode:

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
-from dashboards.page.wiring_map import MapBranch, MapBus, MapFeed, MapPlugs, MapShelf, MapSupply, WiringMap
+from dashboards.page.wiring_map import MapBranch, MapBus, MapFeed, MapPlugs, MapShelf, MapStage, MapSupply, WiringMap
+from physics.converter_chain import SUSPECTS, Stage, converter_chains
 from physics.wiring import Branch, Bus, Plugs, WiredSupply, Wiring, names_gpu
 from railwatch.operator.wiring_view import ORIGINS, WiredNode, unknown_lines, wired_node
 from telemetry.entities import EntityKind, Topology, label_of
@@ -33,6 +34,20 @@ def wiring_map(node: WiredNode) -> WiringMap:
         supplies=tuple(_supply(node, one) for one in wiring.supplies),
         buses=tuple(_bus(node, one) for one in wiring.buses),
         unknown=tuple(unknown_lines(node)),
+        chains=tuple(
+            tuple(_stage(one) for one in chain) for chain in converter_chains(node.described_supplies, node.edges)
+        ),
+    )
+
+
+def _stage(stage: Stage) -> MapStage:
+    return MapStage(
+        name=stage.name,
+        entities=tuple(one.id for one in stage.entities),
+        nominal_v=stage.rail.nominal_v,
+        limit_v=round(stage.rail.lowest_v, 3),
+        suspect=SUSPECTS[stage.kind],
+        assumed=stage.assumed,
     )
 
 

@@ -15,6 +15,7 @@ _VOLTAGES = ("voltage_v", "output_voltage_v", "rail_voltage_v")
 _CURRENTS = ("current_a", "output_current_a", "rail_current_a")
 _LOWEST = ("voltage_min_v", "rail_voltage_min_v", *_VOLTAGES)
 _HIGHEST = ("current_max_a", "rail_current_max_a", *_CURRENTS)
+_INPUTS = ("input_power_w",)
 # heuristic: ratings of plugs and supplies are for continuous current; peaks of a step are shorter than this.
 LOAD_S = 5.0
 # heuristic: a phase of a training step lasts some tenths of a second. NVML updates power every 20 to 100 ms
@@ -26,7 +27,8 @@ _STEP_HZ = 8.0
 class SupplyValues:
     """Values of a supply; None where it was not measured.
 
-    `lowest_v` and `highest_a` are single values of the whole stretch, `load_a` is the highest mean over `LOAD_S`.
+    `lowest_v` and `highest_a` are single values of the whole stretch, `load_a` is the highest mean over `LOAD_S`,
+    `input_w` the power that it draws now.
     """
 
     voltage_v: float | None = None
@@ -34,6 +36,7 @@ class SupplyValues:
     current_a: float | None = None
     highest_a: float | None = None
     load_a: float | None = None
+    input_w: float | None = None
 
     @property
     def power_w(self) -> float | None:
@@ -69,7 +72,7 @@ def values_of(frames: Sequence[Frame]) -> WiringValues:
     times_ns = [int(frame.time_ns[place]) for frame in frames if len(frame) for place in (0, -1)]
     if not times_ns:
         return WiringValues()
-    supplies = _columns(frames, EntityKind.SUPPLY, (*_LOWEST, *_HIGHEST))
+    supplies = _columns(frames, EntityKind.SUPPLY, (*_LOWEST, *_HIGHEST, *_INPUTS))
     gpus = _columns(frames, EntityKind.GPU, ("power_w", "power_limit_w", "power_limit_default_w"))
     return WiringValues(
         span_s=(max(times_ns) - min(times_ns)) / NS_PER_S,
@@ -80,6 +83,7 @@ def values_of(frames: Sequence[Frame]) -> WiringValues:
                 current_a=_first(signals, _CURRENTS, _now),
                 highest_a=_first(signals, _HIGHEST, _highest),
                 load_a=_first(signals, _CURRENTS, _load),
+                input_w=_first(signals, _INPUTS, _now),
             )
             for name, signals in supplies.items()
             if signals

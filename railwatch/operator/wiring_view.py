@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from physics.feeding import wiring_of_topology
+from physics.feeding import feeding_of, wiring_of_topology, with_described_tags
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
 from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
 from railwatch.operator.wiring_values import LOAD_S, GpuValues, SupplyValues, WiringValues
@@ -17,6 +17,7 @@ _NAME_COLUMNS, _BOARD_COLUMNS, _WAY_COLUMNS = 18, 40, 73
 OVER, OVER_IN_ROW = ", over its rating", "% over"
 ORIGINS = {
     Origin.CONFIGURED: "as described under topology: in the configuration",
+    Origin.SIMULATED: "as the simulated node is built; plugs and feeds are unknown",
     Origin.RECORDED: "from the edges of the recording; plugs and feeds are unknown",
     Origin.INFERRED: "inferred from nominal voltages: not described, see docs/how-to/wiring.md",
 }
@@ -24,13 +25,19 @@ ORIGINS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredNode:
-    """A wiring with the measured parts of the node and their values."""
+    """A wiring with the measured parts of the node and their values; `edges` are those of the wiring between them."""
 
     name: str
     wiring: Wiring
     supplies: tuple[Entity, ...]
     gpus: tuple[Entity, ...]
     values: WiringValues = field(default_factory=WiringValues)
+    edges: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def described_supplies(self) -> tuple[Entity, ...]:
+        """Return the measured supplies with the nominal voltages that the wiring describes."""
+        return tuple(with_described_tags(one, self.wiring) for one in self.supplies)
 
     def values_of(self, supply: WiredSupply) -> SupplyValues:
         """Return the values of a supply, each from the first of its measured entities that shows it."""
@@ -118,6 +125,7 @@ def wired_node(
         supplies=supplies,
         gpus=gpus,
         values=WiringValues() if values is None else values,
+        edges=edges if described is None else feeding_of(described, supplies, gpus).edges,
     )
 
 
@@ -180,7 +188,8 @@ def _bus_lines(node: WiredNode, bus: Bus) -> Iterator[str]:
 
 
 def _bus_title(bus: Bus, nominal_v: float | None) -> str:
-    parts = [] if nominal_v is None or bus.name == f"{nominal_v:g} V" else [f"{nominal_v:g} V"]
+    is_named_so = nominal_v is not None and bus.name.startswith(f"{nominal_v:g} V")
+    parts = [] if nominal_v is None or is_named_so else [f"{nominal_v:g} V"]
     parts += [] if bus.redundancy is None else [bus.redundancy.value]
     parts += [f"tied to {', '.join(bus.joins)}"] if bus.joins else []
     return f", {', '.join(parts)}" if parts else ""
@@ -301,7 +310,7 @@ def _voltage_v(node: WiredNode, bus: Bus) -> float | None:
 def unknown_lines(node: WiredNode) -> Iterator[str]:
     """Yield what the wiring leaves open, one line each."""
     wiring = node.wiring
-    described = wiring.origin is Origin.CONFIGURED
+    described = wiring.origin in (Origin.CONFIGURED, Origin.SIMULATED)
     unfed = wiring.unfed(node.gpus)
     if unfed:
         yield f"bus of {label_list(gpu.label for gpu in unfed)}: taken to hang on every supply that feeds a GPU"

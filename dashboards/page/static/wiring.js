@@ -4,6 +4,7 @@ import { byId, element, setText } from "./dom.js";
 import { UNKNOWN, capitalised, labelList, quantity } from "./format.js";
 import { limitAt, nominalText, rails } from "./rails.js";
 import { nowMs, state } from "./stream.js";
+import { chainSection } from "./wiringchain.js";
 import { branchPart, flowsNow, isOver, tightest, total } from "./wiringloads.js";
 
 const NEAREST = 3; // loads in the line of those that are nearest to their ratings
@@ -26,7 +27,9 @@ export function layOutWiring() {
   const nothing = element("p", { class: "quiet" }, "No supply is measured and none is described.");
   const content = sections.length ? sections : [nothing];
   setText(byId("wiring").querySelector(".origin"), capitalised(`${wiring.origin_text}. Values are means of 5 s.`));
-  const parts = [nearest(), ...content, unknowns(wiring)].filter(Boolean);
+  const chains = wiring.chains.map((stages) => chainSection(stages));
+  updates.push(...chains.map(({ update }) => update));
+  const parts = [nearest(), ...content, ...chains.map(({ section }) => section), unknowns(wiring)].filter(Boolean);
   const body = byId("wiring").querySelector(".body");
   body.style.setProperty("--names", Math.min(LONGEST_NAME, Math.max(6, ...wiring.supplies.map(({ label }) => label.length))));
   const each = wiring.buses.flatMap(({ branches }) => branches).some(({ plugs_each: plugs }) => plugs.length);

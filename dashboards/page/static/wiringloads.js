@@ -27,6 +27,12 @@ function reading(ids, signals, staleMs = null) {
 const meanOf = (found) => found && (samples.mean(found.id, found.signal, nowMs(), RECENT_MS) ?? found.latest);
 const lowestOf = (found) => found && (samples.lowest(found.id, found.signal, nowMs(), RECENT_MS) ?? found.latest);
 
+/** Return the lowest recent voltage of several rails; below half of the nominal one an output is off. Null for none. */
+export function lowestNow(ids, nominal) {
+  const known = ids.map((id) => lowestOf(reading([id], VOLTAGES))).filter((value) => value !== null && value > nominal / 2);
+  return known.length ? Math.min(...known) : null;
+}
+
 /** Return means of the last seconds at the output of a supply, and its lowest voltage; null where it is not measured. */
 function flowOf({ entities }) {
   const [volts, amps] = [reading(entities, VOLTAGES), reading(entities, CURRENTS)];
