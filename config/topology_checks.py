@@ -158,7 +158,7 @@ def _shared_feed(wiring: Wiring, bus: Bus, key: str) -> Iterator[KeyProblemError
 
 
 def _idle_feeds(wiring: Wiring) -> Iterator[KeyProblemError]:
-    used = {one.feed for one in (*wiring.shelves, *wiring.supplies)}
+    used = {one.feed for one in wiring.shelves} | {one.feed for one in wiring.supplies}
     for place, feed in enumerate(wiring.feeds):
         if feed.name not in used:
             expected = f"a supply or shelf with feed: {feed.name}"

@@ -98,6 +98,9 @@ class ActuatorClient:
                 self._disconnect()
                 reason = "no reply in time" if isinstance(err, TimeoutError) else str(err)
                 raise TransientError(f"actuator at {self._socket_path}: {reason}") from err
+            except BaseException:  # interrupted: the reply still comes, and the next request would read it as its own
+                self._disconnect()
+                raise
 
     def _exchange(self, line: bytes) -> bytes:
         connection = self._connected()

@@ -112,6 +112,9 @@ def _from_run(data_dir: Path, experiment: Experiment, watch_s: float | None) -> 
             _report("interrupted; clocks are restored, what was learnt so far follows")
         except (ActionRefusedError, TransientError) as err:
             _report(f"experiment stopped: {err}")
+    if session.proposal is None:
+        _report("not sure of any link: too few load steps, and no GPU was moved")
+        raise typer.Exit(1)
     return session.proposal
 
 

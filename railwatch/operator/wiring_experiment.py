@@ -154,7 +154,8 @@ def _move_one(
     """Watch one GPU before, during and after a change by hand, until its power followed or the person goes on."""
     label = step.gpu.label
     while True:
-        before = node.watch(f"{label}: as it is", _WATCH_S)
+        # Nothing was changed for so long: the last watch was one without a change.
+        before = node.clock.utc_ns() - round(_WATCH_S * NS_PER_S), node.clock.utc_ns()
         reply = ask(f"{label}, {left} left. Change its power, for instance:\n    {step.change}")
         if reply is not Reply.DONE:
             return reply
