@@ -19,6 +19,7 @@ class Origin(StrEnum):
     """What a wiring is known from."""
 
     CONFIGURED = "configured"
+    SIMULATED = "simulated"
     RECORDED = "recorded"
     INFERRED = "inferred"
 

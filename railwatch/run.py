@@ -329,9 +329,11 @@ def _on_plant(context: RunContext, served: dict[str, Any]) -> RunContext:
     config = context.config
     if config.topology == TopologySection():
         topology = TopologySection.model_validate(served["topology"])
-        context = replace(context, config_json=config.model_copy(update={"topology": topology}).model_dump_json())
+        config_json = config.model_copy(update={"topology": topology}).model_dump_json()
+        context = replace(context, config_json=config_json, node_describes_wiring=True)
     return replace(
         context,
+        supply_names=served["supply_names"],
         driver=DriverKind.NVML if compiled else DriverKind.PLANT,
         source=source,
         library_dir=served["library_dir"],

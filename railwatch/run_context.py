@@ -4,7 +4,7 @@ import hashlib
 import json
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from threading import Event
 from typing import Any
 
 from config.models import Config
+from physics.wiring import Origin, Wiring
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
@@ -59,11 +60,21 @@ class RunContext:
     kmsg: str = "/dev/kmsg"
     proc: str = "/proc"
     started_ns: int = 0
+    # The simulated node describes its own wiring, since the configuration describes none.
+    node_describes_wiring: bool = False
+    # Names of the supplies of a simulated node by the names under which their sensors show them.
+    supply_names: dict[str, str] = field(default_factory=dict)
 
     @property
     def config(self) -> Config:
         """The configuration in force; parsed once in each process."""
         return _parse_config(self.config_json)
+
+    @property
+    def wiring(self) -> Wiring | None:
+        """The described wiring, with who described it; None where nothing is described."""
+        wiring = self.config.topology.wiring()
+        return replace(wiring, origin=Origin.SIMULATED) if wiring and self.node_describes_wiring else wiring
 
     @property
     def node(self) -> Entity:

@@ -6,7 +6,7 @@ from threading import Event
 
 from railwatch.processes.child import Ready, run_child
 from railwatch.run_context import RunContext
-from railwatch.wiring.simulated_wiring import described_topology
+from railwatch.wiring.simulated_wiring import described_topology, supply_names
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from simulator.served.description import library_for
@@ -36,6 +36,7 @@ def main(context: RunContext, stop: Event, ready: Ready) -> None:
                 "proc": str(served.proc_root),
                 "environ": served.environment,
                 "topology": described_topology(node).model_dump(mode="json", exclude_defaults=True),
+                "supply_names": supply_names(node),
             }
         )
         # Simulated time begins when all processes of the node are ready, however long their start takes.

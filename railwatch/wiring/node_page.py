@@ -131,7 +131,7 @@ class NodePage:
         specs = [table.spec for table in rings.tables.values() if table.spec.kind is EntityKind.SUPPLY]
         shown = PAGE_SIGNALS[EntityKind.SUPPLY]
         measured = {one.id for spec in specs if not set(spec.signals).isdisjoint(shown) for one in spec.entities}
-        return wiring_map(wired_topology(rings.topology, self._config.topology.wiring(), measured))
+        return wiring_map(wired_topology(rings.topology, self._context.wiring, measured))
 
     def history(self, seconds: float) -> tuple[Frame, ...]:
         """Return the rows of the last seconds from the ring."""

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from physics.wiring import Wiring
 from railwatch.run_context import RunContext
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
-from telemetry.entities import NOMINAL_SOURCE_TAG, EntityKind
+from telemetry.entities import NOMINAL_SOURCE_TAG, Entity, EntityKind
 from telemetry.frames import TableSpec
 from telemetry.gpu import GpuIdentity
 from telemetry.topology import topology_of
@@ -69,7 +69,7 @@ def chosen(
             logger.warning("%s", warning)
         if part.source is not None:
             if context.simulated:
-                part.source.spec = _marked(part.source.spec)
+                part.source.spec = _marked(part.source.spec, context.supply_names)
             if wiring is not None and part.source.spec.kind is EntityKind.SUPPLY:
                 part.source.spec = _described(part.source.spec, wiring)
             collectors.append(part.source)
@@ -178,15 +178,21 @@ def read_statuses(run_dir: Path) -> tuple[list[dict[str, Any]], dict[str, dict[s
     return sources, {row["name"]: row for row in workers}
 
 
-def _marked(spec: TableSpec) -> TableSpec:
-    """Tag every entity as simulated, so that no store and no recording can take it for a real one."""
+def _marked(spec: TableSpec, supply_names: Mapping[str, str]) -> TableSpec:
+    """Tag every entity as simulated, so that no store and no recording can take it for a real one.
+
+    Supplies have the names of the node's own description, as in a recording of it.
+    """
     tag = ("simulated", "true")
-    return replace(spec, entities=tuple(replace(entity, tags=(*entity.tags, tag)) for entity in spec.entities))
+    marked = (replace(entity, tags=(*entity.tags, tag)) for entity in spec.entities)
+    if spec.kind is EntityKind.SUPPLY:
+        marked = (replace(entity, name=supply_names.get(entity.key, entity.name)) for entity in marked)
+    return replace(spec, entities=tuple(marked))
 
 
 def _described(spec: TableSpec, wiring: Wiring) -> TableSpec:
     """Return the table with the described tags; a nominal voltage that differs from the measured one is logged."""
-    described = tuple(with_described_tags(entity, wiring) for entity in spec.entities)
+    described = _named([with_described_tags(entity, wiring) for entity in spec.entities], wiring)
     for before, after in zip(spec.entities, described, strict=True):
         if before.nominal_v is not None and before.nominal_v != after.nominal_v:
             logger.warning(
@@ -197,6 +203,20 @@ def _described(spec: TableSpec, wiring: Wiring) -> TableSpec:
                 before.nominal_v,
             )
     return replace(spec, entities=described)
+
+
+def _named(supplies: Sequence[Entity], wiring: Wiring) -> tuple[Entity, ...]:
+    """Return supplies under their described names; ids stay. A name that another supply or sensor has is not used."""
+    found = list(supplies)
+    for place, entity in enumerate(supplies):
+        supply = wiring.supply_of(entity)
+        if supply is None:
+            continue
+        others = {one.name for at, one in enumerate(found) if at != place}
+        others |= {sensor for one in wiring.supplies if one != supply for sensor in one.sensors}
+        if supply.name not in others:
+            found[place] = replace(entity, name=supply.name)
+    return tuple(found)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -26,6 +26,11 @@ def described_topology(node: NodeFile) -> TopologySection:
     return TopologySection(gpu_count=node.gpu_count, supplies=supplies, buses=buses)
 
 
+def supply_names(node: NodeFile) -> dict[str, str]:
+    """Return the name of each supply by the names under which its sensors show it."""
+    return {sensor: unit.name for place, unit in enumerate(node.supply.units) for sensor in _sensors(node, place)}
+
+
 def _sensors(node: NodeFile, place: int) -> tuple[str, ...]:
     """Return the names under which a supply is measured: its own, and that of its device where it answers on PMBus.
 

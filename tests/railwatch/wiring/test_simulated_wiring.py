@@ -8,7 +8,7 @@ from agent.collectors.hwmon.rails import rail_entities
 from agent.collectors.hwmon.tree import survey_rails
 from config.topology import TopologySection
 from physics.feeding import feeding_of
-from railwatch.wiring.simulated_wiring import described_topology
+from railwatch.wiring.simulated_wiring import described_topology, supply_names
 from simulator.files.node import load_node
 from simulator.runs.topology import entities_of
 from telemetry.entities import EntityKind
@@ -61,3 +61,13 @@ def test_every_rail_that_the_agent_finds_on_a_node_with_two_buses_feeds_the_gpus
         true = {one.id for one in entities.topology.children(supply.id) if one.kind is EntityKind.GPU}
         assert {fed for feeder, fed in feeding.edges if feeder == rail.id} == true
         assert true != {gpu.id for gpu in entities.gpus}
+
+
+@pytest.mark.parametrize("name", ["h100x8", "h100x8-two-bus", "v100x4"])
+def test_every_rail_that_the_agent_finds_has_the_name_of_its_supply(tmp_path: Path, name: str) -> None:
+    node = load_node(name)
+    with served_plant(tmp_path, node=node) as plant:
+        plant.advance(1000)
+        rails = rail_entities(survey_rails(plant.served.sysfs_root).rails)
+    named = [supply_names(node)[rail.key] for rail in rails]
+    assert named == [unit.name for unit in node.supply.units]
