@@ -349,6 +349,30 @@ def test_a_plug_over_its_rating_is_readable(browser: WebDriver, width: int) -> N
         check_readable(browser)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_worst_stage_of_converters_in_a_row_is_named(browser: WebDriver, width: int) -> None:
+    look(browser, width, 800)
+    main, low = ("psu0", "psu1"), ("psu2", "psu3")
+    described = Wiring(
+        origin=Origin.CONFIGURED,
+        supplies=tuple(
+            WiredSupply(name=name, sensors=(name,), nominal_v=54.0 if name in main else 12.0, from_bus=bus)
+            for names, bus in ((main, ""), (low, "main"))
+            for name in names
+        ),
+        buses=(
+            Bus(name="main", nominal_v=54.0, supplies=main, branches=(Branch(gpus=None),)),
+            Bus(name="twelve", nominal_v=12.0, supplies=low, branches=(Branch(board="mainboard"),)),
+        ),
+    )
+    rails = (Rails(nominal_v=54.0, count=2, sag_ratio=0.0), Rails(nominal_v=12.0, count=2, sag_ratio=0.08))
+    with page_with(browser, *rails, gpus=4, described=described):
+        see(browser, "#wiring .chain .verdict", "54 V bus within limits; 12 V intermediate bus below its limit")
+        assert text(browser, "#wiring .chain .verdict").endswith("converter or its load")
+        see(browser, "#wiring .chain li.alarming", "below limit")
+        check_readable(browser)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_has_the_contrast_of_wcag_aa_in_light_and_dark(browser: WebDriver, *, dark: bool) -> None:
     look(browser, 1280, 800, dark=dark)
