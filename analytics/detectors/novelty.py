@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.calibration.achieved import MONTH_S
-from analytics.connectivity import Siblings
+from analytics.connectivity import GroupArray, Siblings, sibling_median
 from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, clear_where, judge, report_worse
@@ -22,7 +22,7 @@ from analytics.detectors.seconds import running_sum, stretches
 from analytics.detectors.statements import Statement, findings_from
 from analytics.novelty.explained import Explained
 from analytics.novelty.features import FEATURE_SIGNALS, features_of, present
-from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in
+from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in, unrest
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled, reset_where
@@ -31,6 +31,9 @@ from telemetry.records import Cause, Event, Finding, FindingStatus
 
 # heuristic: windows further apart leave a gap; the smoothed distance restarts after it.
 _MAX_GAP_WINDOWS = 4
+# heuristic: share of the newest window in the unrest of a GPU where it rises, and where it falls: it is up within two
+# minutes and down within ten, since a load that jumps by chance is steady by chance for some windows.
+_UNREST_RISES, _UNREST_FALLS = 0.3, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +42,8 @@ class NoveltyState:
 
     `total` and `count` ``(n_gpus, n_senses)`` are the sums of the window that runs, `cut` marks clocks that were held
     down in it. `far` is the smoothed distance, NaN where there is none; `sensed` what the last judged window showed.
+    `last` ``(n_gpus, n_senses + 1)`` are the features of the last window that had them, `unrest` is the smoothed change
+    from one window to the next.
     """
 
     window: int | None
@@ -51,6 +56,8 @@ class NoveltyState:
     conditions: Conditions
     far: FloatArray
     sensed: LastWindow
+    last: FloatArray
+    unrest: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +92,7 @@ class Novelty:
             count=zero,
             models=StreamModels.unknown(size, n_senses + 1, self.plan),
             sensed=filled(LastWindow, (size, n_senses)),
+            last=np.full((size, n_senses + 1), np.nan),
         )
 
     def take_events(self, state: NoveltyState, events: Sequence[Event]) -> NoveltyState:
@@ -138,6 +146,9 @@ class Novelty:
         groups = state.siblings.groups
         features, beside = features_of(means, senses, groups)
         reading = distances(state.models, features, plan)
+        change = unrest(state.models, features, state.last, plan)
+        restless = _smoothed_unrest(state.unrest, change)
+        reading = replace(reading, far=reading.far / _unsure(restless, groups))
         before = state.far if 0 < passed <= _MAX_GAP_WINDOWS else np.full_like(state.far, np.nan)
         moved = np.where(np.isnan(before), reading.far, before + limits.smoothing * (reading.far - before))
         far = np.where(np.isnan(reading.far), before, moved)
@@ -157,6 +168,8 @@ class Novelty:
             conditions=conditions,
             far=far,
             sensed=reset_where(state.sensed, newest, fresh),
+            last=np.where(np.isnan(features), state.last, features),
+            unrest=restless,
         )
         return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, masked=masked)
 
@@ -222,3 +235,20 @@ class Novelty:
         return findings_from(
             self.name, Cause.NOVELTY, entities, state.conditions, changes, now_ns=now_ns, describe=described
         )
+
+
+def _smoothed_unrest(before: FloatArray, change: FloatArray) -> FloatArray:
+    share = np.where(change > before, _UNREST_RISES, _UNREST_FALLS)
+    known = np.where(np.isnan(before), change, before + share * (change - before))
+    return np.where(np.isnan(change), before, known)
+
+
+def _unsure(unrest: FloatArray, groups: GroupArray) -> FloatArray:
+    """Return by which factor a GPU's means are less sure than those that were learnt from, 1 or more.
+
+    It is taken from the siblings: where all of them jump from window to window, a job began or the rows are rare beside
+    the steps of a load. Where one alone does, that is new.
+    """
+    siblings = sibling_median(unrest, groups, min_siblings=MIN_SIBLINGS)
+    factor: FloatArray = np.sqrt(np.fmax(siblings, 1.0))
+    return factor

@@ -87,15 +87,35 @@ def distances(models: StreamModels, features: FloatArray, plan: StreamPlan) -> D
     """
     known = np.isfinite(features) & (models.counts > 0)
     off = np.clip(np.where(known, features - models.centre, 0.0), -MAX_STEPS, MAX_STEPS)
-    pulled = np.matmul(models.form, off[:, :, np.newaxis])[:, :, 0]
-    shares = off * pulled
-    squared = shares.sum(axis=1)
-    # Of a joint normal, the part of the load alone: its offset over its own variance.
-    load = off[:, 0] ** 2 / models.load_variance
+    shares, squared, load = _squared(models, off)
     ready = known[:, 0] & (models.windows >= plan.learn_windows) & (load <= MOST_LOAD_DEVIATIONS**2)
     far = np.sqrt(np.maximum(squared - load, 0.0))
     shares[:, 0] = -np.inf
     return Distances(far=np.where(ready, far, np.nan), shares=shares)
+
+
+def unrest(models: StreamModels, features: FloatArray, before: FloatArray, plan: StreamPlan) -> FloatArray:
+    """Return half the squared distance between two windows in a row, per answer ``(n_entities,)``; NaN where unknown.
+
+    Where a window's means are as sure as those that were learnt from, it is 1 at most on average (half the mean squared
+    difference of neighbours is a variance without the drift: von Neumann, Annals of Mathematical Statistics 12(4),
+    1941). It is more where rows are rare beside the steps of a load: each mean then depends on what its rows hit.
+    """
+    known = np.isfinite(features) & np.isfinite(before) & (models.counts > 0)
+    off = np.clip(np.where(known, features - before, 0.0), -MAX_STEPS, MAX_STEPS)
+    _, squared, load = _squared(models, off)
+    answers = known[:, 1:].sum(axis=1)
+    ready = known[:, 0] & (models.windows >= plan.learn_windows) & (answers > 0)
+    return np.where(ready, np.maximum(squared - load, 0.0) / 2.0 / np.maximum(answers, 1), np.nan)
+
+
+def _squared(models: StreamModels, off: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the parts of the squared length of an offset, their sum, and the part of the load alone.
+
+    The last is, of a joint normal, the load's offset over its own variance.
+    """
+    shares = off * np.matmul(models.form, off[:, :, np.newaxis])[:, :, 0]
+    return shares, shares.sum(axis=1), off[:, 0] ** 2 / models.load_variance
 
 
 def take_in(

@@ -66,6 +66,25 @@ def test_half_a_day_of_healthy_load_has_no_note(seed: int) -> None:
     assert judged(node(seed, rows=1440))[1] == ()
 
 
+def flickering(seed: int, *, who: slice) -> Frame:
+    """Return a node whose steps are too quick for its rows: from `BEGINS` on each shows a GPU high or low by chance."""
+    frame = node(seed, rows=700)
+    power_w = frame.values[BEGINS:, who, frame.spec.signals.index("power_w")]
+    power_w *= np.where(np.random.default_rng(seed).random(power_w.shape) < 0.5, 1.2, 0.84)
+    return frame
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_job_whose_steps_are_too_quick_for_the_rows_makes_no_gpu_unusual(seed: int) -> None:
+    begins = event_of(at_s=BEGINS * EVERY_S, kind=EventKind.GPU_PROCESS, entity_id=None, code=None)
+    assert judged(flickering(seed, who=slice(None)), events=(begins,))[1] == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_gpu_that_jumps_while_its_siblings_are_steady_is_unusual(seed: int) -> None:
+    assert {one.entity_id for one in raised(judged(flickering(seed, who=slice(1, 2)))[1])} == {"gpu:GPU-1"}
+
+
 def test_a_load_that_all_siblings_share_is_not_new_however_hot_they_get() -> None:
     frame = node(1)
     there = np.arange(len(frame)) >= BEGINS
