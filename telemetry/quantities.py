@@ -23,7 +23,10 @@ _NAMES_BY_UNIT = {
         "open_circuit_v over_siblings_v predicted_dip_v recent_minimum_v recovered_minimum_v risen_v usual_drop_v "
         "usual_spread_v voltage_spread_v voltage_v"
     ),
-    "W": "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w peak_w power_w rated_w usual_power_w",
+    "W": (
+        "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w peak_w power_limit_w power_w rated_w "
+        "usual_power_w"
+    ),
     "deviations": "distance limit",
     "ohm": (
         "baseline_ohm joint_rise_ohm source_resistance_high_ohm source_resistance_low_ohm source_resistance_ohm "

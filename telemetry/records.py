@@ -101,6 +101,7 @@ class Cause(StrEnum):
     FEED_OVER_RATING = "feed_over_rating"
     PLUG_OVER_RATING = "plug_over_rating"
     REDUNDANCY_LOST = "redundancy_lost"
+    STEPS_OVER_LIMIT = "steps_over_limit"
     NOVELTY = "novelty"
 
 

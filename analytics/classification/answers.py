@@ -175,6 +175,11 @@ SYMPTOM_GUIDES: dict[Cause, SymptomGuide] = {
         behind=(FaultClass.SUPPLY_OVERLOAD,),
         check="railwatch wiring show; add a supply, cap the GPUs, or describe the bus as redundancy: N",
     ),
+    Cause.STEPS_OVER_LIMIT: SymptomGuide(
+        means="load steps of a GPU exceed the power limit that is set: it bounds the average, not the steps",
+        behind=(FaultClass.SYNCHRONOUS_OVERLOAD,),
+        check="railwatch wiring show; cap the clock instead where supplies or plugs cannot bear the steps",
+    ),
     Cause.NOVELTY: SymptomGuide(
         means="the values together were never seen like this, and no known cause fits",
         behind=(FaultClass.UNKNOWN,),

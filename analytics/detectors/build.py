@@ -14,6 +14,7 @@ from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
 from analytics.detectors.gpu_errors import GpuErrors
 from analytics.detectors.gpu_lost import GpuLost
+from analytics.detectors.gpu_margins import GpuMargins
 from analytics.detectors.hang import Hang
 from analytics.detectors.hotter_than_siblings import HotterThanSiblings
 from analytics.detectors.hw_slowdown import HwSlowdown
@@ -105,6 +106,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: SupplyHeadroom(limits=limits.supply_headroom),
     lambda limits: SupplyPlausibility(limits=limits.supply_plausibility),
     lambda limits: SupplyMargins(limits=limits.supply_margins, rated_w=limits.supply_headroom.rated_w),
+    lambda limits: GpuMargins(limits=limits.supply_margins),
     lambda limits: PowerBrake(limits=limits.power_brake),
     lambda limits: HwSlowdown(limits=limits.hw_slowdown),
     lambda limits: ThermalMargin(limits=limits.thermal_margin),

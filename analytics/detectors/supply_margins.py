@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
-from analytics.detectors.seconds import MAX_GAP_S, stretches
+from analytics.detectors.minutes import Minute, minute_at
+from analytics.detectors.seconds import stretches
 from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.supply_load import (
     LoadMinute,
@@ -110,13 +111,11 @@ class SupplyMargins:
     def _second_ended(
         self, state: SupplyMarginsState, plan: MarginPlan, frame: Frame, second: int, now_ns: int
     ) -> tuple[SupplyMarginsState, tuple[Finding, ...]]:
-        last, since = state.second, state.since_second
-        if last is None or since is None:
-            return state, ()
-        if not 0 < second - last <= MAX_GAP_S:  # across a gap, or with the clock set back, the minute begins anew
+        last, since, judged = state.second, state.since_second, state.judged_second
+        at = minute_at(second, self.limits, last=last, since=since, judged=judged)
+        if at is Minute.BROKEN:
             return replace(state, since_second=second, minute=filled(LoadMinute, len(frame.spec.entities))), ()
-        due_s = self.limits.first_after_s if state.judged_second is None else self.limits.every_s
-        if second - since < due_s:
+        if at is Minute.OPEN:
             return state, ()
         return self._minute_ended(state, plan, frame, second, now_ns)
 

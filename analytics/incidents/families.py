@@ -23,7 +23,7 @@ FAMILIES: tuple[tuple[Cause, ...], ...] = (
     (Cause.FABRIC_ERROR,),
     (Cause.SENSOR_FAULT, Cause.SENSOR_LOST),
     (Cause.NOVELTY,),
-    (Cause.FEED_OVER_RATING, Cause.PLUG_OVER_RATING, Cause.REDUNDANCY_LOST),
+    (Cause.FEED_OVER_RATING, Cause.PLUG_OVER_RATING, Cause.REDUNDANCY_LOST, Cause.STEPS_OVER_LIMIT),
 )
 ELECTRICAL, HEAT, LOSS, MODULE, FABRIC, SENSORS = range(6)
 STORM = -1

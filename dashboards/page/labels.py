@@ -80,6 +80,10 @@ CAUSES: dict[Cause, tuple[str, str]] = {
         "Redundancy lost",
         "With one supply or feed lost, the others would carry more than they are rated for.",
     ),
+    Cause.STEPS_OVER_LIMIT: (
+        "Steps over power limit",
+        "Load steps of a GPU exceed the power limit that is set: a limit bounds averages, a clock cap steps.",
+    ),
     Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so what it measured is unknown."),
 }
 
@@ -158,6 +162,7 @@ EVIDENCE = {
     "load_w": "Load",
     "rating_a": "Rating",
     "mend_w": "Less load needed",
+    "power_limit_w": "Power limit",
     "imbalance_ratio": "Current against its siblings",
     "share_ratio": "Share of the bus against its usual one",
     "bus_share_ratio": "Share of the bus",

@@ -97,10 +97,13 @@ def _without_voltage(
     if rule.fraction is not None:
         wanted = scale.fraction(in_force, rule.fraction)
         return SettingChoice(setting=scale.snap(wanted), reason=_share(rule.fraction, scale.knob, in_force))
-    clock, reason = shedding_clock(rule.shed or "", incident, node, targets=targets, topology=topology, scale=scale)
-    if clock is None:
-        return _fallback(rule, scale, in_force, reason)
-    return SettingChoice(setting=clock if scale.stricter(clock, in_force) else None, reason=reason)
+    found = shedding_clock(rule.shed or "", incident, node, targets=targets, topology=topology, scale=scale)
+    if found.clock_mhz is None:
+        if found.is_needless:
+            return SettingChoice(setting=None, reason=found.reason)
+        return _fallback(rule, scale, in_force, found.reason)
+    is_stricter = scale.stricter(found.clock_mhz, in_force)
+    return SettingChoice(setting=found.clock_mhz if is_stricter else None, reason=found.reason)
 
 
 def _fallback(rule: SettingRule, scale: Scale, in_force: float, doubt: str) -> SettingChoice:

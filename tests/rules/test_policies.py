@@ -44,6 +44,7 @@ def test_every_policy_has_the_name_of_its_file() -> None:
         "joint-ageing-clock-cap",
         "over-rating-notify",
         "over-rating-clock-cap",
+        "over-rating-gpu-clock-cap",
     }
 
 
@@ -90,6 +91,7 @@ def test_only_what_answers_a_supply_or_the_air_reaches_beyond_the_gpu_at_fault()
         "weak-supply-start-ramp": "all_gpus_of_supply",
         "joint-ageing-clock-cap": "all_gpus_of_supply",
         "over-rating-clock-cap": "all_gpus_of_supply",
+        "over-rating-gpu-clock-cap": "this_gpu",
         "airflow-fan": "all_gpus",
         "airflow-clock-cap": "all_gpus",
     }

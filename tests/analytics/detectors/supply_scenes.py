@@ -9,7 +9,7 @@ from analytics.supply.usual_share import LEARN_BLOCKS
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
 from telemetry.ratings import RatingSource, rating_tags
-from tests.analytics.scenes import frame_of, supply
+from tests.analytics.scenes import frame_of, gpu, supply
 from tests.analytics.supply import share_rows
 
 MEMBERS = (supply(0), supply(1))
@@ -100,10 +100,23 @@ def short_of_redundancy(seed: int) -> Frame:
     return frame_of(EntityKind.SUPPLY, members, columns, rate_hz=5.0)
 
 
+def limited(seed: int) -> Frame:
+    """Return 40 s of two GPUs whose load steps exceed the power limit that is set on them."""
+    times = np.arange(ROWS)[:, np.newaxis] + np.array([0, seed % 7])
+    power_w = np.where(times % 20 < 12, 340.0, 90.0)
+    columns = {
+        "power_w": power_w,
+        "power_limit_w": np.full(power_w.shape, 200.0),
+        "power_limit_default_w": np.full(power_w.shape, 300.0),
+    }
+    return frame_of(EntityKind.GPU, (gpu(0), gpu(1)), columns, rate_hz=10.0)
+
+
 SCENES: dict[str, Callable[[int], Frame]] = {
     "source_resistance": lambda seed: (ageing, lost, input_sag)[seed % 3](seed),
     "current_share": behind_meter,
     "supply_headroom": overload,
     "supply_plausibility": stuck,
     "supply_margins": short_of_redundancy,
+    "gpu_margins": limited,
 }
