@@ -32,12 +32,11 @@ def describe_converter(
     """
 
     def describe(index: int, status: FindingStatus) -> Statement:
-        name, minimum_v, own_limit_v = entities[index].label, float(readings.minimum_v[index]), float(limit_v[index])
-        nominal_v = float(plan.nominal_v[index])
+        name, minimum_v = entities[index].label, float(readings.minimum_v[index])
+        own_limit_v, nominal_v = float(limit_v[index]), float(plan.nominal_v[index])
         margins = before[index, : len(plan.before[index])]
-        if status is FindingStatus.CLEARED:
-            summary = f"{name} back above {volts(own_limit_v)}, lowest was {volts(minimum_v)}"
-        else:
+        summary = f"{name} back above {volts(own_limit_v)}, lowest was {volts(minimum_v)}"
+        if status is not FindingStatus.CLEARED:
             source = plan.source_text(index, margins)
             summary = f"{name} sags to {volts(minimum_v)}, limit {volts(own_limit_v)}; {source}"
         return Statement(

@@ -2,9 +2,11 @@
 
 A training job draws its plateau once per step, so a weak path dips about once a second. The finding stays raised while
 dips recur and clears after a quiet time. It also reports whether the load stepped up at the deepest dip, and the
-source resistance if voltage and current identify it.
+source resistance if voltage and current identify it. Of a rail that a described converter makes it reports whether the
+bus before it is within its limits.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -14,6 +16,7 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import RailSagLimits
+from analytics.supply.converter_plan import BusState, ConverterPlan
 from analytics.supply.rail_levels import RailLevels
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
@@ -82,7 +85,6 @@ class RailSag:
 
     def step(self, state: RailSagState, frame: Frame, topology: Topology) -> tuple[RailSagState, tuple[Finding, ...]]:
         """Judge the rows of a frame. A missing current costs the source estimate, not the sag."""
-        del topology
         voltages_v, currents_a = frame.signal("voltage_v"), optional(frame, "current_a")
         # A conversion that repeats one of its two values is still a new pair.
         pair = [place for place, name in enumerate(frame.spec.signals) if name in ("voltage_v", "current_a")]
@@ -104,7 +106,8 @@ class RailSag:
             )
             state = RailSagState(last_ns=now_ns, rails=rails, conditions=conditions, dips=dips, moments=moments)
             if changes.some:
-                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
+                buses = ConverterPlan.of(frame.spec.entities, topology).buses_at(voltages_v[row])
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities, buses))
                 state = _with_reported_minimum(state, changes)
         return state, tuple(findings)
 
@@ -147,34 +150,35 @@ class RailSag:
         return conditions, dips, changes
 
     def _findings(
-        self, state: RailSagState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+        self,
+        state: RailSagState,
+        changes: Changes,
+        now_ns: int,
+        entities: tuple[Entity, ...],
+        buses: Mapping[int, BusState],
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            return self._describe(state, index, status, now_ns, entities[index])
+            return self._describe(state, index, status, now_ns, name=entities[index].label, bus=buses.get(index))
 
         return findings_from(
             self.name, Cause.SUPPLY_SAG, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
     def _describe(
-        self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, entity: Entity
+        self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, *, name: str, bus: BusState | None
     ) -> Statement:
-        dips, scale = state.dips, float(state.rails.scale[index])
+        dips, scale, source = state.dips, float(state.rails.scale[index]), estimate(state.moments, index)
         limit_v = scale * self.limits.minimum_v
-        source = estimate(state.moments, index)
-        minimum_v, count = float(dips.minimum_v[index]), int(dips.count[index])
-        seconds = state.conditions.lasted_s(index, now_ns)
+        minimum_v, seconds = float(dips.minimum_v[index]), state.conditions.lasted_s(index, now_ns)
         if status is FindingStatus.CLEARED:
             summary = (
-                f"{entity.label} back at {volts(float(dips.quiet_v[index]))} or more for "
+                f"{name} back at {volts(float(dips.quiet_v[index]))} or more for "
                 f"{duration(self.limits.clear_after_s)}, lowest was {volts(minimum_v)}"
             )
         else:
-            times = f"{count} dip{'s' if count != 1 else ''} in {duration(seconds)}"
-            summary = (
-                f"{entity.label} sags to {volts(minimum_v)}, limit {volts(limit_v)}: {times}"
-                f"{_load_text(dips, index)}, {_path_text(source)}"
-            )
+            # What matters of a converter's output is whether its bus is low as well.
+            why = f": {_dips_text(dips, index, seconds)}, {_path_text(source)}" if bus is None else f"; {bus.text}"
+            summary = f"{name} sags to {volts(minimum_v)}, limit {volts(limit_v)}{why}"
         return Statement(
             severity=Severity.CRITICAL if minimum_v < scale * self.limits.at_once_below_v else Severity.WARNING,
             score=(limit_v - minimum_v) / (limit_v - scale * _WORST_V),
@@ -186,12 +190,18 @@ class RailSag:
                 ("recovered_minimum_v", float(dips.quiet_v[index]), "V"),
                 ("depth_v", limit_v - minimum_v, "V"),
                 ("duration_s", float(dips.longest_s[index]), "s"),
-                ("dips", count, ""),
+                ("dips", int(dips.count[index]), ""),
                 ("window_s", seconds, "s"),
                 ("step_a", float(dips.step_a[index]), "A"),
+                *(() if bus is None else (("bus_margin_ratio", bus.margin, "ratio"),)),
                 *_path_evidence(source, state.moments, index),
             ),
         )
+
+
+def _dips_text(dips: Dips, index: int, seconds: float) -> str:
+    count = int(dips.count[index])
+    return f"{count} dip{'s' if count != 1 else ''} in {duration(seconds)}{_load_text(dips, index)}"
 
 
 def _load_text(dips: Dips, index: int) -> str:

@@ -31,6 +31,14 @@ class BusBefore:
         return min(held, default=float("nan"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusState:
+    """Lowest margin of the stages before a rail, NaN where none is measured, and what that points to."""
+
+    margin: float
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConverterPlan:
     """Rails of a table behind converters.
@@ -62,6 +70,14 @@ class ConverterPlan:
             stage.rail.lowest_ratio + float(margins[place]) * (1.0 - stage.rail.lowest_ratio)
         )
         return f"its {name} bus is at {volts(low_v)}"
+
+    def buses_at(self, voltage_v: FloatArray) -> dict[int, BusState]:
+        """Return the state of the bus before each rail at voltages ``(n_supplies,)``, by the column of the rail."""
+        margins = {column: self.margins_before(column, voltage_v) for column in self.before}
+        return {
+            column: BusState(margin=float(np.fmin.reduce(own)), text=self.source_text(column, own))
+            for column, own in margins.items()
+        }
 
     def margins_before(self, column: int, voltage_v: FloatArray) -> FloatArray:
         """Return the margin of each stage before a rail at voltages ``(n_supplies,)``; NaN where it is not measured."""

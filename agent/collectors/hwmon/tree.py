@@ -69,8 +69,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
     """
     found: dict[str, Rail] = {}
     keys: set[str] = set()
-    odd: list[str] = []
-    contradictory: list[str] = []
+    odd, contradictory = [], []
     for device in hwmon_devices(sysfs_root):
         chip = chip_of(device)
         currents = channels_of(device, "curr")
@@ -86,11 +85,9 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
             keys.add(key)  # also of a rail that is off now, so that the next one does not get its key
             contradictory += [f"{key}: {named.conflict}"] if named.conflict else []
             reading_v = reading_of(channel)
-            # It has no scale configured, or no rail behind it.
-            if not named.fits(reading_v):
+            if not named.fits(reading_v):  # it has no scale configured, or no rail behind it
                 odd.append(f"{key} reads {reading_v:g} V")
                 continue
-            interval_ms = whole_number_of(channel.path.parent / "update_interval")  # 0 means less than one
             found[key] = Rail(
                 key=key,
                 device=chip,
@@ -100,10 +97,16 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
                 rail_class=named.rail_class,
                 nominal_from=named.source,
                 one_conversion=current is not None and _ONE_CONVERSION.match(chip) is not None,
-                period_s=None if interval_ms is None else max(interval_ms, 1) * _MILLI,
+                period_s=_period_s(device),
             )
     rails = tuple(found[key] for key in sorted(found))
     return RailSurvey(rails=rails, implausible=tuple(odd), contradictory=tuple(contradictory))
+
+
+def _period_s(device: Path) -> float | None:
+    """Return the time between two updates as the driver reports it, None where it does not; 0 means less than 1 ms."""
+    interval_ms = whole_number_of(device / "update_interval")
+    return None if interval_ms is None else max(interval_ms, 1) * _MILLI
 
 
 def find_inlet(sysfs_root: Path) -> Path | None:

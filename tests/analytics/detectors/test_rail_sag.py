@@ -5,9 +5,10 @@ import pytest
 
 from analytics.detectors.rail_sag import RailSag
 from analytics.detectors.supply_limits import RailSagLimits
-from telemetry.entities import NOMINAL_TAG, EntityKind
+from telemetry.entities import NOMINAL_TAG, EntityKind, Topology
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
+from tests.analytics.detectors.converter_scenes import main_supply
 from tests.analytics.scenes import frame_of, node_of, supply, training_load
 
 TOPOLOGY = node_of()
@@ -199,3 +200,22 @@ def test_a_shelf_that_is_set_to_52_v_is_none_of_54_v() -> None:
 
 def test_some_failed_conversions_are_no_other_class() -> None:
     assert not run(rail(([48.0] * 20 + [54.6]) * 5 + [48.0] * 40))
+
+
+def test_the_output_of_a_described_converter_is_reported_with_the_state_of_its_bus() -> None:
+    members = (main_supply(0), replace(supply(1), name="ibc0", tags=((NOMINAL_TAG, "12"),)))
+    node = Topology(entities=members, edges=((members[0].id, members[1].id),))
+    weak = np.where(np.arange(400) < 200, 12.0, 11.2)
+    for bus_v, text in ((54.0, "54 V bus within limits: converter or its load"), (50.5, "its 54 V bus is at 50.50 V")):
+        columns = {"voltage_v": np.stack((np.full(400, bus_v), weak), axis=1), "current_a": np.full((400, 2), 40.0)}
+        frame = frame_of(EntityKind.SUPPLY, members, columns)
+        detector = RailSag(limits=RailSagLimits())
+        found = [
+            one
+            for one in detector.step(detector.start(frame.spec), frame, node)[1]
+            if one.entity_id == members[1].id and one.status is FindingStatus.RAISED
+        ]
+        assert [one.summary for one in found] == [f"ibc0 sags to 11.20 V, limit 11.40 V; {text}"]
+        margin = found[0].number("bus_margin_ratio")
+        assert margin is not None
+        assert (margin > 0.0) == (bus_v == 54.0)
