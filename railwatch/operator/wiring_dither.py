@@ -21,7 +21,7 @@ from telemetry.records import IN_FORCE, Action, ActionState, Mode
 from telemetry.series import series_of
 
 OWNER = "railwatch wiring learn"
-# heuristic: longer than a level, so that it never ends within one, and short for a cap that nobody releases.
+# heuristic: longer than a level, so that it never ends within one, and short for a cap whose process was killed.
 LEASE_S = 15.0
 # heuristic: obstacles are looked for so often: an incident opens within a second or two of its cause.
 CHECK_S = 0.5

@@ -118,16 +118,17 @@ def description_lines(proposal: WiringProposal, *, source: str) -> Iterator[str]
     if not any(one.kind is EntityKind.GPU for one in proposal.left_out):
         yield f"  gpu_count: {len(proposal.gpus)}"
     yield "  supplies:"
+    names = _names(proposal.supplies)
     for entity, link in zip(proposal.supplies, learnt.supplies, strict=True):
+        name = names[entity.id]
+        sensors = "" if name == entity.key else f", sensors: [{_quoted(entity.key)}]"
         nominal = f", nominal_v: {entity.nominal_v:g}" if entity.nominal_v is not None else ""
-        yield f"    - {{name: {_quoted(entity.key)}{nominal}}} # on bus{link.bus}: {link.confidence_text}"
+        yield f"    - {{name: {_quoted(name)}{sensors}{nominal}}} # on bus{link.bus}: {link.confidence_text}"
     yield "  buses:"
     for bus in sorted({link.bus for link in learnt.supplies}):
-        names = [
-            _quoted(one.key) for one, link in zip(proposal.supplies, learnt.supplies, strict=True) if link.bus == bus
-        ]
+        on_bus = [one for one, link in zip(proposal.supplies, learnt.supplies, strict=True) if link.bus == bus]
         yield f"    - name: bus{bus}"
-        yield f"      supplies: [{', '.join(names)}]"
+        yield f"      supplies: [{', '.join(_quoted(names[one.id]) for one in on_bus)}]"
         own = [(gpu, link) for gpu, link in zip(proposal.gpus, learnt.gpus, strict=True) if link.bus == bus]
         if not own:
             yield "      branches: [{board: unknown}] # no GPU follows it"
@@ -150,6 +151,12 @@ def proposal_fields(proposal: WiringProposal) -> Iterator[dict[str, Any]]:
             "sure": link.is_sure,
             "other": other,
         }
+
+
+def _names(supplies: Sequence[Entity]) -> dict[str, str]:
+    """Return the shown name of each supply, by id; the key of its sensor where a name means two of them."""
+    shown = [one.name for one in supplies] + [one.key for one in supplies if one.key != one.name]
+    return {one.id: one.name if shown.count(one.name) == 1 else one.key for one in supplies}
 
 
 def _quoted(name: str) -> str:

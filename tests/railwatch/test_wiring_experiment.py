@@ -224,7 +224,7 @@ def test_idle_gpus_are_named_and_their_clocks_left_alone() -> None:
 
 
 def _person(box: LiveBox, replies: dict[str, Reply]) -> tuple[Callable[[str], Reply], list[str]]:
-    """Return a person who carries each step out, unless told to reply otherwise for a GPU, and what was asked."""
+    """Return a person who carries each step out but for GPUs with a reply of their own, and what was asked."""
     asked: list[str] = []
 
     def ask(step: str) -> Reply:

@@ -26,6 +26,22 @@ def test_every_name_reads_back_as_it_is(name: str) -> None:
     assert found["buses"] == [{"name": "bus0", "supplies": [name], "branches": [{"gpus": [name]}]}]
 
 
+def test_a_supply_with_a_name_of_its_own_is_described_by_it_and_by_its_sensor() -> None:
+    supplies = tuple(
+        Entity(kind=EntityKind.SUPPLY, key=key, name=name)
+        for key, name in (("pmbus-1-0058", "psu0"), ("pmbus-1-0059", "psu1"), ("psu1", "psu1"))
+    )
+    learnt = LearntWiring(supplies=(_SURE,) * 3, gpus=(), n_steps=40)
+    proposal = WiringProposal(supplies=supplies, gpus=(), learnt=learnt, left_out=())
+    found = yaml.safe_load("\n".join(description_lines(proposal, source="a.parquet")))["topology"]
+    assert found["supplies"] == [
+        {"name": "psu0", "sensors": ["pmbus-1-0058"]},
+        {"name": "pmbus-1-0059"},
+        {"name": "psu1"},
+    ]
+    assert found["buses"][0]["supplies"] == ["psu0", "pmbus-1-0059", "psu1"]
+
+
 def _table(name: str, kind: EntityKind, keys: str, values: dict[str, FloatArray], tag: str = "") -> Frame:
     tags = (("sensor", tag),) if tag else ()
     spec = TableSpec(
