@@ -26,7 +26,7 @@ JUDGED: dict[EntityKind, tuple[str, ...]] = {
     ),
     EntityKind.SUPPLY: (
         "voltage_v", "current_a", "voltage_min_v", "current_max_a", "power_w", "output_voltage_v",
-        "output_current_a", "fan_rpm",
+        "output_current_a", "rail_voltage_v", "fan_rpm",
     ),
     EntityKind.FAN: ("fan_rpm", "fan_ratio"),
     EntityKind.LINK: (
