@@ -6,7 +6,7 @@ from analytics.detectors.supply_headroom import SupplyHeadroom
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame
-from telemetry.records import Cause, Finding
+from telemetry.records import Cause, Finding, Severity
 from tests.analytics.detectors import supply_scenes as scenes
 from tests.analytics.scenes import frame_of, gpu, node_of, supply
 
@@ -36,6 +36,15 @@ def test_steps_beyond_the_rating_of_supplies_are_reported_with_a_sound_path(seed
 def test_a_training_job_within_the_rating_is_silent(seed: int) -> None:
     amps = scenes.load(seed)
     assert reported(scenes.frame(scenes.rail(amps, seed=seed), amps, rated_w=scenes.RATED_W)) == ()
+
+
+@pytest.mark.parametrize(("over", "warned"), [(0.97, False), (1.03, False), (1.07, True)])
+def test_steps_count_as_beyond_the_rating_from_what_two_meters_may_differ(over: float, warned: bool) -> None:  # noqa: FBT001
+    amps = scenes.load(1)
+    volts = scenes.rail(amps, seed=1)
+    found = reported(scenes.frame(volts, amps, rated_w=float((volts * amps).max()) / over))
+    assert {one.cause for one in found} == ({Cause.SYNCHRONOUS_OVERLOAD} if warned else set())
+    assert {one.severity for one in found} == ({Severity.WARNING} if warned else set())
 
 
 @pytest.mark.parametrize("seed", range(5))
