@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.connectivity import Siblings, sibling_median
+from analytics.connectivity import GroupArray, Siblings, sibling_median
 from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
@@ -139,6 +139,9 @@ _SEEN_WITHIN_S = 5.0
 # heuristic: where the power of late over that of the last minute differs by more from the siblings', the heat sinks
 # carry what different loads left in them. Healthy ranks of one job differ by some hundredths.
 _UNLIKE_RATIO = 0.15
+# heuristic: time constant of a sink in little air, three times that of one at half of its fans. Where siblings differ
+# in what such a sink carries, as with requests of their own, how warm each should be is not known.
+_SLOW_SINK_S = 3.0 * SINK_S
 # The inlet is not known here: where siblings draw another power, what it is off by counts as warm air at a slot does.
 # heuristic: 5 K either way hold the rooms that ASHRAE TC 9.9 recommends (18 to 27 °C).
 _UNLIKE_C = SLOT_AIR_C + 5.0
@@ -160,9 +163,10 @@ class SiblingComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HotterThanSiblingsState:
-    """State between rows."""
+    """State between rows; `slow_w` ``(n_gpus,)`` is the power that a slow heat sink would carry."""
 
     judged_ns: int | None
+    slow_w: FloatArray
     conditions: Conditions
     means: WarmMeans
     siblings: Siblings
@@ -217,10 +221,11 @@ class HotterThanSiblings:
         self, state: HotterThanSiblingsState, now_ns: int, power_limit_w: FloatArray
     ) -> tuple[HotterThanSiblingsState, Changes]:
         limits = self.limits
+        passed_ns = 0 if state.judged_ns is None else max(now_ns - state.judged_ns, 0)
+        state = replace(state, slow_w=_slow_w(state.slow_w, state.means, passed_ns / NS_PER_S))
         comparison = self._compare(state, now_ns, power_limit_w)
         ratio, excess_c = comparison.ratio, comparison.excess_c
         shows_c = (comparison.sibling_c - limits.inlet_c) * (limits.ratio - 1.0)
-        passed_ns = 0 if state.judged_ns is None else max(now_ns - state.judged_ns, 0)
         over = (ratio > limits.ratio) & (excess_c > limits.excess_c)
         conditions, changes = judge(
             state.conditions,
@@ -240,15 +245,15 @@ class HotterThanSiblings:
         limits, means = self.limits, state.means
         gate_w = np.where(np.isnan(power_limit_w), limits.min_power_w, limits.min_power_ratio * power_limit_w)
         seen = (means.observed_s >= limits.settle_s) & means.seen_within(now_ns, _SEEN_WITHIN_S)
-        change = np.where(seen, means.power_w / means.sink_w, np.nan)
-        usual = sibling_median(change, state.siblings.groups, min_siblings=MIN_SIBLINGS)
-        loaded = (means.power_w > gate_w) & (np.abs(change - usual) <= _UNLIKE_RATIO * usual)
+        groups = state.siblings.groups
+        loaded = (means.power_w > gate_w) & _like(np.where(seen, means.power_w / means.sink_w, np.nan), groups)
+        loaded &= _like(np.where(seen, means.sink_w / state.slow_w, np.nan), groups)
         theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.felt_w, np.nan)
         free = ~means.cooled_within(now_ns, limits.smoothing_s)
-        others = sibling_median(np.where(free, theta, np.nan), state.siblings.groups, min_siblings=MIN_SIBLINGS)
+        others = sibling_median(np.where(free, theta, np.nan), groups, min_siblings=MIN_SIBLINGS)
         rise_c = others * means.felt_w
         usable = rise_c >= MIN_RISE_C
-        unlike_c = _UNLIKE_C * unlikeness(np.where(loaded, means.felt_w, np.nan), state.siblings.groups)
+        unlike_c = _UNLIKE_C * unlikeness(np.where(loaded, means.felt_w, np.nan), groups)
         lag_c = LAG_ERROR * others * np.abs(means.power_w - means.felt_w)
         ratio = np.where(usable, theta / np.where(usable, others, 1.0), np.nan)
         return SiblingComparison(
@@ -296,3 +301,18 @@ class HotterThanSiblings:
             now_ns=now_ns,
             describe=describe,
         )
+
+
+def _slow_w(slow_w: FloatArray, means: WarmMeans, passed_s: float) -> FloatArray:
+    """Return what a slow sink carries after some seconds; until they were seen for long, a plain mean."""
+    share = np.maximum(-math.expm1(-passed_s / _SLOW_SINK_S), passed_s / np.maximum(means.observed_s, 1e-9))
+    moved = slow_w + np.minimum(share, 1.0) * (means.power_w - slow_w)
+    after: FloatArray = np.where(np.isnan(slow_w), means.sink_w, moved)
+    return after
+
+
+def _like(ratio: FloatArray, groups: GroupArray) -> MaskArray:
+    """Return where a ratio is near that of the siblings."""
+    usual = sibling_median(ratio, groups, min_siblings=MIN_SIBLINGS)
+    near: MaskArray = np.abs(ratio - usual) <= _UNLIKE_RATIO * usual
+    return near
