@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings
+from analytics.connectivity.buses import Buses
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.joined_columns import JoinedColumn
@@ -35,6 +36,7 @@ from analytics.supply.input_fall import InputFall, after_block, fall_rows, may_f
 from analytics.supply.pair_rows import PAIR, SAME_V, PairRows, quiet_end, values_before
 from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
+from analytics.supply.shared_rise import BusShares, has_calm_sibling
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
 from analytics.supply.stream_estimate import (
     LONGEST_STEP_NS,
@@ -68,6 +70,8 @@ class SourceResistanceState:
 
     last_ns: int | None
     siblings: Siblings
+    buses: Buses
+    shares: BusShares
     blocks: Blocks
     air_sum_c: FromZero
     air_rows: FromZero
@@ -115,7 +119,10 @@ class SourceResistance:
     ) -> tuple[SourceResistanceState, tuple[Finding, ...]]:
         """Judge the rows of a frame: branches row by row, resistances once a block."""
         inlet_c = optional(frame, "inlet_temp_c")
-        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        entities = frame.spec.entities
+        state = replace(
+            state, siblings=state.siblings.under(topology, entities), buses=state.buses.under(topology, entities)
+        )
         rows, start = PairRows.of(frame), 0
         findings: list[Finding] = []
         while start < len(rows):
@@ -206,6 +213,7 @@ class SourceResistance:
             air_sum_c=np.zeros_like(normal_ohm),
             air_rows=np.zeros_like(normal_ohm),
             means=means,
+            shares=state.shares.after_block(means, state.buses.groups),
             reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
             branches=usual_after_block(state.branches, means.mean_a, state.siblings.groups),
             fall=after_block(
@@ -231,7 +239,7 @@ class SourceResistance:
     ) -> tuple[SourceResistanceState, Changes, Changes]:
         limits, reference = self.limits, state.reference
         ratio = reference.ratio()
-        over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm)
+        over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm) & ~_of_the_bus(state, seen)
         under = seen & (ratio < limits.clear_ratio)
         rising = state.rising.after(over=over, under=under, now_ns=now_ns)
         quick = rising.count >= limits.windows
@@ -306,6 +314,13 @@ class SourceResistance:
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if cause is Cause.JOINT_AGEING else f"{self.name}.{cause.value}"
         return findings_from(name, cause, spec.entities, conditions, changes, now_ns=now_ns, describe=describe)
+
+
+def _of_the_bus(state: SourceResistanceState, seen: MaskArray) -> MaskArray:
+    """Return a mask of supplies whose rise is of no one in particular: no share moved, and no sibling is as usual."""
+    groups = state.buses.groups
+    calm = has_calm_sibling(state.reference.ratio(), seen, groups, within=_STEADY_WITHIN)
+    return np.asarray(state.shares.stay(groups) & ~calm, dtype=np.bool_)
 
 
 def _is_loud(state: SourceResistanceState, rows: PairRows) -> MaskArray:

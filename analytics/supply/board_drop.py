@@ -116,7 +116,7 @@ class UsualDrop:
         first_a[rows, at] = block.load_a[rows]
         done = rows[at == LEARN_BLOCKS - 1]
         usual_a[done] = np.median(first_a[done], axis=1)
-        line = self.line.begun(where, place, block.drop, DROP_SLOPE_SD)
+        line = self.line.begun(where, place, block.drop, np.full(len(where), DROP_SLOPE_SD))
         variance = line.variance.copy()
         variance[done] = _scatter(line.first[done]) ** 2
         return UsualDrop(line=replace(line, variance=variance), first_a=first_a, load_a=usual_a)

@@ -17,7 +17,9 @@ import numpy as np
 from analytics.change.control_charts import CusumState, cusum_step
 from analytics.connectivity import GroupArray
 from analytics.supply.branches import DEAD_RATIO, MIN_USUAL_A, group_sum, known_count
+from analytics.supply.load_fit import LoadFit
 from analytics.supply.share_block import ShareMeans
+from analytics.supply.swing_share import SwingTest
 from analytics.supply.usual_share import (
     CAUTION_SD,
     HEAVY_RATIO,
@@ -37,6 +39,8 @@ _CALM_SD = 0.5 * THRESHOLD_SD
 GAIN = 0.25
 # heuristic: three standard deviations of a block are eight of such a mean.
 SURE_SD = 3.0
+# heuristic: references of voltage meters drift by 10 to 20 millionths a kelvin; over ten kelvin that is as much.
+LEAST_RISE = 2e-4
 # heuristic: supplies of one bus lie within some per cent of each other; others are of another rail.
 _SAME_RAIL_RATIO = 0.1
 # heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
@@ -52,13 +56,15 @@ class BusBlock:
     """One block seen from the bus, shape ``(n_supplies,)``; NaN for a supply that carries nothing.
 
     `share` is the logarithm of the current over the mean of the `carriers`, `load_a`; `volts` that of the voltage over
-    the mean of the siblings. `ready` marks supplies with siblings that carry, on one rail.
+    the mean of the siblings; `swing` that of the steps of the current over the mean of the siblings', where the load
+    moves and all carry throughout. `ready` marks supplies with siblings that carry, on one rail.
     """
 
     current_a: FloatArray
     voltage_v: FloatArray
     share: FloatArray
     volts: FloatArray
+    swing: FloatArray
     load_a: FloatArray
     carriers: FloatArray
     ready: MaskArray
@@ -83,10 +89,24 @@ class BusBlock:
             voltage_v=voltage_v,
             share=np.log(np.where(ready, current_a / load_a, np.nan)),
             volts=np.log(np.where(ready, voltage_v / others_v, np.nan)),
+            swing=_swing(means, np.where(ready, carriers, np.nan), load_a, groups),
             load_a=load_a,
             carriers=carriers,
             ready=ready,
         )
+
+
+def _swing(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups: GroupArray) -> FloatArray:
+    """Return the logarithm of each supply's steps over the mean of its siblings', NaN where the load stands still.
+
+    A supply whose steps are as large as its mean reaches nothing now and then, and its set point shows in its steps.
+    """
+    steps_a = np.where(np.isfinite(carriers), means.swing_a, np.nan)
+    rests = group_sum(np.where(steps_a > means.current_a, 1.0, 0.0), groups) > 0
+    sum_a = group_sum(steps_a, groups)
+    moves = ~rests & (steps_a > 0.0) & (sum_a > _LOAD_MOVES_RATIO * carriers * load_a)
+    others_a = np.where(moves & (sum_a > steps_a), (sum_a - steps_a) / (carriers - 1.0), np.nan)
+    return np.asarray(np.log(np.where(moves, steps_a, np.nan) / others_a), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,6 +119,9 @@ class ShareTest:
     """
 
     cusum: CusumState
+    swing: SwingTest
+    shares: LoadFit
+    output: LoadFit
     fall: FromZero
     rise: FromZero
     since_ns: TimeArray
@@ -109,22 +132,34 @@ class ShareTest:
     bus_a: FloatArray
 
     def fallen(self, usual: UsualShare, groups: GroupArray, *, step_v: FloatArray, low_ratio: float) -> MaskArray:
-        """Return a mask of supplies whose share fell below a ratio of the usual while their voltage rose.
+        """Return a mask of supplies with a joint that got worse.
 
-        A rise within one step of the voltage's meter, `step_v`, is none: rounding moves a mean by half a step each way.
+        Their share fell below a ratio of the usual while their voltage rose, or by the same part at other loads or in
+        the load's steps; or their voltage rose in proportion to the current. A rise within one step of the voltage's
+        meter, `step_v`, is none: rounding moves a mean by half a step each way.
         """
-        sure = self.judged & (self.cusum.below > THRESHOLD_SD)
-        if not sure.any():
-            return sure
-        far = self.fall < np.minimum(np.log(low_ratio), -SURE_SD * usual.share.noise(SHARE_FLOOR))
-        up = self.rise > np.maximum(SURE_SD * usual.volts.noise(VOLTS_FLOOR), step_v / self.voltage_v)
+        sure, stepped = self.judged & (self.cusum.below > THRESHOLD_SD), self.judged & self.swing.certain
+        risen = self.judged & self.output.certain
+        if not (sure | stepped | risen).any():
+            return risen
+        noise, noise_v = usual.share.noise(SHARE_FLOOR), usual.volts.noise(VOLTS_FLOOR)
+        least_v = np.fmax(step_v / self.voltage_v, 0.0)
+        known_v = np.maximum(SURE_SD * noise_v, least_v)
+        far = sure & (self.fall < np.minimum(np.log(low_ratio), -SURE_SD * noise))
+        alike = self.shares.is_constant() | (stepped & self.swing.fallen(usual.swing, low_ratio=low_ratio))
+        fallen = (far & (self.rise > known_v)) | (
+            (far | stepped) & alike & ~self.swing.by_meter & (self.rise > -known_v)
+        )
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
-        return np.asarray(sure & far & up & few, dtype=np.bool_)
+        risen &= self.output.goes_with_load() & (self.output.slope() > np.maximum(least_v, LEAST_RISE))
+        return np.asarray((fallen & few) | (risen & (self.fall < SURE_SD * noise)), dtype=np.bool_)
 
     def usual_again(self, *, clear_ratio: float) -> MaskArray:
-        """Return a mask of supplies whose share is back above a ratio of the usual."""
-        return np.asarray(self.judged & self.certain & (self.fall > np.log(clear_ratio)), dtype=np.bool_)
+        """Return a mask of supplies whose share is back above a ratio of the usual, and whose voltage rises no more."""
+        back = np.minimum(self.fall, self.swing.fall) > np.log(clear_ratio)
+        level = (self.rise < LEAST_RISE) | ~self.output.certain
+        return np.asarray(self.judged & self.certain & back & level, dtype=np.bool_)
 
     def forget(self, where: MaskArray) -> "ShareTest":
         """Reset the test of some supplies."""
@@ -132,7 +167,11 @@ class ShareTest:
 
     def cleared(self, where: MaskArray) -> "ShareTest":
         """Return the test with the sums of some supplies at zero again."""
-        return replace(self, cusum=self.cusum.cleared(where)) if where.any() else self
+        if not where.any():
+            return self
+        swing = replace(self.swing, cusum=self.swing.cusum.cleared(where))
+        shares, output = self.shares.forget(where), self.output.forget(where)
+        return replace(self, cusum=self.cusum.cleared(where), swing=swing, shares=shares, output=output)
 
 
 def take_block(
@@ -146,15 +185,18 @@ def take_block(
     test = _tested(usual, test, block, now_ns, judged=judged, light=light, heavy=heavy)
     # Most of the time nothing is active anywhere.
     free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0
-    calm = judged & free & (test.cusum.below < _CALM_SD)
+    calm = judged & free & (np.maximum(test.cusum.below, test.swing.cusum.below) < _CALM_SD)
     usual, changed = usual.counted(block.ready, block.carriers)
+    level = calm & (test.output.cusum.above < _CALM_SD)
+    swing = usual.swing.taught(calm, block.swing).learn(calm | (block.ready & ~usual.known), block.swing)
     usual = replace(
         usual,
         share=usual.share.taught(calm, block.share, light, SHARE_FLOOR),
-        volts=usual.volts.taught(calm, block.volts, heavy, VOLTS_FLOOR),
+        volts=usual.volts.taught(level, block.volts, heavy, VOLTS_FLOOR),
+        swing=swing,
     )
     usual = usual.learn(block.ready, share=block.share, volts=block.volts, load_a=block.load_a, carriers=block.carriers)
-    outgrown = calm & (block.load_a > HEAVY_RATIO * usual.load_a)
+    outgrown = level & (block.load_a > HEAVY_RATIO * usual.load_a)
     over = (changed | outgrown) & free
     return usual.forget(over), test.forget(over)
 
@@ -177,8 +219,20 @@ def _tested(
     # What another load may explain is taken off, and never turns a fall into a rise.
     sure_fall = np.where(share < 0.0, np.minimum(share + CAUTION_SD * doubt, 0.0), share)
     sure_rise = np.where(volts > 0.0, np.maximum(volts - CAUTION_SD * doubt_v, 0.0), volts)
+    total_a = block.load_a * block.carriers
     return ShareTest(
         cusum=cusum,
+        swing=test.swing.after_block(
+            usual.swing,
+            swing=np.where(judged, block.swing, np.nan),
+            mean_off=share,
+            others_a=np.where(judged, total_a - block.current_a, np.nan),
+            bus_share=block.current_a / total_a,
+        ),
+        shares=test.shares.after_block(judged, -sure_fall, light + 1.0, np.hypot(noise, doubt)),
+        output=test.output.after_block(
+            judged, sure_rise, block.current_a / usual.load_a, np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
+        ),
         fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
         rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),
         since_ns=np.where(judged & (test.cusum.below <= 0.0), now_ns, test.since_ns),
@@ -186,5 +240,5 @@ def _tested(
         certain=judged & (doubt < SHARE_FLOOR),
         current_a=np.where(judged, block.current_a, test.current_a),
         voltage_v=np.where(judged, block.voltage_v, test.voltage_v),
-        bus_a=np.where(judged, block.load_a * block.carriers, test.bus_a),
+        bus_a=np.where(judged, total_a, test.bus_a),
     )

@@ -217,16 +217,16 @@ def _about_means(sums: FloatArray) -> FloatArray:
     count = np.maximum(sums[:, _N], 1.0)
     x, y = sums[:, _A] / count, sums[:, _V] / count
     about = sums.copy()
-    about[:, _AA] = _unless_rounding(sums[:, _AA] - count * x * x, sums[:, _AA])
+    about[:, _AA] = unless_rounding(sums[:, _AA] - count * x * x, sums[:, _AA])
     about[:, _AV] = sums[:, _AV] - count * x * y
-    about[:, _VV] = _unless_rounding(sums[:, _VV] - count * y * y, sums[:, _VV])
+    about[:, _VV] = unless_rounding(sums[:, _VV] - count * y * y, sums[:, _VV])
     # The first and last row have one neighbour only, which is little in a block of 32.
     about[:, _LATE] = sums[:, _LATE] - sums[:, _PAIRS] * x * y
     about[:, _EARLY] = sums[:, _EARLY] - sums[:, _PAIRS] * x * y
     return about
 
 
-def _unless_rounding(spread: FloatArray, squares: FloatArray) -> FloatArray:
+def unless_rounding(spread: FloatArray, squares: FloatArray) -> FloatArray:
     """Return a spread, 0 where it is only the rounding error of a constant value."""
     return np.where(spread > _ROUNDING * squares, spread, 0.0)
 

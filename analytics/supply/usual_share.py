@@ -13,6 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
+from analytics.supply.swing_share import UsualSwing
 from physics.constants import MAD_TO_SD
 from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
 
@@ -26,8 +27,9 @@ SHARE_FLOOR = 0.008
 VOLTS_FLOOR = 5e-5
 # heuristic: set points of one per mille (54 mV of 54 V) over 10 milliohm push 5 A, a tenth of the usual current.
 SHARE_SLOPE_SD = 0.1
-# heuristic: resistances between meter and bus that differ by 2 milliohm at 50 A are 2 per mille of 54 V.
-VOLTS_SLOPE_SD = 2e-3
+# heuristic: resistances between meter and bus that differ by 2 milliohm at 50 A are 2 per mille of 54 V, and less at
+# less current.
+VOLTS_SLOPE_SD, VOLTS_SLOPE_SD_PER_A = 2e-3, 4e-5
 # heuristic: below half of the load at which it was learnt, droop shares loosely: such blocks are not judged. Above the
 # double the levels are learnt again, as levels learnt at idle hold little information about the load.
 LIGHT_RATIO, HEAVY_RATIO = 0.5, 2.0
@@ -84,7 +86,7 @@ class LoadLine:
             variance=np.where(near, self.variance + _LATER_SHARE * (left**2 - self.variance), self.variance),
         )
 
-    def begun(self, where: MaskArray, place: FloatArray, value: FloatArray, slope_sd: float) -> "LoadLine":
+    def begun(self, where: MaskArray, place: FloatArray, value: FloatArray, slope_sd: FloatArray) -> "LoadLine":
         """Store the values of the first blocks, at their places; the last one completes the level."""
         rows = np.flatnonzero(where)
         at = place[rows].astype(np.intp)
@@ -97,7 +99,7 @@ class LoadLine:
         level[done] = np.median(first[done], axis=1)
         off = np.abs(first[done] - level[done, np.newaxis])
         variance[done] = (MAD_TO_SD * np.median(off, axis=1)) ** 2
-        slope[done], slope_variance[done] = 0.0, slope_sd**2
+        slope[done], slope_variance[done] = 0.0, slope_sd[done] ** 2
         return replace(self, first=first, level=level, slope=slope, slope_variance=slope_variance, variance=variance)
 
 
@@ -111,6 +113,7 @@ class UsualShare:
 
     share: LoadLine
     volts: LoadLine
+    swing: UsualSwing
     first_a: Annotated[FloatArray, np.nan, LEARN_BLOCKS]
     load_a: FloatArray
     carriers: FromZero
@@ -162,8 +165,8 @@ class UsualShare:
         usual_a[done] = np.median(first_a[done], axis=1)
         return replace(
             self,
-            share=self.share.begun(where, place, share, SHARE_SLOPE_SD),
-            volts=self.volts.begun(where, place, volts, VOLTS_SLOPE_SD),
+            share=self.share.begun(where, place, share, np.full(len(where), SHARE_SLOPE_SD)),
+            volts=self.volts.begun(where, place, volts, np.minimum(VOLTS_SLOPE_SD, VOLTS_SLOPE_SD_PER_A * usual_a)),
             first_a=first_a,
             load_a=usual_a,
             carriers=np.where(where, carriers, self.carriers),

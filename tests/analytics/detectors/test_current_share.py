@@ -122,15 +122,20 @@ def test_a_current_meter_whose_gain_fell_is_no_joint() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_meters_at_the_common_bus_leave_the_path_to_the_source_resistance(seed: int) -> None:
+def test_meters_at_the_common_bus_show_a_joint_by_its_part_in_the_steps_of_the_load(seed: int) -> None:
     bus = replace(BUS, meters_at_bus=True)
-    assert reported(bus.frame(job(240, seed=seed), worn(240, 3.0), seed=seed)) == []
+    found = reported(bus.frame(job(240, seed=seed), worn(240, 1.5), seed=seed))
+    assert {one.entity_id for one in found} == {supply(0).id}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_voltage_in_steps_of_a_quarter_volt_decides_nothing(seed: int) -> None:
-    """Rounding moves the mean of such a meter by more than the joint does."""
-    assert reported(replace(BUS, step_v=0.25).frame(job(240, seed=seed), worn(240, 2.0), seed=seed)) == []
+    """Rounding moves the mean of such a meter by more than the joint does; the currents show it alone."""
+    bus = replace(BUS, step_v=0.25)
+    found = reported(bus.frame(job(240, seed=seed), worn(240, 2.0), seed=seed))
+    assert {one.entity_id for one in found} == {supply(0).id}
+    steady = np.full(rows_of(240), 120.0)
+    assert reported(bus.frame(steady, worn(240, 2.0), seed=seed)) == []
 
 
 LOADS: dict[str, FloatArray] = {

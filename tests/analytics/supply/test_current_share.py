@@ -34,8 +34,8 @@ class Watch:
         self.now_ns = 1_700_000_000 * NS_PER_S
         self.ever: MaskArray = np.zeros(n, dtype=np.bool_)
 
-    def take(self, current_a: FloatArray, voltage_v: FloatArray) -> MaskArray:
-        means = ShareMeans(current_a=current_a, voltage_v=voltage_v, swing_a=0.5 * np.abs(current_a))
+    def take(self, current_a: FloatArray, voltage_v: FloatArray, swing_a: FloatArray | float = 0.0) -> MaskArray:
+        means = ShareMeans(current_a=current_a, voltage_v=voltage_v, swing_a=swing_a + np.zeros(len(self.groups)))
         self.now_ns += BLOCK_NS
         block = BusBlock.of(means, self.groups)
         self.usual, self.test = take_block(

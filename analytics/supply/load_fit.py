@@ -1,0 +1,107 @@
+"""Change of a quantity of each supply, fitted as one that goes with the load and as one that does not.
+
+Two changes of a bus look alike at one load and part at another:
+
+- Voltage of an output over its siblings', ``V_i - V_others = offset + p_i I_i - p_others I_others`` by Ohm's law, with
+  the resistances `p` between meter and bus: set points and droop are not in it, so it holds whether the supplies droop
+  against each other or a loop trims all of them to one current. A joint adds ``dp I_i``, which goes to zero with the
+  current; an offset of a meter that moved adds the same at any load.
+- Share of the bus, ``I_i / I_mean = R / R_i + (E_i - E) / (R_i I_mean)``. A joint takes the same part off at any load;
+  a set point takes off a part that is twice as large at half of the load.
+
+The change is fitted both ways over the blocks since it began, and the better fit decides. Where the load stands still
+neither is better: nothing distinguishes the two, and nothing is reported.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.change.control_charts import CusumState, cusum_step
+from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
+
+# As for the mean share: 10^6 values between false alarms of white noise, before the effect.
+THRESHOLD_SD = 12.0
+# Five standard deviations between the two fits.
+BETTER_FIT = 25.0
+# heuristic: the sums forget over some 256 blocks, nine minutes, so that a change that grows is followed.
+_KEEPS = 1.0 - 1.0 / 256.0
+_MOST_SUM_SD = 4.0 * THRESHOLD_SD
+# heuristic: a fit of twelve blocks knows its scatter to a fifth.
+_LEAST_BLOCKS = 12.0
+# heuristic: means of fine meters scatter by a third of the floor of what healthy blocks do.
+_LEAST_SCATTER = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadFit:
+    """Sums over the blocks since the quantity began to rise, shape ``(n_supplies,)``.
+
+    `weight` sums the weights of the blocks, `load` and `rise` their weighted loads and rises, the others the products.
+    """
+
+    cusum: CusumState
+    blocks: FromZero
+    weight: FromZero
+    load: FromZero
+    rise: FromZero
+    load_load: FromZero
+    load_rise: FromZero
+    rise_rise: FromZero
+
+    @property
+    def certain(self) -> MaskArray:
+        """Return a mask of supplies whose quantity certainly rose, for whatever reason."""
+        return np.asarray(self.cusum.above > THRESHOLD_SD, dtype=np.bool_)
+
+    def after_block(self, where: MaskArray, rise: FloatArray, load: FloatArray, sigma: FloatArray) -> "LoadFit":
+        """Add a block of the marked supplies; `rise` is what the quantity lies over its usual, with its deviation."""
+        cusum = cusum_step(self.cusum, np.where(where, rise, np.nan), mean=0.0, sigma=sigma)
+        cusum = replace(cusum, above=np.minimum(cusum.above, _MOST_SUM_SD))
+        # The block in which it began holds both.
+        rising = (cusum.above > 0.0) & (self.cusum.above > 0.0)
+        if not (rising.any() or self.blocks.any()):
+            return replace(self, cusum=cusum)
+        keeps, added = np.where(rising, np.where(where, _KEEPS, 1.0), 0.0), where & rising
+        weight = np.where(added, 1.0 / sigma**2, 0.0)
+        x, y = np.where(added, load, 0.0), np.where(added, rise, 0.0)
+        return LoadFit(
+            cusum=cusum,
+            blocks=keeps * self.blocks + added,
+            weight=keeps * self.weight + weight,
+            load=keeps * self.load + weight * x,
+            rise=keeps * self.rise + weight * y,
+            load_load=keeps * self.load_load + weight * x * x,
+            load_rise=keeps * self.load_rise + weight * x * y,
+            rise_rise=keeps * self.rise_rise + weight * y * y,
+        )
+
+    def forget(self, where: MaskArray) -> "LoadFit":
+        """Reset the fit of some supplies."""
+        return reset_where(self, filled(LoadFit, len(where)), where)
+
+    def slope(self) -> FloatArray:
+        """Return the rise at a load of one, through zero at none."""
+        return self.load_rise / np.where(self.load_load > 0.0, self.load_load, np.nan)
+
+    def goes_with_load(self) -> MaskArray:
+        """Return a mask of supplies whose rise is proportional to the load rather than constant."""
+        by_load, constant = self._misfits()
+        return self._better(by_load, constant, least_scatter=_LEAST_SCATTER)
+
+    def is_constant(self) -> MaskArray:
+        """Return a mask of supplies whose rise is constant rather than proportional to the load."""
+        by_load, constant = self._misfits()
+        return self._better(constant, by_load, least_scatter=1.0)
+
+    def _misfits(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of squares, in variances, about a line through zero and about a constant."""
+        by_load = self.rise_rise - self.load_rise**2 / np.where(self.load_load > 0.0, self.load_load, np.nan)
+        constant = self.rise_rise - self.rise**2 / np.where(self.weight > 0.0, self.weight, np.nan)
+        return by_load, constant
+
+    def _better(self, one: FloatArray, other: FloatArray, *, least_scatter: float) -> MaskArray:
+        """Return a mask of supplies that one form fits surely better, by the scatter that it leaves."""
+        scatter = np.maximum(one / np.maximum(self.blocks - 1.0, 1.0), least_scatter)
+        better = (other - one) / scatter > BETTER_FIT
+        return np.asarray(self.certain & (self.blocks >= _LEAST_BLOCKS) & better, dtype=np.bool_)

@@ -1,0 +1,166 @@
+"""Share of each supply in the steps of its bus's load: its conductance over its siblings', whatever its set point.
+
+Sources in parallel follow ``I_i = (E_i - V_bus) / R_i``, so a step of the load is divided by the resistances alone:
+``dI_i / dI_others = R_others / R_i``. Set points shift a supply's mean and leave its steps; a joint anywhere between
+source and bus takes the same part off both. No voltage is needed: meters at the common bus, pairs that are converted in
+turn and voltages in coarse steps leave this as it is. The measure is the standard deviation of the current within a
+block over the mean of the siblings'.
+
+A current meter whose gain fell takes the same part off both too, and its siblings then carry no more than before. A
+jump within a steady load shows that; a gain that drifts for hours is not told from a joint.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from analytics.change.control_charts import CusumState, cusum_step
+from physics.constants import MAD_TO_SD
+from telemetry.frames import FloatArray, FromZero, MaskArray
+
+# heuristic: as for the mean share, the median of eight blocks is known to half of the scatter of one.
+SWING_BLOCKS = 8
+# heuristic: levels learnt from eight blocks, and blocks of meters that beat with the load, lie within as much.
+SWING_FLOOR = 0.02
+# As for the mean share: 10^6 values between false alarms of white noise, before the effect.
+THRESHOLD_SD = 12.0
+# heuristic: a mean over some four blocks, of which three standard deviations of a block are eight.
+GAIN, SURE_SD = 0.25, 3.0
+# heuristic: a joint takes the same part off mean and steps; half of it may be hidden by set points at another load.
+_SAME_PART = 0.5
+# heuristic: later blocks count by a thirtieth in the scatter, and blocks further off than three deviations do not.
+_LATER_SHARE, _TEACHES_SD = 1.0 / 32.0, 3.0
+# heuristic: siblings that took over less than half of what the supply lost show a meter, where their load is known to a
+# third of that.
+_TAKEN_OVER, _LOAD_KNOWN = 0.5, 1.0 / 3.0
+# heuristic: the load before is a mean over some thirty blocks; sixteen blocks later it may be another job.
+_BEFORE_BLOCKS, _MOST_BLOCKS = 32.0, 16.0
+# A sum that lasts for years must still go down within minutes.
+_MOST_SUM_SD = 4.0 * THRESHOLD_SD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UsualSwing:
+    """Baseline of each supply: logarithm of its share in the steps of the load, shape ``(n_supplies,)``.
+
+    `first` holds the first blocks; `level` is NaN until they are complete, and frozen then.
+    """
+
+    first: Annotated[FloatArray, np.nan, SWING_BLOCKS]
+    level: FloatArray
+    variance: FromZero
+
+    def noise(self) -> FloatArray:
+        """Return the standard deviation of one block, at least the floor."""
+        return np.sqrt(np.maximum(self.variance, SWING_FLOOR**2))
+
+    def learn(self, where: MaskArray, swing: FloatArray) -> "UsualSwing":
+        """Add a block to the baselines that are not complete; NaN adds nothing."""
+        rows = np.flatnonzero(where & np.isfinite(swing) & np.isnan(self.level))
+        if not rows.size:
+            return self
+        at = np.minimum(np.isfinite(self.first[rows]).sum(axis=1), SWING_BLOCKS - 1)
+        first, level, variance = self.first.copy(), self.level.copy(), self.variance.copy()
+        first[rows, at] = swing[rows]
+        done = rows[np.isfinite(first[rows]).all(axis=1)]
+        level[done] = np.median(first[done], axis=1)
+        variance[done] = (MAD_TO_SD * np.median(np.abs(first[done] - level[done, np.newaxis]), axis=1)) ** 2
+        return UsualSwing(first=first, level=level, variance=variance)
+
+    def taught(self, where: MaskArray, swing: FloatArray) -> "UsualSwing":
+        """Learn the scatter from blocks that lie near the level."""
+        off = swing - self.level
+        near = where & (np.abs(off) < _TEACHES_SD * self.noise())
+        if not near.any():
+            return self
+        off = np.where(near, off, 0.0)
+        return replace(self, variance=self.variance + np.where(near, _LATER_SHARE * (off**2 - self.variance), 0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SwingTest:
+    """Test of each supply, shape ``(n_supplies,)``.
+
+    `fall` and `mean_fall` are exponentially weighted means of the logarithms of the share in the steps, and of the mean
+    share, against the usual. `before` and `variance` are mean and variance of the logarithm of the siblings' current
+    over `before_blocks` blocks in which nothing fell; `after` and `blocks` are its mean and the number of blocks since.
+    `shown` marks supplies whose share in the steps is known in the newest block, `meter` those whose siblings took
+    nothing over, `open` those of which that is not known yet.
+    """
+
+    cusum: CusumState
+    fall: FromZero
+    mean_fall: FromZero
+    before: FromZero
+    before_blocks: FromZero
+    variance: FromZero
+    after: FromZero
+    blocks: FromZero
+    shown: MaskArray
+    meter: MaskArray
+    open: MaskArray
+
+    @property
+    def certain(self) -> MaskArray:
+        """Return a mask of supplies whose share in the steps certainly fell in the newest block."""
+        return np.asarray(self.shown & (self.cusum.below > THRESHOLD_SD), dtype=np.bool_)
+
+    @property
+    def by_meter(self) -> MaskArray:
+        """Return a mask of supplies whose current may have fallen on their meter alone."""
+        return self.meter | self.open
+
+    def fallen(self, usual: UsualSwing, *, low_ratio: float) -> MaskArray:
+        """Return a mask of supplies whose share in the steps fell below a ratio of the usual, as their mean did."""
+        far = self.fall < np.minimum(np.log(low_ratio), -SURE_SD * usual.noise())
+        return np.asarray(self.certain & far & (self.mean_fall < _SAME_PART * self.fall), dtype=np.bool_)
+
+    def after_block(
+        self, usual: UsualSwing, *, swing: FloatArray, mean_off: FloatArray, others_a: FloatArray, bus_share: FloatArray
+    ) -> "SwingTest":
+        """Add a block: logarithms of the share in the steps and of the mean share over the usual, NaN where unknown.
+
+        `others_a` is the siblings' current, `bus_share` what the supply carries of the whole bus.
+        """
+        off, noise = swing - usual.level, usual.noise()
+        shown = np.isfinite(off) & np.isfinite(mean_off)
+        cusum = cusum_step(self.cusum, np.where(shown, off, np.nan), mean=0.0, sigma=noise)
+        cusum = replace(cusum, below=np.minimum(cusum.below, _MOST_SUM_SD))
+        known = np.isfinite(others_a) & (others_a > 0.0)
+        after = replace(
+            self,
+            cusum=cusum,
+            fall=self.fall + np.where(shown, GAIN * (off - self.fall), 0.0),
+            mean_fall=self.mean_fall + np.where(shown, GAIN * (mean_off - self.mean_fall), 0.0),
+            shown=shown,
+        )
+        return after.with_load(np.log(np.where(known, others_a, np.nan)), bus_share)
+
+    def with_load(self, others: FloatArray, bus_share: FloatArray) -> "SwingTest":
+        """Compare the siblings' load since the fall began, a logarithm, with the load before it."""
+        calm = np.isfinite(others) & (self.cusum.below <= 0.0)
+        falls = np.isfinite(others) & ~calm
+        before_blocks = np.minimum(self.before_blocks + calm, _BEFORE_BLOCKS)
+        gap = np.where(calm, others - self.before, 0.0)
+        before = self.before + gap / np.maximum(before_blocks, 1.0)
+        # The first block is the mean itself.
+        spread = np.where(self.before_blocks > 0, gap**2 - self.variance, 0.0)
+        variance = self.variance + np.where(calm, spread / np.maximum(before_blocks, 1.0), 0.0)
+        blocks = np.where(calm, 0.0, self.blocks + falls)
+        after = np.where(calm, 0.0, self.after)
+        after = after + np.where(falls, (others - after) / np.maximum(blocks, 1.0), 0.0)
+        taken = np.log1p(np.clip(bus_share, 0.0, 0.9) * (np.exp(-np.minimum(self.fall, 0.0)) - 1.0))
+        doubt = np.sqrt(variance * (1.0 / np.maximum(before_blocks, 1.0) + 1.0 / np.maximum(blocks, 1.0)))
+        known = falls & (blocks <= _MOST_BLOCKS) & (doubt < _LOAD_KNOWN * taken)
+        meter = np.where(known, np.abs(after - before) < _TAKEN_OVER * taken, self.meter & ~calm)
+        return replace(
+            self,
+            before=before,
+            before_blocks=before_blocks,
+            variance=variance,
+            after=after,
+            blocks=blocks,
+            meter=np.asarray(meter, dtype=np.bool_),
+            open=np.asarray(calm | (falls & ~known & (blocks < _MOST_BLOCKS)), dtype=np.bool_),
+        )
