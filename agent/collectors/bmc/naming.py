@@ -23,7 +23,10 @@ _INPUT = re.compile(
     r"\b(?:v|i|p)in\b|input|\bin\b|\bac\b|line|_in(?:_|$)|(?:v|i|p)in(?:_|$)|^(?:ps\d+ )?(?:voltage|current) \d+$",
     re.IGNORECASE,
 )
-_RAIL = re.compile(r"(?<![\d.])(\d{1,2}(?:[._]\d+)?)[ _]?v(?![a-z]*sb|.?st)|\bv(12|48|54)\b", re.IGNORECASE)
+# Not the number of a part: ``PSU5 Vout``, ``CPU1 Vcore``.
+_RAIL = re.compile(
+    r"(?<![\d.])(\d{1,2}(?:[._]\d+)?)(?:v|[ _]v(?![a-z]))(?![a-z]*sb|.?st)|\bv(12|48|54)\b", re.IGNORECASE
+)
 _RAIL_WITH_POINT = re.compile(r"(\d{1,2})v(\d{1,2})(?!\d)", re.IGNORECASE)
 _STANDBY = re.compile(r"sb\b|standby|stby|aux|bat", re.IGNORECASE)
 _WHOLE_NODE = re.compile(

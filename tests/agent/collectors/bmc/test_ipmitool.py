@@ -23,7 +23,7 @@ from agent.sampler.settings import Pace, SamplerSettings
 from simulator.served.board import ipmi
 from simulator.served.board.status import ControllerState as SimulatedBoard
 from telemetry.clock import SystemClock
-from telemetry.entities import Topology
+from telemetry.entities import NOMINAL_SOURCE_TAG, Topology
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, TransientError
 from telemetry.records import Event, EventKind, Severity
 from tests.services import require
@@ -98,6 +98,14 @@ def test_every_value_is_the_one_that_ipmitool_prints(real: Real) -> None:
 
 
 @pytest.mark.integration
+def test_the_thresholds_of_the_controller_name_the_nominal_voltage_of_its_rail(real: Real) -> None:
+    supplies = real.board.survey().supplies
+    assert supplies is not None
+    named = {one.key: (one.nominal_v, one.tag(NOMINAL_SOURCE_TAG)) for one in supplies.spec.entities}
+    assert named["bmc-p12v"] == (12.0, "BMC thresholds")
+    assert {nominal for key, nominal in named.items() if key != "bmc-p12v"} == {(None, None)}, "outputs have none"
+
+
 def test_a_change_is_seen_at_the_next_read_once_the_controller_has_it(real: Real) -> None:
     node = BoardNode(real.board, real.board.survey().node)
     row, column = np.full(node.spec.shape, np.nan), node.spec.signals.index("rail_voltage_v")

@@ -82,6 +82,10 @@ def test_the_other_side_is_not_taken_for_it(name: str) -> None:
         ("BB +12.0V", 12.0),
         ("BB +3.3V Vbat", None),
         ("IPU01_3V3", 3.3),
+        ("PSU1 12V Out", 12.0),
+        ("PSU5 Vout", None),
+        ("CPU12 Vcore", None),
+        ("P5_VCCIN", None),
     ],
 )
 def test_a_rail_has_its_nominal_voltage_in_its_name(name: str, nominal_v: float | None) -> None:
