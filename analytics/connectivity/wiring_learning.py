@@ -39,6 +39,8 @@ _LEAST_NATS = 0.1
 # differences than there seems to be (0.72 on simulated synchronous training, 0.88 and more where the answer was right)
 # and most of its own stays unexplained.
 _CREDIBLE_SEEN, _CREDIBLE_EXPLAINED = 0.8, 0.4
+# heuristic: of the fair share of a supply in the steps of its bus; one that takes less follows no GPU.
+_LEAST_SHARE = 0.2
 # heuristic: ways to put supplies on buses that are searched to the end, those that begin best.
 _SEARCHED = 12
 # heuristic: one link in twenty may be wrong among those that are called sure.
@@ -148,8 +150,10 @@ class _Fit:
         single = ((0,) * len(self.own), (0,) * len(self.loads))
         credible = [one for one in (*found, single) if self.is_credible(*one)]
         buses, gpus = min(credible, key=lambda one: self.length(*one))
+        apart = dict(self.apart(buses, gpus))
+        links = (apart.get(place) or self.link_of_supply(place, buses, gpus) for place in range(len(buses)))
         return LearntWiring(
-            supplies=tuple(self.link_of_supply(place, buses, gpus) for place in range(len(buses))),
+            supplies=tuple(links),
             gpus=tuple(self.link_of_gpu(place, buses, gpus) for place in range(len(gpus))),
             n_steps=self.n_steps,
             n_experiments=len(self.responses.gpus),
@@ -200,6 +204,30 @@ class _Fit:
         seen, left = self.explained(buses, gpus)
         differs = seen >= _CREDIBLE_SEEN and float(left.mean()) <= 1.0 - _CREDIBLE_EXPLAINED
         return max(buses) == 0 or len(self.responses.gpus) > 0 or differs
+
+    def apart(self, buses: Sequence[int], gpus: Sequence[int]) -> Iterator[tuple[int, LearntLink]]:
+        """Yield the supplies that surely follow no moved GPU with their link, all on a bus of their own.
+
+        The host's supplies take no part in the steps of any bus, so none of them is a better place than another.
+        """
+        fed = sorted(set(gpus))
+        moved_on = np.array(gpus)[self.responses.gpus]
+        for place, share in enumerate(self.gains(buses).tolist()):
+            if not len(moved_on) or (buses[place] in fed and share * buses.count(buses[place]) >= _LEAST_SHARE):
+                continue
+            nats = [(self._against(place, buses, bus)[moved_on == bus].sum(), bus) for bus in fed]
+            least, other = min(nats)
+            if _confidence(float(least)) >= SURE:
+                yield place, LearntLink(bus=max(fed) + 1, confidence=_confidence(float(least)), other=other)
+
+    def _against(self, place: int, buses: Sequence[int], bus: int) -> FloatArray:
+        """Return the nats of each response, ``(R,)``, against a fair share of a supply in the steps of a bus."""
+        sharing = buses.count(bus) + (buses[place] != bus)
+        fair = np.full(len(buses), 1.0 / sharing)
+        linked = np.ones(self.responses.supply_w.shape, dtype=np.bool_)
+        nats = self.responses.surprise(fair, linked) - self.responses.surprise(fair, ~linked)
+        found: FloatArray = _INDEPENDENT * nats[:, place]
+        return found
 
     def first_gpus(self, buses: Sequence[int]) -> tuple[int, ...]:
         """Return for each GPU the bus whose supplies follow it most where the other GPUs stay as they are."""

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from enum import StrEnum
 
-from analytics.connectivity.load_response import contrasts_around, contrasts_of
+from analytics.connectivity.load_response import LoadResponse, contrasts_around, contrasts_of
 from railwatch.operator.wiring_dither import ClockDither, HeldLevel, plan_for, working_clock_mhz
 from railwatch.operator.wiring_session import HISTORY_S, WiringSession
 from telemetry.clock import NS_PER_S, Clock
@@ -16,8 +16,8 @@ from telemetry.frames import Frame
 _NOW_S = 20.0
 # heuristic: of two differences chance makes a small spread now and then, of three seldom.
 _LEAST_PAIRS = 3
-# heuristic: more pairs than for such a confidence, or such an error of each supply's share, add nothing.
-_SETTLED, _PRECISE_RATIO = 0.999, 0.05
+# heuristic: of what the GPU was moved by; a smaller error of each supply's response adds nothing.
+_PRECISE_RATIO = 0.1
 # heuristic: four stretches of 3 s, each longer than a step of most jobs.
 _WATCH_S = 12.0
 # heuristic: from the command to the load that follows it, with time to press Enter.
@@ -71,14 +71,23 @@ def move_by_clock(
             high, low = max(one.clock_mhz for one in levels), min(one.clock_mhz for one in levels)
             title = f"{gpu.label}, {len(to_move)} left: clock {high:.0f} and at most {low:.0f} MHz by turns"
             with node.progress(title, levels[-1].stop_s) as show, closing(dither.hold(gpu, levels)) as holding:
-                line = _learnt_from(holding, session, node, gpu, show)
-            node.report(line)
+                response = _seen_in(holding, session, node, gpu, show)
+            # The clock is restored by now: this takes seconds on a node with many GPUs.
+            node.report(_learn(session, gpu, response) or f"{gpu.label}: its power did not follow its clock")
 
 
-def _learnt_from(
+def _learn(session: WiringSession, gpu: Entity, response: LoadResponse | None) -> str:
+    """Learn from a response and return what it showed, empty without one."""
+    if response is None:
+        return ""
+    session.learn(gpu, response)
+    return session.seen_line(gpu, response)
+
+
+def _seen_in(
     holding: Iterator[HeldLevel], session: WiringSession, node: LiveNode, gpu: Entity, show: Callable[[float], None]
-) -> str:
-    """Return what the levels showed; they end as soon as the link is settled."""
+) -> LoadResponse | None:
+    """Return what the supplies showed; the levels end as soon as that is precise."""
     start_ns, held, response = node.clock.utc_ns(), list[HeldLevel](), None
     for level in holding:
         held.append(level)
@@ -87,12 +96,10 @@ def _learnt_from(
             continue
         contrasts = contrasts_of([one.level(start_ns) for one in held])
         frames = node.frames(start_ns - round(HISTORY_S * NS_PER_S))
-        response = session.learn(gpu, frames, contrasts, start_ns=start_ns)
-        if response is not None and (
-            response.error_w.max() <= _PRECISE_RATIO * response.gpu_w or session.is_settled(gpu, confidence=_SETTLED)
-        ):
+        response = session.response(gpu, frames, contrasts, start_ns=start_ns)
+        if response is not None and response.error_w.max() <= _PRECISE_RATIO * response.gpu_w:
             break
-    return f"{gpu.label}: its power did not follow its clock" if response is None else session.seen_line(gpu, response)
+    return response
 
 
 class Reply(StrEnum):
@@ -168,9 +175,9 @@ def _move_one(
         stretches = [_later(one, _TAKES_S, start_ns) for one in (changed, back)]
         contrasts = contrasts_around(_later(before, 0.0, start_ns), *stretches)
         frames = node.frames(start_ns - round(HISTORY_S * NS_PER_S))
-        response = session.learn(step.gpu, frames, contrasts, start_ns=start_ns)
+        response = session.response(step.gpu, frames, contrasts, start_ns=start_ns)
         if response is not None:
-            node.report(session.seen_line(step.gpu, response))
+            node.report(_learn(session, step.gpu, response))
             return Reply.DONE
         node.report(f"{label}: its power did not change by more than it does by itself; once more, or skip it")
 

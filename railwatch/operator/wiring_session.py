@@ -44,24 +44,29 @@ class WiringSession:
         """Leave a GPU out from now on, whatever came of it."""
         self._tried.add(gpu.id)
 
-    def learn(
+    def learn(self, gpu: Entity, response: LoadResponse) -> None:
+        """Add what the supplies showed while a GPU was moved, in place of what an earlier movement showed."""
+        self._responses[gpu.id] = response
+        self.proposal = self._power.proposal([*self._responses.values()])
+
+    def response(
         self, gpu: Entity, frames: Sequence[Frame], contrasts: Sequence[Contrast], *, start_ns: int
     ) -> LoadResponse | None:
-        """Add what the supplies showed while a GPU was moved; None where its power did not follow.
+        """Return what the supplies showed while a GPU was moved; None where its power did not follow.
 
         Parameters
         ----------
         frames
             Samples from some time before the experiment until its end.
         contrasts
-            In seconds from `start_ns`. A later call for the same GPU replaces what an earlier one added.
+            In seconds from `start_ns`.
         """
         power = measured_power(frames)
         if power is None or _ids(power) != _ids(self._power):
             return None  # a part fell silent meanwhile: the rows cannot be compared
         later_s = (start_ns - power.start_ns) / NS_PER_S
         aligned = aligned_power(power.supply_w, power.gpu_w, step_s=GRID_S)
-        response = load_response(
+        return load_response(
             aligned.supply_w,
             aligned.gpu_w,
             [one.id for one in power.gpus].index(gpu.id),
@@ -69,36 +74,19 @@ class WiringSession:
             step_s=GRID_S,
             window_s=aligned.window_s,
         )
-        if response is not None:
-            self._responses[gpu.id] = response
-            self.proposal = self._power.proposal([*self._responses.values()])
-        return response
-
-    def is_settled(self, gpu: Entity, *, confidence: float) -> bool:
-        """Return True if the link of a GPU and those of all supplies on its bus are at least as sure."""
-        if self.proposal is None:
-            return False
-        own = next(link for entity, link in self.proposal.links if entity.id == gpu.id)
-        on_bus = [link for link in self.proposal.learnt.supplies if link.bus == own.bus]
-        return all(link.confidence >= confidence for link in (own, *on_bus))
 
     def seen_line(self, gpu: Entity, response: LoadResponse) -> str:
-        """Return what an experiment showed: ``GPU 3 moved by 44 W, PSU 2 by 46 W with it: bus1, more than 99.9 %``."""
-        supplies = [
-            (supply.label, float(change_w))
-            for supply, change_w, error_w in zip(self._power.supplies, response.supply_w, response.error_w, strict=True)
+        """Return what an experiment showed: ``GPU 3 moved by 44 W, PSU 2 by 46 W with it``."""
+        changes = zip(self._power.supplies, response.supply_w.tolist(), response.error_w.tolist(), strict=True)
+        seen = [
+            (supply.label, change_w)
+            for supply, change_w, error_w in changes
             if change_w > max(2.0 * error_w, 0.1 * response.gpu_w)
         ]
-        followed = (
-            f"{label_list(label for label, _ in supplies)} by {sum(change_w for _, change_w in supplies):.0f} W with it"
-            if supplies
-            else "no supply with it"
-        )
-        link = None
-        if self.proposal is not None:
-            link = next((one for entity, one in self.proposal.links if entity.id == gpu.id), None)
-        learnt = "" if link is None else f": bus{link.bus}, {link.confidence_text}"
-        return f"{gpu.label} moved by {response.gpu_w:.0f} W, {followed}{learnt}"
+        if not seen:
+            return f"{gpu.label} moved by {response.gpu_w:.0f} W, no supply with it"
+        labels, followed_w = label_list(label for label, _ in seen), sum(change_w for _, change_w in seen)
+        return f"{gpu.label} moved by {response.gpu_w:.0f} W, {labels} by {followed_w:.0f} W with it"
 
 
 def _ids(power: MeasuredPower) -> list[str]:

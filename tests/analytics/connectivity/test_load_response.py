@@ -132,6 +132,20 @@ def test_a_gpu_that_was_not_moved_stays_not_sure_while_the_others_are(seed: int)
     assert [link.bus for link in learnt.supplies] == [0, 0, 1]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_supplies_that_follow_no_moved_gpu_are_apart_from_the_others(seed: int) -> None:
+    buses, gpus = [0, 0, 1, 1, 2, 2], [0] * 4 + [1] * 4
+    learnt = _learnt(np.random.default_rng(seed), buses, gpus, range(8))
+    assert _links(learnt) == _canonical([*buses, *gpus])
+    assert all(link.is_sure for link in (*learnt.supplies, *learnt.gpus))
+
+
+def test_a_supply_is_not_apart_while_the_gpus_that_it_may_feed_were_not_moved() -> None:
+    learnt = _learnt(np.random.default_rng(2), [0, 0, 1], [0, 0, 1, 1], [0, 1])
+    assert not learnt.gpus[2].is_sure
+    assert not learnt.gpus[3].is_sure
+
+
 def test_an_experiment_counts_where_there_are_too_few_load_steps() -> None:
     rng = np.random.default_rng(4)
     responses = [one for gpu in range(4) if (one := _moved(rng, [0, 1], [0, 0, 1, 1], gpu)) is not None]
