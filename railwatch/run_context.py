@@ -158,6 +158,11 @@ class RunContext:
         return self.run_dir / "baselines.json"
 
     @property
+    def standing_path(self) -> Path:
+        """Standing verdict on the supply side, in JSON; the guard renews it each minute."""
+        return self.run_dir / "standing.json"
+
+    @property
     def boards_path(self) -> Path:
         """Learnt power curves of the boards, in JSON; a simulated node starts from the table with each run."""
         return (self.run_dir if self.simulated else self.config.data_dir) / BOARDS

@@ -44,12 +44,16 @@ class Restored(Protocol):
         ...
 
 
-class Learner(Protocol):
-    """Owner of what was learnt: the pipeline of the baselines, the learner of the boards of their curves."""
+class Packed(Protocol):
+    """Owner of something that a file holds."""
 
     def learnt(self, now_ns: int, /) -> Callable[[], bytes]:
         """Return a function that packs it; another thread calls it."""
         ...
+
+
+class Learner(Packed, Protocol):
+    """Owner of what was learnt: the pipeline of the baselines, the learner of the boards of their curves."""
 
     def take_learnt(self, blob: bytes, now_ns: int, /) -> Restored:
         """Restore it; ValueError if it is damaged, and nothing is changed."""
@@ -62,6 +66,15 @@ class NodeLearner(Learner, Protocol):
     @property
     def boards(self) -> Learner:
         """Learner of the power curves of the boards."""
+        ...
+
+
+class Renewed(Packed, Protocol):
+    """Owner of a verdict that is written whenever it is renewed, and never restored."""
+
+    @property
+    def is_new(self) -> bool:
+        """True if there is one that was not written yet."""
         ...
 
 
@@ -122,7 +135,7 @@ class LearntFile:
         level = logging.INFO if resumed.is_whole else logging.WARNING
         logger.log(level, "restored learnt %s: %s: %s", self._content, self._path, resumed.summary)
 
-    def keep(self, learner: Learner, now_ns: int, *, now: bool = False) -> None:
+    def keep(self, learner: Packed, now_ns: int, *, now: bool = False) -> None:
         """Write the file in the background, at most once in `every_s` unless `now` is set."""
         now_s = self._clock.monotonic_s()
         if now:
@@ -175,10 +188,15 @@ class LearntFile:
 
 
 class LearntFiles:
-    """File of the baselines and file of the boards' power curves, which fail each by itself."""
+    """File of the baselines, of the boards' power curves, and of a standing verdict, which fail each by itself.
 
-    def __init__(self, baselines: LearntFile, boards: LearntFile) -> None:
-        self._baselines, self._boards = baselines, boards
+    The last is written where `standing` has its file and what it holds.
+    """
+
+    def __init__(
+        self, baselines: LearntFile, boards: LearntFile, standing: tuple[LearntFile, Renewed] | None = None
+    ) -> None:
+        self._baselines, self._boards, self._standing = baselines, boards, standing
 
     def restore(self, learner: NodeLearner, now_ns: int, /) -> None:
         """Restore both."""
@@ -189,6 +207,10 @@ class LearntFiles:
         """Write what is due in the background; `now` is about the baselines."""
         self._baselines.keep(learner, now_ns, now=now)
         self._boards.keep(learner.boards, now_ns)
+        if self._standing is not None:
+            file, renewed = self._standing
+            if renewed.is_new:
+                file.keep(renewed, now_ns, now=True)
 
     def end(self, learner: NodeLearner, now_ns: int, /) -> None:
         """Write both for the last time."""

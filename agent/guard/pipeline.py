@@ -12,6 +12,7 @@ from agent.guard.foresight import is_reflex, sag_of
 from agent.guard.judges import Judges
 from agent.guard.node_window import NO_RANGES, NodeWindow, Ranges
 from agent.guard.outcomes import OutcomeTracker
+from agent.guard.standing import Standing
 from analytics.board_curve.learner import BoardLearner
 from analytics.calibration.baselines import Baseline, about, baselines_of
 from analytics.detectors.limits import DetectorLimits
@@ -138,6 +139,11 @@ class Pipeline:
     def engine(self) -> Engine:
         """The rules and rails."""
         return self._engine
+
+    @property
+    def standing(self) -> Standing:
+        """The standing verdict on the supply side."""
+        return Standing(self._judges.states)
 
     @property
     def boards(self) -> BoardLearner:

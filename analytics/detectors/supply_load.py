@@ -28,7 +28,7 @@ METERS = (
 # heuristic: with less than half of its seconds a minute does not show the load.
 _SEEN_RATIO = 0.5
 # A source resistance is read off the load where that moves: by 1 A at 12 V and 3 % of itself, with a correlation of
-# -0.9 between voltage and current, over 20 s. heuristic: as `source_resistance`, of means of a second.
+# -0.9 between voltage and current, over 20 s. heuristic: as `source_resistance`, over a minute.
 _MOVES_A, _MOVES_RATIO, _CORRELATED, _LEAST_S = 1.0, 0.03, -0.9, 20.0
 
 
@@ -40,7 +40,7 @@ class LoadMinute:
     second. `high_a` and `low_v` are the extremes of the open second. `step_a` is the highest current of a supply's
     whole bus within a second, `second_step_a` that of the second second, so that one wrong reading is no load; `dip_v`
     and `second_dip_v` likewise are lowest voltages of a supply. `meter_sums` and `meter_seconds` are of `METERS`, shape
-    ``(n_supplies, 7)``, `products` sums of V², A² and VA over the seconds, shape ``(n_supplies, 3)``.
+    ``(n_supplies, 7)``, `fit` has number, V, A, V², A² and VA of all rows summed, shape ``(n_supplies, 6)``.
     """
 
     rows: FromZero
@@ -49,7 +49,7 @@ class LoadMinute:
     low_v: Annotated[FloatArray, np.inf]
     seconds: FromZero
     sums: Annotated[FloatArray, 0.0, 2]
-    products: Annotated[FloatArray, 0.0, 3]
+    fit: Annotated[FloatArray, 0.0, 6]
     last: Annotated[FloatArray, np.nan, 2]
     step_a: FromZero
     second_step_a: FromZero
@@ -71,9 +71,19 @@ def with_rows(minute: LoadMinute, values: FloatArray, highs_a: FloatArray, lows_
         minute,
         rows=minute.rows + count,
         row_sums=running_sum(minute.row_sums, values),
+        fit=running_sum(minute.fit, _moments(known, values)),
         high_a=np.fmax(minute.high_a, highs_a.max(axis=0)),
         low_v=np.fmin(minute.low_v, lows_v.min(axis=0)),
     )
+
+
+def _moments(known: MaskArray, values: FloatArray) -> FloatArray:
+    """Return 1, V, A, V², A² and VA of each row, 0 for those that are unknown."""
+    moments = np.empty((*known.shape, 6))
+    moments[:, :, 0], moments[:, :, 1:3] = known, values
+    np.square(values, out=moments[:, :, 3:5])
+    np.multiply(values[:, :, 0], values[:, :, 1], out=moments[:, :, 5])
+    return moments
 
 
 def with_second(minute: LoadMinute, buses: GroupArray, frame: Frame, row: int) -> LoadMinute:
@@ -83,7 +93,6 @@ def with_second(minute: LoadMinute, buses: GroupArray, frame: Frame, row: int) -
     highs_a = np.where(np.isfinite(minute.high_a), minute.high_a, np.nan)
     total_a = np.bincount(buses, weights=highs_a)[buses]
     means = minute.row_sums / np.maximum(minute.rows, 1.0)[:, np.newaxis]
-    volts, amps = means.T
     sums, seconds = _with_meters(minute, frame, row)
     return LoadMinute(
         rows=np.zeros(n_supplies),
@@ -92,7 +101,7 @@ def with_second(minute: LoadMinute, buses: GroupArray, frame: Frame, row: int) -
         low_v=np.full(n_supplies, np.inf),
         seconds=minute.seconds + known,
         sums=minute.sums + means,
-        products=minute.products + np.stack((volts * volts, amps * amps, volts * amps), axis=1),
+        fit=minute.fit,
         last=np.where(known[:, np.newaxis], means, np.nan),
         step_a=np.fmax(minute.step_a, total_a),
         second_step_a=np.fmax(minute.second_step_a, np.fmin(minute.step_a, total_a)),
@@ -161,9 +170,8 @@ def means_of(minute: LoadMinute, buses: GroupArray, passed_s: int) -> MinuteMean
 
 def source_ohm(minute: LoadMinute, before: FloatArray) -> FloatArray:
     """Return the resistance that each supply shows where its load moved within the minute, else the one before."""
-    count = np.maximum(minute.seconds, 1.0)
-    mean_v, mean_a = (minute.sums / count[:, np.newaxis]).T
-    square_v, square_a, product = (minute.products / count[:, np.newaxis]).T
+    count = np.maximum(minute.fit[:, :1], 1.0)
+    mean_v, mean_a, square_v, square_a, product = (minute.fit[:, 1:] / count).T
     spread_v, spread_a = (np.maximum(square_v - mean_v**2, 0.0), np.maximum(square_a - mean_a**2, 0.0))
     together = product - mean_v * mean_a
     least_a = np.fmax(_MOVES_A / times_measured(mean_v), _MOVES_RATIO * mean_a)

@@ -60,9 +60,11 @@ def supply_verdict(
 
 
 def worst_of(margins: Iterable[Margin]) -> tuple[Margin, ...]:
-    """Return of each link the worst margin as it is, in load steps, and after a loss."""
+    """Return of each link that is left the worst margin as it is, in load steps, and after a loss."""
     worst: dict[tuple[str, str, str, str, bool], Margin] = {}
     for one in margins:
+        if one.loss is not None and one.link.supply in one.loss.supplies:
+            continue
         key = (one.link.kind, one.link.supply, one.link.name, one.basis, one.loss is None)
         if key not in worst or worst[key].order < one.order:
             worst[key] = one

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from analytics.supply.standing import StandingVerdict
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapPlugs:
@@ -98,6 +100,7 @@ class WiringMap:
     """Wiring of one node.
 
     `origin` is what it is known from, as one word and as a text for people; `unknown` lists what it leaves open.
+    `verdict` is renewed each minute, None before the first; `verdict_lines` is the same for people.
     `chains` are converters in a row, the supplies' bus first.
     """
 
@@ -108,4 +111,6 @@ class WiringMap:
     supplies: tuple[MapSupply, ...] = ()
     buses: tuple[MapBus, ...] = ()
     unknown: tuple[str, ...] = ()
+    verdict: StandingVerdict | None = None
+    verdict_lines: tuple[str, ...] = ()
     chains: tuple[tuple[MapStage, ...], ...] = ()

@@ -20,6 +20,7 @@ from physics.wiring import Wiring
 from railwatch.cli import wiring_learn
 from railwatch.cli.printing import pluralize, print_json, print_problems, wide_console
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, live_session
+from railwatch.operator.standing import read_standing, standing_fields, standing_lines, standing_of
 from railwatch.operator.wiring_chain import chain_fields, chain_lines
 from railwatch.operator.wiring_fields import wiring_fields
 from railwatch.operator.wiring_losses import loss_fields, loss_lines
@@ -60,11 +61,12 @@ def show(
     """
     node = _live_or_described(data_dir, config_file) if recording is None else _recorded(recording, config_file)
     if as_json:
-        for fields in (*wiring_fields(node), *chain_fields(node), *loss_fields(node)):
+        for fields in (*wiring_fields(node), *chain_fields(node), *loss_fields(node), *standing_fields(node.verdict)):
             print_json(fields)
         return
     console = wide_console()
-    for line in (*drawing(node), *chain_lines(node), *loss_lines(node), *power_limit_lines(node)):
+    lines = (*loss_lines(node), *power_limit_lines(node), *standing_lines(node.verdict))
+    for line in (*drawing(node), *chain_lines(node), *lines):
         console.print(escape(line), style="bold red" if OVER in line or OVER_IN_ROW in line else None, soft_wrap=True)
 
 
@@ -124,7 +126,9 @@ def _rings_of(context: RunContext) -> Rings:
 def _recorded(path: Path, config_file: Path | None) -> WiredNode:
     read = read_recording(path)
     given = None if config_file is None else load_config(config_file, os.environ).topology.wiring()
-    return _wired_node(recorded_topology(read), given or recorded_wiring(read), values_of([*read.frames()]))
+    frames, topology, wiring = [*read.frames()], recorded_topology(read), given or recorded_wiring(read)
+    node = _wired_node(topology, wiring, values_of(frames))
+    return replace(node, verdict=standing_of(frames, topology, wiring))
 
 
 def _live_or_described(data_dir: Path | None, config_file: Path | None) -> WiredNode:
@@ -140,7 +144,9 @@ def _live_or_described(data_dir: Path | None, config_file: Path | None) -> Wired
     now_ns = SystemClock().utc_ns()
     values = values_of([*rings.frames(start_ns=now_ns - round(_LIVE_S * NS_PER_S), stop_ns=now_ns)])
     given = None if config_file is None else config.topology.wiring()
-    return _wired_node(rings.topology, given or context.wiring, values)
+    node = _wired_node(rings.topology, given or context.wiring, values)
+    # The guard judges by the wiring that its run began with.
+    return node if given else replace(node, verdict=read_standing(context.standing_path))
 
 
 def _wired_node(topology: Topology, described: Wiring | None, values: WiringValues) -> WiredNode:

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable
 
+from analytics.supply.standing import StandingVerdict
 from dashboards.page.wiring_map import MapBranch, MapBus, MapFeed, MapPlugs, MapShelf, MapStage, MapSupply, WiringMap
 from physics.converter_chain import SUSPECTS, Stage, converter_chains
 from physics.wiring import Branch, Bus, Plugs, WiredSupply, Wiring, names_gpu
+from railwatch.operator.standing import standing_lines
 from railwatch.operator.wiring_view import ORIGINS, WiredNode, unknown_lines, wired_node
 from telemetry.entities import EntityKind, Topology, label_of
 
@@ -15,8 +17,8 @@ def wired_topology(topology: Topology, described: Wiring | None, measured: Colle
     return wired_node(topology, described, supplies)
 
 
-def wiring_map(node: WiredNode) -> WiringMap:
-    """Return the map of a wired node."""
+def wiring_map(node: WiredNode, verdict: StandingVerdict | None = None) -> WiringMap:
+    """Return the map of a wired node, with its standing verdict where there is one."""
     wiring = node.wiring
     return WiringMap(
         origin=wiring.origin.value,
@@ -34,6 +36,8 @@ def wiring_map(node: WiredNode) -> WiringMap:
         supplies=tuple(_supply(node, one) for one in wiring.supplies),
         buses=tuple(_bus(node, one) for one in wiring.buses),
         unknown=tuple(unknown_lines(node)),
+        verdict=verdict,
+        verdict_lines=tuple(line.strip() for line in standing_lines(verdict) if line),
         chains=tuple(
             tuple(_stage(one) for one in chain) for chain in converter_chains(node.described_supplies, node.edges)
         ),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from analytics.supply.standing import StandingVerdict
 from physics.feeding import feeding_of, wiring_of_topology, with_described_tags
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
 from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
@@ -33,6 +34,7 @@ class WiredNode:
     gpus: tuple[Entity, ...]
     values: WiringValues = field(default_factory=WiringValues)
     edges: tuple[tuple[str, str], ...] = ()
+    verdict: StandingVerdict | None = None
 
     @property
     def described_supplies(self) -> tuple[Entity, ...]:

@@ -94,6 +94,7 @@ class GuardThread:
             learnt=LearntFiles(
                 LearntFile(kept_in / "learnt", clock),
                 LearntFile(context.boards_path, clock, content="power curves", every_s=BOARDS_EVERY_S),
+                (LearntFile(context.standing_path, clock, content="standing verdict"), pipeline.standing),
             ),
             spill_dir=context.run_dir,
             steps=_step_log(context, ring, settings),

@@ -16,6 +16,7 @@ from dashboards.page.source import (
 )
 from dashboards.page.wiring_map import WiringMap
 from railwatch import __version__
+from railwatch.operator.standing import read_standing
 from railwatch.operator.wiring_map import wired_topology, wiring_map
 from railwatch.run_context import RunContext
 from railwatch.wiring.sample_store import StoreWriter
@@ -131,7 +132,8 @@ class NodePage:
         specs = [table.spec for table in rings.tables.values() if table.spec.kind is EntityKind.SUPPLY]
         shown = PAGE_SIGNALS[EntityKind.SUPPLY]
         measured = {one.id for spec in specs if not set(spec.signals).isdisjoint(shown) for one in spec.entities}
-        return wiring_map(wired_topology(rings.topology, self._context.wiring, measured))
+        verdict = read_standing(self._context.standing_path)
+        return wiring_map(wired_topology(rings.topology, self._context.wiring, measured), verdict)
 
     def history(self, seconds: float) -> tuple[Frame, ...]:
         """Return the rows of the last seconds from the ring."""

@@ -9,7 +9,7 @@ import { drawLeases, drawRecords } from "./records.js";
 import * as samples from "./samples.js";
 import { drawSources } from "./sources.js";
 import { connect, nowMs, state } from "./stream.js";
-import { drawWiring, layOutWiring } from "./wiring.js";
+import { drawWiring, layOutWiring, renewStanding } from "./wiring.js";
 
 /** One line across the page while what it shows is not the present. */
 function drawNotice() {
@@ -70,4 +70,5 @@ connect({
   connection: drawConnection,
 });
 setInterval(drawSlow, 500);
+setInterval(renewStanding, 30_000);
 document.addEventListener("visibilitychange", drawCharts);

@@ -29,7 +29,7 @@ export function layOutWiring() {
   setText(byId("wiring").querySelector(".origin"), capitalised(`${wiring.origin_text}. Values are means of 5 s.`));
   const chains = wiring.chains.map((stages) => chainSection(stages));
   updates.push(...chains.map(({ update }) => update));
-  const parts = [nearest(), ...content, ...chains.map(({ section }) => section), unknowns(wiring)].filter(Boolean);
+  const parts = [nearest(), ...content, ...chains.map(({ section }) => section), standing(wiring), unknowns(wiring)].filter(Boolean);
   const body = byId("wiring").querySelector(".body");
   body.style.setProperty("--names", Math.min(LONGEST_NAME, Math.max(6, ...wiring.supplies.map(({ label }) => label.length))));
   const each = wiring.buses.flatMap(({ branches }) => branches).some(({ plugs_each: plugs }) => plugs.length);
@@ -315,6 +315,27 @@ function leftOver(wiring) {
   const left = (entities) => entities.filter(({ id }) => !known.has(id)).map(({ label }) => label);
   const labels = [...left(rails()), ...left(state.entities.filter(({ kind }) => kind === "gpu"))];
   return labels.length ? element("p", {}, element("strong", {}, "On no bus that is known: "), labelList(labels)) : null;
+}
+
+/** The standing verdict of the guard; hidden before the first one. */
+function standing({ verdict_lines: lines }) {
+  const box = element("div", { class: "standing unknowns" }, element("h3", {}), element("ul", {}));
+  fillStanding(box, lines);
+  return box;
+}
+
+function fillStanding(box, [title = "", ...lines]) {
+  box.hidden = !lines.length;
+  setText(box.querySelector("h3"), capitalised(title));
+  box.querySelector("ul").replaceChildren(...lines.map((line) => element("li", { class: line.includes(OVER) ? "over" : null }, line)));
+}
+
+/** Read the standing verdict again: the guard renews it each minute. */
+export async function renewStanding() {
+  const box = byId("wiring").querySelector(".standing");
+  if (!box || document.hidden) return;
+  const reply = await fetch("/api/v1/wiring").catch(() => null);
+  if (reply?.ok) fillStanding(box, (await reply.json()).verdict_lines);
 }
 
 function unknowns({ unknown }) {

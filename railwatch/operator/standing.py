@@ -1,0 +1,135 @@
+"""Standing verdict of a node: as its guard writes it each minute, or of the end of a recording; as text and as JSON."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from analytics.detectors.gpu_margins import GpuMargins
+from analytics.detectors.panel import Panel
+from analytics.detectors.supply_margins import SupplyMargins
+from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
+from analytics.supply.standing import BusStanding, GpuVerdict, LinkStanding, OffDraw, StandingVerdict, SupplyVerdict
+from physics.link_loads import LinkKind
+from physics.wiring import Wiring
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Topology, label_list, label_of
+from telemetry.frames import Frame
+
+_VERDICT = TypeAdapter(StandingVerdict)
+# heuristic: the first verdict comes after 20 s and the next after 60 s more, so that it is of a whole minute.
+_JUDGED_S = 81
+# Loads that are listed, the nearest to their limits first.
+_NEAREST = 3
+
+
+def read_standing(path: Path) -> StandingVerdict | None:
+    """Return the verdict in a file of the guard; None where there is none yet, or it is damaged."""
+    try:
+        return _VERDICT.validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def standing_of(
+    frames: Sequence[Frame], topology: Topology, wiring: Wiring | None, *, rated_w: float | None = None
+) -> StandingVerdict | None:
+    """Return the verdict at the end of frames in order of time; None where they are too short for one."""
+    own = [frame for frame in frames if len(frame) and not frame.spec.is_late]
+    if not own:
+        return None
+    end_ns = max(int(frame.time_ns[-1]) for frame in own)
+    own = [frame for frame in own if int(frame.time_ns[0]) >= end_ns - _JUDGED_S * NS_PER_S]
+    limits = SupplyMarginsLimits()
+    detectors = (SupplyMargins(limits=limits, rated_w=rated_w, wiring=wiring), GpuMargins(limits=limits, wiring=wiring))
+    panel = Panel(detectors=detectors, event_detectors=())
+    state = panel.start(tuple({frame.spec.name: frame.spec for frame in own}.values()))
+    for _, second in groupby(own, key=lambda frame: int(frame.time_ns[0]) // NS_PER_S):
+        state, _ = panel.step(state, [*second], topology)
+    found = [getattr(one, "verdict", None) for one in state.detectors]
+    supplies = next((one for one in found if isinstance(one, SupplyVerdict)), None)
+    gpus = next((one for one in found if isinstance(one, GpuVerdict)), None)
+    return None if supplies is None and gpus is None else StandingVerdict(supplies=supplies, gpus=gpus)
+
+
+def standing_fields(verdict: StandingVerdict | None) -> Iterator[dict[str, Any]]:
+    """Yield the verdict as one JSON object; nothing where there is none."""
+    if verdict is not None:
+        yield {"kind": "verdict", **asdict(verdict)}
+
+
+def standing_lines(verdict: StandingVerdict | None) -> Iterator[str]:
+    """Yield the verdict as lines: voltages and shares of each bus, nearest loads, what is off and draws, unknowns."""
+    if verdict is None:
+        return
+    supplies = verdict.supplies
+    found = [
+        *(line for bus in (supplies.buses if supplies else ()) for line in _bus_lines(bus)),
+        *_nearest(verdict.links),
+        *off_lines(verdict),
+        *(f"  not known: {one}" for one in (supplies.unknown if supplies else ())),
+    ]
+    if found:
+        span_s = supplies.span_s if supplies else verdict.gpus.span_s if verdict.gpus else 0
+        yield from ("", f"standing verdict of {span_s} s: now, in load steps, and with the worst one lost", *found)
+
+
+def _bus_lines(bus: BusStanding) -> Iterator[str]:
+    after = ""
+    if bus.loss_v is not None and bus.loss_step_v is not None:
+        after = f"; {bus.without} {bus.loss_v:.2f} V, steps {bus.loss_step_v:.2f} V"
+    limit = "" if bus.limit_v is None else f", limit {bus.limit_v:.2f} V"
+    yield f"  bus {bus.name}: {bus.lowest_v:.2f} V, steps {bus.step_v:.2f} V{after}{limit}"
+    shares = [f"{label_of(one.name)} {one.share:.0%} ({one.power_w:.0f} W, {one.step_w:.0f} W)" for one in bus.supplies]
+    for start in range(0, len(shares), 3):
+        yield f"    {'  '.join(shares[start : start + 3])}"
+
+
+def _nearest(links: Iterable[LinkStanding]) -> Iterator[str]:
+    seen: set[tuple[str, str]] = set()
+    for link in links:
+        if len(seen) == _NEAREST:
+            return
+        if (link.part, link.name) in seen:
+            continue
+        seen.add((link.part, link.name))
+        yield f"  {_link_text(link)}"
+
+
+def _link_text(link: LinkStanding) -> str:
+    part = f"{link.kind} {link.part}" if link.kind in (LinkKind.FEED, LinkKind.SHELF) else label_of(link.part)
+    name = "" if link.name == link.part else f" {'inlet ' if link.kind is LinkKind.INLET else ''}{link.name}"
+    digits = 0 if link.load >= 100.0 else 1
+    least, without = "at least " if link.at_least else "", f"{link.without}: " if link.without else ""
+    load = f"{least}{link.load:.{digits}f} of {link.rating:g} {link.unit}"
+    text = f"{without}{part}{name} {load}{' in load steps' if link.basis == 'step peaks' else ''}"
+    if link.is_over:
+        mended = f"; {math.ceil(link.mend_w)} W less mends it" if link.mend_w > 0.0 else ""
+        text += f", over its rating{mended}"
+    return text[0].upper() + text[1:]
+
+
+def off_lines(verdict: StandingVerdict) -> Iterator[str]:
+    """Yield what is drawn while supplies are off or carry nothing, and while no GPU draws any power."""
+    supplies = verdict.supplies
+    if supplies is None:
+        return
+    for one in supplies.off:
+        yield from (f"  {text}" for text in _off_texts(one))
+    nothing_on = not supplies.buses or (verdict.gpus is not None and verdict.gpus.are_off)
+    if nothing_on and supplies.input_w is not None:
+        out = "" if supplies.output_w is None else f", {supplies.output_w:.0f} W of it delivered"
+        what = "the supplies" if not supplies.buses else "the GPUs"
+        yield f"  draw while {what} are off: {supplies.input_w:.0f} W{out}"
+
+
+def _off_texts(one: OffDraw) -> Iterator[str]:
+    name = label_list([label_of(one.supply)])
+    if one.input_w is not None:
+        yield f"{name} draws {one.input_w:.0f} W while it {'is off' if one.is_off else 'carries nothing'}"
+    if one.leak_a is not None:
+        yield f"{name} is off, and {abs(one.leak_a):.1f} A flow through its output"
