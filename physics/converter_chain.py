@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, MAIN_BUSES_V, MEASURED_AT_V, RailClass, rail_class_of
-from telemetry.entities import BOARD_PLACE, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
+from telemetry.entities import BOARD_PLACE, INPUT_NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 
+# A bus of 54 V that carries much may read as one of 48 V.
+_MAIN_BUSES = frozenset(f"{one:g}" for one in MAIN_BUSES_V)
 _NODE, _GPU = f"{EntityKind.NODE}:", f"{EntityKind.GPU}:"
 
 
@@ -111,8 +113,8 @@ def converter_chains(supplies: Iterable[Entity], edges: Sequence[tuple[str, str]
     """Return the chains of two or more stages, that of the supplies first in each.
 
     `edges` are those of a topology: from nodes to supplies, from supplies to GPUs and to the converters behind them. A
-    12 V rail counts as made from the main bus without an edge only where the board's controller measures it and the
-    node has one main bus: a supply of its own may stand behind any other.
+    12 V rail counts as made from the main bus without an edge only where the node has one main bus, and either its
+    converter measures such an input, or the board's controller the rail: a supply may stand behind any other.
     """
     known = [one for one in supplies if one.nominal_v is not None]
     node_of = {below: above for above, below in edges if above.startswith(_NODE)}
@@ -209,13 +211,15 @@ def _assumed(supplies: Iterable[Entity], links: _Links) -> Iterator[Stage]:
     rails = tuple(
         one
         for one in supplies
-        if _is_rail_of_board(one)
+        if (_is_rail_of_board(one) or one.tag(INPUT_NOMINAL_TAG) in _MAIN_BUSES)
         and one.nominal_v == MEASURED_AT_V
         and one.id not in links.gpus
         and one.id not in links.behind
     )
     if rail is not None and rails:
-        yield Stage(kind=StageKind.CONVERTER, rail=rail, entities=rails, assumed=True)
+        # A converter that measures its input shows that it draws from the main bus, whatever the controller's rail is.
+        measured = tuple(one for one in rails if one.tag(INPUT_NOMINAL_TAG) is not None)
+        yield Stage(kind=StageKind.CONVERTER, rail=rail, entities=measured or rails, assumed=not measured)
 
 
 def _is_rail_of_board(entity: Entity) -> bool:

@@ -14,6 +14,8 @@ NOMINAL_TAG, NOMINAL_SOURCE_TAG = "nominal_v", "nominal_from"
 MEASURED_NOMINAL_TAG, MEASURED_SOURCE_TAG = "measured_nominal_v", "measured_nominal_from"
 # Tag of what the board's controller measures: another reading of a rail, which is no supply of its own.
 SOURCE_TAG = "source"
+# Tag of a converter that measures its own input: the nominal voltage of the rail that it draws from.
+INPUT_NOMINAL_TAG = "input_nominal_v"
 # Tag of a rail that the controller measures at the board, not at the output of a supply.
 PLACE_TAG, BOARD_PLACE = "place", "board"
 # Names that end in a number, as collectors build them: gpu3, psu0.

@@ -8,7 +8,7 @@ from physics.converter_chain import MeasuredStage, Stage, StageKind, chain_verdi
 from physics.feeding import feeding_of
 from physics.rail_classes import RailClass, rail_class_of
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
-from telemetry.entities import BOARD_PLACE, NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
+from telemetry.entities import BOARD_PLACE, INPUT_NOMINAL_TAG, NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 
 
 def entity(name: str, nominal_v: float | None, *more: tuple[str, str]) -> Entity:
@@ -41,6 +41,15 @@ def test_a_board_with_one_main_bus_makes_its_12_v_from_it() -> None:
 
 def test_the_controllers_readings_of_the_outputs_are_the_bus_where_nothing_else_measures_it() -> None:
     assert chains(OUTPUT, P12V) == [[("54 V bus", ("bmc-psu0",)), ("12 V intermediate bus", ("bmc-p12v",))]]
+
+
+def test_a_converter_that_measures_an_input_of_the_main_bus_is_its_12_v() -> None:
+    converter = entity("bmr492", 12.0, (INPUT_NOMINAL_TAG, "54"))
+    assert chains(*PSUS, converter, P12V, entity("psu2", 12.0)) == [
+        [("54 V bus", ("psu0", "psu1")), ("12 V intermediate bus", ("bmr492",))]
+    ]
+    assert chains(*PSUS, entity("bmr492", 12.0, (INPUT_NOMINAL_TAG, "48"))) != [], "54 V under load"
+    assert chains(*PSUS, entity("vr", 5.0, (INPUT_NOMINAL_TAG, "12"))) == []
 
 
 @pytest.mark.parametrize(

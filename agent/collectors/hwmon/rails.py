@@ -8,7 +8,7 @@ from agent.collectors.hwmon.tree import Rail
 from agent.collectors.rails.pair import RailPair
 from agent.collectors.rails.sweep import Sweep, SweepSettings
 from telemetry.clock import Clock
-from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind
+from telemetry.entities import INPUT_NOMINAL_TAG, NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind
 from telemetry.frames import Cells, FloatArray, TableSpec
 from telemetry.ratings import RatingSource, rating_tags
 from telemetry.signals import RateClass
@@ -27,7 +27,8 @@ class SweepOptions:
 def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
     """Return the rails as supply entities, tagged with their nominal voltage, what named it, and a reported rating.
 
-    Those whose current and voltage are of two conversions are tagged ``pair=skewed``.
+    Those whose current and voltage are of two conversions are tagged ``pair=skewed``, converters with the nominal
+    voltage of their input.
     """
     return tuple(
         Entity(
@@ -39,6 +40,7 @@ def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
                 (NOMINAL_TAG, f"{rail.rail_class.nominal_v:g}"),
                 (NOMINAL_SOURCE_TAG, rail.nominal_from),
                 *rating_tags(rated_power_of(rail), RatingSource.SUPPLY),
+                *(() if rail.input_class is None else ((INPUT_NOMINAL_TAG, f"{rail.input_class.nominal_v:g}"),)),
                 *((("pair", "skewed"),) if rail.current is not None and not rail.one_conversion else ()),
             ),
         )

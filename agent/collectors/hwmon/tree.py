@@ -34,7 +34,8 @@ class Rail:
     """A rail: paths of its voltage and, where it has one, its current.
 
     `nominal_from` is what named its class. `one_conversion` is True where the chip measures both together; `period_s`
-    is the time between two updates as the chip's driver reports it, None where it does not.
+    is the time between two updates as the chip's driver reports it, None where it does not. `input_class` is that of
+    the rail that a converter draws from, None where the chip measures no input or one of mains.
     """
 
     key: str
@@ -46,6 +47,7 @@ class Rail:
     nominal_from: NominalSource
     one_conversion: bool = False
     period_s: float | None = None
+    input_class: RailClass | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +78,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
         candidates = [channel for channel in channels_of(device, "in") if not INPUT_SIDE.search(channel.label)]
         for channel in candidates:
             current = current_for(channel, candidates, currents)
-            named = nominal_of(channel, has_current=current is not None)
-            if named is None:
+            if (named := nominal_of(channel, has_current=current is not None)) is None:
                 continue
             key = rail_key(channel.label, chip, place_of(device))
             if key in keys:
@@ -98,9 +99,16 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
                 nominal_from=named.source,
                 one_conversion=current is not None and _ONE_CONVERSION.match(chip) is not None,
                 period_s=_period_s(device),
+                input_class=_input_class(device, named.rail_class),
             )
     rails = tuple(found[key] for key in sorted(found))
     return RailSurvey(rails=rails, implausible=tuple(odd), contradictory=tuple(contradictory))
+
+
+def _input_class(device: Path, output: RailClass) -> RailClass | None:
+    """Return the class of a converter's input, ``vin`` in Documentation/hwmon/pmbus.rst."""
+    found = next((shown_class(reading_of(one)) for one in channels_of(device, "in") if one.label == "vin"), None)
+    return found if found is not None and found.has_limit and found.nominal_v > output.nominal_v else None
 
 
 def _period_s(device: Path) -> float | None:

@@ -106,6 +106,7 @@ def test_the_thresholds_of_the_controller_name_the_nominal_voltage_of_its_rail(r
     assert {nominal for key, nominal in named.items() if key != "bmc-p12v"} == {(None, None)}, "outputs have none"
 
 
+@pytest.mark.integration
 def test_a_change_is_seen_at_the_next_read_once_the_controller_has_it(real: Real) -> None:
     node = BoardNode(real.board, real.board.survey().node)
     row, column = np.full(node.spec.shape, np.nan), node.spec.signals.index("rail_voltage_v")

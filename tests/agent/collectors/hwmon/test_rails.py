@@ -14,7 +14,7 @@ from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS, AttributeF
 from agent.sampler.counters import SamplerCounters
 from simulator.files.node import load_node
 from simulator.served.sysfs_tree import HwmonTree
-from telemetry.entities import NOMINAL_SOURCE_TAG
+from telemetry.entities import INPUT_NOMINAL_TAG, NOMINAL_SOURCE_TAG
 from tests.agent.collectors.node_files import two_supplies, write
 from tests.agent.fakes import FakeClock
 
@@ -64,6 +64,19 @@ def test_a_server_supply_over_pmbus_is_its_output_not_its_input(tmp_path: Path) 
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert values == pytest.approx(np.array([[12.25, 77.0] * 2]))
+
+
+@pytest.mark.parametrize(("input_mv", "input_v"), [(53_800, "54"), (230_000, None), (12_100, None), (0, None)])
+def test_a_converter_is_tagged_with_the_rail_that_it_draws_from(
+    tmp_path: Path, input_mv: int, input_v: str | None
+) -> None:
+    labels = {"in1": ("vin", input_mv), "in2": ("vout1", 12_050), "curr1": ("iout1", 40_000)}
+    files = {f"{HWMON}/name": "bmr492"}
+    for stem, (label, reading) in labels.items():
+        files |= {f"{HWMON}/{stem}_label": label, f"{HWMON}/{stem}_input": str(reading)}
+    write(tmp_path, files)
+    (entity,) = RailTable(survey_rails(tmp_path).rails).spec.entities
+    assert (entity.nominal_v, entity.tag(INPUT_NOMINAL_TAG)) == (12.0, input_v)
 
 
 def test_an_ina_without_labels_is_found_by_its_reading(tmp_path: Path) -> None:
