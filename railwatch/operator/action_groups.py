@@ -48,7 +48,8 @@ class ActionGroup:
     @property
     def newest(self) -> tuple[Action, ...]:
         """The newest change of each entity."""
-        by_entity = {change.entity_id: change for step in self.steps for change in step.changes}
+        changes = (change for step in self.steps for change in step.changes)
+        by_entity = {change.entity_id: change for change in sorted(changes, key=lambda one: one.time_ns)}
         return tuple(by_entity.values())
 
     @property

@@ -111,6 +111,7 @@ class ClockDither:
         self._clock = clock
         self._obstacle = obstacle
         self._incident_id = f"wiring-learn-{clock.utc_ns()}"
+        self._lowered = 0
 
     def __enter__(self) -> Self:
         """Release what an earlier experiment left."""
@@ -145,10 +146,11 @@ class ClockDither:
             self._release("the GPU was moved often enough")
 
     def _lower(self, gpu: Entity, clock_mhz: float) -> None:
+        self._lowered += 1
         (action,) = self._actuator.apply(
             CapRequest(
                 incident_id=self._incident_id,
-                decision_id=self._incident_id,
+                decision_id=f"{self._incident_id}-{self._lowered}",
                 gpus=(GpuTarget(entity_id=gpu.id, uuid=gpu.key),),
                 kind=KnobKind.CLOCK,
                 setting=clock_mhz,

@@ -57,6 +57,13 @@ def test_an_entry_in_force_has_its_lease_and_names_how_many_are_left() -> None:
     assert left.summary() == "1530 → 1300 MHz, in force on 3 of 4, lease until 00:01:00"
 
 
+def test_a_knob_that_was_set_and_released_by_turns_for_one_reason_is_released_at_the_end() -> None:
+    (cap, *_), (released, *_) = steps(1300.0), steps(1300.0, state=ActionState.RELEASED)
+    by_turns = [replace(one, time_ns=place * 10**9) for place, one in enumerate([cap, released] * 3)]
+    (group,) = group_actions(by_turns)
+    assert group.summary() == "not set → 1300 MHz, released 00:00:05"
+
+
 def test_a_notification_without_a_record_of_its_delivery_is_not_reported_as_sent() -> None:
     status = "00:00:00  notification: not sent, no route is configured (rule notify-people)"
     assert decision_lines([NOTIFY], NAMES, has_routes=False) == [status]
