@@ -142,6 +142,7 @@ _UNLIKE_RATIO = 0.15
 # heuristic: time constant of a sink in little air, three times that of one at half of its fans. Where siblings differ
 # in what such a sink carries, as with requests of their own, how warm each should be is not known.
 _SLOW_SINK_S = 3.0 * SINK_S
+_UNLIKE_SINKS_RATIO = 0.1
 # The inlet is not known here: where siblings draw another power, what it is off by counts as warm air at a slot does.
 # heuristic: 5 K either way hold the rooms that ASHRAE TC 9.9 recommends (18 to 27 °C).
 _UNLIKE_C = SLOT_AIR_C + 5.0
@@ -246,8 +247,10 @@ class HotterThanSiblings:
         gate_w = np.where(np.isnan(power_limit_w), limits.min_power_w, limits.min_power_ratio * power_limit_w)
         seen = (means.observed_s >= limits.settle_s) & means.seen_within(now_ns, _SEEN_WITHIN_S)
         groups = state.siblings.groups
-        loaded = (means.power_w > gate_w) & _like(np.where(seen, means.power_w / means.sink_w, np.nan), groups)
-        loaded &= _like(np.where(seen, means.sink_w / state.slow_w, np.nan), groups)
+        loaded = (means.power_w > gate_w) & _like(
+            np.where(seen, means.power_w / means.sink_w, np.nan), groups, within=_UNLIKE_RATIO
+        )
+        loaded &= _like(np.where(seen, means.sink_w / state.slow_w, np.nan), groups, within=_UNLIKE_SINKS_RATIO)
         theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.felt_w, np.nan)
         free = ~means.cooled_within(now_ns, limits.smoothing_s)
         others = sibling_median(np.where(free, theta, np.nan), groups, min_siblings=MIN_SIBLINGS)
@@ -311,8 +314,8 @@ def _slow_w(slow_w: FloatArray, means: WarmMeans, passed_s: float) -> FloatArray
     return after
 
 
-def _like(ratio: FloatArray, groups: GroupArray) -> MaskArray:
-    """Return where a ratio is near that of the siblings."""
+def _like(ratio: FloatArray, groups: GroupArray, *, within: float) -> MaskArray:
+    """Return where a ratio is near that of the siblings, `within` as a share of theirs."""
     usual = sibling_median(ratio, groups, min_siblings=MIN_SIBLINGS)
-    near: MaskArray = np.abs(ratio - usual) <= _UNLIKE_RATIO * usual
+    near: MaskArray = np.abs(ratio - usual) <= within * usual
     return near
