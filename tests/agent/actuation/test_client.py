@@ -1,5 +1,6 @@
 """Lines that go out at once: in order, answered later, and never waited for."""
 
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -7,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.actuation.client import NonBlockingClient, Reply, apply_line, list_line, release_line
-from agent.actuation.protocol import ReleaseIncident, read_request, refusal_line
+from agent.actuation.client import ActuatorClient, NonBlockingClient, Reply, apply_line, list_line, release_line
+from agent.actuation.protocol import ReleaseIncident, answer_line, read_request, refusal_line
 from tests.agent.actuation.rig import cap
 from tests.waiting import wait_for
 
@@ -146,3 +147,32 @@ def test_the_lines_are_requests_that_the_actuator_understands() -> None:
 def test_a_cap_is_sent_in_the_form_of_earlier_versions_unless_it_ends_with_its_lease() -> None:
     assert b"ends_with_lease" not in apply_line(cap())
     assert b'"ends_with_lease":true' in apply_line(cap(ends_with_lease=True))
+
+
+def test_an_interrupted_request_does_not_leave_its_reply_to_the_next_one(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen(2)
+        client = ActuatorClient(tmp_path / "socket", timeout_s=5.0)
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        def answer_the_second() -> None:
+            with listener.accept()[0] as first, listener.accept()[0] as second:
+                first.recv(4096)
+                second.recv(4096)
+                second.sendall(answer_line(()))
+
+        thread = threading.Thread(target=answer_the_second, daemon=True)
+        thread.start()
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                client.in_force()
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert client.in_force() == ()
+        client.close()
+        thread.join(5.0)
