@@ -73,9 +73,21 @@ class CheckPlan(FilePart):
     goals: CheckGoals
 
 
+class LawPlan(FilePart):
+    """Nodes and branch resistances for which the computed clock is compared with the plant's own.
+
+    `limit_ratio` is the voltage to hold, as a share of the nominal one.
+    """
+
+    limit_ratio: Annotated[float, Field(gt=0.5, lt=1)]
+    steps: Annotated[int, Field(ge=1)]
+    nodes: dict[str, tuple[float, ...]]
+
+
 class ControlPlan(FilePart):
     """The whole file."""
 
     story: StoryPlan
+    law: LawPlan
     months: MonthsPlan
     check: CheckPlan

@@ -12,8 +12,8 @@ from operator import call
 from typing import Any
 
 from evaluation.control.check import CapState, TierAgreement, compare_tiers
-from evaluation.control.months import MonthCase, MonthResult, Strategy, simulate_month
-from evaluation.control.plan import CONTROL, CheckPlan, ControlPlan, MonthsPlan, StoryPlan
+from evaluation.control.months import MonthCase, MonthResult, Strategy, simulate_month, worn
+from evaluation.control.plan import CONTROL, CheckPlan, ControlPlan, LawPlan, MonthsPlan, StoryPlan
 from evaluation.control.story import (
     JobStartPlan,
     JobStartResult,
@@ -46,6 +46,7 @@ def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     results = list(each(call, pieces, done=step_counter(progress, len(pieces), "parts")))
     lived, started = results[: len(months)], results[len(months) : len(months) + len(starts)]
     yield from story_rows(plan.story, list(zip(starts, started, strict=True)))
+    yield from law_rows(plan.law)
     yield from _story_month_rows(plan, lived[0])
     yield from month_rows(plan.months, list(zip(months[1:], lived[1:], strict=True)))
     yield from check_rows(plan.check, results[len(months) + len(starts) :])
@@ -71,6 +72,17 @@ def story_rows(plan: StoryPlan, starts: Sequence[tuple[JobStartPlan, JobStartRes
     next_v = Measured(value=min((end.next_min_v for end in held), default=None))
     yield at_least(_row("lowest true voltage as the next job starts", next_v, "V"), plan.limit_v - plan.next_within_v)
     yield from _start_rows(plan, starts)
+
+
+def law_rows(plan: LawPlan) -> Iterator[Row]:
+    """Yield by how many supported clocks the computed one is off at its worst, node by node."""
+    for name, branches_mohm in plan.nodes.items():
+        node = load_node(name)
+        limit_v = plan.limit_ratio * node.supply.nominal_rail_v
+        nodes = [worn(node, branch_mohm) for branch_mohm in branches_mohm]
+        apart = longest([steps_apart(one, true_limit_mhz(one, limit_v), law_mhz(one, limit_v)) for one in nodes])
+        worst = _row(f"computed clock that holds {limit_v:.2f} V on {name}, supported steps off", apart)
+        yield at_most(worst, plan.steps)
 
 
 def _start_rows(plan: StoryPlan, starts: Sequence[tuple[JobStartPlan, JobStartResult]]) -> Iterator[Row]:

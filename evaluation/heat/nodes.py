@@ -14,6 +14,7 @@ import numpy as np
 
 from evaluation.heat.plan import HeatPlan, HeatScene, InletPlan, LoadPlan, SceneKind
 from evaluation.rows import data_folder
+from simulator.files.gpu import GpuPart
 from simulator.files.node import NodeFile, load_node
 from simulator.plant.cooling import FLOW_MIN_RATIO
 from simulator.plant.heat import Heat, heat_model
@@ -41,13 +42,13 @@ _USUAL = {
 }
 
 
-def loads_w(plan: LoadPlan, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
+def loads_w(plan: LoadPlan, part: GpuPart, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
     """Return power of a GPU of each node, ``(seconds, n_nodes)``: traces one after the other, in an order by chance.
 
     A recorded second is a second here; EnvironmentLacksError where the recordings are not there.
     """
     traces = _traces(plan)
-    return np.stack([_one_load(plan, traces, chance, seconds) for chance in chances], axis=1)
+    return np.stack([_one_load(plan, part, traces, chance, seconds) for chance in chances], axis=1)
 
 
 def rooms_c(plan: InletPlan, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
@@ -88,12 +89,15 @@ def _trace(path: Path) -> FloatArray:
     return level
 
 
-def _one_load(plan: LoadPlan, traces: tuple[FloatArray, ...], chance: np.random.Generator, seconds: int) -> FloatArray:
+def _one_load(
+    plan: LoadPlan, part: GpuPart, traces: tuple[FloatArray, ...], chance: np.random.Generator, seconds: int
+) -> FloatArray:
+    low_w, limit_w = part.power.idle_w, part.power_limit_w.default
     parts: list[FloatArray] = []
     while sum(map(len, parts)) < seconds:
-        high_w = chance.uniform(*plan.high_w)
+        high_w = chance.uniform(*plan.high_ratio) * limit_w
         level = np.tile(traces[chance.integers(len(traces))], chance.integers(1, plan.repeats + 1))
-        parts.append(plan.low_w + level * (high_w - plan.low_w))
+        parts.append(low_w + level * (high_w - low_w))
     return np.concatenate(parts)[:seconds]
 
 
@@ -135,14 +139,14 @@ class HeatTables:
 class HeatNodes:
     """The same nodes in several scenes, one scene after the other; `onset_s` is when the fault begins on each."""
 
-    def __init__(self, plan: HeatPlan, scenes: Sequence[HeatScene], *, n_nodes: int) -> None:
+    def __init__(self, plan: HeatPlan, name: str, scenes: Sequence[HeatScene], *, n_nodes: int) -> None:
         # Each node is a seed of its own, and the same in every scene but for what happens to it.
         chances = [np.random.default_rng(plan.seed + number) for number in range(n_nodes)]
-        self._node, self._noise = load_node(plan.node), plan.chance.noise
+        self._node, self._noise = load_node(name), plan.chance.noise
         self._chance = np.random.default_rng(plan.seed)
         self.seconds, times = round(plan.hours * 3600.0), len(scenes)
         self.onset_s = np.tile([chance.uniform(*plan.onset_h) * 3600.0 for chance in chances], times)
-        self._load_w = np.tile(loads_w(plan.load, chances, seconds=self.seconds), times)
+        self._load_w = np.tile(loads_w(plan.load, self._node.gpu, chances, seconds=self.seconds), times)
         self._room_c = np.tile(rooms_c(plan.inlet, chances, seconds=self.seconds), times)
         drawn = np.stack([chance.standard_normal((4, self._node.gpu_count)) for chance in chances])
         drawn = np.tile(drawn, (times, 1, 1))
@@ -156,6 +160,7 @@ class HeatNodes:
             kind: np.repeat([one.size if one.kind is kind else usual for one in scenes], n_nodes)
             for kind, usual in _USUAL.items()
         }
+        self._shows_duty = np.repeat([one.duty for one in scenes], n_nodes)
         self.tables = HeatTables.of(*self._gain.shape)
 
     def frames(self) -> Iterator[tuple[Frame, Frame, Frame]]:
@@ -229,7 +234,7 @@ class HeatNodes:
         return (
             Frame(spec=tables.gpus, time_ns=time_ns, values=gpus, fresh=np.ones(gpus.shape, dtype=np.bool_)),
             _column(tables.nodes, time_ns, inlet),
-            _column(tables.fans, time_ns, np.round(duty, 2)),
+            _column(tables.fans, time_ns, np.where(self._shows_duty, np.round(duty, 2), np.nan)),
         )
 
 
@@ -253,6 +258,4 @@ class _Fans:
 
 
 def _column(spec: TableSpec, time_ns: TimeArray, values: FloatArray) -> Frame:
-    return Frame(
-        spec=spec, time_ns=time_ns, values=values[:, :, None], fresh=np.ones((*values.shape, 1), dtype=np.bool_)
-    )
+    return Frame(spec=spec, time_ns=time_ns, values=values[:, :, None], fresh=np.isfinite(values)[:, :, None])

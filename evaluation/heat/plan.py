@@ -26,7 +26,7 @@ class SceneKind(StrEnum):
 
 
 class LoadPlan(FilePart):
-    """Source of loads, and their scaling to a GPU's range.
+    """Source of loads, and their scaling from a GPU's idle power to a share of its power limit.
 
     Of the traces that are long and large enough so many, evenly spaced by name; each up to `repeats` times over.
     """
@@ -35,8 +35,7 @@ class LoadPlan(FilePart):
     least_w: float
     least_rows: int
     traces: Annotated[int, Field(ge=1)]
-    low_w: float
-    high_w: tuple[float, float]
+    high_ratio: tuple[float, float]
     repeats: Annotated[int, Field(ge=1)]
 
 
@@ -59,10 +58,14 @@ class HeatChance(FilePart):
 
 
 class HeatScene(FilePart):
-    """Scene; a `cause` to be reported `within` a time, with the goal share `found`, or none."""
+    """Scene; a `cause` to be reported `within` a time, with the goal share `found`, or none.
+
+    Without `duty` the sensors do not show how fast the fans are meant to turn.
+    """
 
     kind: SceneKind
     size: float
+    duty: bool = True
     cause: Cause | None = None
     within: DurationS = 0.0
     found: float | None = None
@@ -71,14 +74,15 @@ class HeatScene(FilePart):
 class HeatPlan(FilePart):
     """The whole file."""
 
-    node: str
+    nodes: tuple[str, ...]
     load: LoadPlan
     inlet: InletPlan
     hours: Annotated[float, Field(gt=0)]
     onset_h: tuple[float, float]
     seed: int
-    nodes: Annotated[int, Field(ge=1)]
-    full_nodes: Annotated[int, Field(ge=1)]
+    seeds: Annotated[int, Field(ge=1)]
+    full_seeds: Annotated[int, Field(ge=1)]
     chance: HeatChance
     detectors: tuple[str, ...]
     scenes: dict[str, HeatScene]
+    found_on_each: Annotated[float, Field(gt=0, le=1)]

@@ -9,7 +9,7 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from evaluation.heat.nodes import FAULTY, HeatNodes
 from evaluation.heat.plan import HEAT, HeatPlan, HeatScene, SceneKind
-from evaluation.measures import longest, median, rate, share
+from evaluation.measures import Measured, longest, median, rate, share
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_row, step_counter
 from evaluation.workers import each
 from simulator.runs.description import START_NS
@@ -20,7 +20,6 @@ from telemetry.records import Cause, Finding, FindingStatus
 SUITE = "heat"
 _row = partial(measured_row, SUITE)
 _DAY_H = 24.0
-_BATCHES = 2  # heuristic: the scenes of a batch cost hardly more than one, and two cores are the least there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +34,10 @@ class RaisedFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneResult:
-    """Findings of one scene over its nodes."""
+    """Findings of one scene over its nodes, all of one kind."""
 
     scene: str
+    kind: str
     n_nodes: int
     reported: tuple[RaisedFinding, ...]
 
@@ -45,20 +45,16 @@ class SceneResult:
 def heat_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Yield the rows; EnvironmentLacksError where the recordings are not there."""
     plan = load_document(HeatPlan, HEAT)
-    n_nodes = effort.seeds or (plan.full_nodes if effort.full else plan.nodes)
-    work = [(plan, tuple(list(plan.scenes)[first::_BATCHES]), n_nodes) for first in range(_BATCHES)]
-    results = [
-        one
-        for batch in each(judge_scenes, work, done=step_counter(progress, len(work), "batches of scenes"))
-        for one in batch
-    ]
-    yield from rows_of(sorted(results, key=lambda one: list(plan.scenes).index(one.scene)), plan)
+    n_nodes = effort.seeds or (plan.full_seeds if effort.full else plan.seeds)
+    work = [(plan, kind, tuple(plan.scenes), n_nodes) for kind in plan.nodes]
+    done = step_counter(progress, len(work), "kinds of nodes")
+    yield from rows_of([one for batch in each(judge_scenes, work, done=done) for one in batch], plan)
 
 
-def judge_scenes(work: tuple[HeatPlan, tuple[str, ...], int]) -> tuple[SceneResult, ...]:
-    """Simulate and judge the nodes of some scenes, all side by side."""
-    plan, names, n_nodes = work
-    nodes = HeatNodes(plan, [plan.scenes[name] for name in names], n_nodes=n_nodes)
+def judge_scenes(work: tuple[HeatPlan, str, tuple[str, ...], int]) -> tuple[SceneResult, ...]:
+    """Simulate and judge the nodes of one kind in some scenes, all side by side: many cost hardly more than one."""
+    plan, kind, names, n_nodes = work
+    nodes = HeatNodes(plan, kind, [plan.scenes[name] for name in names], n_nodes=n_nodes)
     detectors = tuple(one for one in build_detectors(DetectorLimits()) if one.name in plan.detectors)
     panel = Panel(detectors=detectors, event_detectors=())
     tables = nodes.tables
@@ -69,40 +65,63 @@ def judge_scenes(work: tuple[HeatPlan, tuple[str, ...], int]) -> tuple[SceneResu
         reported += [_reported(one, nodes) for one in findings if one.status is FindingStatus.RAISED]
     return tuple(
         SceneResult(
-            scene=name, n_nodes=n_nodes, reported=tuple(one for one in reported if one.node // n_nodes == place)
+            scene=name,
+            kind=kind,
+            n_nodes=n_nodes,
+            reported=tuple(one for one in reported if one.node // n_nodes == place),
         )
         for place, name in enumerate(names)
     )
 
 
 def rows_of(results: Sequence[SceneResult], plan: HeatPlan) -> Iterator[Row]:
-    """Yield the rows of judged scenes."""
-    for result in results:
-        scene = plan.scenes[result.scene]
-        if scene.cause is not None:
-            yield from _found(result, scene)
-    days = sum(result.n_nodes for result in results) * plan.hours / _DAY_H
-    wrong = sum(len(false_interfaces(result, plan.scenes[result.scene])) for result in results)
-    yield at_most(_row("false thermal_interface per node-day, all scenes", rate(wrong, days), "1/d"), 0.0)
-    quiet = [result for result in results if plan.scenes[result.scene].cause is None]
-    days = sum(result.n_nodes for result in quiet) * plan.hours / _DAY_H
-    alarms = sum(len(result.reported) for result in quiet)
-    yield at_most(_row("alarms per node-day without a fault", rate(alarms, days), "1/d"), 0.0)
-    for result in results:
-        if plan.scenes[result.scene].kind is not SceneKind.INTERFACE:
-            called = {one.node for one in result.reported if one.cause is Cause.THERMAL_INTERFACE}
-            called_share = share(len(called), result.n_nodes)
-            yield at_most(_row(f"nodes called thermal_interface: {result.scene}", called_share), 0.0)
+    """Yield the rows of judged scenes: each scene over all kinds of nodes, then each kind of node over all scenes."""
+    scenes = {name: [one for one in results if one.scene == name] for name in plan.scenes}
+    for name, own in scenes.items():
+        if own and plan.scenes[name].cause is not None:
+            yield from _found(name, own, plan.scenes[name])
+    wrong = sum(len(false_interfaces(one, plan.scenes[one.scene])) for one in results)
+    yield at_most(
+        _row("false thermal_interface per node-day, all scenes", rate(wrong, _days(results, plan)), "1/d"), 0.0
+    )
+    yield at_most(_row("alarms per node-day without a fault", _quiet_alarms(results, plan), "1/d"), 0.0)
+    for name, own in scenes.items():
+        if own and plan.scenes[name].kind is not SceneKind.INTERFACE:
+            called = [{f.node for f in one.reported if f.cause is Cause.THERMAL_INTERFACE} for one in own]
+            called_share = share(sum(map(len, called)), sum(one.n_nodes for one in own))
+            yield at_most(_row(f"nodes called thermal_interface: {name}", called_share), 0.0)
+    kinds = [*dict.fromkeys(one.kind for one in results)]
+    for kind in kinds if len(kinds) > 1 else ():
+        yield from _of_kind(kind, [one for one in results if one.kind == kind], plan)
 
 
-def _found(result: SceneResult, scene: HeatScene) -> Iterator[Row]:
-    delays_s = first_reported(result, scene)
-    hits = sum(delay_s <= scene.within for delay_s in delays_s.values())
-    found = _row(f"found within {scene.within / 60.0:g} min: {result.scene}", share(hits, result.n_nodes))
+def _found(name: str, results: Sequence[SceneResult], scene: HeatScene) -> Iterator[Row]:
+    delays_s = [delay_s for one in results for delay_s in first_reported(one, scene).values()]
+    hits = sum(delay_s <= scene.within for delay_s in delays_s)
+    nodes = sum(one.n_nodes for one in results)
+    found = _row(f"found within {scene.within / 60.0:g} min: {name}", share(hits, nodes))
     yield found if scene.found is None else at_least(found, scene.found)
-    minutes = [delay_s / 60.0 for delay_s in delays_s.values()]
-    yield _row(f"delay: {result.scene}", median(minutes), "min")
-    yield _row(f"longest delay: {result.scene}", longest(minutes), "min")
+    minutes = [delay_s / 60.0 for delay_s in delays_s]
+    yield _row(f"delay: {name}", median(minutes), "min")
+    yield _row(f"longest delay: {name}", longest(minutes), "min")
+
+
+def _of_kind(kind: str, results: Sequence[SceneResult], plan: HeatPlan) -> Iterator[Row]:
+    """Yield the figures of one kind of node, so that a kind that is judged worse shows."""
+    faults = [(one, plan.scenes[one.scene]) for one in results if plan.scenes[one.scene].found is not None]
+    hits = sum(delay_s <= scene.within for one, scene in faults for delay_s in first_reported(one, scene).values())
+    found = share(hits, sum(one.n_nodes for one, _ in faults))
+    yield at_least(_row(f"found in time on {kind}, faults with a goal", found), plan.found_on_each)
+    yield at_most(_row(f"alarms per node-day without a fault on {kind}", _quiet_alarms(results, plan), "1/d"), 0.0)
+
+
+def _quiet_alarms(results: Sequence[SceneResult], plan: HeatPlan) -> Measured:
+    quiet = [one for one in results if plan.scenes[one.scene].cause is None]
+    return rate(sum(len(one.reported) for one in quiet), _days(quiet, plan))
+
+
+def _days(results: Sequence[SceneResult], plan: HeatPlan) -> float:
+    return sum(one.n_nodes for one in results) * plan.hours / _DAY_H
 
 
 def first_reported(result: SceneResult, scene: HeatScene) -> Mapping[int, float]:

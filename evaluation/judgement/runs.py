@@ -29,6 +29,8 @@ from telemetry.records import Mode
 # heuristic: the live guard wakes every 50 ms; rows of a quarter of a second at once give the same findings in half the
 # time, and add up to that much to every delay.
 _STEP_NS = 250_000_000
+# heuristic: twenty rows of the closed form of a day at once; its delays are days, and its quiet runs have none.
+_CLOSED_FORM_STEP_NS = 600_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,8 @@ def judge_run(job: JudgedRun) -> RunReport:
             action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)),
             book=BookSettings(silences=_silences(job, reported["start_ns"])),
         )
-        sightings = sightings_of(replayed(read, settings, window_ns=_STEP_NS))
+        step_ns = _CLOSED_FORM_STEP_NS if closed_form else _STEP_NS
+        sightings = sightings_of(replayed(read, settings, window_ns=step_ns))
         drops_ns = [drop["time_ns"] for drop in reported["drops"]]
         return RunReport(
             scenario=job.scenario,

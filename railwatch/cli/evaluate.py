@@ -17,7 +17,7 @@ from evaluation import rows as shape
 from evaluation.rows import Row
 from evaluation.suites import SUITES, Suite
 from evaluation.workers import none_left_at_work
-from railwatch.cli.printing import ProgressLog, print_json
+from railwatch.cli.printing import ProgressLog, print_json, wide_console
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError
@@ -27,7 +27,8 @@ _TERMINATED = 128 + signal.SIGTERM  # exit status in a shell of a command ended 
 
 def evaluate(
     suite: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(suite.name for suite in SUITES)}; default: all.")
+        str | None,
+        typer.Argument(help="; ".join(f"{suite.name}: {suite.about}" for suite in SUITES) + ". Default: all."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Full table; takes hours, not minutes.")] = False,
     seeds: Annotated[
@@ -37,7 +38,8 @@ def evaluate(
 ) -> None:
     """Score detection and classification on simulated and real data against their goals.
 
-    Exit status 1 if a row missed its goal; standard error names it.
+    Suites run one after the other on all cores, and each is printed when it is done. Exit status 1 if a row missed its
+    goal, which standard error names; 3 if a suite lacks something, such as the recordings in the folder RAILWATCH_DATA.
     """
     rows: list[Row] = []
     lacking: list[str] = []
@@ -45,13 +47,18 @@ def evaluate(
     for one in chosen:
         try:
             with _ended_quietly(), none_left_at_work():
-                rows += _rows(one, shape.Effort(full=full, seeds=seeds), as_json=as_json)
+                found = _rows(one, shape.Effort(full=full, seeds=seeds), as_json=as_json)
         except EnvironmentLacksError as err:
             if len(chosen) == 1:
                 raise
             lacking.append(f"{one.name}: {err}")
+            continue
+        rows += found
+        if not as_json:
+            _print(found)
     if not as_json:
-        _print(rows)
+        goals = [row for row in rows if row.goal]
+        typer.echo(f"{sum(not row.missed for row in goals)} of {len(goals)} goals met")
     missed = [row for row in rows if row.missed]
     for line in lacking:
         sys.stderr.write(f"railwatch: skipped {line}\n")
@@ -119,10 +126,7 @@ def _print(rows: Sequence[Row]) -> None:
         table.add_row(
             mark, f"[dim]{row.suite}[/]", escape(row.name), escape(_value(row)), f"[dim]{escape(row.goal)}[/]"
         )
-    console = Console(highlight=False)
-    console.print(table)
-    goals = [row for row in rows if row.goal]
-    console.print(f"{sum(not row.missed for row in goals)} of {len(goals)} goals met")
+    wide_console().print(table)
 
 
 def _value(row: Row) -> str:

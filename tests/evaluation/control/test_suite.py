@@ -17,7 +17,7 @@ from evaluation.control.story import (
     steps_apart,
     true_limit_mhz,
 )
-from evaluation.control.suite import check_rows, month_rows, story_rows
+from evaluation.control.suite import check_rows, law_rows, month_rows, story_rows
 from evaluation.control.windows import ROWS, NodeStates, SampleWindow, WindowSource
 from evaluation.rehearsal.outcome import RunOutcome
 from physics.board_parts import curve_of
@@ -54,6 +54,18 @@ def test_the_law_finds_the_clock_that_the_plant_itself_holds() -> None:
     true_mhz, computed_mhz = true_limit_mhz(node, plan.limit_v), law_mhz(node, plan.limit_v)
     assert steps_apart(node, true_mhz, computed_mhz) <= 1
     assert abs(computed_mhz - 1057) <= 60
+
+
+def test_the_law_is_compared_with_the_plant_on_every_kind_of_node_at_a_clock_that_a_worn_path_needs() -> None:
+    plan = load_document(ControlPlan, CONTROL).law
+    rows = list(law_rows(plan))
+    assert len(rows) == len(plan.nodes) == 4
+    assert not any(row.missed for row in rows)
+    for name, branches_mohm in plan.nodes.items():
+        node = load_node(name)
+        limit_v = plan.limit_ratio * node.supply.nominal_rail_v
+        assert true_limit_mhz(node, limit_v) == node.gpu.clocks.max_mhz
+        assert true_limit_mhz(worn(node, max(branches_mohm)), limit_v) < node.gpu.clocks.max_mhz
 
 
 def test_a_node_that_is_well_holds_its_highest_clock() -> None:

@@ -9,6 +9,7 @@ from evaluation.heat.nodes import FAULTY, HeatNodes
 from evaluation.heat.plan import HEAT, HeatPlan
 from evaluation.heat.suite import RaisedFinding, SceneResult, judge_scenes, rows_of
 from evaluation.rows import Row
+from simulator.files.node import load_node
 from telemetry.documents import load_document
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray
@@ -39,7 +40,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeatPlan:
 
 
 def temperatures_c(plan: HeatPlan, *names: str) -> FloatArray:
-    nodes = HeatNodes(plan, [plan.scenes[name] for name in names], n_nodes=N_NODES)
+    nodes = HeatNodes(plan, "v100x4", [plan.scenes[name] for name in names], n_nodes=N_NODES)
     rows = np.concatenate([gpus.values[:, :, 0] for gpus, _, _ in nodes.frames()])
     return rows.reshape(len(rows), len(names), N_NODES, -1)
 
@@ -53,15 +54,35 @@ def test_the_same_nodes_differ_only_by_what_happens_to_them(plan: HeatPlan) -> N
     assert np.delete(rise_c, FAULTY).max() < 0.5  # the fans follow the hot one, so that the others cool
 
 
+def test_a_scene_without_duty_differs_only_in_what_the_fans_show(plan: HeatPlan) -> None:
+    scenes = [plan.scenes[name] for name in ("half of the fans", "half of the fans, duty unknown")]
+    frames = next(HeatNodes(plan, "a100x8", scenes, n_nodes=N_NODES).frames())
+    shown_c, hidden_c = np.split(frames[0].values[:, :, 0], 2, axis=1)
+    assert np.array_equal(shown_c, hidden_c)
+    shown, hidden = np.split(frames[2].values, 2, axis=1)
+    assert np.isfinite(shown).all()
+    assert np.isnan(hidden).all()
+    assert not np.split(frames[2].fresh, 2, axis=1)[1].any()
+
+
+@pytest.mark.parametrize("kind", ["v100x4", "a100x8", "h100x8", "b200x8"])
+def test_the_load_of_each_kind_of_node_lies_between_its_idle_power_and_its_limit(plan: HeatPlan, kind: str) -> None:
+    part = load_node(kind).gpu
+    gpus, *_ = next(HeatNodes(plan, kind, [plan.scenes[WELL]], n_nodes=N_NODES).frames())
+    power_w = gpus.values[:, :, 1]
+    assert power_w.min() > 0.8 * part.power.idle_w
+    assert 0.5 * part.power_limit_w.default < power_w.max() < 1.3 * part.power_limit_w.default
+
+
 def test_the_same_plan_returns_the_same_answer(plan: HeatPlan) -> None:
-    assert judge_scenes((plan, (WELL,), N_NODES)) == judge_scenes((plan, (WELL,), N_NODES))
+    assert judge_scenes((plan, "v100x4", (WELL,), N_NODES)) == judge_scenes((plan, "v100x4", (WELL,), N_NODES))
 
 
 def test_recordings_that_are_not_there_are_named(plan: HeatPlan, tmp_path: Path) -> None:
     (tmp_path / "mlperf_power" / "INDEX.csv").unlink()
     other = plan.load.model_copy(update={"traces": 3})
     with pytest.raises(EnvironmentLacksError, match=r"INDEX\.csv"):
-        HeatNodes(plan.model_copy(update={"load": other}), [plan.scenes[WELL]], n_nodes=1)
+        HeatNodes(plan.model_copy(update={"load": other}), "h100x8", [plan.scenes[WELL]], n_nodes=1)
 
 
 def reported(
@@ -73,7 +94,7 @@ def reported(
 def rows(**scenes: tuple[RaisedFinding, ...]) -> dict[str, Row]:
     plan = load_document(HeatPlan, HEAT)
     named = {"well": WELL, "worse": WORSE, "fans": "half of the fans", "inlet": "a hot inlet"}
-    results = [SceneResult(scene=named[name], n_nodes=2, reported=one) for name, one in scenes.items()]
+    results = [SceneResult(scene=named[name], kind="v100x4", n_nodes=2, reported=one) for name, one in scenes.items()]
     return {row.name: row for row in rows_of(results, plan)}
 
 
@@ -93,6 +114,18 @@ def test_an_interface_that_is_reported_where_the_fans_stopped_is_false_and_the_a
     found = rows(fans=(reported(2.0, gpu=None, cause=Cause.AIRFLOW), reported(9.0)))
     assert found["found within 60 min: half of the fans"].value == 0.5
     assert found["nodes called thermal_interface: half of the fans"].missed
+
+
+def test_each_kind_of_node_has_its_own_rows_where_there_are_several() -> None:
+    plan = load_document(HeatPlan, HEAT)
+    results = [
+        SceneResult(scene=WORSE, kind=kind, n_nodes=2, reported=(reported(4.0), reported(since, node=1)))
+        for kind, since in (("v100x4", 4.0), ("h100x8", 40.0))
+    ]
+    found = {row.name: row for row in rows_of(results, plan)}
+    assert found[f"found within 15 min: {WORSE}"].value == 0.75
+    assert not found["found in time on v100x4, faults with a goal"].missed
+    assert found["found in time on h100x8, faults with a goal"].missed
 
 
 def test_whatever_is_reported_of_a_healthy_node_misses_a_goal() -> None:
