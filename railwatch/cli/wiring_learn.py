@@ -16,7 +16,7 @@ from railwatch.cli.actuator_connection import actuator_of_run
 from railwatch.cli.printing import print_json, progress_bar
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
 from railwatch.cli.up import seconds
-from railwatch.operator.wiring_dither import ClockDither, foreign_cap
+from railwatch.operator.wiring_dither import ClockDither, obstacle_of
 from railwatch.operator.wiring_experiment import LiveNode, Reply, hand_step, move_by_clock, move_by_hand
 from railwatch.operator.wiring_proposal import (
     WiringProposal,
@@ -34,7 +34,7 @@ from telemetry.errors import ActionRefusedError, EnvironmentLacksError, Transien
 from telemetry.frames import Frame
 from telemetry.gpu import KnobKind
 from telemetry.recording import read_recording
-from telemetry.records import Incident, IncidentState, Mode, Severity
+from telemetry.records import Incident, Mode
 
 # What `learn_wiring` needs, and a little for the slowest sensor.
 _PASSIVE_S = 85.0
@@ -165,17 +165,11 @@ class _Run:
                 _report(f"{gpu.label}: {step.change}; undo: {step.undo}")
 
     def obstacle(self, client: ActuatorClient) -> str | None:
-        """Return what forbids an experiment now: a cap, an incident of warning or critical, or a tripped breaker."""
-        cap = foreign_cap(client)
-        if cap is not None:
-            return f"incident {cap.incident_id} holds a cap"
-        if read_status(self.context.guard_path).get("engine", {}).get("breaker"):
-            return "the circuit breaker has tripped; see railwatch actions reset-breaker"
+        """Return what forbids an experiment now, None if nothing does."""
+        tripped = read_status(self.context.guard_path).get("engine", {}).get("breaker") is not None
         with closing(open_records(self.data_dir)) as records:
-            found = [one for one in records.find("incident", limit=50) if isinstance(one, Incident)]
-        severe = (one for one in found if one.state is not IncidentState.CLOSED and one.severity is not Severity.INFO)
-        incident = next(severe, None)
-        return None if incident is None else f"incident {incident.id} is open: {incident.summary}"
+            incidents = [one for one in records.find("incident", limit=50) if isinstance(one, Incident)]
+        return obstacle_of(client, incidents, breaker_tripped=tripped)
 
 
 def _report(text: str) -> None:

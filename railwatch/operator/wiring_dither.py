@@ -4,7 +4,7 @@ Every lowering is a claim of its own on the clock, journalled, read back, and wi
 this process does not live to release it.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -17,7 +17,7 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.errors import ActionRefusedError
 from telemetry.frames import Frame
 from telemetry.gpu import KnobKind
-from telemetry.records import IN_FORCE, Action, ActionState, Mode
+from telemetry.records import IN_FORCE, Action, ActionState, Incident, IncidentState, Mode, Severity
 from telemetry.series import series_of
 
 OWNER = "railwatch wiring learn"
@@ -49,10 +49,21 @@ class DitherActuator(Protocol):
         ...
 
 
-def foreign_cap(actuator: DitherActuator) -> Action | None:
-    """Return a cap that someone else holds on a GPU of the node; None if there is none."""
+def obstacle_of(actuator: DitherActuator, incidents: Iterable[Incident], *, breaker_tripped: bool) -> str | None:
+    """Return what forbids an experiment now: a cap, the breaker, an incident of warning or critical; None if nothing.
+
+    A dry run holds no knob, and an incident of info asks for nothing.
+    """
     held = (one for one in actuator.in_force() if one.mode is Mode.ENFORCE and one.state in IN_FORCE)
-    return next((one for one in held if one.owner != OWNER), None)
+    cap = next((one for one in held if one.owner != OWNER), None)
+    if cap is not None:
+        return f"incident {cap.incident_id} has set the {cap.knob.replace('_', ' ')}"
+    if breaker_tripped:
+        return "the circuit breaker has tripped; see railwatch actions reset-breaker"
+    for one in incidents:
+        if one.state is not IncidentState.CLOSED and one.severity is not Severity.INFO:
+            return f"incident {one.id} is open: {one.summary}"
+    return None
 
 
 def working_clock_mhz(frames: Sequence[Frame], gpu: Entity) -> float | None:

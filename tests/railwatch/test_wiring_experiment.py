@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.actuation.claims import CapRequest
-from railwatch.operator.wiring_dither import OWNER, ClockDither
+from railwatch.operator.wiring_dither import OWNER, ClockDither, obstacle_of
 from railwatch.operator.wiring_experiment import LiveNode, Reply, hand_step, move_by_clock, move_by_hand
 from railwatch.operator.wiring_proposal import measured_power
 from railwatch.operator.wiring_session import WiringSession
@@ -16,7 +16,8 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.errors import ActionRefusedError
 from telemetry.frames import Frame, TableSpec
 from telemetry.gpu import KnobKind
-from telemetry.records import Action, ActionState, Mode
+from telemetry.records import Action, ActionState, IncidentState, Mode, Severity
+from tests.rules.scenes import incident
 
 SUPPLIES = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{n}", name=f"psu{n}") for n in range(3))
 GPUS = tuple(
@@ -208,6 +209,33 @@ def test_a_refusal_of_the_actuator_ends_the_experiment_with_its_reason(box: Live
     box.refuse = "the driver cannot read locked clocks back"
     with pytest.raises(ActionRefusedError, match="GPU 0: the driver cannot read locked clocks back"):
         _run(box, box.session())
+
+
+def test_a_cap_of_someone_else_forbids_the_experiment_and_its_own_does_not(box: LiveBox) -> None:
+    box.held["wiring-learn-1"] = box.action("wiring-learn-1", GPUS[2].id, OWNER)
+    assert obstacle_of(box, (), breaker_tripped=False) is None
+    box.held["i-7"] = box.action("i-7", GPUS[0].id, "railwatch")
+    assert obstacle_of(box, (), breaker_tripped=False) == "incident i-7 has set the application clock"
+
+
+@pytest.mark.parametrize(
+    ("severity", "state", "forbids"),
+    [
+        (Severity.CRITICAL, IncidentState.OPEN, True),
+        (Severity.WARNING, IncidentState.OPEN, True),
+        (Severity.INFO, IncidentState.OPEN, False),
+        (Severity.CRITICAL, IncidentState.CLOSED, False),
+    ],
+)
+def test_an_open_incident_above_info_forbids_the_experiment(
+    box: LiveBox, severity: Severity, state: IncidentState, *, forbids: bool
+) -> None:
+    found = obstacle_of(box, [incident(severity=severity, state=state, name="i-1")], breaker_tripped=False)
+    assert (found is not None and found.startswith("incident i-1 is open: ")) is forbids
+
+
+def test_a_tripped_breaker_forbids_the_experiment(box: LiveBox) -> None:
+    assert "reset-breaker" in (obstacle_of(box, (), breaker_tripped=True) or "")
 
 
 def test_what_a_killed_experiment_left_is_released_first(box: LiveBox) -> None:
