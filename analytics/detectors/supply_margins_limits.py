@@ -15,8 +15,8 @@ class SupplyMarginsLimits:
     Parameters
     ----------
     continuous_ratio
-        Share of its rating that a breaker may carry for hours: 0.8, NEC 210.20(A), which asks for 125 % of a
-        continuous load.
+        Share of its rating that a breaker of North America may carry for hours: 0.8, NEC 210.20(A), which asks for
+        125 % of a continuous load. Other breakers may carry their rating (IEC 60898-1, IEC 60947-2).
     over_current_ratio
         Share of its rating at which a supply trips within milliseconds, as for `supply_headroom.overload_ratio`.
     critical_ratio

@@ -20,13 +20,13 @@ from physics.wiring import Wiring
 from railwatch.cli import wiring_learn
 from railwatch.cli.printing import pluralize, print_json, print_problems, wide_console
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, live_session
-from railwatch.operator.standing import read_standing, standing_fields, standing_lines, standing_of
+from railwatch.operator.standing import OVER, read_standing, standing_fields, standing_lines, standing_of
 from railwatch.operator.wiring_chain import chain_fields, chain_lines
 from railwatch.operator.wiring_fields import wiring_fields
 from railwatch.operator.wiring_losses import loss_fields, loss_lines
 from railwatch.operator.wiring_power_limits import power_limit_lines
 from railwatch.operator.wiring_values import WiringValues, values_of
-from railwatch.operator.wiring_view import OVER, OVER_IN_ROW, WiredNode, drawing, wired_node
+from railwatch.operator.wiring_view import OVER_IN_ROW, WiredNode, drawing, wired_node
 from railwatch.run_context import RunContext
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.documents import problem_at, read_document

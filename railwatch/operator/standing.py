@@ -25,6 +25,9 @@ _VERDICT = TypeAdapter(StandingVerdict)
 _JUDGED_S = 81
 # Loads that are listed, the nearest to their limits first.
 _NEAREST = 3
+_SHARES_A_LINE = 2
+# As in the drawing of the wiring, where such lines are marked.
+OVER = ", over its rating"
 
 
 def read_standing(path: Path) -> StandingVerdict | None:
@@ -79,14 +82,16 @@ def standing_lines(verdict: StandingVerdict | None) -> Iterator[str]:
 
 
 def _bus_lines(bus: BusStanding) -> Iterator[str]:
-    after = ""
-    if bus.loss_v is not None and bus.loss_step_v is not None:
-        after = f"; {bus.without} {bus.loss_v:.2f} V, steps {bus.loss_step_v:.2f} V"
     limit = "" if bus.limit_v is None else f", limit {bus.limit_v:.2f} V"
-    yield f"  bus {bus.name}: {bus.lowest_v:.2f} V, steps {bus.step_v:.2f} V{after}{limit}"
-    shares = [f"{label_of(one.name)} {one.share:.0%} ({one.power_w:.0f} W, {one.step_w:.0f} W)" for one in bus.supplies]
-    for start in range(0, len(shares), 3):
-        yield f"    {'  '.join(shares[start : start + 3])}"
+    yield f"  bus {bus.name}: {bus.lowest_v:.2f} V, steps {bus.step_v:.2f} V{limit}"
+    if bus.loss_v is not None and bus.loss_step_v is not None:
+        low = "" if bus.limit_v is None or bus.loss_step_v >= bus.limit_v else ", below the limit"
+        yield f"    {bus.without} {bus.loss_v:.2f} V, steps {bus.loss_step_v:.2f} V{low}"
+    shares = [
+        f"{label_of(one.name)} {one.share:.0%} ({one.power_w:.0f} W, steps {one.step_w:.0f} W)" for one in bus.supplies
+    ]
+    for start in range(0, len(shares), _SHARES_A_LINE):
+        yield f"    {'  '.join(shares[start : start + _SHARES_A_LINE])}"
 
 
 def _nearest(links: Iterable[LinkStanding]) -> Iterator[str]:
@@ -98,6 +103,8 @@ def _nearest(links: Iterable[LinkStanding]) -> Iterator[str]:
             continue
         seen.add((link.part, link.name))
         yield f"  {_link_text(link)}"
+        if link.is_over and link.mend_w > 0.0:
+            yield f"    {math.ceil(link.mend_w)} W less mends it"
 
 
 def _link_text(link: LinkStanding) -> str:
@@ -107,10 +114,7 @@ def _link_text(link: LinkStanding) -> str:
     least, without = "at least " if link.at_least else "", f"{link.without}: " if link.without else ""
     load = f"{least}{link.load:.{digits}f} of {link.rating:g} {link.unit}"
     text = f"{without}{part}{name} {load}{' in load steps' if link.basis == 'step peaks' else ''}"
-    if link.is_over:
-        mended = f"; {math.ceil(link.mend_w)} W less mends it" if link.mend_w > 0.0 else ""
-        text += f", over its rating{mended}"
-    return text[0].upper() + text[1:]
+    return f"{text[0].upper()}{text[1:]}{OVER if link.is_over else ''}"
 
 
 def off_lines(verdict: StandingVerdict) -> Iterator[str]:

@@ -7,7 +7,8 @@ from typing import Any
 from physics.link_loads import Draw, LinkKind, LinkLoad, link_loads
 from physics.next_failure import Loss, after_loss, carrying, single_losses
 from physics.wiring import Bus, Wiring
-from railwatch.operator.wiring_view import OVER, WiredNode
+from railwatch.operator.standing import OVER
+from railwatch.operator.wiring_view import WiredNode
 from telemetry.entities import label_list, label_of
 
 # Loads below this are drawn with one digit behind the point.

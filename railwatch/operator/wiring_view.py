@@ -1,12 +1,14 @@
 """Drawing of a wiring in text: feeds, shelves, buses with supplies, branches and plugs, and what is unknown."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from analytics.supply.standing import StandingVerdict
 from physics.feeding import feeding_of, wiring_of_topology, with_described_tags
+from physics.link_loads import NOT_METERED, LinkKind, LinkLoad, branch_loads
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
 from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
+from railwatch.operator.standing import OVER
 from railwatch.operator.wiring_values import LOAD_S, GpuValues, SupplyValues, WiringValues
 from telemetry.entities import Entity, EntityKind, Topology, label_list, label_of
 from telemetry.quantities import duration
@@ -15,7 +17,7 @@ from telemetry.ratings import rated_power_w
 # GPUs on one line of a branch, so that a line has 80 columns at most.
 _GPUS_A_LINE, _GPU_COLUMNS = 4, 72
 _NAME_COLUMNS, _BOARD_COLUMNS, _WAY_COLUMNS = 18, 40, 73
-OVER, OVER_IN_ROW = ", over its rating", "% over"
+OVER_IN_ROW = "% over"
 ORIGINS = {
     Origin.CONFIGURED: "as described under topology: in the configuration",
     Origin.SIMULATED: "as the simulated node is built; plugs and feeds are unknown",
@@ -159,8 +161,8 @@ def _feed_lines(node: WiredNode, feed: MainsFeed) -> Iterator[str]:
     if power_w is not None and fed:
         load = f": up to {power_w:.0f} W out"
         if feed.nominal_v is not None:
-            least_a = power_w / feed.nominal_v
-            load += f", so at least {_limited(least_a, feed.breaker_a, ' A')}"
+            drawn_w = sum(_input_w(node, one, feed.nominal_v) or 0.0 for one in fed)
+            load += f", so about {_limited(drawn_w / feed.nominal_v, feed.breaker_a, ' A')}"
     yield f"  {label_list(label_of(one.name) for one in fed) or 'no supply'}{load}"
 
 
@@ -253,12 +255,17 @@ def _plug_lines(node: WiredNode, supply: WiredSupply) -> Iterator[str]:
 
 
 def _inlet_load(node: WiredNode, supply: WiredSupply, inlet: Plugs) -> str:
-    """Return the least current of a plug on the input side: that of the output power alone, without losses."""
+    """Return the current of a plug on the input side: that of the output power at the efficiency of a class."""
     feed = next((one for one in node.wiring.feeds if one.name == supply.feed), None)
-    power_w = node.load_w(supply)
-    if feed is None or feed.nominal_v is None or power_w is None or not inlet.total_rating_a:
+    if feed is None or feed.nominal_v is None or not inlet.total_rating_a:
         return ""
-    return f": at least {_limited(power_w / feed.nominal_v, inlet.total_rating_a, ' A')}"
+    drawn_w = _input_w(node, supply, feed.nominal_v)
+    return "" if drawn_w is None else f": about {_limited(drawn_w / feed.nominal_v, inlet.total_rating_a, ' A')}"
+
+
+def _input_w(node: WiredNode, supply: WiredSupply, mains_v: float) -> float | None:
+    power_w = node.load_w(supply)
+    return None if power_w is None else power_w / NOT_METERED.efficiency_of(supply.name, mains_v)
 
 
 def _branch_lines(node: WiredNode, bus: Bus, branch: Branch) -> Iterator[str]:
@@ -276,8 +283,7 @@ def _branch_lines(node: WiredNode, bus: Bus, branch: Branch) -> Iterator[str]:
     through = f" through {shared}" if shared else ""
     through += f"{' and' if shared else ' through'} {each} each" if each else ""
     yield f"{', '.join(named)}{through}{_branch_load(node, bus, branch, gpus)}"
-    voltage_v = _voltage_v(node, bus)
-    cells = [_gpu_cell(gpu, node.values.gpus.get(gpu.id, GpuValues()), branch, voltage_v) for gpu in gpus]
+    cells = [_gpu_cell(node, bus, branch, gpu) for gpu in gpus]
     if any(gpu.id in node.values.gpus for gpu in gpus):
         width = max(len(cell) for cell in cells) + 2
         count = max(1, min(_GPUS_A_LINE, _GPU_COLUMNS // width))
@@ -286,21 +292,34 @@ def _branch_lines(node: WiredNode, bus: Bus, branch: Branch) -> Iterator[str]:
 
 
 def _branch_load(node: WiredNode, bus: Bus, branch: Branch, gpus: Sequence[Entity]) -> str:
-    """Return the load of the plugs that all GPUs of a branch share, if it feeds nothing else."""
-    powers = [node.values.gpus.get(gpu.id, GpuValues()).load_w for gpu in gpus]
-    known = [one for one in powers if one is not None]
-    voltage_v = _voltage_v(node, bus)
-    if not known or len(known) < len(powers) or voltage_v is None or branch.board or branch.fans:
+    """Return the load of those plugs that all GPUs of a branch share which are nearest to their rating."""
+    links = _branch_links(node, bus, branch, gpus, LinkKind.BRANCH)
+    if not links:
         return ""
-    return _tightest(branch.plugs, sum(known) / voltage_v)
+    name = f": {links[0].name}" if len(links) > 1 else ":"
+    least = " at least" if links[0].at_least else ""
+    return f"{name}{least} {_limited(links[0].load, links[0].rating, ' A')}"
 
 
-def _gpu_cell(gpu: Entity, values: GpuValues, branch: Branch, voltage_v: float | None) -> str:
+def _branch_links(
+    node: WiredNode, bus: Bus, branch: Branch, gpus: Sequence[Entity], kind: LinkKind
+) -> tuple[LinkLoad, ...]:
+    """Return the links of a kind of a branch to some GPUs, the one nearest to its rating first."""
+    voltage_v = _voltage_v(node, bus)
+    values = ((gpu.id, node.values.gpus.get(gpu.id, GpuValues()).load_w) for gpu in gpus)
+    powers_w = {name: power_w for name, power_w in values if power_w is not None}
+    if voltage_v is None:
+        return ()
+    alone = replace(bus, branches=(branch,))
+    found = branch_loads(alone, voltage_v=voltage_v, gpus=gpus, powers_w=powers_w)
+    return tuple(sorted((one for one in found if one.kind is kind), key=lambda one: -one.ratio))
+
+
+def _gpu_cell(node: WiredNode, bus: Bus, branch: Branch, gpu: Entity) -> str:
+    values = node.values.gpus.get(gpu.id, GpuValues())
     cell = f"{gpu.label} {_number(values.power_w, '3.0f', ' W') or '-'}"
-    if values.load_w is None or voltage_v is None or not branch.plugs_each:
-        return cell
-    ratio = _tightest_ratio(branch.plugs_each, values.load_w / voltage_v)
-    return cell if ratio is None else f"{cell} {ratio:.0%}{OVER if ratio > 1.0 else ''}"
+    links = _branch_links(node, bus, branch, [gpu], LinkKind.GPU_PLUGS)
+    return f"{cell} {links[0].ratio:.0%}{OVER if links[0].ratio > 1.0 else ''}" if links else cell
 
 
 def _voltage_v(node: WiredNode, bus: Bus) -> float | None:
@@ -332,13 +351,6 @@ def unknown_lines(node: WiredNode) -> Iterator[str]:
             yield f"values of {label_list(label_of(one.name) for one in node.unmeasured())}: described and not measured"
         if node.undescribed():
             yield f"wiring of {label_list(one.label for one in node.undescribed())}: measured and not described"
-
-
-def _tightest_ratio(plugs: Iterable[Plugs], current_a: float | None) -> float | None:
-    """Return the current over the rating of the plugs that are nearest to it; None where either is unknown."""
-    if current_a is None:
-        return None
-    return max((current_a / one.total_rating_a for one in plugs if one.total_rating_a), default=None)
 
 
 def _tightest(plugs: Iterable[Plugs], current_a: float | None) -> str:

@@ -53,8 +53,10 @@ def test_the_verdict_is_written_once_there_is_one_and_read_as_it_was(tmp_path: P
     assert read == standing.verdict
     assert read is not None
     lines = [*standing_lines(read)]
-    assert any("bus" in line and "without PSU" in line for line in lines)
-    assert any(line.startswith("  Without PSU 0: PSU 1 1") and line.endswith("W less mends it") for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert "    without PSU 0 11.70 V, steps 11.50 V" in lines
+    assert "  Without PSU 0: PSU 1 1920 of 1100 W in load steps, over its rating" in lines
+    assert any(line.endswith(" W less mends it") for line in lines)
 
 
 def test_a_damaged_file_is_no_verdict(tmp_path: Path) -> None:
