@@ -84,7 +84,7 @@ class MapBus:
 class MapStage:
     """Stage of converters in a row: ids of the rails that show it, its limit, and who is behind it where it is low.
 
-    `assumed` is True where only the nominal voltages place it there.
+    `converts` is True where a converter makes it, `assumed` where only the nominal voltages place it there.
     """
 
     name: str
@@ -92,6 +92,7 @@ class MapStage:
     nominal_v: float
     limit_v: float
     suspect: str
+    converts: bool = False
     assumed: bool = False
 
 

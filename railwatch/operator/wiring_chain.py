@@ -17,7 +17,8 @@ def measured_chains(node: WiredNode) -> tuple[tuple[MeasuredStage, ...], ...]:
 def chain_lines(node: WiredNode) -> Iterator[str]:
     """Yield the lines of the drawing, at most 80 columns; none where nothing is known to be made from another rail."""
     for chain in measured_chains(node):
-        yield from ("", "converters in a row")
+        converts = any(one.stage.kind is StageKind.CONVERTER for one in chain)
+        yield from ("", "converters in a row" if converts else "supplies and board")
         width = max(len(one.stage.name) for one in chain)
         for one in chain:
             yield f"  {one.stage.name.ljust(width)}  {_stage_text(one)}".rstrip()

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from analytics.supply.standing import StandingVerdict
 from dashboards.page.wiring_map import MapBranch, MapBus, MapFeed, MapPlugs, MapShelf, MapStage, MapSupply, WiringMap
-from physics.converter_chain import SUSPECTS, Stage, converter_chains
+from physics.converter_chain import SUSPECTS, Stage, StageKind, converter_chains
 from physics.wiring import Branch, Bus, Plugs, WiredSupply, Wiring, names_gpu
 from railwatch.operator.standing import standing_lines
 from railwatch.operator.wiring_view import ORIGINS, WiredNode, unknown_lines, wired_node
@@ -51,6 +51,7 @@ def _stage(stage: Stage) -> MapStage:
         nominal_v=stage.rail.nominal_v,
         limit_v=round(stage.rail.lowest_v, 3),
         suspect=SUSPECTS[stage.kind],
+        converts=stage.kind is StageKind.CONVERTER,
         assumed=stage.assumed,
     )
 

@@ -42,6 +42,15 @@ def test_stages_that_are_not_measured_are_named_and_compared_with_nothing() -> N
     ]
 
 
+def test_a_bus_without_a_converter_is_not_called_one() -> None:
+    node = node_with()
+    supplies = MEMBERS[:3]
+    node = wired_node(Topology(entities=(*supplies, *GPUS), edges=node.edges), None, supplies, node.values)
+    lines = [*chain_lines(node)]
+    assert lines[1] == "supplies and board"
+    assert lines[-1] == "  worst stage: 54 V at the board lowest 53.50 V, 99.1%, 81% of its margin left"
+
+
 def test_an_output_that_is_off_is_no_voltage_of_its_stage() -> None:
     (chain,) = chain_fields(node_with(main_v=0.0))
     assert chain["stages"][0]["lowest_v"] == 54.0

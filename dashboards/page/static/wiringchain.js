@@ -11,7 +11,7 @@ export function chainSection(stages) {
     element("li", {}, element("span", { class: "dim" }, assumed ? `${name} (assumed)` : name), " ", values[place]),
   );
   const verdict = element("p", { class: "verdict" });
-  const label = "Converters in a row";
+  const label = stages.some(({ converts }) => converts) ? "Converters in a row" : "Supplies and board";
   const section = element("section", { class: "chain", "aria-label": label }, element("h3", {}, label), element("ol", {}, ...items), verdict);
   const update = () => {
     const shown = stages.map((stage) => ({ stage, lowest: lowestNow(stage.entities, stage.nominal_v) }));
