@@ -6,6 +6,10 @@ resistance of its bus does: 90 % more in one of three branches is 19 % on the bu
 A dead branch carries no current while its siblings take over, so the supply is off and not the load. A load that ends
 takes all branches down together. A failed sensor leaves the siblings unchanged. Where the load changes at the same
 time, the bus voltage decides: it lies below the open-circuit voltage of the dead supply.
+
+Cold-redundant supplies sleep at a light load and wake within some tenths of a second when it grows. At a light load a
+branch that carries nothing is therefore no lost one, unless its own output is gone too: it is one as soon as the load
+has grown and it still carries nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -68,6 +72,11 @@ BELOW_OPEN_V = 0.03
 USUAL_SHARE = 0.2
 MIN_USUAL_A = 3.0
 MIN_ROWS = 3
+# heuristic: supplies are put to sleep below some 40 % of what those that stay awake can carry (cold redundancy), and a
+# bus was seen at less than its capacity.
+LIGHT_RATIO = 0.5
+# heuristic: a supply that sleeps wakes within a tenth of a second; a meter that averages shows it a little later.
+WAKES_NS = 3 * NS_PER_S // 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,12 +84,16 @@ class Branches:
     """Usual current of each branch, and since when it carries none; shape ``(n_branches,)``.
 
     `since_ns` is 0 where it carries something. `rows`, `others_a`, `lowest_a` and `highest_a` are since then: rows
-    seen, the siblings' current summed, and the own extremes. `usual_others_a` is what the siblings usually carry.
+    seen, the siblings' current summed, and the own extremes. `usual_others_a` is what the siblings usually carry,
+    `most_a` the most that was ever usual for the whole group. `heavy_ns` is the time since which a branch without
+    current cannot be asleep at the load of its group, 0 where it may be.
     """
 
     usual_a: FloatArray
     usual_others_a: FloatArray
+    most_a: FloatArray
     since_ns: TimeArray
+    heavy_ns: TimeArray
     rows: FromZero
     others_a: FromZero
     lowest_a: Annotated[FloatArray, np.inf]
@@ -112,14 +125,24 @@ def watch_row(
     alive = used & ~dead
     still = was & ~alive
     counts = np.where(still, branches.rows, 0.0)
+    light = group_sum(current_a, groups) < LIGHT_RATIO * branches.most_a
+    begins = dead & ~was
+    heavy_ns = np.where(_awake(branches, now_ns) | (~light & (branches.heavy_ns > 0)), branches.heavy_ns, now_ns)
+    heavy_ns = np.where(light & ~_awake(branches, now_ns), 0, np.where(begins, now_ns - WAKES_NS, heavy_ns))
     return replace(
         branches,
         since_ns=np.where(still, branches.since_ns, np.where(dead, now_ns, 0)),
+        heavy_ns=np.where(still | dead, heavy_ns, 0),
         rows=counts + dead,
         others_a=np.where(still, branches.others_a, 0.0) + np.where(dead, others_sum(current_a, groups), 0.0),
         lowest_a=np.fmin(np.where(still, branches.lowest_a, np.inf), np.where(dead, current_a, np.inf)),
         highest_a=np.fmax(np.where(still, branches.highest_a, -np.inf), np.where(dead, current_a, -np.inf)),
     )
+
+
+def _awake(branches: Branches, now_ns: int) -> MaskArray:
+    """Return a mask of branches without current whose load was heavy for long enough to wake a supply that sleeps."""
+    return np.asarray((branches.heavy_ns > 0) & (now_ns - branches.heavy_ns >= WAKES_NS), dtype=np.bool_)
 
 
 def gone(
@@ -129,7 +152,7 @@ def gone(
 
     `open_v` is the open-circuit voltage, NaN where unknown, `first_v` the first reading of each branch. A job that
     ends in the same second takes the siblings' current down too: a branch whose own output is gone as well, while
-    they carry current, is off whatever they carried before.
+    they carry current, is off whatever they carried before. One that may be asleep is not off.
     """
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
     others_a = branches.mean_others_a()
@@ -143,7 +166,7 @@ def gone(
     dead_ns = now_ns - branches.since_ns
     at_once = (dead_ns >= _SILENT_FROM_NS) & (dead_ns <= _SILENT_UNTIL_NS)
     shown = taken_over | (share_taken & (off | measures | at_once)) | (carried & measures)
-    return np.asarray(enough & shown, dtype=np.bool_)
+    return np.asarray(enough & shown & (off | _awake(branches, now_ns)), dtype=np.bool_)
 
 
 def took_over(others_a: FloatArray, usual_others_a: FloatArray, usual_a: FloatArray) -> MaskArray:
@@ -166,8 +189,10 @@ def usual_after_block(branches: Branches, mean_a: FloatArray, groups: GroupArray
     step = np.where(first, 1.0, USUAL_SHARE)
     usual_a = np.where(np.isnan(branches.usual_a), 0.0, branches.usual_a)
     usual_others_a = np.where(np.isnan(branches.usual_others_a), 0.0, branches.usual_others_a)
+    now_usual_a = np.where(seen, usual_a + step * (mean_a - usual_a), branches.usual_a)
     return replace(
         branches,
-        usual_a=np.where(seen, usual_a + step * (mean_a - usual_a), branches.usual_a),
+        usual_a=now_usual_a,
+        most_a=np.fmax(branches.most_a, group_sum(now_usual_a, groups)),
         usual_others_a=np.where(seen, usual_others_a + step * (others_a - usual_others_a), branches.usual_others_a),
     )

@@ -1,0 +1,65 @@
+"""Branches that carry nothing: lost ones, and cold-redundant ones that sleep."""
+
+import numpy as np
+import pytest
+
+from analytics.connectivity import GroupArray
+from analytics.supply.branches import MIN_ROWS, Branches, gone, usual_after_block, watch_row
+from telemetry.clock import NS_PER_MS, NS_PER_S
+from telemetry.frames import FloatArray, filled
+
+BUS: GroupArray = np.zeros(3, dtype=np.intp)
+EVERY_NS = 100 * NS_PER_MS
+USED = np.ones(3, dtype=np.bool_)
+BUS_V = np.full(3, 11.9)
+
+
+def loaded(amps: float = 40.0) -> Branches:
+    """Return three supplies that have carried this much each."""
+    branches = filled(Branches, 3)
+    for _ in range(20):
+        branches = usual_after_block(branches, np.full(3, amps), BUS)
+    return branches
+
+
+def relearnt(branches: Branches, amps: float) -> Branches:
+    """Return supplies whose load has changed for long."""
+    for _ in range(40):
+        branches = usual_after_block(branches, np.full(3, amps), BUS)
+    return branches
+
+
+def watched(branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9) -> bool:
+    """Return True if supply 0 is off after rows in which it carries nothing and the others these currents together."""
+    rng, found = np.random.default_rng(1), False
+    volts = np.array([own_v, 11.9, 11.9])
+    for row, total_a in enumerate(totals_a.tolist()):
+        now_ns = NS_PER_S + row * EVERY_NS
+        amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
+        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS)
+        off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
+        found = bool(off[0])
+    return found
+
+
+@pytest.mark.parametrize("amps", [25.0, 40.0])
+def test_a_branch_that_carries_nothing_at_a_load_that_none_sleeps_at_is_off_at_once(amps: float) -> None:
+    assert watched(relearnt(loaded(), amps), np.full(MIN_ROWS, 3 * amps))
+
+
+def test_a_branch_that_carries_nothing_at_a_light_load_may_be_asleep() -> None:
+    assert not watched(relearnt(loaded(), 12.0), np.full(100, 36.0))
+
+
+def test_a_branch_that_does_not_wake_when_the_load_grows_is_off() -> None:
+    light, heavy = np.full(20, 36.0), np.full(4, 110.0)
+    assert not watched(relearnt(loaded(), 12.0), np.concatenate((light, heavy[:2], light)))
+    assert watched(relearnt(loaded(), 12.0), np.concatenate((light, heavy)))
+
+
+def test_a_branch_whose_own_output_is_gone_does_not_sleep() -> None:
+    assert watched(relearnt(loaded(), 12.0), np.full(MIN_ROWS, 36.0), own_v=0.05)
+
+
+def test_a_branch_that_is_off_stays_off_at_a_light_load() -> None:
+    assert watched(relearnt(loaded(), 40.0), np.concatenate((np.full(10, 120.0), np.full(10, 100.0))))
