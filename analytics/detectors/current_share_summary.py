@@ -12,10 +12,12 @@ from telemetry.records import FindingStatus, Severity
 
 # Far end of the score: a supply that carries half of what it used to, so that the others carry it.
 _WORST_RATIO = 0.5
+# A supply that lost less of its share than this shows its joint by its voltage: a loop shares the current.
+_SHARED_RATIO = 0.97
 
 
 def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, ...]) -> Describe:
-    """Return the description of a supply whose share fell.
+    """Return the description of a supply whose share fell, or whose voltage rose with its current.
 
     The resistance that the joint gained is at least the voltage that the supply's output rose by over its siblings,
     over its current: what the smaller current itself takes off that voltage comes on top.
@@ -26,8 +28,14 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
         own_a, bus_a = float(test.current_a[index]), float(test.bus_a[index])
         risen_v = float(test.rise[index] * test.voltage_v[index])
         others = max(float(usual.carriers[index]) - 1.0, 0.0)
+        joint_w = risen_v * own_a
         if status is FindingStatus.CLEARED:
             summary = f"{name} carries its usual share of the bus again, {percent(ratio)} of it at {own_a:.0f} A"
+        elif ratio > _SHARED_RATIO:
+            summary = (
+                f"{name} output {1000.0 * risen_v:.0f} mV higher over its siblings' than usual at {own_a:.0f} A: "
+                "ageing joint suspected"
+            )
         else:
             summary = (
                 f"{name} carries {percent(ratio)} of its usual share of the bus at {own_a:.0f} A: "
@@ -35,7 +43,7 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
             )
         return Statement(
             severity=Severity.WARNING,
-            score=(1.0 - ratio) / (1.0 - _WORST_RATIO),
+            score=max((1.0 - ratio) / (1.0 - _WORST_RATIO), min(joint_w / HOT_JOINT_W, 1.0)),
             summary=summary,
             evidence=evidence(
                 ("share_ratio", ratio, "ratio"),
@@ -47,7 +55,7 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
                 ("siblings", others, ""),
                 ("over_siblings_v", risen_v, "V"),
                 ("joint_rise_ohm", risen_v / own_a, "ohm"),
-                ("joint_extra_w", risen_v * own_a, "W"),
+                ("joint_extra_w", joint_w, "W"),
                 ("hot_joint_w", HOT_JOINT_W, "W"),
                 ("cusum_sd", float(test.cusum.below[index]), ""),
             ),

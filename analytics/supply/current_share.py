@@ -146,14 +146,15 @@ class ShareTest:
         least_v = np.fmax(step_v / self.voltage_v, 0.0)
         known_v = np.maximum(SURE_SD * noise_v, least_v)
         far = sure & (self.fall < np.minimum(np.log(low_ratio), -SURE_SD * noise))
-        alike = self.shares.is_constant() | (stepped & self.swing.fallen(usual.swing, low_ratio=low_ratio))
-        fallen = (far & (self.rise > known_v)) | (
-            (far | stepped) & alike & ~self.swing.by_meter & (self.rise > -known_v)
-        )
+        alike = far & self.shares.is_constant(usual.share.slope_sd)
+        alike |= stepped & self.swing.fallen(usual.swing, low_ratio=low_ratio)
+        # A set point that fell takes the voltage of its own output down too.
+        alike &= ~self.swing.by_meter & (self.rise > -known_v)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
-        risen &= self.output.goes_with_load() & (self.output.slope() > np.maximum(least_v, LEAST_RISE))
-        return np.asarray((fallen & few) | (risen & (self.fall < SURE_SD * noise)), dtype=np.bool_)
+        risen &= self.output.goes_with_load(usual.volts.slope_sd) & (self.fall < SURE_SD * noise)
+        risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
+        return np.asarray((((far & (self.rise > known_v)) | alike) & few) | risen, dtype=np.bool_)
 
     def usual_again(self, *, clear_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share is back above a ratio of the usual, and whose voltage rises no more."""
@@ -229,9 +230,9 @@ def _tested(
             others_a=np.where(judged, total_a - block.current_a, np.nan),
             bus_share=block.current_a / total_a,
         ),
-        shares=test.shares.after_block(judged, -sure_fall, light + 1.0, np.hypot(noise, doubt)),
+        shares=test.shares.after_block(judged, -share, light + 1.0, np.hypot(noise, doubt)),
         output=test.output.after_block(
-            judged, sure_rise, block.current_a / usual.load_a, np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
+            judged, volts, block.current_a / usual.load_a, np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
         ),
         fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
         rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),

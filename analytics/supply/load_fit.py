@@ -27,8 +27,12 @@ BETTER_FIT = 25.0
 # heuristic: the sums forget over some 256 blocks, nine minutes, so that a change that grows is followed.
 _KEEPS = 1.0 - 1.0 / 256.0
 _MOST_SUM_SD = 4.0 * THRESHOLD_SD
+# heuristic: a rise that is larger by a third than both forms expect, and surely so, grew: the fit begins again.
+_GREW, _GREW_SD = 4.0 / 3.0, 4.0
 # heuristic: a fit of twelve blocks knows its scatter to a fifth.
 _LEAST_BLOCKS = 12.0
+# The two forms part by the rise itself, so half of it must be twice what the usual slope is known to.
+_SLOPE_SD = 4.0
 # heuristic: means of fine meters scatter by a third of the floor of what healthy blocks do.
 _LEAST_SCATTER = 0.1
 
@@ -58,11 +62,13 @@ class LoadFit:
         """Add a block of the marked supplies; `rise` is what the quantity lies over its usual, with its deviation."""
         cusum = cusum_step(self.cusum, np.where(where, rise, np.nan), mean=0.0, sigma=sigma)
         cusum = replace(cusum, above=np.minimum(cusum.above, _MOST_SUM_SD))
-        # The block in which it began holds both.
-        rising = (cusum.above > 0.0) & (self.cusum.above > 0.0)
+        rising = cusum.above > 0.0
         if not (rising.any() or self.blocks.any()):
             return replace(self, cusum=cusum)
-        keeps, added = np.where(rising, np.where(where, _KEEPS, 1.0), 0.0), where & rising
+        # A block in which it began, or noise before it, is no part of the form.
+        mean = np.fmax(self.rise / np.where(self.weight > 0.0, self.weight, np.nan), self.slope() * load)
+        goes_on = rising & ~(rise - _GREW * mean > _GREW_SD * sigma)
+        keeps, added = np.where(goes_on, np.where(where, _KEEPS, 1.0), 0.0), where & rising
         weight = np.where(added, 1.0 / sigma**2, 0.0)
         x, y = np.where(added, load, 0.0), np.where(added, rise, 0.0)
         return LoadFit(
@@ -84,15 +90,21 @@ class LoadFit:
         """Return the rise at a load of one, through zero at none."""
         return self.load_rise / np.where(self.load_load > 0.0, self.load_load, np.nan)
 
-    def goes_with_load(self) -> MaskArray:
-        """Return a mask of supplies whose rise is proportional to the load rather than constant."""
-        by_load, constant = self._misfits()
-        return self._better(by_load, constant, least_scatter=_LEAST_SCATTER)
+    def goes_with_load(self, slope_sd: FloatArray) -> MaskArray:
+        """Return a mask of supplies whose rise is proportional to the load rather than constant.
 
-    def is_constant(self) -> MaskArray:
+        `slope_sd` is how well the usual line over the load is known: a line that is off by the rise itself turns one
+        form into the other.
+        """
+        by_load, constant = self._misfits()
+        known = self.slope() > _SLOPE_SD * slope_sd
+        return self._better(by_load, constant, least_scatter=_LEAST_SCATTER) & known
+
+    def is_constant(self, slope_sd: FloatArray) -> MaskArray:
         """Return a mask of supplies whose rise is constant rather than proportional to the load."""
         by_load, constant = self._misfits()
-        return self._better(constant, by_load, least_scatter=1.0)
+        known = self.rise > _SLOPE_SD * slope_sd * self.weight
+        return self._better(constant, by_load, least_scatter=1.0) & known
 
     def _misfits(self) -> tuple[FloatArray, FloatArray]:
         """Return the sums of squares, in variances, about a line through zero and about a constant."""

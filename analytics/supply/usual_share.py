@@ -63,6 +63,11 @@ class LoadLine:
         """Return how far values lie off the line at a load."""
         return value - self.level - self.slope * by_load
 
+    @property
+    def slope_sd(self) -> FloatArray:
+        """Standard deviation of the slope."""
+        return np.sqrt(self.slope_variance)
+
     def doubt(self, by_load: FloatArray) -> FloatArray:
         """Return the standard deviation of the line at a load, without the noise of a block."""
         return np.abs(by_load) * np.sqrt(self.slope_variance)

@@ -138,6 +138,51 @@ def test_a_voltage_in_steps_of_a_quarter_volt_decides_nothing(seed: int) -> None
     assert reported(bus.frame(steady, worn(240, 2.0), seed=seed)) == []
 
 
+def shifts(seed: int) -> FloatArray:
+    """Return 300 s of a job that changes between two loads every 20 s from the hundredth on."""
+    parts = [job(20, high=high, low=0.6 * high, seed=seed) for high in (150.0, 110.0) * 5]
+    return np.concatenate((job(100, seed=seed), *parts))
+
+
+@pytest.mark.parametrize("step_v", [2.0**-9, 2.0**-6])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_joint_under_a_loop_that_shares_the_current_is_found_by_the_voltage_of_its_output(
+    seed: int, step_v: float
+) -> None:
+    bus = replace(BUS, shared=True, step_v=step_v)
+    state, found = run(bus.frame(shifts(seed), worn(300, 3.0), seed=seed))
+    assert {one.entity_id for one in found} == {supply(0).id}
+    assert abs(state.test.fall[0]) < 0.01
+    assert found[0].number("joint_rise_ohm") == pytest.approx(0.018, rel=0.1)
+    assert "mV higher over its siblings' than usual at" in found[0].summary
+    assert found[0].summary.endswith("ageing joint suspected")
+
+
+@pytest.mark.parametrize("moved_v", [-0.2, 0.2, 0.6])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_voltage_meter_whose_offset_moved_is_no_joint(*, moved_v: float, shared: bool) -> None:
+    frame = replace(BUS, shared=shared).frame(shifts(0), sound(300))
+    late = slice(rows_of(60), None)
+    assert reported(changed(frame, "voltage_v", late, 0, frame.signal("voltage_v")[late, 0] + moved_v)) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_joint_under_a_loop_is_nothing_at_meters_of_the_bus(seed: int) -> None:
+    bus = replace(BUS, shared=True, meters_at_bus=True)
+    assert reported(bus.frame(shifts(seed), worn(300, 3.0), seed=seed)) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_set_point_that_fell_at_meters_of_the_bus_is_no_joint_at_any_load(seed: int) -> None:
+    bus = replace(BUS, meters_at_bus=True)
+    fallen = replace(bus, open_v=(53.9, 54.03, 53.98))
+    later = fallen.frame(shifts(seed), sound(300), seed=seed)
+    later = replace(later, time_ns=later.time_ns + 60 * NS_PER_S)
+    state, found = run(bus.frame(job(60), sound(60)), later)
+    assert state.test.cusum.below[0] > 12.0
+    assert found == []
+
+
 LOADS: dict[str, FloatArray] = {
     "twice the load": np.concatenate((job(60), job(180, high=290.0, low=180.0))),
     "little load": np.concatenate((job(60), job(180, high=30.0, low=28.0))),

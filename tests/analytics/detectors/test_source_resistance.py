@@ -6,21 +6,24 @@ import pytest
 from analytics.detectors.source_resistance import SourceResistance, SourceResistanceState
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from telemetry.clock import NS_PER_S
-from telemetry.entities import EntityKind
+from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 from tests.analytics.detectors import supply_scenes as scenes
 from tests.analytics.scenes import frame_of, node_of, supply
+from tests.analytics.supply.share_rows import Bus, job, worn
 
 TOPOLOGY = node_of(4, 2)
 DETECTOR = SourceResistance(limits=SourceResistanceLimits())
 
 
-def reported(*frames: Frame, state: SourceResistanceState | None = None) -> tuple[Finding, ...]:
+def reported(
+    *frames: Frame, state: SourceResistanceState | None = None, topology: Topology = TOPOLOGY
+) -> tuple[Finding, ...]:
     state = DETECTOR.start(frames[0].spec) if state is None else state
     found: list[Finding] = []
     for frame in frames:
-        state, more = DETECTOR.step(state, frame, TOPOLOGY)
+        state, more = DETECTOR.step(state, frame, topology)
         found.extend(more)
     return tuple(found)
 
@@ -45,6 +48,15 @@ def test_a_joint_that_works_loose_is_reported_of_its_own_supply_with_the_numbers
     assert finding.number("open_circuit_v") == pytest.approx(12.3, abs=0.04)
     assert finding.since_ns < finding.time_ns
     assert "ageing joint suspected" in finding.summary
+
+
+@pytest.mark.parametrize("at_bus", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_joint_under_a_loop_that_shares_the_current_is_laid_on_no_other_supply(seed: int, *, at_bus: bool) -> None:
+    """The voltage of all siblings falls more steeply than before, by a third of the joint."""
+    bus = Bus(shared=True, meters_at_bus=at_bus, step_v=2.0**-9)
+    frame = bus.frame(job(240, seed=seed), worn(240, 4.0), seed=seed)
+    assert reported(frame, topology=node_of(4, 3)) == ()
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -14,7 +14,10 @@ BLOCK_ROWS = 33  # two seconds at this rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bus:
-    """Sources of one bus: set points, droop inside the meter, joint behind it, and the constant gain of each meter."""
+    """Sources of one bus: set points, droop inside the meter, joint behind it, and the constant gain of each meter.
+
+    Where it is `shared`, a loop trims every output until all carry alike.
+    """
 
     open_v: tuple[float, ...] = (54.0, 54.03, 53.98)
     droop_ohm: float = 0.008
@@ -24,12 +27,16 @@ class Bus:
     step_v: float = 2.0**-7
     step_a: float = 0.25
     meters_at_bus: bool = False
+    shared: bool = False
 
     def solved(self, load_a: FloatArray, joints: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return voltage and current at the meters, ``(n_rows, n)``, of a load ``(n_rows,)`` over joints alike."""
         siemens = 1.0 / (self.droop_ohm + joints)
         bus_v = ((siemens * self.open_v).sum(axis=1) - load_a) / siemens.sum(axis=1)
         current_a = siemens * (self.open_v - bus_v[:, np.newaxis])
+        if self.shared:
+            current_a = np.repeat(load_a[:, np.newaxis] / len(self.open_v), len(self.open_v), axis=1)
+            bus_v = (self.open_v - current_a / siemens).mean(axis=1)
         own_v = bus_v[:, np.newaxis] + (0.0 if self.meters_at_bus else current_a * joints)
         return own_v, current_a
 
