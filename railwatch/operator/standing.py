@@ -95,13 +95,13 @@ def _bus_lines(bus: BusStanding) -> Iterator[str]:
 
 
 def _nearest(links: Iterable[LinkStanding]) -> Iterator[str]:
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, ...]] = set()
     for link in links:
-        if len(seen) == _NEAREST:
-            return
-        if (link.part, link.name) in seen:
+        # Equal parts are about equally loaded: of those within their limits the first stands for its kind.
+        key = (link.part, link.name) if link.is_over else (link.kind, link.basis)
+        if key in seen or len(seen) == _NEAREST:
             continue
-        seen.add((link.part, link.name))
+        seen.add(key)
         yield f"  {_link_text(link)}"
         if link.is_over and link.mend_w > 0.0:
             yield f"    {math.ceil(link.mend_w)} W less mends it"

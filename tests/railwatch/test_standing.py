@@ -76,7 +76,7 @@ def test_while_no_gpu_draws_power_the_draw_of_the_supplies_is_shown_where_all_ar
     assert lines_of(StandingVerdict(supplies=dark)) == ["draw while the supplies are off: 150 W"]
 
 
-def test_the_nearest_loads_come_first_each_link_once_with_the_watts_that_mend_it() -> None:
+def test_the_loads_over_a_rating_come_first_with_the_watts_that_mend_them_then_one_of_each_kind() -> None:
     def link(name: str, excess: float, **others: object) -> LinkStanding:
         one = LinkStanding(
             kind=LinkKind.PLUGS,
@@ -92,13 +92,13 @@ def test_the_nearest_loads_come_first_each_link_once_with_the_watts_that_mend_it
         )
         return replace(one, **others)  # type: ignore[arg-type]
 
-    links = (link("XT60", 0.5), link("XT60", 1.2, without="without PSU 1"), link("banana", 0.9), link("lug-M6", 0.2))
-    far = link("A", 0.1, kind=LinkKind.FEED, part="A")
-    assert lines_of(StandingVerdict(supplies=replace(SUPPLIES, links=(*links, far))))[2:] == [
+    links = (link("XT60", 1.2, without="without PSU 1"), link("XT60", 1.1), link("banana", 0.9), link("lug-M6", 0.2))
+    feed = link("A", 0.1, kind=LinkKind.FEED, part="A")
+    assert lines_of(StandingVerdict(supplies=replace(SUPPLIES, links=(*links, feed))))[2:] == [
         "Without PSU 1: PSU 0 XT60 36.0 of 30 A, over its rating",
         "20 W less mends it",
         "PSU 0 banana 27.0 of 30 A",
-        "PSU 0 lug-M6 6.0 of 30 A",
+        "Feed A 3.0 of 30 A",
     ]
 
 
