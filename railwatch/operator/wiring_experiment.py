@@ -14,8 +14,8 @@ from telemetry.frames import Frame
 
 # heuristic: long enough for some steps of a job, short enough to be what the GPU does now.
 _NOW_S = 20.0
-# heuristic: of two differences chance makes a small spread now and then, of three seldom.
-_LEAST_PAIRS = 3
+# heuristic: of two or three differences chance makes a small spread now and then, of four seldom.
+_LEAST_PAIRS = 4
 # heuristic: of what the GPU was moved by; a smaller error of each supply's response adds nothing.
 _PRECISE_RATIO = 0.1
 # heuristic: four stretches of 3 s, each longer than a step of most jobs.
