@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from analytics.supply.standing import StandingVerdict
 from dashboards.page.source import (
     ActionMode,
     CollectorState,
@@ -133,6 +134,7 @@ class FakeSource:
     extra_actions: list[Action] = field(default_factory=list)
     waiting: tuple[Decision, ...] = ()
     described: Wiring | None = None
+    verdict: StandingVerdict | None = None
     series_reads: list[tuple[EntityKind, tuple[str, ...], int, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -172,7 +174,7 @@ class FakeSource:
     def wiring(self) -> WiringMap:
         topology = self.topology()
         measured = {one.id for one in topology.of_kind(EntityKind.SUPPLY)}
-        return wiring_map(wired_topology(topology, self.described, measured))
+        return wiring_map(wired_topology(topology, self.described, measured), self.verdict)
 
     def series(self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, step_ns: int) -> Frame:
         self.series_reads.append((kind, tuple(signals), stop_ns - start_ns, step_ns))
