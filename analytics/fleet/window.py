@@ -20,13 +20,15 @@ JUDGED: dict[EntityKind, tuple[str, ...]] = {
     EntityKind.NODE: ("inlet_temp_c", "nv_queue_ratio", "nv_irq_ratio", "rail_voltage_v", "main_bus_voltage_v"),
     EntityKind.GPU: (
         "power_w", "sm_clock_mhz", "gpu_util_ratio", "mem_util_ratio", "throttle_reasons", "gpu_temp_c", "hbm_temp_c",
-        "slowdown_temp_c", "margin_c", "power_limit_w", "memory_used_bytes", "power_brake_s", "pci_present",
+        "slowdown_temp_c", "margin_c", "power_limit_w", "power_limit_default_w", "memory_used_bytes",
+        "power_brake_s", "pci_present",
         "pcie_generation", "pcie_width", "max_pcie_generation", "max_pcie_width", "pcie_replays",
         "pcie_replay_rollovers", "pcie_correctable", "aer_correctable", "fan_ratio", "fan_rpm",
     ),
     EntityKind.SUPPLY: (
         "voltage_v", "current_a", "voltage_min_v", "current_max_a", "power_w", "output_voltage_v",
-        "output_current_a", "rail_voltage_v", "fan_rpm",
+        "output_current_a", "rail_voltage_v", "fan_rpm", "input_power_w", "mains_power_w", "mains_current_a",
+        "ups_power_w",
     ),
     EntityKind.FAN: ("fan_rpm", "fan_ratio"),
     EntityKind.LINK: (
