@@ -1,6 +1,6 @@
 """The live pipeline over a recording, the same every time: what ``replay`` prints and what ``evaluate`` scores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +28,15 @@ from telemetry.topology import topology_of
 WINDOW_NS = 50_000_000
 
 
+# Readings of rails as recordings of earlier versions and of board controllers name them.
+_EARLIER_NAMES = {
+    "rail_voltage_v": "voltage_v",
+    "rail_current_a": "current_a",
+    "rail_voltage_min_v": "voltage_min_v",
+    "rail_current_max_a": "current_max_a",
+}
+
+
 def recommending(settings: PipelineSettings) -> PipelineSettings:
     """Return the settings of a replay: no action is possible, so every decision states what it would do."""
     return replace(settings, action_limits=NodeLimits(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
@@ -40,7 +49,8 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
     same findings at less cost, and report them up to that much later.
     """
     # The tables that are judged where the recording does not keep which ones the guard judged live.
-    specs = [spec for spec in read.tables if not spec.is_late and spec.name != STEPS]
+    names = _earlier_names(read)
+    specs = [_renamed(spec, names) for spec in read.tables if not spec.is_late and spec.name != STEPS]
     trace = _trace(read)
     clocks = read.meta.config.get("supported_mhz", {})
     wiring = recorded_wiring(read) if settings.wiring is None else settings.wiring
@@ -52,6 +62,21 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
         ranges=read.meta.config.get("ranges", {}),
     )
     return _records(pipeline, read, window_ns) if trace is None else iter(retrace(pipeline, trace))
+
+
+def _earlier_names(read: Recording) -> Mapping[str, str]:
+    """Return the names of readings by those of earlier versions and of board controllers.
+
+    Empty where some supply has a voltage of its own: a controller's readings are then further ones of the same rails.
+    """
+    named = {name for spec in read.tables if spec.kind is EntityKind.SUPPLY for name in spec.signals}
+    return {} if _EARLIER_NAMES.keys().isdisjoint(named) or "voltage_v" in named else _EARLIER_NAMES
+
+
+def _renamed(spec: TableSpec, names: Mapping[str, str]) -> TableSpec:
+    if not names or spec.kind is not EntityKind.SUPPLY:
+        return spec
+    return replace(spec, signals=tuple(names.get(one, one) for one in spec.signals))
 
 
 def recorded_topology(read: Recording) -> Topology:
@@ -110,6 +135,7 @@ def _whole(read: Recording, spec: TableSpec) -> Frame | None:
 
 def _records(pipeline: Pipeline, read: Recording, window_ns: int) -> Iterator[Record]:
     reports = [record for record in read.records if isinstance(record, Event | Command)]
+    names = _earlier_names(read)
     waiting: list[Frame] = []
     window = None
     for frame in read.frames(window_ns=window_ns):
@@ -120,7 +146,7 @@ def _records(pipeline: Pipeline, read: Recording, window_ns: int) -> Iterator[Re
             yield from _step(pipeline, waiting, reports)
             waiting = []
         window = here
-        waiting.append(frame)
+        waiting.append(replace(frame, spec=_renamed(frame.spec, names)) if names else frame)
     if waiting:
         yield from _step(pipeline, waiting, reports)
     for report in reports:  # made when no row came any more

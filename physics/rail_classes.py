@@ -7,7 +7,7 @@ inversely, ohms with the square.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -121,6 +121,18 @@ def rail_class_of(nominal_v: float) -> RailClass | None:
     return _BY_NOMINAL.get(nominal_v)
 
 
+def _class_tagged(nominal_v: float | None) -> RailClass | None:
+    """Return the class of a tag; one of 50 to 52 V has the shares of the main bus that it shows.
+
+    Shelves are set to such voltages (OCP Open Rack V3), and recordings of others name them; a configuration does not.
+    """
+    if nominal_v is None or nominal_v in _BY_NOMINAL:
+        return None if nominal_v is None else _BY_NOMINAL[nominal_v]
+    buses = (_BY_NOMINAL[one] for one in sorted(MAIN_BUSES_V))
+    shown = next((one for one in buses if one.shown_v[0] <= nominal_v < one.shown_v[1]), None)
+    return None if shown is None else replace(shown, nominal_v=nominal_v)
+
+
 def class_of_limits(low_v: float, high_v: float, reading_v: float | None = None) -> RailClass | None:
     """Return the class that the alarm limits of a rail are meant for; None where they fit none, or two about equally.
 
@@ -143,7 +155,7 @@ def class_of_limits(low_v: float, high_v: float, reading_v: float | None = None)
 
 def may_feed_gpus(nominal_v: float | None) -> bool:
     """Return False for rails that no GPU hangs on: 3.3 and 5 V, mains; True where the nominal voltage is unknown."""
-    known = None if nominal_v is None else rail_class_of(nominal_v)
+    known = _class_tagged(nominal_v)
     return known is None or known.feeds_gpus
 
 
@@ -152,7 +164,7 @@ def limit_scale(nominal_v: float | None) -> float:
 
     It is exactly 1 at 12 V.
     """
-    known = None if nominal_v is None else rail_class_of(nominal_v)
+    known = _class_tagged(nominal_v)
     return float("nan") if known is None else known.lowest_v / _BY_NOMINAL[MEASURED_AT_V].lowest_v
 
 

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from physics.rail_classes import (
+    LEAST_RAIL_V,
     RAIL_CLASSES,
     RailClass,
     class_of_limits,
     limit_scale,
+    may_feed_gpus,
     named_nominals,
     rail_class_of,
     shown_nominals,
@@ -115,3 +117,14 @@ def test_wide_limits_name_a_class_only_where_it_is_clear_which(
 ) -> None:
     found = class_of_limits(low_v, high_v, reading_v)
     assert (None if found is None else found.nominal_v) == nominal_v
+
+
+@pytest.mark.parametrize(("nominal_v", "lowest_v"), [(51.0, 48.45), (50.0, 47.5), (54.5, 51.775)])
+def test_a_tag_between_the_main_buses_has_the_shares_of_the_one_it_shows(nominal_v: float, lowest_v: float) -> None:
+    assert limit_scale(nominal_v) * LEAST_RAIL_V == pytest.approx(lowest_v)
+    assert may_feed_gpus(nominal_v)
+
+
+@pytest.mark.parametrize("nominal_v", [12.5, 20.0, 235.0])
+def test_a_tag_of_no_class_and_one_of_mains_have_no_limit(nominal_v: float) -> None:
+    assert np.isnan(limit_scale(nominal_v))
