@@ -16,7 +16,7 @@ from railwatch.cli.actuator_connection import actuator_of_run
 from railwatch.cli.printing import print_json, progress_bar
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
 from railwatch.cli.up import seconds
-from railwatch.operator.wiring_dither import ClockDither, obstacle_of
+from railwatch.operator.wiring_dither import LEASE_S, ClockDither, obstacle_of
 from railwatch.operator.wiring_experiment import LiveNode, Reply, hand_step, move_by_clock, move_by_hand
 from railwatch.operator.wiring_proposal import (
     WiringProposal,
@@ -84,6 +84,12 @@ def learn(
         proposal, source = _from_run(data_dir_of(config_file, data_dir), experiment, watch), _RUN
     if proposal is None:
         raise EnvironmentLacksError(f"{source}: {_NO_POWER}")
+    _print_proposal(proposal, source, as_json=as_json)
+    if proposal.unsure:
+        raise typer.Exit(1)
+
+
+def _print_proposal(proposal: WiringProposal, source: str, *, as_json: bool) -> None:
     if as_json:
         for fields in proposal_fields(proposal):
             print_json(fields)
@@ -91,9 +97,8 @@ def learn(
         for line in description_lines(proposal, source=source):
             typer.echo(line)
     if proposal.unsure:
-        unsure = label_list(proposal.unsure) if proposal.identifiable else "any link: the GPUs moved together"
+        unsure = label_list(proposal.unsure) if proposal.identifiable else "any link: the GPUs moved together or not at all"
         _report(f"not sure of {unsure}")
-        raise typer.Exit(1)
 
 
 def _from_run(data_dir: Path, experiment: Experiment, watch_s: float | None) -> WiringProposal | None:
@@ -109,9 +114,11 @@ def _from_run(data_dir: Path, experiment: Experiment, watch_s: float | None) -> 
         try:
             run.experiment(session, experiment)
         except KeyboardInterrupt:
-            _report("interrupted; clocks are restored, what was learnt so far follows")
-        except (ActionRefusedError, TransientError) as err:
-            _report(f"experiment stopped: {err}")
+            _report("interrupted; what was learnt so far follows")
+        except ActionRefusedError as err:
+            _report(f"experiment stopped, clocks are restored: {err}")
+        except TransientError as err:
+            _report(f"experiment stopped, a lowered clock is restored when its lease of {LEASE_S:g} s ends: {err}")
     if session.proposal is None:
         _report("not sure of any link: too few load steps, and no GPU was moved")
         raise typer.Exit(1)
@@ -152,8 +159,12 @@ class _Run:
         mode = self.context.config.actions.of(ActionClass(KnobKind.CLOCK)).resolve(simulated=self.context.simulated)
         if experiment is Experiment.AUTO and mode is Mode.ENFORCE:
             client, _ = actuator_of_run(self.data_dir, privileged=None)
-            with closing(client), ClockDither(client, self.clock, obstacle=lambda: self.obstacle(client)) as dither:
-                move_by_clock(session, self.node, dither, supported_mhz)
+            try:
+                with closing(client), ClockDither(client, self.clock, obstacle=lambda: self.obstacle(client)) as dither:
+                    move_by_clock(session, self.node, dither, supported_mhz)
+            except KeyboardInterrupt:
+                _report("clocks are restored")
+                raise
         elif experiment is Experiment.GUIDED or sys.stdin.isatty():
             _report("a person moves them: Enter once a step is done, s to skip the GPU, q to end")
             move_by_hand(session, self.node, _ask, supported_mhz)

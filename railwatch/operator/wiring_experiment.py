@@ -166,9 +166,14 @@ def _move_one(
         reply = ask(f"{label}, {left} left. Change its power, for instance:\n    {step.change}")
         if reply is not Reply.DONE:
             return reply
-        changed = node.watch(f"{label}: changed", _WATCH_S + _TAKES_S)
-        reply = ask(f"{label}: undo it:\n    {step.undo}")
+        try:
+            changed = node.watch(f"{label}: changed", _WATCH_S + _TAKES_S)
+            reply = ask(f"{label}: undo it:\n    {step.undo}")
+        except KeyboardInterrupt:
+            node.report(f"{label} may still be changed; to undo it: {step.undo}")
+            raise
         if reply is not Reply.DONE:
+            node.report(f"{label} may still be changed; to undo it: {step.undo}")
             return reply
         back = node.watch(f"{label}: as before", _WATCH_S + _TAKES_S)
         start_ns = before[0]

@@ -15,7 +15,7 @@ from simulator.inprocess import PlantDriver
 from telemetry.clock import SystemClock
 from tests.integration.running import COMMAND, Node, environment, node_up, railwatch
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 # Load steps of a job in step show nothing however long they are recorded.
 WATCH = ("--watch", "25s")
 BUSES = {("psu0", "psu1"): ["gpu0", "gpu1", "gpu2"], ("psu2",): ["gpu3"]}
@@ -60,11 +60,12 @@ def test_in_enforce_the_clocks_are_moved_restored_and_the_wiring_is_found(tmp_pa
             node.line(type="action", state="applied", owner=OWNER)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=30)
-        assert "interrupted; clocks are restored" in err
+        assert "clocks are restored" in err
+        assert "interrupted; what was learnt so far follows" in err
         assert process.returncode == 1
         assert _app_clocks_mhz(node) == [None] * 4
 
-        done = railwatch("wiring", "learn", "--data-dir", str(node.data_dir), *WATCH, within_s=300.0)
+        done = railwatch("wiring", "learn", "--data-dir", str(node.data_dir), *WATCH, within_s=450.0)
         assert done.status == 0, done.err
         assert _buses(done.out) == BUSES
         assert "and 4 moved GPUs" in done.out
@@ -114,5 +115,5 @@ def test_where_caps_are_not_enforced_a_person_is_led_and_what_was_skipped_is_not
         assert set(found) == set(BUSES)
         assert "gpu0" in found["psu0", "psu1"]
         assert "gpu3" in found["psu2",]
-        assert [line.split()[1] for line in out.splitlines() if "NOT SURE" in line] == ["gpu1", "gpu2"]
+        assert sorted(line.split()[1] for line in out.splitlines() if "NOT SURE" in line) == ["gpu1", "gpu2"]
         assert not node.of(type="action", owner=OWNER)

@@ -312,6 +312,12 @@ def test_a_person_who_ends_it_keeps_what_was_learnt(box: LiveBox) -> None:
     assert {"GPU 2", "GPU 3"} <= set(session.proposal.unsure)
 
 
+def test_a_person_who_ends_it_before_the_undo_reads_how_to_undo_it(box: LiveBox) -> None:
+    replies = iter([Reply.DONE, Reply.QUIT])
+    move_by_hand(box.session(), box.node(), lambda _step: next(replies), SUPPORTED)
+    assert box.reported == ["GPU 0 may still be changed; to undo it: sudo nvidia-smi -i 0000:10:00.0 -rgc"]
+
+
 def test_the_step_of_a_gpu_without_lower_clocks_is_a_tenth_lower(box: LiveBox) -> None:
     step = hand_step(GPUS[0], box.frames(0), {})
     assert step.change == "sudo nvidia-smi -i 0000:10:00.0 -lgc 0,1202"
