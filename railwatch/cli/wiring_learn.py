@@ -97,7 +97,9 @@ def _print_proposal(proposal: WiringProposal, source: str, *, as_json: bool) -> 
         for line in description_lines(proposal, source=source):
             typer.echo(line)
     if proposal.unsure:
-        unsure = label_list(proposal.unsure) if proposal.identifiable else "any link: the GPUs moved together or not at all"
+        unsure = (
+            label_list(proposal.unsure) if proposal.identifiable else "any link: the GPUs moved together or not at all"
+        )
         _report(f"not sure of {unsure}")
 
 
