@@ -2,7 +2,8 @@
 
 The topology is known, so it is the graph: nothing is discovered blindly. Siblings that deviate together point to what
 they share. Also: how strongly and how late one series follows another (`lagged`), and how one GPU's clock can
-prove which voltage its current moves (`dither`).
+prove which voltage its current moves (`dither`); which supply feeds which GPU, from load steps (`wiring_learning`) and
+from GPUs that were moved on purpose (`load_response`).
 """
 
 from analytics.connectivity.kinship import Kinship, root_of
