@@ -99,6 +99,8 @@ class MeasuredSupply:
         Its current in the high and the low phase of the load, over the window of the GPUs' powers.
     band
         Error band of open-circuit voltage and source resistance; None if unknown.
+    scatter_v
+        Standard deviation of single voltages about the line of the source; 0 if unknown.
     limit_scale
         Limits of the rail over those at 12 V (`physics.rail_classes.limit_scale`).
     """
@@ -110,6 +112,7 @@ class MeasuredSupply:
     current_high_a: float | None = None
     current_low_a: float | None = None
     band: SourceBand | None = None
+    scatter_v: float = 0.0
     limit_scale: float = 1.0
 
 

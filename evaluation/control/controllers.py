@@ -73,11 +73,25 @@ class AimdController:
 
 
 class RailwatchController:
-    """Detectors over all nodes at once, and for each node its own incident book, window and engine."""
+    """Detectors over all nodes at once, and for each node its own incident book, window and engine.
 
-    def __init__(self, node: NodeFile, n_nodes: int, *, policies: Sequence[Policy]) -> None:
+    The engine of a node may decide `rounds` times after each window. The boards are those of the table of parts unless
+    it `learns_boards`: windows of two seconds every some minutes teach no curve.
+    """
+
+    def __init__(
+        self,
+        node: NodeFile,
+        n_nodes: int,
+        *,
+        policies: Sequence[Policy],
+        learns_boards: bool = False,
+        rounds: int = _ROUND,
+    ) -> None:
         units = [unit.name for unit in node.supply.units]
-        self._nodes = [_Node(node, number, policies) for number in range(n_nodes)]
+        self._nodes = [
+            _Node(node, number, policies, learns_boards=learns_boards, rounds=rounds) for number in range(n_nodes)
+        ]
         supplies = tuple(entity for one in self._nodes for entity in one.supplies)
         self._spec = TableSpec(
             name="supply", kind=EntityKind.SUPPLY, entities=supplies, signals=("voltage_v", "current_a")
@@ -106,14 +120,17 @@ class RailwatchController:
             reported.setdefault(self._owner[finding.entity_id], []).append(finding)
         for number, one in enumerate(self._nodes):
             if alive[number]:
-                one.step(reported.get(number, ()), time_ns, values[:, number], window.power_w[:, number], now_ns)
+                own = (window.power_w[:, number], window.clock_mhz[number])
+                one.step(reported.get(number, ()), time_ns, values[:, number], own, now_ns)
         return np.stack([one.caps_mhz for one in self._nodes])
 
 
 class _Node:
     """State that railwatch keeps for one node."""
 
-    def __init__(self, node: NodeFile, number: int, policies: Sequence[Policy]) -> None:
+    def __init__(
+        self, node: NodeFile, number: int, policies: Sequence[Policy], *, learns_boards: bool, rounds: int
+    ) -> None:
         def entity(kind: EntityKind, name: str, tags: tuple[tuple[str, str], ...] = ()) -> Entity:
             return Entity(kind=kind, key=f"node{number}.{name}", name=name, tags=tags)
 
@@ -135,8 +152,9 @@ class _Node:
             name="supply", kind=EntityKind.SUPPLY, entities=self.supplies, signals=("voltage_v", "current_a")
         )
         settable = {gpu.key: clocks.settable_mhz for gpu in gpus}
-        boards = BoardLearner([self._gpu_spec], supported_mhz=settable)  # a window of seconds teaches no curve
-        self._window = NodeWindow(settable, boards=boards.curves)
+        self._learns_boards, self._rounds = learns_boards, rounds
+        self._boards = BoardLearner([self._gpu_spec], supported_mhz=settable)
+        self._window = NodeWindow(settable, boards=self._boards.curves)
         self._book = IncidentBook()
         limits = NodeLimits(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
         self._engine = Engine(policies, limits=limits, topology=self.topology)
@@ -145,20 +163,31 @@ class _Node:
         self._changed: list[Incident] = []
 
     def step(
-        self, findings: Sequence[Finding], time_ns: np.ndarray, rails: FloatArray, power_w: FloatArray, now_ns: int
+        self,
+        findings: Sequence[Finding],
+        time_ns: np.ndarray,
+        rails: FloatArray,
+        gpus: tuple[FloatArray, FloatArray],
+        now_ns: int,
     ) -> None:
-        """Process a window, and decide on the caps from now on."""
+        """Process a window, and decide on the caps from now on; `gpus` are power and clock of each."""
+        power_w, clock_mhz = gpus
+        rows = np.stack([power_w, np.broadcast_to(clock_mhz, power_w.shape)], axis=2)
+        frames = [
+            Frame(spec=spec, time_ns=time_ns, values=values, fresh=np.ones(values.shape, dtype=np.bool_))
+            for spec, values in ((self._gpu_spec, rows), (self._supply_spec, rails))
+        ]
+        if self._learns_boards:
+            self._boards.feed(frames[0])
         incidents = (*self._changed, *self._book.step(findings, now_ns, self.topology))
         self._changed = []
         self._live |= {incident.id: incident for incident in incidents}
         if not self._live:
             return
-        clock_mhz = np.broadcast_to(np.minimum(self.caps_mhz, self._max_mhz), power_w.shape)
-        for spec, values in ((self._gpu_spec, np.stack([power_w, clock_mhz], axis=2)), (self._supply_spec, rails)):
-            fresh = np.ones(values.shape, dtype=np.bool_)
-            self._window.feed(Frame(spec=spec, time_ns=time_ns, values=values, fresh=fresh))
+        for frame in frames:
+            self._window.feed(frame)
         state = self._window.state()
-        for turn in range(_ROUND):
+        for turn in range(self._rounds):
             then_ns = now_ns + round(turn * _ROUND_S * NS_PER_S)
             if not self._engine.step(incidents if turn == 0 else (), state, then_ns):
                 break

@@ -8,9 +8,12 @@ and the actuator with its journals. Summarised: in the months, the node between 
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from operator import call
 from typing import Any
 
+from evaluation.control.caps import CapsCase, caps_rows, simulate_caps
+from evaluation.control.caps_plan import CAPS, CapsPlan
 from evaluation.control.check import CapState, TierAgreement, compare_tiers
 from evaluation.control.months import MonthCase, MonthResult, Strategy, simulate_month, worn
 from evaluation.control.plan import CONTROL, CheckPlan, ControlPlan, LawPlan, MonthsPlan, StoryPlan
@@ -39,17 +42,20 @@ def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     months = _months(plan)
     starts = _starts(plan.story)
     states = _states(plan.months, plan.check)
+    caps = _caps(load_document(CapsPlan, CAPS), effort)
     # The long ones first, so that no processor waits for the last.
     pieces: list[Callable[[], Any]] = [partial(simulate_month, one) for one in months]
     pieces += [partial(simulate_start, one) for one in starts]
+    pieces += [partial(simulate_caps, one) for one in caps]
     pieces += [partial(compare_tiers, one) for one in states]
-    results = list(each(call, pieces, done=step_counter(progress, len(pieces), "parts")))
-    lived, started = results[: len(months)], results[len(months) : len(months) + len(starts)]
+    results = iter(list(each(call, pieces, done=step_counter(progress, len(pieces), "parts"))))
+    lived, started, capped = (list(islice(results, len(one))) for one in (months, starts, caps))
     yield from story_rows(plan.story, list(zip(starts, started, strict=True)))
     yield from law_rows(plan.law)
     yield from _story_month_rows(plan, lived[0])
     yield from month_rows(plan.months, list(zip(months[1:], lived[1:], strict=True)))
-    yield from check_rows(plan.check, results[len(months) + len(starts) :])
+    yield from caps_rows(capped)
+    yield from check_rows(plan.check, list(results))
 
 
 def story_rows(plan: StoryPlan, starts: Sequence[tuple[JobStartPlan, JobStartResult]]) -> Iterator[Row]:
@@ -138,6 +144,13 @@ def _asked(plan: ControlPlan, effort: Effort) -> ControlPlan:
     return plan.model_copy(
         update={"story": plan.story.model_copy(update=seeds), "months": plan.months.model_copy(update=seeds)}
     )
+
+
+def _caps(plan: CapsPlan, effort: Effort) -> list[CapsCase]:
+    """Return a case per kind of node; with fewer seeds, as many episodes of each."""
+    if effort.seeds is not None:
+        plan = plan.model_copy(update={"episodes": min(plan.episodes, effort.seeds)})
+    return [CapsCase(plan=plan, node=name, seed=plan.first_seed) for name in plan.nodes]
 
 
 def _months(plan: ControlPlan) -> list[MonthCase]:

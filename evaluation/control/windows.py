@@ -8,6 +8,7 @@ monitor with a window of 4 ms shows it, and with the errors of the sensors that 
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.files.node import NodeFile
 from simulator.files.sensor import Channel
@@ -39,12 +40,16 @@ class NodeStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SampleWindow:
-    """Sensor values: ``(ROWS, n_nodes, n_units)`` and ``(ROWS, n_nodes, n_gpus)``; `at_s` since the start."""
+    """Sensor values: ``(ROWS, n_nodes, n_units)`` and ``(ROWS, n_nodes, n_gpus)``; `at_s` since the start.
+
+    `clock_mhz` is that of the moment, ``(n_nodes, n_gpus)``.
+    """
 
     at_s: FloatArray
     voltage_v: FloatArray
     current_a: FloatArray
     power_w: FloatArray
+    clock_mhz: FloatArray
 
 
 class WindowSource:
@@ -71,7 +76,7 @@ class WindowSource:
     def of(self, moment: NodeStates) -> SampleWindow:
         """Return a window of every node as it is at a moment."""
         n_nodes = len(moment.clock_mhz)
-        clock = np.maximum(np.searchsorted(self._clocks_mhz, moment.clock_mhz + 1e-6, side="right") - 1, 0)
+        clock = self._places(moment)
         slowest = clock.min(axis=1)
         per_s = np.maximum(self._points.steps_per_s[slowest], 1e-6)
         at_s: FloatArray = np.linspace(WINDOW_S / ROWS, WINDOW_S, ROWS)
@@ -82,30 +87,66 @@ class WindowSource:
         level = np.where(place < 1.0, np.searchsorted(_BUSY_EDGES, place, side="right"), len(BUSY_SHARES))
         level = np.minimum(level, len(BUSY_SHARES))
         nodes, gpus = np.ogrid[:n_nodes, : moment.clock_mhz.shape[1]]
-        warm_w = self._points.leak_w_per_k[clock] * (moment.die_c - REFERENCE_C)[:, :, None]
-        levels_w = self._points.own_w[clock] + warm_w
-        start_w = self._points.start_w[clock] + warm_w[:, :, 0]
+        levels_w, start_w = self._levels_w(moment, clock)
         power_w = levels_w[nodes[None], gpus[None], level[:, :, None]]
         power_w = np.where(rises[:, :, None], start_w[None], power_w)
         load_w = np.concatenate([power_w.sum(axis=2), levels_w[:, :, -1].sum(axis=1)[None]]).T + moment.other_w[:, None]
-        sources = RailSources(
-            open_circuit_v=np.broadcast_to(self._open_v, moment.joint_mohm.shape),
-            branch_ohm=self._rest_ohm + moment.joint_mohm / 1000.0,
-            on=np.ones(moment.joint_mohm.shape, dtype=np.bool_),
-            bus_ohm=np.full(n_nodes, self._node.supply.bus_mohm / 1000.0),
-        )
+        sources = self._sources(moment)
         rail = solve_rail(sources, load_w)
-        voltage_v, current_a = self._dipped(rail, sources, rises)
+        # The mean over the monitor's window of a dip that decays; the window begins with it, the worst phase.
+        ratio = (self._channels[0].window or 0.0) / (self._node.supply.transient_ms / 1000.0)
+        seen = -np.expm1(-ratio) / ratio if ratio > 0.0 else 1.0
+        voltage_v, current_a = self._dipped(rail, sources, rises, seen_ratio=seen)
         noise_w = 1.0 + self._node.gpu.power.noise * self._chance.standard_normal(power_w.shape)
         return SampleWindow(
             at_s=at_s,
             voltage_v=self._shown(0, voltage_v[:, :, None], current_a.shape),
             current_a=self._shown(1, current_a, current_a.shape),
             power_w=power_w * self._gpu_gain * noise_w,
+            clock_mhz=moment.clock_mhz,
         )
 
-    def _dipped(self, rail: RailSolution, sources: RailSources, rises: MaskArray) -> tuple[FloatArray, FloatArray]:
-        """Return voltage ``(ROWS, n_nodes)`` and branch currents, those of rises at the bottom of the dip."""
+    def lowest_v(self, moment: NodeStates) -> FloatArray:
+        """Return the lowest voltage of every node under this job, at the bottom of its dips, ``(n_nodes,)``.
+
+        It is what the lowest of its meters would show without noise and without averaging: no reading shows the error
+        of a meter's own gain.
+        """
+        clock = self._places(moment)
+        levels_w, start_w = self._levels_w(moment, clock)
+        highest_w = np.maximum(levels_w.max(axis=2), start_w).sum(axis=1)
+        load_w = np.stack([start_w.sum(axis=1), highest_w, levels_w[:, :, -1].sum(axis=1)], axis=1)
+        sources = self._sources(moment)
+        rail = solve_rail(sources, load_w + moment.other_w[:, None])
+        rises = np.array([[True], [False]]) & np.ones(len(load_w), dtype=np.bool_)
+        voltage_v, _ = self._dipped(rail, sources, rises, seen_ratio=1.0)
+        shown_v = voltage_v.min(axis=0)[:, None] * self._gains[0] + self._offsets[0]
+        lowest: FloatArray = shown_v.min(axis=1)
+        return lowest
+
+    def _places(self, moment: NodeStates) -> npt.NDArray[np.intp]:
+        return np.maximum(np.searchsorted(self._clocks_mhz, moment.clock_mhz + 1e-6, side="right") - 1, 0)
+
+    def _levels_w(self, moment: NodeStates, clock: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Return the power of each GPU at each level ``(n_nodes, n_gpus, N_LEVELS)``, and right after a rise."""
+        warm_w = self._points.leak_w_per_k[clock] * (moment.die_c - REFERENCE_C)[:, :, None]
+        return self._points.own_w[clock] + warm_w, self._points.start_w[clock] + warm_w[:, :, 0]
+
+    def _sources(self, moment: NodeStates) -> RailSources:
+        return RailSources(
+            open_circuit_v=np.broadcast_to(self._open_v, moment.joint_mohm.shape),
+            branch_ohm=self._rest_ohm + moment.joint_mohm / 1000.0,
+            on=np.ones(moment.joint_mohm.shape, dtype=np.bool_),
+            bus_ohm=np.full(len(moment.joint_mohm), self._node.supply.bus_mohm / 1000.0),
+        )
+
+    def _dipped(
+        self, rail: RailSolution, sources: RailSources, rises: MaskArray, *, seen_ratio: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return voltage ``(n_rows, n_nodes)`` and branch currents, those of rises at the bottom of the dip.
+
+        The last load of `rail` is that of the quiet phase; `seen_ratio` is the part of a dip that shows.
+        """
         after_a, after_v = rail.current_a[:, :-1], rail.voltage_v[:, :-1]
         depth_v = dip_v(
             rise_a=after_a - rail.current_a[:, -1:],
@@ -114,10 +155,7 @@ class WindowSource:
             transient_ohm=np.full((len(after_a), 1), self._node.supply.transient_mohm / 1000.0 / len(self._open_v)),
             ohm=source_ohm(sources)[:, None],
         )
-        # The mean over the monitor's window of a dip that decays; the window begins with it, the worst phase.
-        ratio = (self._channels[0].window or 0.0) / (self._node.supply.transient_ms / 1000.0)
-        seen = -np.expm1(-ratio) / ratio if ratio > 0.0 else 1.0
-        voltage_v = np.where(rises.T, after_v - seen * depth_v, after_v)
+        voltage_v = np.where(rises.T, after_v - seen_ratio * depth_v, after_v)
         current_a = rail.branch_a[:, :, :-1] * (after_v / voltage_v)[:, None, :]  # constant power
         return voltage_v.T, np.moveaxis(current_a, 2, 0)
 

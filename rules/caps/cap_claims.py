@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from rules.caps.adjusting import DEEP_AFTER_S, relax, tighten
 from rules.caps.knobs import KNOB_OF, VERBS, Scale, settable
+from rules.caps.refining import refine
 from rules.caps.setting import SettingChoice, choose, describe, predict, safe_setting
 from rules.caps.start_ramp import FIRST_START, ramped, ramping
 from rules.caps.supply_basis import bases_of
@@ -152,7 +153,7 @@ def follow_cap(subject: PolicyIncident, claim: CapClaim) -> Decision | None:
         return subject.refuse("breaker", breaker_summary(subject.memory.breaker))
     if claim.output is not None:
         return _regulate(subject, claim, scale)
-    decision = _tighten(subject, claim, scale)
+    decision = _tighten(subject, claim, scale) or _refine(subject, scale)
     if decision is not None or subject.is_open:
         return decision
     return _relax(subject, subject.memory.claims[subject.key], scale)
@@ -182,6 +183,41 @@ def _tighten(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision
     if step.returned:
         _note_return(subject)
     return _hold(subject, claim, scale, setting=step.setting, reason=step.reason)
+
+
+def _refine(subject: PolicyIncident, scale: Scale) -> Decision | None:
+    """Correct a cap for a voltage by what the rail was measured to carry under it."""
+    memory, hold_v = subject.memory, _rule(subject).hold_v
+    claim = memory.claims.get(subject.key)
+    if claim is None or hold_v is None:
+        return None
+    step = refine(
+        claim,
+        subject.incident,
+        subject.node,
+        hold_v=hold_v,
+        topology=subject.topology,
+        scale=scale,
+        now_ns=subject.now_ns,
+    )
+    memory.claims[subject.key] = step.claim
+    if step.setting is None:
+        return None
+    if scale.stricter(step.setting, claim.strictest):
+        return _hold(subject, step.claim, scale, setting=step.setting, reason=step.reason)
+    if (subject.policy.id, subject.incident.entity_id) in memory.latched:
+        return None
+    memory.watches[subject.key] = replace(subject.watch, refused=None)
+    decision = subject.decide(
+        VERBS[claim.knob].relax,
+        claim.gpus,
+        reason=step.reason,
+        setting=step.setting,
+        knob=claim.knob,
+        mode=Mode.ENFORCE,
+    )
+    memory.claims[subject.key] = step.claim.refined(step.setting, decision_id=decision.id, now_ns=subject.now_ns)
+    return decision
 
 
 def _symptom_is_active(subject: PolicyIncident) -> bool:

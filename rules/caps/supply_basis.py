@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from physics.constants import Z_LOWER
-from physics.node_state import MeasuredGpu, MeasuredNode, SourceBand, of_bounds
+from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply, SourceBand, of_bounds
 from physics.power_curve import DEFAULT_CURVE, HeightCurve, PowerCurve
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
@@ -18,6 +18,10 @@ from telemetry.records import Finding, FindingStatus, Incident
 
 # heuristic: below this part of their power, the swing of the GPUs does not show how supplies share it.
 SWING_RATIO_MIN = 0.2
+
+# Depth of a dip over what a monitor shows of it: the mean over its conversion of 4 ms is 0.82 of a dip that recovers
+# within 10 ms. heuristic: such a monitor, and such a supply; a slower one shows less of a dip.
+WHOLE_DIP_RATIO = 1.22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +45,36 @@ def bases_of(
     bases = []
     doubt = "no finding names a supply"
     for finding in supply_findings(incident):
-        basis, reason = _basis(finding, node, targets=targets, topology=topology)
+        basis, reason = _basis(finding.entity_id, finding, node, targets=targets, topology=topology)
         if basis is None:
             doubt = reason
         else:
             bases.append(basis)
     return tuple(bases), doubt
+
+
+def bases_now(
+    bases: Sequence[SupplyBasis],
+    incident: Incident,
+    node: MeasuredNode,
+    *,
+    targets: Sequence[str],
+    topology: Topology,
+) -> tuple[SupplyBasis, ...] | None:
+    """Return the same supplies as they are measured now, under a cap; None unless each of them is."""
+    findings = {finding.entity_id: finding for finding in supply_findings(incident)}
+    fresh = []
+    for basis in bases:
+        live = node.supply(basis.entity_id)
+        if live is None or live.source_resistance_ohm is None or live.current_high_a is None:
+            return None
+        finding = findings.get(basis.entity_id)
+        found, _ = _basis(basis.entity_id, finding, node, targets=targets, topology=topology)
+        if found is None:
+            return None
+        path = replace(found.path, transient_ohm=_whole_dip_ohm(found.path, live))
+        fresh.append(replace(found, path=path, found_ns=basis.found_ns if finding is None else finding.time_ns))
+    return tuple(fresh)
 
 
 def supply_findings(incident: Incident) -> tuple[Finding, ...]:
@@ -87,16 +115,16 @@ def load_now(basis: SupplyBasis, node: MeasuredNode) -> SupplyLoad:
 
 
 def _basis(
-    finding: Finding, node: MeasuredNode, *, targets: Sequence[str], topology: Topology
+    supply_id: str, finding: Finding | None, node: MeasuredNode, *, targets: Sequence[str], topology: Topology
 ) -> tuple[SupplyBasis | None, str]:
-    source = _source(finding, node, finding.entity_id)
-    high_a, low_a = _currents(finding, node)
+    source = _source(finding, node, supply_id)
+    high_a, low_a = _currents(supply_id, finding, node)
     if source is None:
-        return None, f"the source resistance of {label_of_id(finding.entity_id)} is not known"
+        return None, f"the source resistance of {label_of_id(supply_id)} is not known"
     if high_a is None:
-        return None, f"the current of {label_of_id(finding.entity_id)} is not known"
+        return None, f"the current of {label_of_id(supply_id)} is not known"
     open_circuit_v, resistance_ohm = source.open_circuit_v, source.source_resistance_ohm
-    fed_ids = gpus_of_supply(finding.entity_id, topology) or tuple(gpu.entity_id for gpu in node.gpus)
+    fed_ids = gpus_of_supply(supply_id, topology) or tuple(gpu.entity_id for gpu in node.gpus)
     fed = [gpu for gpu in node.gpus if gpu.entity_id in fed_ids]
     capped = [known for gpu in fed if gpu.entity_id in targets and (known := gpu_load(gpu)) is not None]
     if not capped or len(capped) < sum(gpu.entity_id in targets for gpu in fed):
@@ -107,20 +135,20 @@ def _basis(
     if not high_w > 0.0:
         return (
             None,
-            f"open-circuit voltage, resistance and current of {label_of_id(finding.entity_id)} contradict each other",
+            f"open-circuit voltage, resistance and current of {label_of_id(supply_id)} contradict each other",
         )
     loads = [known for gpu in fed if (known := gpu_load(gpu)) is not None]
     if high_w - low_w > sum(gpu.power_high_w for gpu in loads):  # as in the first moment of a job
-        return None, f"the power of the GPUs is not yet that of the load on {label_of_id(finding.entity_id)}"
-    supplies = _supplies_beside(finding.entity_id, fed[0].entity_id, topology)
+        return None, f"the power of the GPUs is not yet that of the load on {label_of_id(supply_id)}"
+    supplies = _supplies_beside(supply_id, fed[0].entity_id, topology)
     share = _share(high_w - low_w, high_w, loads, supplies)
     plateau_v = open_circuit_v - resistance_ohm * high_a
-    path = replace(source, transient_ohm=_transient_ohm(finding, node, plateau_v, high_a - low_a))
+    path = replace(source, transient_ohm=_transient_ohm(supply_id, finding, node, plateau_v, high_a - low_a))
     load = SupplyLoad(power_high_w=high_w, power_low_w=low_w, share_ratio=share, gpus=tuple(capped))
-    live = node.supply(finding.entity_id)
+    live = node.supply(supply_id)
     scale = 1.0 if live is None else live.limit_scale
     return SupplyBasis(
-        entity_id=finding.entity_id, path=path, load=load, found_ns=finding.time_ns, limit_scale=scale
+        entity_id=supply_id, path=path, load=load, found_ns=0 if finding is None else finding.time_ns, limit_scale=scale
     ), ""
 
 
@@ -159,11 +187,20 @@ def _known(open_circuit_v: float, resistance_ohm: float, band: SourceBand | None
     return SupplyPath(open_circuit_v=open_circuit_v, source_resistance_ohm=resistance_ohm, band=band)
 
 
-def _currents(finding: Finding, node: MeasuredNode) -> tuple[float | None, float | None]:
+def _whole_dip_ohm(path: SupplyPath, live: MeasuredSupply) -> float:
+    """Return the extra drop per ampere of a step: the whole of the dip, and without the noise of the lowest reading."""
+    step_a = (live.current_high_a or 0.0) - (live.current_low_a or 0.0)
+    noise_ohm = live.scatter_v / step_a if step_a > 0.0 else 0.0
+    return WHOLE_DIP_RATIO * max(path.transient_ohm - noise_ohm, 0.0)
+
+
+def _currents(supply_id: str, finding: Finding | None, node: MeasuredNode) -> tuple[float | None, float | None]:
     """Return the currents of the high and the low phase: as measured now, else by the finding."""
-    live = node.supply(finding.entity_id)
+    live = node.supply(supply_id)
     if live is not None and live.current_high_a is not None:
         return live.current_high_a, live.current_low_a
+    if finding is None:
+        return None, None
     return finding.number("current_high_a"), finding.number("current_low_a")
 
 
@@ -211,14 +248,17 @@ def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int
     return min(share, 1.0, high_w / gpu_high_w)
 
 
-def _transient_ohm(finding: Finding, node: MeasuredNode, plateau_v: float, step_a: float) -> float:
+def _transient_ohm(
+    supply_id: str, finding: Finding | None, node: MeasuredNode, plateau_v: float, step_a: float
+) -> float:
     """Return the extra drop per ampere of a step: by the finding, else from the lowest voltage under the plateau.
 
     The lowest voltage is that of the window of the currents: one from another clock belongs to another step.
     """
-    named = finding.number("transient_impedance_ohm")
-    live = node.supply(finding.entity_id)
-    minimum_v = live.minimum_v if live is not None and live.current_high_a is not None else finding.number("minimum_v")
+    named = None if finding is None else finding.number("transient_impedance_ohm")
+    live = node.supply(supply_id)
+    noted_v = None if finding is None else finding.number("minimum_v")
+    minimum_v = live.minimum_v if live is not None and live.current_high_a is not None else noted_v
     if named is not None:
         return max(named, 0.0)
     if minimum_v is None or step_a < 1.0:

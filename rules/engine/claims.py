@@ -4,8 +4,13 @@ from dataclasses import dataclass, replace
 
 from rules.caps.supply_basis import SupplyBasis
 from rules.conditions.condition import NOT_MET, Judgement
+from telemetry.clock import NS_PER_S
 from telemetry.gpu import KnobKind
 from telemetry.records import Mode
+
+# heuristic: a tightening this soon after measured spare relaxed a cap is its setback; three training steps of several
+# seconds, and the time in which the level of a load is learnt again.
+SETBACK_WITHIN_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +20,21 @@ class SteadyResistance:
     entity_id: str
     resistance_ohm: float
     since_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSettings:
+    """Highest settings that windows in a row, under one setting, were measured to allow.
+
+    `strictest` and `loosest` are those of `windows` windows, `resistances_ohm` the source of each supply in the first
+    of them, and `last_ns` the time of the newest.
+    """
+
+    strictest: float
+    loosest: float
+    windows: int
+    resistances_ohm: tuple[float, ...]
+    last_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +69,12 @@ class CapClaim:
         The supplies that the incident was about.
     steady
         How steady their source resistance is.
+    measured
+        Settings that were measured to hold since the last change; None before the first window.
+    dips_ohm
+        Deepest dip per ampere of a step of each of `bases`, in the last windows; empty before the first.
+    refined_ns, setbacks
+        When these last relaxed it, and how often it was tightened soon after that.
     exhausted
         The symptom is still there, and it cannot be made stricter.
     output, error_c, regulated_ns
@@ -78,6 +104,10 @@ class CapClaim:
     bases: tuple[SupplyBasis, ...] = ()
     supplies: tuple[str, ...] = ()
     steady: tuple[SteadyResistance, ...] = ()
+    measured: MeasuredSettings | None = None
+    dips_ohm: tuple[tuple[float, ...], ...] = ()
+    refined_ns: int | None = None
+    setbacks: int = 0
     exhausted: bool = False
     output: float | None = None
     error_c: float | None = None
@@ -101,8 +131,12 @@ class CapClaim:
 
     def tightened(self, setting: float, *, decision_id: str, now_ns: int) -> "CapClaim":
         """Return it with one stricter setting on every GPU; relaxing starts over."""
+        is_setback = self.refined_ns is not None and now_ns - self.refined_ns < SETBACK_WITHIN_NS
         return replace(
             self,
+            measured=None,
+            refined_ns=None,
+            setbacks=self.setbacks + is_setback,
             decision_id=decision_id,
             settings=tuple((gpu, setting) for gpu in self.gpus),
             held=setting,
@@ -114,6 +148,18 @@ class CapClaim:
             round_ns=None,
             round_setting=None,
             round_left=(),
+            exhausted=False,
+        )
+
+    def refined(self, setting: float, *, decision_id: str, now_ns: int) -> "CapClaim":
+        """Return it with the looser setting that was measured to hold, on every GPU."""
+        return replace(
+            self,
+            decision_id=decision_id,
+            settings=tuple((gpu, setting) for gpu in self.gpus),
+            held=setting,
+            measured=None,
+            refined_ns=now_ns,
             exhausted=False,
         )
 

@@ -124,3 +124,16 @@ def test_the_computed_cap_holds_its_voltage_on_the_simulated_plant(seed: int) ->
     plant.advance(1000)
     held_v = float(plant.advance(4000).voltage_v.min())
     assert held_v == pytest.approx(HOLD_V, abs=0.03)
+
+
+def test_a_phase_that_is_shorter_than_a_quarter_of_the_window_still_shows_its_level() -> None:
+    currents_a = [150.0] * 50 + [80.0] * 8
+    found = supply_state("supply:psu0", [12.30 - 0.005 * current_a for current_a in currents_a], currents_a)
+    assert found.source_resistance_ohm == pytest.approx(0.005)
+    assert (found.current_low_a, found.current_high_a) == (80.0, 150.0)
+
+
+def test_a_few_rows_in_which_the_load_rose_are_no_phase() -> None:
+    currents_a = [150.0] * 57 + [80.0] * 3
+    found = supply_state("supply:psu0", [12.30 - 0.005 * current_a for current_a in currents_a], currents_a)
+    assert found.source_resistance_ohm is None

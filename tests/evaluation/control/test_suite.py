@@ -153,7 +153,11 @@ def test_the_simple_answer_steps_down_at_a_dip_and_up_by_one_clock() -> None:
     def seen(voltage_v: float) -> SampleWindow:
         rail = np.full((ROWS, 1, 3), voltage_v)
         return SampleWindow(
-            at_s=np.linspace(0.05, 2.0, ROWS), voltage_v=rail, current_a=rail, power_w=np.ones((ROWS, 1, 4))
+            at_s=np.linspace(0.05, 2.0, ROWS),
+            voltage_v=rail,
+            current_a=rail,
+            power_w=np.ones((ROWS, 1, 4)),
+            clock_mhz=np.full((1, 4), 1530.0),
         )
 
     alive = np.ones(1, dtype=np.bool_)

@@ -1,0 +1,134 @@
+"""Correction of a cap by what the rail was measured to carry under it. Pure: cap and present state in, step out.
+
+The first setting of a cap rests on seconds in which a path may have changed, and on the power at clocks that were not
+seen. Under the cap both are measured again: the prediction then begins at the present clock, where its error is that of
+the meters alone. Some windows in a row correct the setting: to the strictest that they allow if all of them allow more,
+or none of them as much. A cap that had to be tightened soon after it was relaxed waits longer before the next time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from physics.node_state import MeasuredNode
+from rules.caps.adjusting import STRICTER
+from rules.caps.knobs import Scale
+from rules.caps.setting import predict
+from rules.caps.supply_basis import SupplyBasis, bases_now
+from rules.engine.claims import CapClaim, MeasuredSettings
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Topology
+from telemetry.gpu import KnobKind
+from telemetry.records import Incident
+
+# heuristic: the three seconds of rows from which a supply is judged, so that windows do not overlap.
+WINDOW_NS = 3 * NS_PER_S
+# heuristic: windows in a row, twelve seconds; a path that still ages gives each of them a stricter answer.
+WINDOWS = 4
+# Most by which one correction relaxes. heuristic: the inverse of the step by which a lasting symptom tightens a cap.
+MOST_RATIO = 1.0 / STRICTER
+# heuristic: factor of the windows to relax after a setback, and the most setbacks that count: 12 s to 13 min.
+SETBACK_FACTOR, SETBACKS_MOST = 4, 3
+# Windows of which the deepest dips count. heuristic: half a minute, some steps of any job; the noise of more of them
+# would deepen the dip further.
+DIP_WINDOWS, DIP_RANK = 8, 2
+# heuristic: a source that moved by more between two windows is not steady: five times the two per cent to which the
+# resistance is known.
+STEADY_RATIO = 0.10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refinement:
+    """The cap with what was measured; `setting` is None if it stays, `bases` are the supplies as they are now."""
+
+    claim: CapClaim
+    setting: float | None = None
+    reason: str = ""
+
+
+def refine(
+    claim: CapClaim,
+    incident: Incident,
+    node: MeasuredNode,
+    *,
+    hold_v: float,
+    topology: Topology,
+    scale: Scale,
+    now_ns: int,
+) -> Refinement:
+    """Return the correction of a cap for a voltage; once in three seconds it predicts, which takes some milliseconds.
+
+    A pause of the job, which shows no source, neither counts nor ends what was measured before it.
+    """
+    changed_ns = max(claim.tightened_ns, claim.refined_ns or 0, claim.relaxed_ns or 0)
+    last_ns = changed_ns if claim.measured is None else claim.measured.last_ns
+    is_partly_relaxed = bool(claim.round_left) or len({setting for _, setting in claim.settings}) > 1
+    if not claim.bases or claim.knob is not KnobKind.CLOCK or is_partly_relaxed or now_ns - last_ns < WINDOW_NS:
+        return Refinement(claim=claim)
+    bases = bases_now(claim.bases, incident, node, targets=claim.gpus, topology=topology)
+    if bases is None:
+        return Refinement(claim=claim)
+    dips_ohm = (*claim.dips_ohm, tuple(basis.path.transient_ohm for basis in bases))[-DIP_WINDOWS:]
+    bases, claim = _with_dips(bases, dips_ohm), replace(claim, dips_ohm=dips_ohm)
+    found = predict(bases, incident, node, scale=scale, hold_v=hold_v)
+    measured = _with_window(claim.measured, bases, found.setting, now_ns)
+    claim = replace(claim, measured=measured)
+    setting = _corrected(claim, measured, scale)
+    if setting is None:
+        fresh = measured.windows >= _windows_to_relax(claim)
+        return Refinement(claim=replace(claim, measured=replace(measured, windows=0)) if fresh else claim)
+    knob, held_v = scale.knob, bases[0].limit_scale * hold_v
+    seconds = measured.windows * WINDOW_NS / NS_PER_S
+    reason = (
+        f"measured over {seconds:.0f} s under {knob.text(claim.strictest)}: "
+        f"{knob.text(measured.strictest)} is the highest {knob.label} that holds {held_v:.2f} V"
+    )
+    return Refinement(claim=replace(claim, bases=bases), setting=setting, reason=reason)
+
+
+def _with_dips(bases: Sequence[SupplyBasis], dips_ohm: Sequence[tuple[float, ...]]) -> tuple[SupplyBasis, ...]:
+    """Return the supplies with the third deepest dip of the last windows, the least deep of fewer.
+
+    A job of long steps shows a dip in some windows only, and a path that changes within two of them false ones.
+    """
+    windows = [one for one in dips_ohm if len(one) == len(bases)]
+    deepest = [sorted(own, reverse=True) for own in zip(*windows, strict=True)]
+    return tuple(
+        replace(basis, path=replace(basis.path, transient_ohm=own[min(DIP_RANK, len(own) - 1)]))
+        for basis, own in zip(bases, deepest, strict=True)
+    )
+
+
+def _corrected(claim: CapClaim, measured: MeasuredSettings, scale: Scale) -> float | None:
+    """Return the setting that the windows agree on, None if the present one may stay."""
+    if measured.windows < WINDOWS:
+        return None
+    if scale.stricter(measured.loosest, claim.strictest):
+        return measured.strictest
+    setting = scale.knob.strictest(measured.strictest, scale.snap(MOST_RATIO * claim.strictest))
+    is_looser = scale.stricter(claim.strictest, setting)
+    return setting if is_looser and measured.windows >= _windows_to_relax(claim) else None
+
+
+def _windows_to_relax(claim: CapClaim) -> int:
+    factor: int = SETBACK_FACTOR ** min(claim.setbacks, SETBACKS_MOST)
+    return WINDOWS * factor
+
+
+def _with_window(
+    before: MeasuredSettings | None, bases: Sequence[SupplyBasis], setting: float, now_ns: int
+) -> MeasuredSettings:
+    """Return the measured settings with one more window; a source that moved begins them again."""
+    ohms = tuple(basis.path.source_resistance_ohm for basis in bases)
+    fresh = MeasuredSettings(strictest=setting, loosest=setting, windows=1, resistances_ohm=ohms, last_ns=now_ns)
+    if before is None or not before.windows or len(before.resistances_ohm) != len(ohms):
+        return fresh
+    pairs = zip(ohms, before.resistances_ohm, strict=True)
+    if any(abs(ohm - was_ohm) > STEADY_RATIO * was_ohm for ohm, was_ohm in pairs):
+        return fresh
+    return replace(
+        before,
+        strictest=min(before.strictest, setting),
+        loosest=max(before.loosest, setting),
+        windows=before.windows + 1,
+        last_ns=now_ns,
+    )
