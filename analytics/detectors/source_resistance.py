@@ -215,7 +215,7 @@ class SourceResistance:
             means=means,
             shares=state.shares.after_block(means, state.buses.groups),
             reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
-            branches=usual_after_block(state.branches, means.mean_a, state.siblings.groups),
+            branches=usual_after_block(state.branches, means.mean_a, means.mean_v, state.siblings.groups),
             fall=after_block(
                 state.fall,
                 means.mean_v,

@@ -19,8 +19,8 @@ Leaf: TypeAlias = "npt.NDArray[Any] | Single | tuple[Note, ...]"
 State = TypeVar("State")
 
 _SINGLES = (bool, int, float, str, type(None))
-# Fields that a detector fills from the topology when it first needs them.
-_DERIVED = frozenset({"kinship"})
+# Fields that a detector fills anew: from the topology when it first needs them, or as a verdict each minute.
+_DERIVED = frozenset({"kinship", "verdict"})
 
 
 def leaves_of(state: object) -> dict[str, Leaf]:

@@ -68,7 +68,7 @@ _SILENT_FROM_NS, _SILENT_UNTIL_NS = 4 * NS_PER_S, 20 * NS_PER_S
 # heuristic: the bus hangs on others when it lies this far below the branch's own open-circuit voltage, three times
 # the 9.7 mV of noise on real feeds (Oxford GPU_Power_Benchmark).
 BELOW_OPEN_V = 0.03
-# heuristic: usual is the mean of some blocks, at least 3 A, so that a sensor's offset is no current.
+# heuristic: usual is the mean of some blocks, at least 3 A at 12 V, so that a sensor's offset is no current.
 USUAL_SHARE = 0.2
 MIN_USUAL_A = 3.0
 MIN_ROWS = 3
@@ -86,7 +86,8 @@ class Branches:
     `since_ns` is 0 where it carries something. `rows`, `others_a`, `lowest_a` and `highest_a` are since then: rows
     seen, the siblings' current summed, and the own extremes. `usual_others_a` is what the siblings usually carry,
     `most_a` the most that was ever usual for the whole group. `heavy_ns` is the time since which a branch without
-    current cannot be asleep at the load of its group, 0 where it may be.
+    current cannot be asleep at the load of its group, 0 where it may be. `least_a` is the least usual current of a
+    branch that is watched, 3 A at 12 V and the same power elsewhere.
     """
 
     usual_a: FloatArray
@@ -94,6 +95,7 @@ class Branches:
     most_a: FloatArray
     since_ns: TimeArray
     heavy_ns: TimeArray
+    least_a: Annotated[FloatArray, MIN_USUAL_A]
     rows: FromZero
     others_a: FromZero
     lowest_a: Annotated[FloatArray, np.inf]
@@ -110,7 +112,7 @@ def carries_nothing(branches: Branches, rows: PairRows) -> MaskArray:
 
 
 def _dead(branches: Branches, current_a: FloatArray, used: MaskArray) -> MaskArray:
-    dead = used & (current_a < DEAD_RATIO * branches.usual_a) & (branches.usual_a > MIN_USUAL_A)
+    dead = used & (current_a < DEAD_RATIO * branches.usual_a) & (branches.usual_a > branches.least_a)
     return np.asarray(dead, dtype=np.bool_)
 
 
@@ -160,7 +162,7 @@ def gone(
     share_taken = took_over(others_a, branches.usual_others_a, branches.usual_a)
     off = voltage_v < LEAST_PLAUSIBLE_RATIO * np.fmax(open_v, first_v)
     below = voltage_v < open_v - BELOW_OPEN_V * times_measured(open_v)
-    carried = (others_a > MIN_USUAL_A) & (below | off)
+    carried = (others_a > branches.least_a) & (below | off)
     # A sensor that hangs at nothing repeats one value; one that measures nothing shows its noise.
     measures = branches.highest_a > branches.lowest_a
     dead_ns = now_ns - branches.since_ns
@@ -180,8 +182,9 @@ def surely_gone(branches: Branches) -> MaskArray:
     return np.asarray(taken_over & (branches.highest_a > branches.lowest_a), dtype=np.bool_)
 
 
-def usual_after_block(branches: Branches, mean_a: FloatArray, groups: GroupArray) -> Branches:
+def usual_after_block(branches: Branches, mean_a: FloatArray, mean_v: FloatArray, groups: GroupArray) -> Branches:
     """Learn usual currents from a block's means, except on nodes with a dead branch."""
+    least_a = MIN_USUAL_A / times_measured(mean_v)
     hurt = others_sum(np.where(branches.since_ns > 0, 1.0, 0.0), groups) + (branches.since_ns > 0) > 0
     seen = np.isfinite(mean_a) & ~hurt
     others_a = others_sum(mean_a, groups)
@@ -193,6 +196,7 @@ def usual_after_block(branches: Branches, mean_a: FloatArray, groups: GroupArray
     return replace(
         branches,
         usual_a=now_usual_a,
+        least_a=np.where(seen & np.isfinite(least_a), least_a, branches.least_a),
         most_a=np.fmax(branches.most_a, group_sum(now_usual_a, groups)),
         usual_others_a=np.where(seen, usual_others_a + step * (others_a - usual_others_a), branches.usual_others_a),
     )

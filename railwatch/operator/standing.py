@@ -115,8 +115,8 @@ def _link_text(link: LinkStanding) -> str:
     load = f"{least}{link.load:.{digits}f} of {link.rating:g} {link.unit}"
     text = f"{without}{part}{name} {load}{' in load steps' if link.basis == 'step peaks' else ''}"
     # Names of parts stay as they are.
-    is_word = bool(without) or part.startswith((LinkKind.FEED.value, LinkKind.SHELF.value))
-    return f"{text[0].upper() if is_word else text[0]}{text[1:]}{OVER if link.is_over else ''}"
+    has_title = bool(without) or part.startswith((LinkKind.FEED.value, LinkKind.SHELF.value))
+    return f"{text[0].upper() if has_title else text[0]}{text[1:]}{OVER if link.is_over else ''}"
 
 
 def off_lines(verdict: StandingVerdict) -> Iterator[str]:

@@ -18,14 +18,14 @@ def loaded(amps: float = 40.0) -> Branches:
     """Return three supplies that have carried this much each."""
     branches = filled(Branches, 3)
     for _ in range(20):
-        branches = usual_after_block(branches, np.full(3, amps), BUS)
+        branches = usual_after_block(branches, np.full(3, amps), BUS_V, BUS)
     return branches
 
 
 def relearnt(branches: Branches, amps: float) -> Branches:
     """Return supplies whose load has changed for long."""
     for _ in range(40):
-        branches = usual_after_block(branches, np.full(3, amps), BUS)
+        branches = usual_after_block(branches, np.full(3, amps), BUS_V, BUS)
     return branches
 
 
@@ -63,3 +63,12 @@ def test_a_branch_whose_own_output_is_gone_does_not_sleep() -> None:
 
 def test_a_branch_that_is_off_stays_off_at_a_light_load() -> None:
     assert watched(relearnt(loaded(), 40.0), np.concatenate((np.full(10, 120.0), np.full(10, 100.0))))
+
+
+def test_a_supply_of_54_v_is_watched_from_the_power_on_at_which_one_of_12_v_is() -> None:
+    high, low = (filled(Branches, 3) for _ in range(2))
+    for _ in range(20):
+        high = usual_after_block(high, np.full(3, 2.0), np.full(3, 54.0), BUS)
+        low = usual_after_block(low, np.full(3, 2.0), np.full(3, 12.0), BUS)
+    assert watched(high, np.full(MIN_ROWS, 6.0))
+    assert not watched(low, np.full(MIN_ROWS, 6.0))
