@@ -10,7 +10,7 @@ from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
 from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
 from railwatch.operator.standing import OVER
 from railwatch.operator.wiring_values import LOAD_S, GpuValues, SupplyValues, WiringValues
-from telemetry.entities import Entity, EntityKind, Topology, label_list, label_of
+from telemetry.entities import SOURCE_TAG, Entity, EntityKind, Topology, label_list, label_of
 from telemetry.quantities import duration
 from telemetry.ratings import rated_power_w
 
@@ -106,6 +106,14 @@ class WiredNode:
         nominal_v = self.nominal_v(supply)
         return nominal_v is None or voltage_v > LEAST_PLAUSIBLE_RATIO * nominal_v
 
+    def is_reading(self, supply: WiredSupply) -> bool:
+        """Return True for a rail or an output that the board's controller shows beside the sensors of the supplies."""
+        if self.wiring.origin not in (Origin.INFERRED, Origin.RECORDED):
+            return False
+        own = [one for one in self.supplies if one.tag(SOURCE_TAG) is None]
+        measured = self.entities_of(supply)
+        return bool(own and measured) and all(one not in own for one in measured)
+
     def undescribed(self) -> tuple[Entity, ...]:
         """Return the measured supplies that the wiring does not name."""
         return tuple(one for one in self.supplies if self.wiring.supply_of(one) is None)
@@ -180,11 +188,12 @@ def _bus_lines(node: WiredNode, bus: Bus) -> Iterator[str]:
     nominal_v = node.nominal_v_of_bus(bus)
     yield f"bus {bus.name}{_bus_title(bus, nominal_v)}{_bus_margin(node, bus, nominal_v)}"
     yield from _supply_rows(node, node.wiring.on_bus(bus))
-    below = [[*_branch_lines(node, bus, branch)] for branch in bus.branches]
+    is_reading = all(node.is_reading(one) for one in node.wiring.on_bus(bus))
+    below = [] if is_reading else [[*_branch_lines(node, bus, branch)] for branch in bus.branches]
     for converter in node.wiring.converters(bus):
         home = node.wiring.bus_of(converter.name)
         below.append([f"converter {label_of(converter.name)} to bus {home.name if home is not None else '?'}"])
-    below = below or [["no GPU, as far as is known"]]
+    below = below or [["read by the board controller" if is_reading else "no GPU, as far as is known"]]
     for place, (first, *more) in enumerate(below):
         is_last = place == len(below) - 1
         yield f"  {'└' if is_last else '├'}─ {first}"
@@ -336,7 +345,7 @@ def unknown_lines(node: WiredNode) -> Iterator[str]:
     if unfed:
         yield f"bus of {label_list(gpu.label for gpu in unfed)}: taken to hang on every supply that feeds a GPU"
     without = {
-        "rating": [one for one in wiring.supplies if node.rated_w(one) is None],
+        "rating": [one for one in wiring.supplies if node.rated_w(one) is None and not node.is_reading(one)],
         "nominal voltage": [one for one in wiring.supplies if node.nominal_v(one) is None],
         "feed": [one for one in wiring.supplies if not (one.feed or one.from_bus)] if described else [],
         "plugs": [one for one in wiring.supplies if not one.plugs] if described else [],

@@ -77,8 +77,18 @@ def test_the_efficiency_of_a_converter_is_that_of_what_it_measures() -> None:
 
 
 def test_the_controllers_rails_are_buses_of_their_own_in_the_drawing() -> None:
-    titles = [line.partition(":")[0] for line in drawing(node_with()) if line.startswith("bus ")]
+    lines = [*drawing(node_with())]
+    titles = [line.partition(":")[0] for line in lines if line.startswith("bus ")]
     assert titles == ["bus 54 V", "bus 54 V (bmc)", "bus 12 V (bmc)"]
+    assert sum("GPUs 0-1" in line for line in lines) == 1, "what hangs on the bus is drawn once"
+    assert lines.count("  └─ read by the board controller") == 2
+    assert "  rating of PSUs 0-1" in lines, "a reading has no rating"
+
+
+def test_a_node_that_only_its_controller_measures_is_drawn_with_its_gpus() -> None:
+    edges = tuple((P54V.id, gpu.id) for gpu in GPUS)
+    node = wired_node(Topology(entities=(P54V, *GPUS), edges=edges), None, (P54V,))
+    assert sum("GPUs 0-1" in line for line in drawing(node)) == 1
 
 
 def test_the_page_gets_the_stages_with_their_limits() -> None:
