@@ -1,10 +1,14 @@
-"""Share of each supply of its bus against its own past: joints between a supply's own meter and the bus.
+"""Share of each supply of its bus against its own past: joints anywhere between its source and the bus.
 
-A supply that reports voltage and current at its own output terminals does not show the joint behind them in its own
-pair. Kirchhoff's law shows it twice: with a higher resistance the supply carries a smaller share of the bus, and its
-output, which droops less at less current, lies higher over its siblings' than before. Both must be there. A set point
-that fell lowers the voltage with the share; a current meter whose gain fell, or meters at the common bus, where
-`source_resistance` judges the path itself, leave the voltage ratio as it was.
+Kirchhoff's and Ohm's laws show a joint in three ways, and one is enough:
+
+- The supply carries a smaller share of the bus, and its own output, which droops less at less current, lies higher over
+  its siblings' than before. A set point that fell lowers the voltage with the share.
+- Its share fell by the same part at every load (`load_fit`), or in the steps of the load as in the mean
+  (`swing_share`). A set point takes off less the more current flows, and nothing off the steps. No voltage is needed:
+  meters at the common bus and voltages in coarse steps do.
+- Its output rose over its siblings' in proportion to its current (`load_fit`), as under a loop that shares the current.
+  An offset of a meter is the same at any load.
 
 Gains of meters are constant, so the ratio to the own past is the measure. One-sided CUSUM after Page, Biometrika 41,
 1954, and an effect that must be there too: an exponentially weighted mean.
@@ -39,6 +43,14 @@ _CALM_SD = 0.5 * THRESHOLD_SD
 GAIN = 0.25
 # heuristic: three standard deviations of a block are eight of such a mean.
 SURE_SD = 3.0
+# heuristic: over some 64 blocks, two minutes and more, means of simulated meters repeat within 0.04 % and 0.3 mV. Then
+# what hides a joint is what heat makes of healthy paths: copper warms by 0.39 % a kelvin, and paths that are a third of
+# the resistance and warm by ten kelvin unlike their siblings' move the share by 1.3 %.
+SLOW_GAIN, SLOW_RATIO = 1.0 / 64.0, 0.985
+# heuristic: half of that, 2.5 standard deviations of the short mean.
+_STILL = 0.5
+# The level is a median of eight blocks, known to 0.44 of the scatter of one; such a mean adds 0.09.
+_SLOW_SD = 0.53
 # heuristic: references of voltage meters drift by 10 to 20 millionths a kelvin; over ten kelvin that is as much.
 LEAST_RISE = 2e-4
 # heuristic: supplies of one bus lie within some per cent of each other; others are of another rail.
@@ -114,8 +126,9 @@ class ShareTest:
     """Test of each supply, shape ``(n_supplies,)``.
 
     `fall` and `rise` are exponentially weighted means of the logarithms of share and voltage against the usual, less
-    what another load may explain. `since_ns` is when the CUSUM began to rise; `judged` marks supplies of the newest
-    block, `certain` those at a load at which the usual share is known. The others are of the newest judged block.
+    what another load may explain; `slow_fall` and `slow_rise` are those of some minutes. `since_ns` is when the CUSUM
+    began to rise; `judged` marks supplies of the newest block, `certain` those at a load at which the usual share is
+    known. The others are of the newest judged block.
     """
 
     cusum: CusumState
@@ -124,6 +137,8 @@ class ShareTest:
     output: LoadFit
     fall: FromZero
     rise: FromZero
+    slow_fall: FromZero
+    slow_rise: FromZero
     since_ns: TimeArray
     judged: MaskArray
     certain: MaskArray
@@ -150,11 +165,23 @@ class ShareTest:
         alike |= stepped & self.swing.fallen(usual.swing, low_ratio=low_ratio)
         # A set point that fell takes the voltage of its own output down too.
         alike &= ~self.swing.by_meter & (self.rise > -known_v)
+        slow = sure & self._fell_slowly(noise, noise_v, least_v)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
         risen &= self.output.goes_with_load(usual.volts.slope_sd) & (self.fall < SURE_SD * noise)
         risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
-        return np.asarray((((far & (self.rise > known_v)) | alike) & few) | risen, dtype=np.bool_)
+        return np.asarray((((far & (self.rise > known_v)) | alike | slow) & few) | risen, dtype=np.bool_)
+
+    def _fell_slowly(self, noise: FloatArray, noise_v: FloatArray, least_v: FloatArray) -> MaskArray:
+        """Return a mask of supplies whose share fell a little and whose voltage rose a little, over minutes.
+
+        The load moves a voltage over many steps of its meter in that time, so its mean is finer than half a step.
+        """
+        fell = self.slow_fall < np.minimum(np.log(SLOW_RATIO), -SURE_SD * _SLOW_SD * noise)
+        # The long mean goes on for minutes once the joint is mended.
+        fell &= self.fall < _STILL * np.log(SLOW_RATIO)
+        rose = self.slow_rise > np.maximum(SURE_SD * _SLOW_SD * noise_v, 0.5 * least_v)
+        return np.asarray(fell & rose, dtype=np.bool_)
 
     def usual_again(self, *, clear_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share is back above a ratio of the usual, and whose voltage rises no more."""
@@ -236,6 +263,8 @@ def _tested(
         ),
         fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
         rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),
+        slow_fall=np.where(judged, test.slow_fall + SLOW_GAIN * (sure_fall - test.slow_fall), test.slow_fall),
+        slow_rise=np.where(judged, test.slow_rise + SLOW_GAIN * (sure_rise - test.slow_rise), test.slow_rise),
         since_ns=np.where(judged & (test.cusum.below <= 0.0), now_ns, test.since_ns),
         judged=judged,
         certain=judged & (doubt < SHARE_FLOOR),

@@ -47,10 +47,10 @@ class BusShares:
         )
 
     def stay(self, groups: GroupArray) -> MaskArray:
-        """Return a mask of supplies of a bus on which every share is known and as usual."""
+        """Return a mask of supplies of a bus on which every share is known and none fell."""
         within = np.maximum(_STAYS, SURE_SD * _MEAN_SD * self.usual.noise())
         known = known_count(self.usual.level, groups)
-        same = group_sum(np.where(np.abs(self.off) < within, 1.0, 0.0), groups)
+        same = group_sum(np.where(self.off > -within, 1.0, 0.0), groups)
         size = group_sum(np.ones(len(known)), groups)
         return np.asarray((size > 1) & (known >= size) & (same >= size), dtype=np.bool_)
 

@@ -57,6 +57,13 @@ def test_a_joint_half_as_much_again_is_found_on_its_own_supply_within_a_minute(s
     assert found[0].summary.endswith("ageing joint suspected")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_joint_a_tenth_up_is_found_within_minutes(seed: int) -> None:
+    found = reported(BUS.frame(job(400, seed=seed), worn(400, 1.1, from_s=100.0), seed=seed))
+    assert {one.entity_id for one in found} == {supply(0).id}
+    assert reported(BUS.frame(job(400, seed=seed), sound(400), seed=seed)) == []
+
+
 def test_its_incident_is_an_ageing_joint_of_that_supply() -> None:
     found = reported(BUS.frame(job(120), worn(120, 2.0)))
     book = IncidentBook()
