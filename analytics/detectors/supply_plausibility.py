@@ -16,6 +16,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.connectivity import Siblings, sibling_median
+from analytics.connectivity.buses import Buses
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
@@ -61,6 +62,8 @@ _COUNTS = 3.0
 _HIDDEN_STEPS = 1.0
 # heuristic: supplies without share signal differ by some per cent over the load; a share that fell further is news.
 _SAME_SHARE_RATIO = 0.8
+# heuristic: three times what the path explains; a joint that ages that far is reported by itself.
+_FAR_MORE = 3.0
 # heuristic: what a job moved is forgotten by half in ten minutes of blocks.
 _FADES = 0.9977
 
@@ -90,6 +93,7 @@ class SupplyPlausibilityState:
     last_ns: int | None
     judged_ns: int | None
     siblings: Siblings
+    buses: Buses
     blocks: Blocks
     means: BlockMeans
     usual_v: FromZero
@@ -124,7 +128,11 @@ class SupplyPlausibility:
         self, state: SupplyPlausibilityState, frame: Frame, topology: Topology
     ) -> tuple[SupplyPlausibilityState, tuple[Finding, ...]]:
         """Judge the rows of a frame, once a block."""
-        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        state = replace(
+            state,
+            siblings=state.siblings.under(topology, frame.spec.entities),
+            buses=state.buses.under(topology, frame.spec.entities),
+        )
         rows, power_w, start = PairRows.of(frame), optional(frame, "power_w"), 0
         findings: list[Finding] = []
         while start < len(rows):
@@ -159,7 +167,7 @@ class SupplyPlausibility:
         streaks, bad, good = _counted(state, means, windows, limits.blocks)
         streaks[:, 3] = np.where(known, np.where(lasted >= limits.power_hold_s, limits.blocks, 0), streaks[:, 3])
         both = (means.samples > 0) & (means.spread_v > 0.0) & (means.spread_a > 0.0)
-        both &= means.spread_a >= _FADES * state.usual_a
+        both &= (means.spread_a >= _FADES * state.usual_a) & ~_by_other_than_load(state, means)
         state = replace(
             state,
             judged_ns=now_ns,
@@ -308,6 +316,12 @@ def _flat_by_load(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArra
     return np.asarray(shown * usual < _HIDDEN_STEPS * state.stillness.step, dtype=np.bool_)
 
 
+def _by_other_than_load(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
+    """Return a mask of blocks whose voltage moved far more than such a current usually moves it, as a sag does."""
+    usual_ohm = state.usual_v / np.where(state.usual_a > 0.0, state.usual_a, np.nan)
+    return np.asarray(means.spread_v > _FAR_MORE * usual_ohm * means.spread_a, dtype=np.bool_)
+
+
 def _usual_mean(state: SupplyPlausibilityState, mean_a: FloatArray, *, still: MaskArray) -> FloatArray:
     """Return the usual currents after a block; nodes on which one may be stuck, or lost its share, teach nothing."""
     usual_a, groups = state.usual_mean_a, state.siblings.groups
@@ -318,8 +332,8 @@ def _usual_mean(state: SupplyPlausibilityState, mean_a: FloatArray, *, still: Ma
 
 
 def _off(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
-    """Return a mask of supplies that carry nothing, and whose siblings carry what they did: off, and measured right."""
-    groups = state.siblings.groups
+    """Return a mask of supplies that carry nothing, and whose bus carries what they did: off, and measured right."""
+    groups = state.buses.groups
     others_a, usual_others_a = others_sum(means.mean_a, groups), others_sum(state.usual_mean_a, groups)
     nothing = means.mean_a < DEAD_RATIO * state.usual_mean_a
     return nothing & took_over(others_a, usual_others_a, state.usual_mean_a)

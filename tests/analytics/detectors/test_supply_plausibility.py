@@ -1,12 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.detectors.supply_plausibility import SupplyPlausibility
+from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus
 from tests.analytics.detectors import supply_scenes as scenes
-from tests.analytics.scenes import node_of, supply
+from tests.analytics.scenes import frame_of, gpu, node_of, supply
 
 
 def reported(frame: Frame, limits: SupplyPlausibilityLimits | None = None) -> tuple[Finding, ...]:
@@ -125,3 +128,36 @@ def idle_after_a_job(seed: int) -> Frame:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_coarse_current_of_idle_supplies_is_no_fault_however_noisy_their_voltage(seed: int) -> None:
     assert reported(idle_after_a_job(seed)) == ()
+
+
+def test_a_sag_of_the_input_is_no_usual_movement_of_a_coarse_voltage() -> None:
+    rng = np.random.default_rng(5)
+    rows = np.arange(1200)[:, np.newaxis]
+    sags = rows >= 800
+    amps = np.where(rows % 20 < 13, 30.0, 24.0) * np.where(sags, 1.05, 1.0) + rng.normal(0, 0.3, (1200, 2))
+    open_v = 12.03 - np.where(sags, 0.6, 0.0)
+    volts = np.round((open_v - amps * [0.002, 0.04] + rng.normal(0, 0.002, (1200, 2))) / 0.0625) * 0.0625
+    frame = scenes.frame(volts, amps)
+    detector = SupplyPlausibility(limits=SupplyPlausibilityLimits())
+    state, found = detector.step(detector.start(frame.spec), frame, node_of(4, 2))
+    assert found == ()
+    assert (state.usual_v < 0.13).all()
+
+
+def test_a_supply_that_is_off_is_no_stuck_meter_where_another_bus_changes_its_load() -> None:
+    rng = np.random.default_rng(6)
+    rows = np.arange(2400)[:, np.newaxis]
+    load_a = np.where(rows % 20 < 13, 40.0, 30.0) + rng.normal(0, 0.3, (2400, 1))
+    off = rows >= 1200
+    own_a, sibling_a = np.where(off, 0.0, load_a), np.where(off, 2 * load_a, load_a)
+    others_a = np.repeat(np.where(off, 0.5 * load_a, load_a), 2, axis=1)
+    amps = np.round(np.concatenate((own_a, sibling_a, others_a), axis=1) / 0.5) * 0.5
+    volts = 12.2 - 0.004 * amps[:, [1, 1, 2, 3]] + rng.normal(0, 0.004, amps.shape)
+    members = tuple(supply(one) for one in range(4))
+    frame = frame_of(EntityKind.SUPPLY, members, {"voltage_v": volts, "current_a": amps}, rate_hz=scenes.RATE_HZ)
+    detector = SupplyPlausibility(limits=SupplyPlausibilityLimits())
+    whole = node_of(2, 4)
+    feeds = [(supply(one).id, gpu(one // 2).id) for one in range(4)]
+    kept = [edge for edge in whole.edges if edge[0] not in {one.id for one in members}]
+    two_buses = replace(whole, edges=(*kept, *feeds))
+    assert detector.step(detector.start(frame.spec), frame, two_buses)[1] == ()
