@@ -55,11 +55,12 @@ class SupplyLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoltageCap:
-    """Highest clock or power limit that keeps a voltage; `holds` is False if not even the lowest one does."""
+    """Highest clock or power limit that keeps `limit_v`; `holds` is False if not even the lowest one does."""
 
     setting: float
     predicted_v: float
     holds: bool
+    limit_v: float
 
 
 def terminal_voltage_v(path: SupplyPath, power_w: float) -> float:
@@ -133,7 +134,7 @@ def _highest(settings: Sequence[float], limit_v: float, predict_v: Callable[[flo
     # The first setting that breaks the limit; NaN, a collapse, breaks it.
     count = bisect_left(settings, True, key=lambda setting: not predict_v(setting) >= limit_v)  # noqa: FBT003
     setting = settings[max(count - 1, 0)]
-    return VoltageCap(setting=setting, predicted_v=predict_v(setting), holds=count > 0)
+    return VoltageCap(setting=setting, predicted_v=predict_v(setting), holds=count > 0, limit_v=limit_v)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,10 @@ PREPARE_EVERY_S = 1.0
 MANY_SUPPLIES, MANY_EVERY_S = 4, 3.0
 # heuristic: after a change of their input the rules prepare sooner, but not at each step of a storm.
 PREPARE_AGAIN_S = 0.1
-# heuristic: a prepared cap expires after this time: a guard that hangs reads no commands and confirms nothing. Longer
-# than a request to an actuator that does not answer.
-READY_FOR_S = 4.0
+# heuristic: a prepared cap expires after this time: a guard that hangs reads no commands and confirms nothing. Twice
+# the longest interval of preparation, so that a guard that is late by one keeps it, and longer than a request to an
+# actuator that does not answer.
+READY_FOR_S = 6.0
 # heuristic: time limit of the rules to confirm a reflex; they see the same row within milliseconds.
 CONFIRM_WITHIN_S = 1.0
 # heuristic: a supply has no reflex for this time after one that was not confirmed.

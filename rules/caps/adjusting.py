@@ -64,7 +64,7 @@ def tighten(
         answer = predict(claim.bases, incident, node, scale=scale, hold_v=hold_v)
         if scale.stricter(answer.setting, scale.fraction(claim.strictest, 1.0 - DEADBAND)):
             outdated = f" ({knob.text(claim.strictest)} does not)" if answer.holds else ""
-            reason = f"{describe(answer, knob, claim.bases[0].limit_scale * hold_v)}{outdated}"
+            reason = f"{describe(answer, knob)}{outdated}"
             came_back = returned and incident.state is IncidentState.OPEN
             return Tightening(setting=answer.setting, reason=reason, returned=came_back)
     age_s = (now_ns - claim.tightened_ns) / NS_PER_S
@@ -253,8 +253,8 @@ def _refusal(
         answer = predict(claim.bases, incident, node, scale=scale, hold_v=hold_v)
         most = scale.looser(answer.setting)
         if claim.round_setting is None or scale.stricter(most, claim.round_setting):
-            knob, held_v = claim.knob, claim.bases[0].limit_scale * hold_v
-            return f"{knob.text(answer.setting)} is the highest {knob.label} predicted to hold {held_v:.2f} V"
+            knob = claim.knob
+            return f"{knob.text(answer.setting)} is the highest {knob.label} predicted to hold {answer.limit_v:.2f} V"
     return None
 
 

@@ -136,7 +136,7 @@ def follow_unenforced(subject: PolicyIncident, claim: CapClaim) -> Decision | No
     answer = predict(claim.bases, subject.incident, subject.node, scale=scale, hold_v=hold_v)
     if not scale.stricter(answer.setting, scale.fraction(claim.strictest, 1.0 - _SHADOW_STEP)):
         return None
-    reason = describe(answer, claim.knob, hold_v)
+    reason = describe(answer, claim.knob)
     return _hold(subject, claim, scale, setting=answer.setting, reason=reason)
 
 

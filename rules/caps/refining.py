@@ -3,7 +3,8 @@
 The first setting of a cap rests on seconds in which a path may have changed, and on the power at clocks that were not
 seen. Under the cap both are measured again: the prediction then begins at the present clock, where its error is that of
 the meters alone. Some windows in a row correct the setting: to the strictest that they allow if all of them allow more,
-or none of them as much. A cap that had to be tightened soon after it was relaxed waits longer before the next time.
+to the middle of what they allow if that is less. A cap that had to be tightened soon after it was relaxed waits longer
+before the next time.
 """
 
 from collections.abc import Sequence
@@ -76,11 +77,11 @@ def refine(
     if setting is None:
         fresh = measured.windows >= _windows_to_relax(claim)
         return Refinement(claim=replace(claim, measured=replace(measured, windows=0)) if fresh else claim)
-    knob, held_v = scale.knob, bases[0].limit_scale * hold_v
+    knob = scale.knob
     seconds = measured.windows * WINDOW_NS / NS_PER_S
     reason = (
         f"measured over {seconds:.0f} s under {knob.text(claim.strictest)}: "
-        f"{knob.text(measured.strictest)} is the highest {knob.label} that holds {held_v:.2f} V"
+        f"{knob.text(measured.strictest)} is the highest {knob.label} that holds {found.limit_v:.2f} V"
     )
     return Refinement(claim=replace(claim, bases=bases), setting=setting, reason=reason)
 
@@ -102,8 +103,9 @@ def _corrected(claim: CapClaim, measured: MeasuredSettings, scale: Scale) -> flo
     """Return the setting that the windows agree on, None if the present one may stay."""
     if measured.windows < WINDOWS:
         return None
-    if scale.stricter(measured.loosest, claim.strictest):
-        return measured.strictest
+    middle = scale.snap((measured.strictest + measured.loosest) / 2.0)
+    if scale.stricter(middle, claim.strictest):
+        return middle
     setting = scale.knob.strictest(measured.strictest, scale.snap(MOST_RATIO * claim.strictest))
     is_looser = scale.stricter(claim.strictest, setting)
     return setting if is_looser and measured.windows >= _windows_to_relax(claim) else None

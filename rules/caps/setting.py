@@ -43,9 +43,9 @@ def choose(
     bases, doubt = bases_of(incident, node, targets=targets, topology=topology)
     if bases:
         answer = predict(bases, incident, node, scale=scale, hold_v=hold_v)
-        held_v = bases[0].limit_scale * hold_v
+        held_v = answer.limit_v
         if scale.stricter(answer.setting, in_force):
-            return SettingChoice(setting=answer.setting, reason=describe(answer, knob, held_v), bases=bases)
+            return SettingChoice(setting=answer.setting, reason=describe(answer, knob), bases=bases)
         minimum_v = incident.number("minimum_v")
         if minimum_v is None:
             return SettingChoice(setting=None, reason=f"no dip below {held_v:.2f} V was seen, and none is predicted")
@@ -156,8 +156,9 @@ def safe_setting(
     return predict(bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=resistance_ratio).setting
 
 
-def describe(answer: VoltageCap, knob: KnobKind, hold_v: float) -> str:
+def describe(answer: VoltageCap, knob: KnobKind) -> str:
     """Return a prediction as a phrase."""
+    hold_v = answer.limit_v
     what = "worst dip" if knob is KnobKind.CLOCK else "plateau"
     if answer.holds:
         return f"{knob.text(answer.setting)}: highest {knob.label} that holds {hold_v:.2f} V in the {what}"

@@ -5,6 +5,7 @@ open-circuit voltage and resistance, is taken again at every step, since it ages
 since the step of the clock by the cap itself is what it is learnt from.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -117,9 +118,11 @@ def load_now(basis: SupplyBasis, node: MeasuredNode) -> SupplyLoad:
 def _basis(
     supply_id: str, finding: Finding | None, node: MeasuredNode, *, targets: Sequence[str], topology: Topology
 ) -> tuple[SupplyBasis | None, str]:
+    live = node.supply(supply_id)
+    scale = 1.0 if live is None else live.limit_scale
     source = _source(finding, node, supply_id)
     high_a, low_a = _currents(supply_id, finding, node)
-    if source is None:
+    if source is None or math.isnan(scale):  # mains has no voltage to hold
         return None, f"the source resistance of {label_of_id(supply_id)} is not known"
     if high_a is None:
         return None, f"the current of {label_of_id(supply_id)} is not known"
@@ -145,8 +148,6 @@ def _basis(
     plateau_v = open_circuit_v - resistance_ohm * high_a
     path = replace(source, transient_ohm=_transient_ohm(supply_id, finding, node, plateau_v, high_a - low_a))
     load = SupplyLoad(power_high_w=high_w, power_low_w=low_w, share_ratio=share, gpus=tuple(capped))
-    live = node.supply(supply_id)
-    scale = 1.0 if live is None else live.limit_scale
     return SupplyBasis(
         entity_id=supply_id, path=path, load=load, found_ns=0 if finding is None else finding.time_ns, limit_scale=scale
     ), ""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.board_curve.kept import KeptBoard, kept_of, read_boards
+from analytics.board_curve.kept import KeptBoard, kept_of, pack_boards, read_boards
 from analytics.board_curve.learner import BoardLearner
 from analytics.board_curve.learning import begin, learn
 from analytics.board_curve.windows import LoadKind, LoadWindow
@@ -205,3 +205,9 @@ def test_no_state_is_changed_by_packing_it_in_another_thread() -> None:
     kept = read_boards(pack())["gpu:GPU-0"]
     assert np.allclose(kept.mean, mean, atol=1e-5)
     assert kept.max_mhz == MAX_MHZ
+
+
+def test_a_board_with_an_impossible_load_is_left_out_and_the_others_are_kept() -> None:
+    first, second = taught().states.items()
+    blob = pack_boards(dict([first, (second[0], replace(second[1], load_w=30_000.0))]), {})
+    assert list(read_boards(blob)) == [first[0]]

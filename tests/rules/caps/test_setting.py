@@ -1,5 +1,6 @@
 """From evidence to a clock: what is used, what stands in for what is missing, and who is meant."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -203,3 +204,9 @@ def test_the_neighbours_of_a_setting_stay_within_the_scale() -> None:
     assert fans.snap(2.0) == 1.0
     assert fans.looser(0.75) == 0.5
     assert fans.stricter(1.0, 0.75)
+
+
+def test_mains_has_no_voltage_to_hold() -> None:
+    mains = replace(supply(11.38, 0.0058), limit_scale=math.nan)
+    found = bases_of(incident(numbers=SAG), node(mains), targets=GPUS, topology=topology())
+    assert found[0] == ()
