@@ -3,7 +3,7 @@
 Where supplies droop against each other, a joint that got worse takes current off its own supply. Where a loop trims
 every output to its share, it does not: the loop raises that supply's output and lowers the others', so the voltage of
 each falls more steeply with the current than before, at the bus by the n-th part of the joint, and at the outputs of
-all but the one with the joint. Which supply it is, its own pair does not tell.
+all but the one with the joint. Its own pair does not show which supply it is.
 """
 
 from dataclasses import dataclass, replace

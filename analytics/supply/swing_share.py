@@ -7,7 +7,7 @@ turn and voltages in coarse steps leave this as it is. The measure is the standa
 block over the mean of the siblings'.
 
 A current meter whose gain fell takes the same part off both too, and its siblings then carry no more than before. A
-jump within a steady load shows that; a gain that drifts for hours is not told from a joint.
+jump within a steady load shows that; a gain that drifts for hours looks like a joint.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A change that goes with the load and one that does not are told apart once the load moved, and not before."""
+"""The fit knows a change that goes with the load from one that does not once the load moved, and not before."""
 
 import numpy as np
 import pytest
