@@ -3,13 +3,11 @@
 The plant (`independent_plant`) shares no equation or constant with `simulator/` and `physics/`. Not found on it, and
 not expected here:
 
-- Joints and skewed readings behind meters of a quarter of a volt (controllers at 1 Hz): a joint moves such a voltage by
-  less than a step. Stuck values of them: their healthy voltage repeats for minutes too.
-- Joints at meters of the common bus whose voltage and current are converted up to 0.1 s apart: the pair does not
-  identify the path.
-- Joints where a loop trims every output to the same current: the share does not move. Where two supplies with fast
-  meters share so, the joint may be looked for at the other one.
-- A path that aged by a quarter on a meter of the bus: that takes hours.
+- Skewed readings behind meters of a quarter of a volt (controllers at 1 Hz), and stuck values of them: their healthy
+  voltage repeats for minutes too.
+- Joints at meters of the common bus while the load stands still: a set point that fell looks alike.
+- Joints where a loop trims every output to the same current, at meters of the bus: no share moves, and the resistances
+  of all supplies rise alike (`test_independent_joints`).
 """
 
 from dataclasses import dataclass
