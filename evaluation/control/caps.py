@@ -98,7 +98,7 @@ class _Episodes:
         self._lowest_v: FloatArray = np.full(plan.episodes, np.inf)
 
     def learn(self) -> None:
-        """Teach the boards while jobs and clocks vary, on joints that are well."""
+        """Learn the boards while jobs and clocks vary, on joints that are well."""
         plan = self._case.plan
         per_clock = round(plan.clock_for / _EVERY_S)
         for turn, ratio in enumerate(plan.clocks):
@@ -108,7 +108,7 @@ class _Episodes:
                 self._look(workload, np.full(self._shape, wanted), self._joint_mohm)
 
     def worsen(self) -> None:
-        """Let the joints get worse, and follow the caps until they have settled."""
+        """Worsen the joints, and follow the caps until they have settled."""
         plan, well = self._case.plan, self._joint_mohm
         worse = self._worse_joints()
         steps = round(plan.settles / _EVERY_S)

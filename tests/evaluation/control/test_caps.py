@@ -24,10 +24,12 @@ def test_caps_hold_and_are_at_most_three_clock_steps_stricter_than_needed(node: 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("node", ["v100x4", "a100x8", "h100x8", "b200x8"])
-def test_fifty_caps_of_each_node_hold(node: str) -> None:
+def test_of_fifty_caps_of_each_node_at_most_one_is_a_clock_step_too_loose(node: str) -> None:
     case = plan(50)
     result = simulate_caps(CapsCase(plan=case, node=node, seed=case.first_seed))
-    assert result.held == 50 - result.uncapped >= 45
+    assert result.held >= 49 - result.uncapped
+    assert result.uncapped <= 5
+    assert min(result.steps) >= -1
     assert np.median(result.steps) <= case.goals.steps
 
 
