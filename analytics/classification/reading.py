@@ -157,12 +157,17 @@ def _together(scene: IncidentScene) -> Iterator[Observation]:
 
 
 def _of_brake(scene: IncidentScene) -> Iterator[Observation]:
-    """Yield the sign of a brake without any other electrical sign, where dips and paths of all supplies were judged."""
+    """Yield the sign of a brake without any other electrical sign, by what of all supplies was judged.
+
+    Paths of stiff supplies are known late or never: a brake without a dip is weaker evidence than one beside good paths.
+    """
     brakes = [one for one in scene.own if one.cause is Cause.POWER_BRAKE]
-    judged = [scene.judged_by(detector, one) for one in brakes for detector in (DIPS, PATHS)]
-    if judged and all(judged) and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
-        text = f"{_labels(chain(*judged), scene.kinship)} judged, nothing found beside the brake"
-        yield _seen(Sign.BRAKE_ALONE, min(one.since_ns for one in brakes), text)
+    dips, paths = ([scene.judged_by(detector, one) for one in brakes] for detector in (DIPS, PATHS))
+    if dips and all(dips) and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
+        found = "nothing found beside the brake" if all(paths) else "no dip; their paths are not known"
+        sign = Sign.BRAKE_ALONE if all(paths) else Sign.BRAKE_WITHOUT_DIP
+        text = f"{_labels(chain(*dips), scene.kinship)} judged, {found}"
+        yield _seen(sign, min(one.since_ns for one in brakes), text)
 
 
 def _of_heat(scene: IncidentScene) -> Iterator[Observation]:

@@ -13,6 +13,7 @@ class Sign(StrEnum):
     BUS_HOLDS = "bus_holds"
     BRAKE = "brake"
     BRAKE_ALONE = "brake_alone"
+    BRAKE_WITHOUT_DIP = "brake_without_dip"
     SLOWDOWN = "slowdown"
     RESISTANCE_UP = "resistance_up"
     SUPPLY_OUT = "supply_out"

@@ -60,6 +60,19 @@ SUPPLY_ROWS: tuple[SignRow, ...] = (
         ),
     ),
     SignRow(
+        sign=Sign.BRAKE_WITHOUT_DIP,
+        weight=FINGERPRINT,
+        otherwise=(0.01, RARE),
+        given=(
+            (OVERLOAD, 0.5, "as for a brake alone"),
+            (JOINT, 0.1, "assumption: a path behind the meters of the supplies, where no rail shows the dip"),
+            (SYNCHRONOUS, 0.05, "as for a brake alone"),
+            (LOST, 0.1, "assumption: siblings that hold the rail; the currents of the branches were not judged"),
+            (INPUT, 0.05, "as for a brake alone"),
+            (UNKNOWN, 0.1, "as for a brake alone"),
+        ),
+    ),
+    SignRow(
         sign=Sign.SLOWDOWN,
         weight=SYMPTOM,
         otherwise=(0.02, RARE),

@@ -232,6 +232,17 @@ def test_a_brake_is_alone_only_where_dips_and_paths_were_judged(judged: tuple[st
     assert Sign.BRAKE_ALONE not in {one.sign for one in observations(scene(*brakes, judged=judged))}
 
 
+@pytest.mark.parametrize(
+    ("judged", "without_dip"), [((), False), ((DIPS,), True), ((PATHS,), False), ((DIPS, PATHS), False)]
+)
+def test_a_brake_on_a_rail_that_was_seen_not_to_dip_is_an_overload_though_no_path_is_known(
+    judged: tuple[str, ...], *, without_dip: bool
+) -> None:
+    braked = scene(*(finding(Cause.POWER_BRAKE, one) for one in GPUS), judged=judged)
+    assert (Sign.BRAKE_WITHOUT_DIP in {one.sign for one in observations(braked)}) == without_dip
+    assert (ranked(braked)[0].cause is FaultClass.SUPPLY_OVERLOAD) == (DIPS in judged)
+
+
 def test_one_brake_that_came_while_its_supplies_were_not_judged_leaves_none_alone() -> None:
     early, late = finding(Cause.POWER_BRAKE, GPUS[0]), finding(Cause.POWER_BRAKE, GPUS[1], at_s=9.0)
     both = scene(early, late)
