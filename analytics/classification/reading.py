@@ -159,7 +159,7 @@ def _together(scene: IncidentScene) -> Iterator[Observation]:
 def _of_brake(scene: IncidentScene) -> Iterator[Observation]:
     """Yield the sign of a brake without any other electrical sign, by what of all supplies was judged.
 
-    Paths of stiff supplies are known late or never: a brake without a dip is weaker evidence than one beside good paths.
+    Paths of stiff supplies are known late or never: a brake without a dip is weaker evidence than beside good paths.
     """
     brakes = [one for one in scene.own if one.cause is Cause.POWER_BRAKE]
     dips, paths = ([scene.judged_by(detector, one) for one in brakes] for detector in (DIPS, PATHS))
