@@ -27,6 +27,7 @@ from analytics.supply.branches import (
     Branches,
     carries_nothing,
     gone,
+    group_sum,
     known_count,
     surely_gone,
     usual_after_block,
@@ -239,7 +240,8 @@ class SourceResistance:
     ) -> tuple[SourceResistanceState, Changes, Changes]:
         limits, reference = self.limits, state.reference
         ratio = reference.ratio()
-        over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm) & ~_of_the_bus(state, seen)
+        over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm)
+        over &= ~_of_no_supply(state, seen, over)
         under = seen & (ratio < limits.clear_ratio)
         rising = state.rising.after(over=over, under=under, now_ns=now_ns)
         quick = rising.count >= limits.windows
@@ -316,11 +318,16 @@ class SourceResistance:
         return findings_from(name, cause, spec.entities, conditions, changes, now_ns=now_ns, describe=describe)
 
 
-def _of_the_bus(state: SourceResistanceState, seen: MaskArray) -> MaskArray:
-    """Return a mask of supplies whose rise is of no one in particular: no share moved, and no sibling is as usual."""
+def _of_no_supply(state: SourceResistanceState, seen: MaskArray, over: MaskArray) -> MaskArray:
+    """Return a mask of supplies whose rise may be that of another one.
+
+    No share moved, no sibling is as usual, and some rose by less: a loop that trims the shares does that. Where all of
+    a bus rose, all of its paths are worse, or one joint that no share gives away: then each of them is reported.
+    """
     groups = state.buses.groups
     calm = has_calm_sibling(state.reference.ratio(), seen, groups, within=_STEADY_WITHIN)
-    return np.asarray(state.shares.stay(groups) & ~calm, dtype=np.bool_)
+    some = group_sum(np.where(over, 1.0, 0.0), groups) < group_sum(np.ones(len(over)), groups)
+    return np.asarray(state.shares.stay(groups) & ~calm & some, dtype=np.bool_)
 
 
 def _is_loud(state: SourceResistanceState, rows: PairRows) -> MaskArray:

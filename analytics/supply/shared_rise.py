@@ -3,7 +3,8 @@
 Where supplies droop against each other, a joint that got worse takes current off its own supply. Where a loop trims
 every output to its share, it does not: the loop raises that supply's output and lowers the others', so the voltage of
 each falls more steeply with the current than before, at the bus by the n-th part of the joint, and at the outputs of
-all but the one with the joint. Its own pair does not show which supply it is.
+all but the one with the joint. Its own pair does not show which supply it is. Paths that all age alike leave the shares
+as they are too.
 """
 
 from dataclasses import dataclass, replace
