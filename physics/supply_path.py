@@ -89,11 +89,7 @@ def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float) -> float:
 
 
 def _worst_dip_v(path: SupplyPath, load: SupplyLoad, phases: Sequence["_Phases"], clock_mhz: float) -> float:
-    high_w, low_w = load.power_high_w, load.power_low_w
-    for gpu, own in zip(load.gpus, phases, strict=True):
-        gpu_high_w, gpu_low_w = own.powers_at(gpu.curve, clock_mhz / gpu.max_clock_mhz)
-        high_w += load.share_ratio * (gpu_high_w - gpu.power_high_w)
-        low_w += load.share_ratio * (gpu_low_w - gpu.power_low_w)
+    high_w, low_w = _powers_w(load, phases, clock_mhz)
     high_w = max(high_w, 0.0)
     low_w = min(max(low_w, 0.0), high_w)
     high_v = cautious_voltage_v(path, high_w)
@@ -101,6 +97,21 @@ def _worst_dip_v(path: SupplyPath, load: SupplyLoad, phases: Sequence["_Phases"]
         return math.nan
     step_a = high_w / high_v - low_w / terminal_voltage_v(path, low_w)
     return high_v - path.transient_ohm * step_a
+
+
+def high_power_w(load: SupplyLoad, clock_mhz: float) -> float:
+    """Return the power of the supply in the high phase with every GPU at `clock_mhz`, by the curves of its boards."""
+    high_w, _ = _powers_w(load, [_Phases.of(gpu) for gpu in load.gpus], clock_mhz)
+    return high_w
+
+
+def _powers_w(load: SupplyLoad, phases: Sequence["_Phases"], clock_mhz: float) -> tuple[float, float]:
+    high_w, low_w = load.power_high_w, load.power_low_w
+    for gpu, own in zip(load.gpus, phases, strict=True):
+        gpu_high_w, gpu_low_w = own.powers_at(gpu.curve, clock_mhz / gpu.max_clock_mhz)
+        high_w += load.share_ratio * (gpu_high_w - gpu.power_high_w)
+        low_w += load.share_ratio * (gpu_low_w - gpu.power_low_w)
+    return high_w, low_w
 
 
 def highest_clock(

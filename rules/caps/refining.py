@@ -4,13 +4,14 @@ The first setting of a cap rests on seconds in which a path may have changed, an
 seen. Under the cap both are measured again: the prediction then begins at the present clock, where its error is that of
 the meters alone. Some windows in a row correct the setting: to the strictest that they allow if all of them allow more,
 to the middle of what they allow if that is less. A cap that had to be tightened soon after it was relaxed waits longer
-before the next time.
+before the next time. What a lighter load leaves of the rail is not spare: the load that the cap was set for may return.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from physics.node_state import MeasuredNode
+from physics.supply_path import SupplyLoad, high_power_w
 from rules.caps.adjusting import STRICTER
 from rules.caps.knobs import Scale
 from rules.caps.setting import predict
@@ -35,6 +36,9 @@ DIP_WINDOWS, DIP_RANK = 8, 2
 # heuristic: a source that moved by more between two windows is not steady: five times the two per cent to which the
 # resistance is known.
 STEADY_RATIO = 0.10
+# Share of the power that the cap was set for, below which a load is another one. heuristic: a tenth of the power is
+# about a tenth of the drop, 0.08 V of 0.8 V at 12 V, half of what the built-in policies hold above the limit of a rail.
+SAME_LOAD_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,8 @@ def refine(
 ) -> Refinement:
     """Return the correction of a cap for a voltage; once in three seconds it predicts, which takes some milliseconds.
 
-    A pause of the job, which shows no source, neither counts nor ends what was measured before it.
+    A pause of the job, which shows no source, and a lighter load than the cap is for neither count nor end what was
+    measured before them.
     """
     changed_ns = max(claim.tightened_ns, claim.refined_ns or 0, claim.relaxed_ns or 0)
     last_ns = changed_ns if claim.measured is None else claim.measured.last_ns
@@ -68,6 +73,9 @@ def refine(
     bases = bases_now(claim.bases, incident, node, targets=claim.gpus, topology=topology)
     if bases is None:
         return Refinement(claim=claim)
+    claim = _with_loads(claim, bases)
+    if any(_is_lighter(basis.load, load) for basis, load in zip(bases, claim.loads, strict=True)):
+        return Refinement(claim=_without_window(claim, now_ns))
     dips_ohm = (*claim.dips_ohm, tuple(basis.path.transient_ohm for basis in bases))[-DIP_WINDOWS:]
     bases, claim = _with_dips(bases, dips_ohm), replace(claim, dips_ohm=dips_ohm)
     found = predict(bases, incident, node, scale=scale, hold_v=hold_v)
@@ -84,6 +92,34 @@ def refine(
         f"{knob.text(measured.strictest)} is the highest {knob.label} that holds {found.limit_v:.2f} V"
     )
     return Refinement(claim=replace(claim, bases=bases), setting=setting, reason=reason)
+
+
+def _with_loads(claim: CapClaim, bases: Sequence[SupplyBasis]) -> CapClaim:
+    loads = claim.loads or tuple(basis.load for basis in claim.bases)
+    pairs = zip(bases, loads, strict=True)
+    return replace(claim, loads=tuple(_heavier(basis.load, load) for basis, load in pairs))
+
+
+def _without_window(claim: CapClaim, now_ns: int) -> CapClaim:
+    """Return the cap after a window that does not count; the next one comes three seconds later, as after any other."""
+    none = MeasuredSettings(
+        strictest=claim.strictest, loosest=claim.strictest, windows=0, resistances_ohm=(), last_ns=now_ns
+    )
+    return replace(claim, measured=none if claim.measured is None else replace(claim.measured, last_ns=now_ns))
+
+
+def _is_lighter(load: SupplyLoad, reference: SupplyLoad) -> bool:
+    """Return True for a load that would draw clearly less than the reference does at the clock of the reference."""
+    return high_power_w(load, _clock_mhz(reference)) < SAME_LOAD_RATIO * reference.power_high_w
+
+
+def _heavier(load: SupplyLoad, reference: SupplyLoad) -> SupplyLoad:
+    """Return the load if it draws more than the reference would at its clock, by the upper bound of the curve."""
+    return load if load.power_high_w > high_power_w(reference, _clock_mhz(load)) else reference
+
+
+def _clock_mhz(load: SupplyLoad) -> float:
+    return max(gpu.clock_mhz for gpu in load.gpus)
 
 
 def _with_dips(bases: Sequence[SupplyBasis], dips_ohm: Sequence[tuple[float, ...]]) -> tuple[SupplyBasis, ...]:

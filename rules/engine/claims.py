@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from physics.supply_path import SupplyLoad
 from rules.caps.supply_basis import SupplyBasis
 from rules.conditions.condition import NOT_MET, Judgement
 from telemetry.clock import NS_PER_S
@@ -69,6 +70,8 @@ class CapClaim:
         The supplies that the incident was about.
     steady
         How steady their source resistance is.
+    loads
+        Heaviest load of each of `bases` since the cap was set; empty before the first window.
     measured
         Settings that were measured to hold since the last change; None before the first window.
     dips_ohm
@@ -104,6 +107,7 @@ class CapClaim:
     bases: tuple[SupplyBasis, ...] = ()
     supplies: tuple[str, ...] = ()
     steady: tuple[SteadyResistance, ...] = ()
+    loads: tuple[SupplyLoad, ...] = ()
     measured: MeasuredSettings | None = None
     dips_ohm: tuple[tuple[float, ...], ...] = ()
     refined_ns: int | None = None

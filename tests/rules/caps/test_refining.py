@@ -17,9 +17,14 @@ from tests.rules.scenes import CAP, ENFORCED, SAG, gpu_state, incident, node, po
 PSU = "supply:psu0"
 
 
-def measured(resistance_ohm: float, clock_mhz: float, *, dip_v: float = 0.0, pause: bool = False) -> MeasuredNode:
-    """Return the node under a clock, behind a source of 12.30 V; `pause` is a window without a load step."""
-    power_w = 350.0 * DEFAULT_CURVE.share(clock_mhz / 1530.0)
+def measured(
+    resistance_ohm: float, clock_mhz: float, *, dip_v: float = 0.0, pause: bool = False, job_w: float = 350.0
+) -> MeasuredNode:
+    """Return the node under a clock, behind a source of 12.30 V; `pause` is a window without a load step.
+
+    `job_w` is the power of each GPU at its highest clock.
+    """
+    power_w = job_w * DEFAULT_CURVE.share(clock_mhz / 1530.0)
     high_a, low_a = 4.0 * power_w / 11.6 + 31.0, 80.0
     lowest_v = 12.30 - resistance_ohm * high_a - dip_v
     supply = MeasuredSupply(
@@ -86,6 +91,31 @@ def test_one_correction_relaxes_by_a_limited_share() -> None:
 def test_windows_of_a_pause_relax_nothing() -> None:
     cap = Cap(0.0095)
     assert not cap.windows(5 * WINDOWS, measured(0.0058, cap.first_mhz, pause=True))
+
+
+@pytest.mark.parametrize("job_w", [290.0, 150.0])
+def test_a_lighter_load_relaxes_nothing_since_the_one_that_sagged_may_return(job_w: float) -> None:
+    cap = Cap(0.0075)
+    held_mhz = cap.first_mhz
+    assert not cap.windows(20 * WINDOWS, measured(0.0075, held_mhz, job_w=job_w))
+    cap.windows(WINDOWS, measured(0.0075, held_mhz))
+    assert cap.claim.strictest <= 1.03 * held_mhz
+
+
+def test_windows_of_the_same_load_count_across_a_lighter_phase() -> None:
+    cap = Cap(0.0095)
+    state, lighter = measured(0.0058, cap.first_mhz), measured(0.0058, cap.first_mhz, job_w=150.0)
+    assert not cap.windows(WINDOWS - 1, state)
+    assert not cap.windows(WINDOWS, lighter)
+    assert [one.action for one in cap.windows(1, state)] == [Verb.CLOCK_RELAX]
+
+
+def test_a_load_that_grew_is_the_one_to_hold_from_then_on() -> None:
+    cap = Cap(0.0075)
+    cap.windows(2 * WINDOWS, measured(0.0075, cap.first_mhz, job_w=400.0))
+    tightened_mhz = cap.claim.strictest
+    assert tightened_mhz < cap.first_mhz
+    assert not cap.windows(5 * WINDOWS, measured(0.0075, tightened_mhz, job_w=330.0))
 
 
 def test_a_path_that_still_moves_begins_the_windows_again() -> None:
