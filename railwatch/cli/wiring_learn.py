@@ -120,7 +120,8 @@ def _from_run(data_dir: Path, experiment: Experiment, watch_s: float | None) -> 
         except ActionRefusedError as err:
             _report(f"experiment stopped, clocks are restored: {err}")
         except TransientError as err:
-            _report(f"experiment stopped, a lowered clock is restored when its lease of {LEASE_S:g} s ends: {err}")
+            _report(f"experiment stopped: {err}")
+            _report(f"a clock may be lowered for up to {LEASE_S:g} s more; see railwatch actions list --in-force")
     if session.proposal is None:
         _report("not sure of any link: too few load steps, and no GPU was moved")
         raise typer.Exit(1)

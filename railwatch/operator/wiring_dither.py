@@ -13,8 +13,8 @@ import numpy as np
 from agent.actuation.claims import CapRequest, GpuTarget
 from analytics.connectivity.dither import DitherLevel, plan_dither
 from telemetry.clock import NS_PER_S, Clock
-from telemetry.entities import Entity, EntityKind
-from telemetry.errors import ActionRefusedError
+from telemetry.entities import Entity, EntityKind, label_of_id
+from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.frames import Frame
 from telemetry.gpu import KnobKind
 from telemetry.records import IN_FORCE, Action, ActionState, Incident, IncidentState, Mode, Severity
@@ -142,6 +142,8 @@ class ClockDither:
         ------
         ActionRefusedError
             The actuator refused a change, or something came in the way; the clock is restored.
+        TransientError
+            The actuator is away, or could not restore the clock and retries.
         """
         try:
             for level in levels:
@@ -158,7 +160,7 @@ class ClockDither:
 
     def _lower(self, gpu: Entity, clock_mhz: float) -> None:
         self._lowered += 1
-        (action,) = self._actuator.apply(
+        action, *_ = self._actuator.apply(
             CapRequest(
                 incident_id=self._incident_id,
                 decision_id=f"{self._incident_id}-{self._lowered}",
@@ -173,7 +175,7 @@ class ClockDither:
                 ends_with_lease=True,
             )
         )
-        if action.state in (ActionState.REFUSED, ActionState.FAILED):
+        if action.state not in IN_FORCE:  # refused, failed, or released since someone else has set the clock
             raise ActionRefusedError(f"{gpu.label}: {action.reason}")
 
     def _wait(self, seconds: float) -> None:
@@ -186,6 +188,11 @@ class ClockDither:
         why = self._obstacle()
         if why is not None:
             raise ActionRefusedError(why)
+        if any(one.owner == OWNER and one.incident_id != self._incident_id for one in self._actuator.in_force()):
+            raise ActionRefusedError("another railwatch wiring learn holds a clock of this node")
 
     def _release(self, reason: str) -> None:
-        self._actuator.release_incident(self._incident_id, reason=reason)
+        done = self._actuator.release_incident(self._incident_id, reason=reason)
+        failed = next((one for one in done if one.state is ActionState.FAILED), None)
+        if failed is not None:
+            raise TransientError(f"{label_of_id(failed.entity_id)}: {failed.reason}")

@@ -13,7 +13,7 @@ from railwatch.operator.wiring_proposal import measured_power
 from railwatch.operator.wiring_session import WiringSession
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
-from telemetry.errors import ActionRefusedError
+from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.gpu import KnobKind
 from telemetry.records import Action, ActionState, IncidentState, Mode, Severity
@@ -43,6 +43,7 @@ class LiveBox:
         self.requests: list[CapRequest] = []
         self.reported: list[str] = []
         self.refuse = ""
+        self.answers: dict[str, ActionState] = {}
         self.sleep_until(WARM_UP_S)
 
     def monotonic_s(self) -> float:
@@ -89,7 +90,7 @@ class LiveBox:
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
         self.requests.append(request)
         gpu = request.gpus[0].entity_id
-        state = ActionState.REFUSED if self.refuse else ActionState.APPLIED
+        state = ActionState.REFUSED if self.refuse else self.answers.get("apply", ActionState.APPLIED)
         action = self.action(request.incident_id, gpu, request.owner, state=state, reason=self.refuse)
         if not self.refuse:
             self.caps_mhz[gpu] = request.setting
@@ -100,6 +101,8 @@ class LiveBox:
         action = self.held.pop(incident_id, None)
         if action is not None:
             self.caps_mhz.pop(action.entity_id, None)
+            state = self.answers.get("release", ActionState.RELEASED)
+            return (self.action(incident_id, action.entity_id, OWNER, state=state, reason="cannot be written"),)
         return ()
 
     def in_force(self) -> tuple[Action, ...]:
@@ -209,6 +212,32 @@ def test_a_refusal_of_the_actuator_ends_the_experiment_with_its_reason(box: Live
     box.refuse = "the driver cannot read locked clocks back"
     with pytest.raises(ActionRefusedError, match="GPU 0: the driver cannot read locked clocks back"):
         _run(box, box.session())
+
+
+def test_a_clock_that_someone_else_set_meanwhile_ends_the_experiment(box: LiveBox) -> None:
+    box.answers["apply"] = ActionState.RELEASED
+    with pytest.raises(ActionRefusedError, match="GPU 0: "):
+        _run(box, box.session())
+    assert box.held == {}
+
+
+def test_a_clock_that_could_not_be_restored_ends_the_experiment_and_is_named(box: LiveBox) -> None:
+    box.answers["release"] = ActionState.FAILED
+    with pytest.raises(TransientError, match="GPU-0: cannot be written"):
+        _run(box, box.session())
+    assert len({request.gpus for request in box.requests}) == 1
+
+
+def test_a_second_experiment_on_the_same_node_ends_the_first(box: LiveBox) -> None:
+    begun_s = box.monotonic_s()
+
+    def second() -> None:
+        if box.monotonic_s() > begun_s + 10.0:
+            box.held["wiring-learn-2"] = box.action("wiring-learn-2", GPUS[3].id, OWNER)
+
+    with pytest.raises(ActionRefusedError, match="another railwatch wiring learn"):
+        _run(box, box.session(), second)
+    assert set(box.held) == {"wiring-learn-2"}
 
 
 def test_a_cap_of_someone_else_forbids_the_experiment_and_its_own_does_not(box: LiveBox) -> None:
