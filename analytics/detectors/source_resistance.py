@@ -53,7 +53,7 @@ from physics.rail_classes import times_measured
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled, reset_where
 from telemetry.records import Cause, Finding
 
 # N/(N-1) for two and three supplies; heuristic: within 6 %, what windows of one path differ by.
@@ -113,6 +113,7 @@ class SourceResistance:
             reference=forget(state.reference, accepted),
             slow=accept(state.slow, accepted),
             fall=input_fall.forget(state.fall, accepted),
+            shares=reset_where(state.shares, filled(BusShares, len(accepted)), accepted),
         )
 
     def step(
@@ -152,7 +153,8 @@ class SourceResistance:
         moved_v = np.abs(rows.voltage_v - before_v)
         step_v = np.fmin.reduce(np.where(rows.used & (moved_v > SAME_V), moved_v, np.nan), axis=0)
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
-        branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, groups=state.siblings.groups)
+        groups, buses = state.siblings.groups, state.buses.groups
+        branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, groups=groups, buses=buses)
         state = replace(
             state,
             last_ns=now_ns,
@@ -216,7 +218,9 @@ class SourceResistance:
             means=means,
             shares=state.shares.after_block(means, state.buses.groups),
             reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
-            branches=usual_after_block(state.branches, means.mean_a, means.mean_v, state.siblings.groups),
+            branches=usual_after_block(
+                state.branches, means.mean_a, means.mean_v, state.siblings.groups, buses=state.buses.groups
+            ),
             fall=after_block(
                 state.fall,
                 means.mean_v,

@@ -130,6 +130,7 @@ PARTS: Mapping[str, LearntParts] = {
             "branches.usual_a",
             "branches.usual_others_a",
             "branches.most_a",
+            "shares",
             "fall.usual_v",
             "fall.usual_a",
             "fall.usual_w",

@@ -85,8 +85,8 @@ class Branches:
 
     `since_ns` is 0 where it carries something. `rows`, `others_a`, `lowest_a` and `highest_a` are since then: rows
     seen, the siblings' current summed, and the own extremes. `usual_others_a` is what the siblings usually carry,
-    `most_a` the most that was ever usual for the whole group. `heavy_ns` is the time since which a branch without
-    current cannot be asleep at the load of its group, 0 where it may be. `least_a` is the least usual current of a
+    `most_a` the most that was ever usual for the whole bus. `heavy_ns` is the time since which a branch without
+    current cannot be asleep at the load of its bus, 0 where it may be. `least_a` is the least usual current of a
     branch that is watched, 3 A at 12 V and the same power elsewhere.
     """
 
@@ -117,9 +117,12 @@ def _dead(branches: Branches, current_a: FloatArray, used: MaskArray) -> MaskArr
 
 
 def watch_row(
-    branches: Branches, now_ns: int, *, current_a: FloatArray, used: MaskArray, groups: GroupArray
+    branches: Branches, now_ns: int, *, current_a: FloatArray, used: MaskArray, groups: GroupArray, buses: GroupArray
 ) -> Branches:
-    """Add one row, `used` where it is a new sample; a held value is neither dead nor alive."""
+    """Add one row, `used` where it is a new sample; a held value is neither dead nor alive.
+
+    `groups` are the siblings of a node. A supply sleeps by the load of its own bus, one of `buses`.
+    """
     dead = _dead(branches, current_a, used)
     was = branches.since_ns > 0
     if not dead.any() and not was.any():
@@ -127,7 +130,7 @@ def watch_row(
     alive = used & ~dead
     still = was & ~alive
     counts = np.where(still, branches.rows, 0.0)
-    light = group_sum(current_a, groups) < LIGHT_RATIO * branches.most_a
+    light = group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a
     begins = dead & ~was
     heavy_ns = np.where(_awake(branches, now_ns) | (~light & (branches.heavy_ns > 0)), branches.heavy_ns, now_ns)
     heavy_ns = np.where(light & ~_awake(branches, now_ns), 0, np.where(begins, now_ns - WAKES_NS, heavy_ns))
@@ -182,7 +185,9 @@ def surely_gone(branches: Branches) -> MaskArray:
     return np.asarray(taken_over & (branches.highest_a > branches.lowest_a), dtype=np.bool_)
 
 
-def usual_after_block(branches: Branches, mean_a: FloatArray, mean_v: FloatArray, groups: GroupArray) -> Branches:
+def usual_after_block(
+    branches: Branches, mean_a: FloatArray, mean_v: FloatArray, groups: GroupArray, *, buses: GroupArray
+) -> Branches:
     """Learn usual currents from a block's means, except on nodes with a dead branch."""
     least_a = MIN_USUAL_A / times_measured(mean_v)
     hurt = others_sum(np.where(branches.since_ns > 0, 1.0, 0.0), groups) + (branches.since_ns > 0) > 0
@@ -197,6 +202,6 @@ def usual_after_block(branches: Branches, mean_a: FloatArray, mean_v: FloatArray
         branches,
         usual_a=now_usual_a,
         least_a=np.where(seen & np.isfinite(least_a), least_a, branches.least_a),
-        most_a=np.fmax(branches.most_a, group_sum(now_usual_a, groups)),
+        most_a=np.fmax(branches.most_a, group_sum(now_usual_a, buses)),
         usual_others_a=np.where(seen, usual_others_a + step * (others_a - usual_others_a), branches.usual_others_a),
     )

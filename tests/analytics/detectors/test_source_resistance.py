@@ -10,7 +10,7 @@ from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 from tests.analytics.detectors import supply_scenes as scenes
-from tests.analytics.scenes import frame_of, node_of, supply
+from tests.analytics.scenes import frame_of, gpu, node_of, supply
 from tests.analytics.supply.share_rows import Bus, job, worn
 
 TOPOLOGY = node_of(4, 2)
@@ -76,6 +76,30 @@ def test_a_supply_that_goes_off_is_reported_within_a_second_and_not_its_sibling(
     assert (finding.cause, finding.entity_id) == (Cause.SUPPLY_LOST, supply(1).id)
     assert finding.severity is Severity.CRITICAL
     assert finding.time_ns - finding.since_ns <= NS_PER_S
+
+
+def test_a_supply_that_goes_off_is_reported_though_another_bus_idles() -> None:
+    """By the current of the whole node such a load is light, and the supply might sleep."""
+    rows = 1600
+    amps = np.concatenate(
+        (scenes.load(3, rows, low=36.0, high=44.0), scenes.load(4, rows, low=36.0, high=44.0)), axis=1
+    )
+    amps[600:, 2:] /= 20.0
+    amps[1400:, 1] *= 1.8
+    amps[1400:, 0] = np.random.default_rng(5).normal(0.0, 0.02, rows - 1400)
+    volts = 12.2 - scenes.OHM * amps[:, [1, 1, 2, 3]] + np.random.default_rng(6).normal(0.0, 0.004, amps.shape)
+    frame = frame_of(EntityKind.SUPPLY, tuple(supply(n) for n in range(4)), {"voltage_v": volts, "current_a": amps})
+    assert {one.entity_id for one in reported(frame, topology=two_buses()) if one.cause is Cause.SUPPLY_LOST} == {
+        supply(0).id
+    }
+
+
+def two_buses() -> Topology:
+    """Return a node with two supplies and two GPUs on each of two buses."""
+    whole = node_of(4, 4)
+    feeds = [edge for edge in whole.edges if edge[1].startswith("supply:")]
+    links = [(supply(n).id, gpu(2 * (n // 2) + one).id) for n in range(4) for one in range(2)]
+    return replace(whole, edges=(*feeds, *links))
 
 
 def test_a_current_sensor_that_shows_nothing_is_no_lost_supply() -> None:
@@ -227,7 +251,9 @@ def test_a_warm_room_is_not_taken_for_a_worn_joint() -> None:
 
 def test_what_a_person_accepted_becomes_the_new_reference() -> None:
     state, _ = DETECTOR.step(DETECTOR.start(scenes.ageing(1).spec), scenes.ageing(1), TOPOLOGY)
+    assert np.isfinite(state.shares.usual.level).all()
     state = DETECTOR.accept(state, np.array([True, False]))
+    assert np.isfinite(state.shares.usual.level).tolist() == [False, True]
     amps = scenes.load(8, 1200)
     later = scenes.frame(scenes.rail(amps, seed=8, ohm=np.array([0.008, 0.005])), amps)
     later = replace(later, time_ns=later.time_ns + 60 * NS_PER_S)

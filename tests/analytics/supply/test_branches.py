@@ -18,14 +18,14 @@ def loaded(amps: float = 40.0) -> Branches:
     """Return three supplies that have carried this much each."""
     branches = filled(Branches, 3)
     for _ in range(20):
-        branches = usual_after_block(branches, np.full(3, amps), BUS_V, BUS)
+        branches = usual_after_block(branches, np.full(3, amps), BUS_V, BUS, buses=BUS)
     return branches
 
 
 def relearnt(branches: Branches, amps: float) -> Branches:
     """Return supplies whose load has changed for long."""
     for _ in range(40):
-        branches = usual_after_block(branches, np.full(3, amps), BUS_V, BUS)
+        branches = usual_after_block(branches, np.full(3, amps), BUS_V, BUS, buses=BUS)
     return branches
 
 
@@ -36,7 +36,7 @@ def watched(branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9) ->
     for row, total_a in enumerate(totals_a.tolist()):
         now_ns = NS_PER_S + row * EVERY_NS
         amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
-        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS)
+        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS, buses=BUS)
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
     return found
@@ -68,7 +68,7 @@ def test_a_branch_that_is_off_stays_off_at_a_light_load() -> None:
 def test_a_supply_of_54_v_is_watched_from_the_power_on_at_which_one_of_12_v_is() -> None:
     high, low = (filled(Branches, 3) for _ in range(2))
     for _ in range(20):
-        high = usual_after_block(high, np.full(3, 2.0), np.full(3, 54.0), BUS)
-        low = usual_after_block(low, np.full(3, 2.0), np.full(3, 12.0), BUS)
+        high = usual_after_block(high, np.full(3, 2.0), np.full(3, 54.0), BUS, buses=BUS)
+        low = usual_after_block(low, np.full(3, 2.0), np.full(3, 12.0), BUS, buses=BUS)
     assert watched(high, np.full(MIN_ROWS, 6.0))
     assert not watched(low, np.full(MIN_ROWS, 6.0))
