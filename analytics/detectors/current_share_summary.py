@@ -5,14 +5,14 @@ import numpy as np
 from analytics.detectors.statements import Describe, Statement, evidence
 from analytics.supply.branches import HOT_JOINT_W
 from analytics.supply.current_share import ShareTest
-from analytics.supply.usual_share import UsualShare
+from analytics.supply.usual_share import VOLTS_FLOOR, UsualShare
 from telemetry.entities import Entity
 from telemetry.quantities import percent
 from telemetry.records import FindingStatus, Severity
 
 # Far end of the score: a supply that carries half of what it used to, so that the others carry it.
 _WORST_RATIO = 0.5
-# A supply that lost less of its share than this shows its joint by its voltage: a loop shares the current.
+# heuristic: a supply that lost less of its share than this shows its joint by its voltage: a loop shares the current.
 _SHARED_RATIO = 0.97
 
 
@@ -28,23 +28,12 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
         own_a, bus_a = float(test.current_a[index]), float(test.bus_a[index])
         risen_v = float(test.rise[index] * test.voltage_v[index])
         others = max(float(usual.carriers[index]) - 1.0, 0.0)
-        joint_w = risen_v * own_a
-        if status is FindingStatus.CLEARED:
-            summary = f"{name} carries its usual share of the bus again, {percent(ratio)} of it at {own_a:.0f} A"
-        elif ratio > _SHARED_RATIO:
-            summary = (
-                f"{name} output {1000.0 * risen_v:.0f} mV higher over its siblings' than usual at {own_a:.0f} A: "
-                "ageing joint suspected"
-            )
-        else:
-            summary = (
-                f"{name} carries {percent(ratio)} of its usual share of the bus at {own_a:.0f} A: "
-                "ageing joint suspected"
-            )
+        # Meters at the bus lie behind the joint: their voltage shows none of its resistance.
+        joint_w = risen_v * own_a if test.rise[index] > VOLTS_FLOOR else float("nan")
         return Statement(
             severity=Severity.WARNING,
-            score=max((1.0 - ratio) / (1.0 - _WORST_RATIO), min(joint_w / HOT_JOINT_W, 1.0)),
-            summary=summary,
+            score=float(np.fmax((1.0 - ratio) / (1.0 - _WORST_RATIO), min(joint_w / HOT_JOINT_W, 1.0))),
+            summary=f"{name} {_summary(ratio, own_a, risen_v, cleared=status is FindingStatus.CLEARED)}",
             evidence=evidence(
                 ("share_ratio", ratio, "ratio"),
                 ("bus_share_ratio", own_a / bus_a, "ratio"),
@@ -54,7 +43,7 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
                 ("siblings_a", bus_a - own_a, "A"),
                 ("siblings", others, ""),
                 ("over_siblings_v", risen_v, "V"),
-                ("joint_rise_ohm", risen_v / own_a, "ohm"),
+                ("joint_rise_ohm", joint_w / own_a**2, "ohm"),
                 ("joint_extra_w", joint_w, "W"),
                 ("hot_joint_w", HOT_JOINT_W, "W"),
                 ("cusum_sd", float(test.cusum.below[index]), ""),
@@ -62,3 +51,11 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
         )
 
     return describe
+
+
+def _summary(ratio: float, own_a: float, risen_v: float, *, cleared: bool) -> str:
+    if cleared:
+        return f"carries its usual share of the bus again, {percent(ratio)} of it at {own_a:.0f} A"
+    fell = f"carries {percent(ratio)} of its usual share of the bus"
+    rose = f"output {1000.0 * risen_v:.0f} mV higher over its siblings' than usual"
+    return f"{rose if ratio > _SHARED_RATIO else fell} at {own_a:.0f} A: ageing joint suspected"

@@ -23,7 +23,8 @@ from analytics.connectivity import GroupArray
 from analytics.supply.branches import DEAD_RATIO, MIN_USUAL_A, group_sum, known_count
 from analytics.supply.load_fit import LoadFit
 from analytics.supply.share_block import ShareMeans
-from analytics.supply.swing_share import SwingTest
+from analytics.supply.slow_change import THRESHOLD_SD
+from analytics.supply.swing_share import GAIN, MOST_SUM_SD, SURE_SD, SwingTest
 from analytics.supply.usual_share import (
     CAUTION_SD,
     HEAVY_RATIO,
@@ -35,14 +36,8 @@ from analytics.supply.usual_share import (
 from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
-# As for the slow change of source resistance: 10^6 values between false alarms of white noise, before the effect.
-THRESHOLD_SD = 12.0
 # heuristic: what may be on its way to a finding teaches nothing.
 _CALM_SD = 0.5 * THRESHOLD_SD
-# heuristic: a mean over some four blocks rides out one in which the load changed.
-GAIN = 0.25
-# heuristic: three standard deviations of a block are eight of such a mean.
-SURE_SD = 3.0
 # heuristic: over some 64 blocks, two minutes and more, means of simulated meters repeat within 0.04 % and 0.3 mV. Then
 # what hides a joint is what heat makes of healthy paths: copper warms by 0.39 % a kelvin, and paths that are a third of
 # the resistance and warm by ten kelvin unlike their siblings' move the share by 1.3 %.
@@ -57,10 +52,10 @@ LEAST_RISE = 2e-4
 _SAME_RAIL_RATIO = 0.1
 # heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
 _LOAD_MOVES_RATIO = 0.1
+# heuristic: rounding moves the distance of two levels by up to one count: of fourteen, less than counts as a joint (7 %).
+_LEAST_COUNTS = 14.0
 # heuristic: where half of a bus falls together, the load moved between buses that were taken for one.
 _MOST_FALLING = 0.5
-# A sum that lasts for years must still go down within minutes.
-_MOST_SUM_SD = 4.0 * THRESHOLD_SD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,12 +106,14 @@ class BusBlock:
 def _swing(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups: GroupArray) -> FloatArray:
     """Return the logarithm of each supply's steps over the mean of its siblings', NaN where the load stands still.
 
-    A supply whose steps are as large as its mean reaches nothing now and then, and its set point shows in its steps.
+    A supply whose steps are as large as its mean reaches nothing now and then, and its set point shows in its steps. It
+    shows also where a meter rounds both ends of a step that is a few of its own.
     """
     steps_a = np.where(np.isfinite(carriers), means.swing_a, np.nan)
     rests = group_sum(np.where(steps_a > means.current_a, 1.0, 0.0), groups) > 0
     sum_a = group_sum(steps_a, groups)
-    moves = ~rests & (steps_a > 0.0) & (sum_a > _LOAD_MOVES_RATIO * carriers * load_a)
+    coarse = steps_a < _LEAST_COUNTS * np.nan_to_num(means.step_a)
+    moves = ~rests & ~coarse & (steps_a > 0.0) & (sum_a > _LOAD_MOVES_RATIO * carriers * load_a)
     others_a = np.where(moves & (sum_a > steps_a), (sum_a - steps_a) / (carriers - 1.0), np.nan)
     return np.asarray(np.log(np.where(moves, steps_a, np.nan) / others_a), dtype=np.float64)
 
@@ -241,15 +238,12 @@ def _tested(
 ) -> ShareTest:
     share, volts = usual.share.off(block.share, light), usual.volts.off(block.volts, heavy)
     doubt, doubt_v = usual.share.doubt(light), usual.volts.doubt(heavy)
-    noise = usual.share.noise(SHARE_FLOOR)
-    cusum = cusum_step(test.cusum, np.where(judged, share, np.nan), mean=0.0, sigma=np.hypot(noise, doubt))
-    cusum = replace(cusum, below=np.minimum(cusum.below, _MOST_SUM_SD))
-    # What another load may explain is taken off, and never turns a fall into a rise.
-    sure_fall = np.where(share < 0.0, np.minimum(share + CAUTION_SD * doubt, 0.0), share)
-    sure_rise = np.where(volts > 0.0, np.maximum(volts - CAUTION_SD * doubt_v, 0.0), volts)
+    sigma = np.hypot(usual.share.noise(SHARE_FLOOR), doubt)
+    cusum = cusum_step(test.cusum, np.where(judged, share, np.nan), mean=0.0, sigma=sigma)
+    sure_fall, sure_rise = _sure_fall(share, doubt), -_sure_fall(-volts, doubt_v)
     total_a = block.load_a * block.carriers
     return ShareTest(
-        cusum=cusum,
+        cusum=replace(cusum, below=np.minimum(cusum.below, MOST_SUM_SD)),
         swing=test.swing.after_block(
             usual.swing,
             swing=np.where(judged, block.swing, np.nan),
@@ -257,7 +251,7 @@ def _tested(
             others_a=np.where(judged, total_a - block.current_a, np.nan),
             bus_share=block.current_a / total_a,
         ),
-        shares=test.shares.after_block(judged, -share, light + 1.0, np.hypot(noise, doubt)),
+        shares=test.shares.after_block(judged, -share, light + 1.0, sigma),
         output=test.output.after_block(
             judged, volts, block.current_a / usual.load_a, np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
         ),
@@ -272,3 +266,8 @@ def _tested(
         voltage_v=np.where(judged, block.voltage_v, test.voltage_v),
         bus_a=np.where(judged, total_a, test.bus_a),
     )
+
+
+def _sure_fall(off: FloatArray, doubt: FloatArray) -> FloatArray:
+    """Return a difference without what another load may explain of a fall, which never turns it into a rise."""
+    return np.where(off < 0.0, np.minimum(off + CAUTION_SD * doubt, 0.0), off)

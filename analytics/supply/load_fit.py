@@ -18,15 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.change.control_charts import CusumState, cusum_step
+from analytics.supply.slow_change import THRESHOLD_SD
+from analytics.supply.swing_share import MOST_SUM_SD
 from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
 
-# As for the mean share: 10^6 values between false alarms of white noise, before the effect.
-THRESHOLD_SD = 12.0
 # Five standard deviations between the two fits.
 BETTER_FIT = 25.0
 # heuristic: the sums forget over some 256 blocks, nine minutes, so that a change that grows is followed.
 _KEEPS = 1.0 - 1.0 / 256.0
-_MOST_SUM_SD = 4.0 * THRESHOLD_SD
 # heuristic: a rise that is larger by a third than both forms expect, and surely so, grew: the fit begins again.
 _GREW, _GREW_SD = 4.0 / 3.0, 4.0
 # heuristic: a fit of twelve blocks knows its scatter to a fifth.
@@ -61,7 +60,7 @@ class LoadFit:
     def after_block(self, where: MaskArray, rise: FloatArray, load: FloatArray, sigma: FloatArray) -> "LoadFit":
         """Add a block of the marked supplies; `rise` is what the quantity lies over its usual, with its deviation."""
         cusum = cusum_step(self.cusum, np.where(where, rise, np.nan), mean=0.0, sigma=sigma)
-        cusum = replace(cusum, above=np.minimum(cusum.above, _MOST_SUM_SD))
+        cusum = replace(cusum, above=np.minimum(cusum.above, MOST_SUM_SD))
         rising = cusum.above > 0.0
         if not (rising.any() or self.blocks.any()):
             return replace(self, cusum=cusum)

@@ -16,6 +16,7 @@ from typing import Annotated
 import numpy as np
 
 from analytics.change.control_charts import CusumState, cusum_step
+from analytics.supply.slow_change import THRESHOLD_SD
 from physics.constants import MAD_TO_SD
 from telemetry.frames import FloatArray, FromZero, MaskArray
 
@@ -23,9 +24,8 @@ from telemetry.frames import FloatArray, FromZero, MaskArray
 SWING_BLOCKS = 8
 # heuristic: levels learnt from eight blocks, and blocks of meters that beat with the load, lie within as much.
 SWING_FLOOR = 0.02
-# As for the mean share: 10^6 values between false alarms of white noise, before the effect.
-THRESHOLD_SD = 12.0
-# heuristic: a mean over some four blocks, of which three standard deviations of a block are eight.
+# heuristic: a mean over some four blocks rides out one in which the load changed; three standard deviations of a block
+# are eight of such a mean.
 GAIN, SURE_SD = 0.25, 3.0
 # heuristic: a joint takes the same part off mean and steps; half of it may be hidden by set points at another load.
 _SAME_PART = 0.5
@@ -37,7 +37,7 @@ _TAKEN_OVER, _LOAD_KNOWN = 0.5, 1.0 / 3.0
 # heuristic: the load before is a mean over some thirty blocks; sixteen blocks later it may be another job.
 _BEFORE_BLOCKS, _MOST_BLOCKS = 32.0, 16.0
 # A sum that lasts for years must still go down within minutes.
-_MOST_SUM_SD = 4.0 * THRESHOLD_SD
+MOST_SUM_SD = 4.0 * THRESHOLD_SD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,7 +126,7 @@ class SwingTest:
         off, noise = swing - usual.level, usual.noise()
         shown = np.isfinite(off) & np.isfinite(mean_off)
         cusum = cusum_step(self.cusum, np.where(shown, off, np.nan), mean=0.0, sigma=noise)
-        cusum = replace(cusum, below=np.minimum(cusum.below, _MOST_SUM_SD))
+        cusum = replace(cusum, below=np.minimum(cusum.below, MOST_SUM_SD))
         known = np.isfinite(others_a) & (others_a > 0.0)
         after = replace(
             self,

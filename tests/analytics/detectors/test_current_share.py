@@ -57,6 +57,21 @@ def test_a_joint_half_as_much_again_is_found_on_its_own_supply_within_a_minute(s
     assert found[0].summary.endswith("ageing joint suspected")
 
 
+@pytest.mark.parametrize(
+    ("seed", "high_a", "low_a", "fallen_v"),
+    [(3, 21.0, 18.0, 0.05), (3, 21.0, 18.0, 0.1), (1, 21.0, 15.0, -0.1), (4, 20.0, 13.0, 0.05)],
+)
+def test_a_set_point_that_moves_steps_of_few_counts_over_the_rounding_of_the_meter_is_no_joint(
+    seed: int, high_a: float, low_a: float, fallen_v: float
+) -> None:
+    bus = Bus(step_a=0.5, meters_at_bus=True)
+    moved = replace(bus, open_v=(bus.open_v[0] - fallen_v, *bus.open_v[1:]))
+    load_a, at = job(240, high=high_a, low=low_a, seed=seed), rows_of(100.0)
+    before, after = (one.frame(load_a, sound(240), seed=seed, noise_a=0.02) for one in (bus, moved))
+    frame = replace(before, values=np.concatenate([before.values[:at], after.values[at:]]))
+    assert reported(frame) == []
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_joint_a_tenth_up_is_found_within_minutes(seed: int) -> None:
     found = reported(BUS.frame(job(400, seed=seed), worn(400, 1.1, from_s=100.0), seed=seed))
@@ -133,6 +148,7 @@ def test_meters_at_the_common_bus_show_a_joint_by_its_part_in_the_steps_of_the_l
     bus = replace(BUS, meters_at_bus=True)
     found = reported(bus.frame(job(240, seed=seed), worn(240, 1.5), seed=seed))
     assert {one.entity_id for one in found} == {supply(0).id}
+    assert {one.number("joint_extra_w") for one in found} == {None}, "its voltage shows none of the joint's heat"
 
 
 @pytest.mark.parametrize("seed", range(5))
