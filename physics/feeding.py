@@ -104,14 +104,15 @@ def feeding_of(wiring: Wiring | None, supplies: Sequence[Entity], gpus: Sequence
 def with_described_tags(supply: Entity, wiring: Wiring | None) -> Entity:
     """Return a supply tagged with the nominal voltage and the rating that the wiring gives it, and who named them.
 
-    What its sensor names stays in tags of its own, so that a wrong description can be found.
+    What its sensor names stays in tags of its own, so that a wrong description can be found; a supply that was
+    described before keeps them.
     """
     wired = None if wiring is None or wiring.origin is Origin.INFERRED else wiring.supply_of(supply)
     if wired is None:
         return supply
     tags = dict(supply.tags)
     if wired.nominal_v is not None:
-        if NOMINAL_TAG in tags:
+        if NOMINAL_TAG in tags and tags.get(NOMINAL_SOURCE_TAG) != NominalSource.CONFIGURATION:
             tags |= {MEASURED_NOMINAL_TAG: tags[NOMINAL_TAG], MEASURED_SOURCE_TAG: tags.get(NOMINAL_SOURCE_TAG, "tag")}
         tags |= {NOMINAL_TAG: f"{wired.nominal_v:g}", NOMINAL_SOURCE_TAG: NominalSource.CONFIGURATION.value}
     tags |= dict(rating_tags(wired.rated_w, RatingSource.CONFIGURATION))

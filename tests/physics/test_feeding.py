@@ -158,6 +158,7 @@ def test_a_described_supply_is_tagged_with_its_nominal_voltage_and_rating_and_wh
     assert found.nominal_v == 54.0
     assert found.tag(NOMINAL_SOURCE_TAG) == NominalSource.CONFIGURATION
     assert found.measured_nominal_v == 48.0, "what its sensor names is kept"
+    assert with_described_tags(found, wiring) == found, "as of a recording of a described node"
     assert rated_power_w([found]).tolist() == [3300.0]
     assert with_described_tags(_supply("in4", 48.0), wiring) == _supply("in4", 48.0)
     assert with_described_tags(_supply("in3", 48.0), None) == _supply("in3", 48.0)
