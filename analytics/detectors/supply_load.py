@@ -36,15 +36,15 @@ _MOVES_A, _MOVES_RATIO, _CORRELATED, _LEAST_S = 1.0, 0.03, -0.9, 20.0
 class LoadMinute:
     """Sums of the open second and of the seconds since the last verdict.
 
-    `row_sums`, `sums` and `last` have volts and amperes, shape ``(n_supplies, 2)``; `last` is the mean of the last
-    second. `high_a` and `low_v` are the extremes of the open second. `step_a` is the highest current of a supply's
+    `row_sums` and `fit` have number, V, A, V², A² and VA of the rows of the open second and of all ended ones, shape
+    ``(n_supplies, 6)``. `sums` and `last` have volts and amperes, shape ``(n_supplies, 2)``; `last` is the mean of the
+    last second. `high_a` and `low_v` are the extremes of the open second. `step_a` is the highest current of a supply's
     whole bus within a second, `second_step_a` that of the second second, so that one wrong reading is no load; `dip_v`
     and `second_dip_v` likewise are lowest voltages of a supply. `meter_sums` and `meter_seconds` are of `METERS`, shape
-    ``(n_supplies, 7)``, `fit` has number, V, A, V², A² and VA of all rows summed, shape ``(n_supplies, 6)``.
+    ``(n_supplies, 7)``.
     """
 
-    rows: FromZero
-    row_sums: Annotated[FloatArray, 0.0, 2]
+    row_sums: Annotated[FloatArray, 0.0, 6]
     high_a: Annotated[FloatArray, -np.inf]
     low_v: Annotated[FloatArray, np.inf]
     seconds: FromZero
@@ -62,16 +62,12 @@ class LoadMinute:
 def with_rows(minute: LoadMinute, values: FloatArray, highs_a: FloatArray, lows_v: FloatArray) -> LoadMinute:
     """Return the sums with rows of volts and amperes, ``(n_rows, n_supplies, 2)``, and of their extremes."""
     known: MaskArray = np.isfinite(values[:, :, 0]) & np.isfinite(values[:, :, 1])
-    count: FloatArray | int = len(values)
     if not known.all():
         values, highs_a = np.where(known[:, :, np.newaxis], values, 0.0), np.where(known, highs_a, -np.inf)
         lows_v = np.where(known, lows_v, np.inf)
-        count = known.sum(axis=0).astype(np.float64)
     return replace(
         minute,
-        rows=minute.rows + count,
-        row_sums=running_sum(minute.row_sums, values),
-        fit=running_sum(minute.fit, _moments(known, values)),
+        row_sums=running_sum(minute.row_sums, _moments(known, values)),
         high_a=np.fmax(minute.high_a, highs_a.max(axis=0)),
         low_v=np.fmin(minute.low_v, lows_v.min(axis=0)),
     )
@@ -88,20 +84,20 @@ def _moments(known: MaskArray, values: FloatArray) -> FloatArray:
 
 def with_second(minute: LoadMinute, buses: GroupArray, frame: Frame, row: int) -> LoadMinute:
     """Return the sums with the open second closed; `row` of the frame is the first one after it."""
-    known, n_supplies = minute.rows > 0, len(minute.rows)
+    count, n_supplies = minute.row_sums[:, 0], len(minute.row_sums)
+    known = count > 0
     # A bus of which a supply was not read in this second has an unknown total.
     highs_a = np.where(np.isfinite(minute.high_a), minute.high_a, np.nan)
     total_a = np.bincount(buses, weights=highs_a)[buses]
-    means = minute.row_sums / np.maximum(minute.rows, 1.0)[:, np.newaxis]
+    means = minute.row_sums[:, 1:3] / np.maximum(count, 1.0)[:, np.newaxis]
     sums, seconds = _with_meters(minute, frame, row)
     return LoadMinute(
-        rows=np.zeros(n_supplies),
         row_sums=np.zeros_like(minute.row_sums),
         high_a=np.full(n_supplies, -np.inf),
         low_v=np.full(n_supplies, np.inf),
         seconds=minute.seconds + known,
         sums=minute.sums + means,
-        fit=minute.fit,
+        fit=minute.fit + minute.row_sums,
         last=np.where(known[:, np.newaxis], means, np.nan),
         step_a=np.fmax(minute.step_a, total_a),
         second_step_a=np.fmax(minute.second_step_a, np.fmin(minute.step_a, total_a)),
