@@ -150,20 +150,9 @@ class SupplyPlausibility:
     def _block(self, state: SupplyPlausibilityState, now_ns: int) -> tuple[SupplyPlausibilityState, Changes]:
         limits = self.limits
         blocks, means, windows = close(state.blocks, now_ns)
-        passed_ns = 0 if state.judged_ns is None else now_ns - state.judged_ns
-        passed_ns = min(max(passed_ns, 0), LONGEST_STEP_NS)
-        # Over the same rows as voltage and current: on a load that steps, one row of power does not show a mean.
-        power_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
-        off = power_mismatch(power_w, means.mean_v, means.mean_a, least_w=MIN_AGREED_W)
-        agreed = state.agreed + (np.abs(off) < _AGREED_RATIO)
-        large = np.fmax(power_w, means.mean_v * means.mean_a) > MIN_POWER_W
-        known = np.isfinite(off) & (large | (state.agreed >= _AGREED_BLOCKS))
-        before = np.where(np.isnan(state.mismatch), off, state.mismatch)
-        share = -math.expm1(-means.seconds / _MISMATCH_S)
-        mismatch = np.where(known, before + share * (off - before), state.mismatch)
-        rounded = rounding_ratio(means.mean_v, means.mean_a, state.stillness.step)
-        differs = known & (np.abs(mismatch) > limits.power_ratio + rounded)
-        lasted = np.where(known, np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0), state.mismatch_s)
+        passed_ns = min(max(0 if state.judged_ns is None else now_ns - state.judged_ns, 0), LONGEST_STEP_NS)
+        power = _compared(state, means, passed_ns, power_ratio=limits.power_ratio)
+        known, lasted = power.known, power.lasted_s
         streaks, bad, good = _counted(state, means, windows, limits.blocks)
         streaks[:, 3] = np.where(known, np.where(lasted >= limits.power_hold_s, limits.blocks, 0), streaks[:, 3])
         both = (means.samples > 0) & (means.spread_v > 0.0) & (means.spread_a > 0.0)
@@ -180,14 +169,14 @@ class SupplyPlausibility:
             correlation=np.where(windows.complete & windows.moved, windows.correlation, state.correlation),
             power_sum_w=np.zeros(len(known)),
             power_rows=np.zeros(len(known)),
-            mismatch=mismatch,
+            mismatch=power.mismatch,
             mismatch_s=lasted,
-            agreed=agreed,
+            agreed=power.agreed,
             stillness=_stood(state.stillness, means),
             streaks=streaks,
         )
         over: MaskArray = np.any(streaks >= limits.blocks, axis=1)
-        under = ~bad & (good | (known & ~differs)) & (streaks == 0).all(axis=1)
+        under = ~bad & (good | (known & ~power.differs)) & (streaks == 0).all(axis=1)
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
@@ -265,6 +254,44 @@ def _added(state: SupplyPlausibilityState, rows: PairRows, power_w: FloatArray) 
         ),
         power_sum_w=np.add.accumulate(sums_w, axis=0)[-1],
         power_rows=(0.0 if back else state.power_rows) + measured.sum(axis=0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PowerComparison:
+    """Reported power against voltage times current, shape ``(n_supplies,)``.
+
+    `known` marks supplies of which a block shows both, `differs` those whose mismatch is beyond limit and rounding,
+    `lasted_s` is for how long; the others are those of the state.
+    """
+
+    known: MaskArray
+    differs: MaskArray
+    mismatch: FloatArray
+    lasted_s: FloatArray
+    agreed: FloatArray
+
+
+def _compared(
+    state: SupplyPlausibilityState, means: BlockMeans, passed_ns: int, *, power_ratio: float
+) -> PowerComparison:
+    # Over the same rows as voltage and current: on a load that steps, one row of power does not show a mean.
+    power_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
+    off = power_mismatch(power_w, means.mean_v, means.mean_a, least_w=MIN_AGREED_W)
+    large = np.fmax(power_w, means.mean_v * means.mean_a) > MIN_POWER_W
+    known = np.isfinite(off) & (large | (state.agreed >= _AGREED_BLOCKS))
+    before = np.where(np.isnan(state.mismatch), off, state.mismatch)
+    share = -math.expm1(-means.seconds / _MISMATCH_S)
+    mismatch = np.where(known, before + share * (off - before), state.mismatch)
+    rounded = rounding_ratio(means.mean_v, means.mean_a, state.stillness.step)
+    differs = known & (np.abs(mismatch) > power_ratio + rounded)
+    lasted_s = np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0)
+    return PowerComparison(
+        known=known,
+        differs=differs,
+        mismatch=mismatch,
+        lasted_s=np.where(known, lasted_s, state.mismatch_s),
+        agreed=state.agreed + (np.abs(off) < _AGREED_RATIO),
     )
 
 
