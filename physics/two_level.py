@@ -17,10 +17,11 @@ from physics.node_state import MeasuredSupply, of_two_levels
 
 # heuristic: fewer samples than in a second at the default rate do not resolve a step of about a second.
 SAMPLES_MIN = 20
-_Pair = tuple[float, float]  # current and voltage
 # heuristic: a short phase, such as the exchange of a training step of some seconds, shows its level in a quarter of a
 # second of rows; fewer may be the rows in which the load rose or fell.
 PHASE_SAMPLES_MIN = 5
+
+_Pair = tuple[float, float]  # current and voltage
 
 
 def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> MeasuredSupply:
@@ -62,9 +63,7 @@ def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequen
     )
 
 
-def _levels(
-    pairs: Sequence[_Pair],
-) -> tuple[Sequence[tuple[float, float]], Sequence[tuple[float, float]]]:
+def _levels(pairs: Sequence[_Pair]) -> tuple[Sequence[_Pair], Sequence[_Pair]]:
     """Return the pairs of the low and of the high level, of pairs by ascending current.
 
     They are the lowest and the highest quarter, of a phase that is shorter than that its own pairs: those on its side

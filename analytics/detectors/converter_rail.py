@@ -143,8 +143,7 @@ def _before(known: FloatArray, plan: ConverterPlan, frame: Frame, row: int) -> F
     """Return the lowest margins of the stages before each rail with those of a row."""
     voltage_v = np.full(known.shape[0], np.nan)
     for name in ("voltage_v", "output_voltage_v", "rail_voltage_v"):
-        column = optional(frame, name)
-        voltage_v = np.where(np.isnan(voltage_v), column[min(row, len(column) - 1)], voltage_v)
+        voltage_v = np.where(np.isnan(voltage_v), optional(frame, name)[row], voltage_v)
     for place, before in plan.before.items():
         count = len(before)
         known[place, :count] = np.fmin(known[place, :count], plan.margins_before(place, voltage_v))

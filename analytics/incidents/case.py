@@ -179,18 +179,10 @@ def settled(case: IncidentCase, kinship: Kinship, *, now_ns: int, judged: CaseAn
     severity = max((before.severity, *(own.severity for own in before.findings)), key=lambda worst: worst.rank)
     probability = loss_probability(cause=lead.cause, severity=severity, hypotheses=judged.hypotheses)
     severity = max(severity, severity_of_loss(probability), key=lambda worst: worst.rank)
-    symptoms = case.symptoms
-    late = case.late and not symptoms
-    state = before.state
-    if case.claimed and not symptoms:
+    late, state = case.late and not case.symptoms, IncidentState.OPEN if active else before.state
+    if case.claimed and not case.symptoms:
         state = IncidentState.MITIGATED
-    elif active:
-        state = IncidentState.OPEN
-    quiet_since_ns = case.quiet_since_ns
-    if active or case.claimed:
-        quiet_since_ns = None
-    elif quiet_since_ns is None:
-        quiet_since_ns = now_ns
+    quiet_since_ns = now_ns if case.quiet_since_ns is None else case.quiet_since_ns
     # An action holds down what was seen, which is the lead; the fault behind it remains and is in the evidence.
     reported = case.still_wrong if state is IncidentState.OPEN else lead
     affected = tuple(sorted({own.entity_id for own in before.findings}))
@@ -216,7 +208,9 @@ def settled(case: IncidentCase, kinship: Kinship, *, now_ns: int, judged: CaseAn
         silence=judged.silence,
         held=state is IncidentState.MITIGATED and not late,
     )
-    return replace(case, incident=incident, late=late, quiet_since_ns=quiet_since_ns)
+    return replace(
+        case, incident=incident, late=late, quiet_since_ns=None if active or case.claimed else quiet_since_ns
+    )
 
 
 def _summary(before: Incident, reported: Finding, headline: str) -> str:

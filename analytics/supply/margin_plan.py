@@ -24,8 +24,7 @@ class MarginPlan:
 
     Ratings that a supply reports itself are filled in. `parts` has each bus with its supplies and those that share a
     feed with them. A column that shows no wired supply has a bus of its own. `feeds` are the columns of meters that
-    have the name of a feed, such as the inlet of a PDU. `nominals_v` are those of the supplies
-    by name.
+    have the name of a feed, such as the inlet of a PDU. `nominals_v` are the nominal voltages of the supplies by name.
     """
 
     wiring: Wiring

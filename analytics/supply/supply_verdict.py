@@ -1,4 +1,4 @@
-"""Making of the standing verdict on supplies from the margins of a minute."""
+"""Standing verdict on supplies from the margins and readings of a minute."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class SupplyReadings:
 
 
 def without(loss: Loss) -> str:
-    """Return a loss as the begin of a sentence."""
+    """Return a loss as a phrase: ``without PSU 1``."""
     if loss.feed:
         return f"without feed {loss.feed}"
     return f"without {label_list(label_of(name) for name in loss.supplies)}"
@@ -60,7 +60,7 @@ def supply_verdict(
 
 
 def worst_of(margins: Iterable[Margin]) -> tuple[Margin, ...]:
-    """Return of each link that is left the worst margin as it is, in load steps, and after a loss."""
+    """Return the worst margins of each link that is left: as it is, in load steps, and after a loss."""
     worst: dict[tuple[str, str, str, str, bool], Margin] = {}
     for one in margins:
         if one.loss is not None and one.link.supply in one.loss.supplies:
@@ -181,7 +181,7 @@ def _is_off(nominal_v: float | None, voltage_v: float) -> bool:
 
 
 def by_supply(plan: MarginPlan, values: FloatArray) -> dict[str, float]:
-    """Return of each supply the first value of its columns that is known, shape ``(n_columns,)``."""
+    """Return the first known value of the columns of each supply by name, from values ``(n_columns,)``."""
     found = ((name, _first(values, own)) for name, own in plan.columns.items())
     return {name: value for name, value in found if value is not None}
 
