@@ -5,9 +5,9 @@ import math
 from analytics.detectors.statements import Statement, evidence
 from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
 from analytics.supply.supply_margins import Basis, Margin
-from analytics.supply.supply_verdict import without
 from physics.link_loads import LinkKind, Trip
-from telemetry.entities import label_of
+from physics.next_failure import Loss
+from telemetry.entities import label_list, label_of
 from telemetry.quantities import percent
 from telemetry.records import FindingStatus, Severity
 
@@ -48,10 +48,18 @@ def _load(margin: Margin) -> str:
     return f"{link.load:.{digits}f} of {link.rating:g} {link.unit}"
 
 
+def _if_lost(loss: Loss) -> str:
+    """Return a loss as a condition: all supplies still work."""
+    if loss.feed:
+        return f"if feed {loss.feed} is lost"
+    lost = label_list(label_of(name) for name in loss.supplies)
+    return f"if {lost} is lost" if len(loss.supplies) == 1 else f"if {lost} are lost"
+
+
 def _excess(margin: Margin, limits: SupplyMarginsLimits) -> str:
     text = f"{_subject(margin)} at {_load(margin)}"
     if margin.loss is not None:
-        text = f"{without(margin.loss)}: {text}"
+        text = f"{_if_lost(margin.loss)}: {text}"
     if margin.basis is Basis.PEAKS:
         text += " in load steps"
     if margin.link.kind is LinkKind.FEED and margin.basis is Basis.NOW:
@@ -68,5 +76,5 @@ def _excess(margin: Margin, limits: SupplyMarginsLimits) -> str:
 def _cleared(margin: Margin) -> str:
     text = f"{_subject(margin)} within its rating again: {_load(margin)}"
     if margin.loss is not None:
-        text = f"{text} {without(margin.loss)}"
+        text = f"{text} {_if_lost(margin.loss)}"
     return f"{text[0].upper()}{text[1:]}"

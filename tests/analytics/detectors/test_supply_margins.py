@@ -69,7 +69,7 @@ def judged(
 def test_a_pair_that_is_described_as_redundant_and_is_not_is_a_warning_that_names_the_watts() -> None:
     (one,) = judged(box(redundancy=Redundancy.N_PLUS_1), rails(minutes(1, FULL_W)))
     assert (one.cause, one.severity, one.entity_id) == (Cause.REDUNDANCY_LOST, Severity.WARNING, "supply:psu0")
-    assert one.summary == "Without PSU 0: PSU 1 at 1600 of 1100 W; 500 W less mends it"
+    assert one.summary == "If PSU 0 is lost: PSU 1 at 1600 of 1100 W; 500 W less mends it"
     assert one.number("mend_w") == pytest.approx(500.0)
     assert one.since_ns == one.time_ns
     assert one.number("limit_ratio") == pytest.approx(1600.0 / 1100.0)
@@ -99,13 +99,13 @@ def test_a_third_supply_that_is_off_is_not_counted_on() -> None:
     wiring = box(3, redundancy=Redundancy.N_PLUS_1)
     frame = rails(minutes(1, FULL_W), n_supplies=3, shares=(0.5, 0.5, 0.0))
     (one,) = judged(wiring, frame, n_supplies=3)
-    assert one.summary.startswith("Without PSU 0: PSU 1 at 1600 of 1100 W")
+    assert one.summary.startswith("If PSU 0 is lost: PSU 1 at 1600 of 1100 W")
 
 
 def test_load_steps_that_would_trip_the_rest_count_although_the_mean_is_within_its_rating() -> None:
     steps = [1600.0, 400.0] * round(60 * RATE_HZ / 2)
     (one,) = judged(box(redundancy=Redundancy.N_PLUS_1), rails(steps))
-    assert one.summary == "Without PSU 0: PSU 1 at 1600 of 1100 W in load steps; 106 W less mends it"
+    assert one.summary == "If PSU 0 is lost: PSU 1 at 1600 of 1100 W in load steps; 106 W less mends it"
 
 
 def test_one_wrong_reading_is_no_load_step() -> None:
@@ -140,7 +140,7 @@ def test_a_plug_that_only_a_loss_would_overload_names_the_loss() -> None:
     wiring = box(3, plugs=replace(XT60, count=2), redundancy=Redundancy.N_PLUS_1)
     found = judged(wiring, rails(minutes(1, FULL_W), n_supplies=3), n_supplies=3)
     assert [one.severity for one in found] == [Severity.WARNING] * 3
-    assert found[2].summary == "Without PSU 0: PSU 2 2x XT60 at 66.7 of 60 A; 160 W less mends it"
+    assert found[2].summary == "If PSU 0 is lost: PSU 2 2x XT60 at 66.7 of 60 A; 160 W less mends it"
 
 
 def test_load_steps_over_a_rating_are_noted_and_over_the_short_time_rating_are_a_warning() -> None:
@@ -168,7 +168,7 @@ def test_a_job_that_comes_and_goes_gives_one_finding_that_clears_after_an_hour_w
     powers = (minutes(5, FULL_W) + minutes(20, 300.0)) * 4 + minutes(65, 300.0)
     found = judged(box(redundancy=Redundancy.N_PLUS_1), rails(powers))
     assert [one.status for one in found] == [FindingStatus.RAISED, FindingStatus.CLEARED]
-    assert found[1].summary == "PSU 1 within its rating again: 300 of 1100 W without PSU 0"
+    assert found[1].summary == "PSU 1 within its rating again: 300 of 1100 W if PSU 0 is lost"
 
 
 def test_a_load_about_its_limit_does_not_flap() -> None:
