@@ -52,8 +52,6 @@ LEAST_RISE = 2e-4
 _SAME_RAIL_RATIO = 0.1
 # heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
 _LOAD_MOVES_RATIO = 0.1
-# heuristic: rounding moves the distance of two levels by up to one count: of fourteen, less than counts as a joint (7 %).
-_LEAST_COUNTS = 14.0
 # heuristic: where half of a bus falls together, the load moved between buses that were taken for one.
 _MOST_FALLING = 0.5
 
@@ -62,9 +60,10 @@ _MOST_FALLING = 0.5
 class BusBlock:
     """One block seen from the bus, shape ``(n_supplies,)``; NaN for a supply that carries nothing.
 
-    `share` is the logarithm of the current over the mean of the `carriers`, `load_a`; `volts` that of the voltage over
-    the mean of the siblings; `swing` that of the steps of the current over the mean of the siblings', where the load
-    moves and all carry throughout. `ready` marks supplies with siblings that carry, on one rail.
+    `share` is the logarithm of the current over the mean of the `carriers`, `load_a`; `volts` that of the voltage
+    over the mean of the siblings; `swing` that of the steps of the current over the mean of the siblings', where
+    the load moves and all carry throughout; `count_ratio` is the step of the current's meter over those. `ready`
+    marks supplies with siblings that carry, on one rail.
     """
 
     current_a: FloatArray
@@ -72,6 +71,7 @@ class BusBlock:
     share: FloatArray
     volts: FloatArray
     swing: FloatArray
+    count_ratio: FloatArray
     load_a: FloatArray
     carriers: FloatArray
     ready: MaskArray
@@ -97,6 +97,7 @@ class BusBlock:
             share=np.log(np.where(ready, current_a / load_a, np.nan)),
             volts=np.log(np.where(ready, voltage_v / others_v, np.nan)),
             swing=_swing(means, np.where(ready, carriers, np.nan), load_a, groups),
+            count_ratio=np.nan_to_num(means.step_a) / np.where(means.swing_a > 0.0, means.swing_a, np.nan),
             load_a=load_a,
             carriers=carriers,
             ready=ready,
@@ -106,14 +107,12 @@ class BusBlock:
 def _swing(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups: GroupArray) -> FloatArray:
     """Return the logarithm of each supply's steps over the mean of its siblings', NaN where the load stands still.
 
-    A supply whose steps are as large as its mean reaches nothing now and then, and its set point shows in its steps. It
-    shows also where a meter rounds both ends of a step that is a few of its own.
+    A supply whose steps are as large as its mean reaches nothing now and then, and its set point shows in its steps.
     """
     steps_a = np.where(np.isfinite(carriers), means.swing_a, np.nan)
     rests = group_sum(np.where(steps_a > means.current_a, 1.0, 0.0), groups) > 0
     sum_a = group_sum(steps_a, groups)
-    coarse = steps_a < _LEAST_COUNTS * np.nan_to_num(means.step_a)
-    moves = ~rests & ~coarse & (steps_a > 0.0) & (sum_a > _LOAD_MOVES_RATIO * carriers * load_a)
+    moves = ~rests & (steps_a > 0.0) & (sum_a > _LOAD_MOVES_RATIO * carriers * load_a)
     others_a = np.where(moves & (sum_a > steps_a), (sum_a - steps_a) / (carriers - 1.0), np.nan)
     return np.asarray(np.log(np.where(moves, steps_a, np.nan) / others_a), dtype=np.float64)
 
@@ -247,6 +246,7 @@ def _tested(
         swing=test.swing.after_block(
             usual.swing,
             swing=np.where(judged, block.swing, np.nan),
+            count_ratio=block.count_ratio,
             mean_off=share,
             others_a=np.where(judged, total_a - block.current_a, np.nan),
             bus_share=block.current_a / total_a,

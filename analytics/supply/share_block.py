@@ -7,8 +7,10 @@ import numpy as np
 
 from analytics.supply.pair_rows import SAME_V, PairRows, values_before
 from analytics.supply.stream_estimate import unless_rounding
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, MaskArray
 
+# Far below the step of any meter of current: equal values that differ in the last bits.
+_SAME_A = 1e-4
 # Columns of the sums.
 _N, _A, _V, _AA = range(4)
 _COLUMNS = 4
@@ -18,8 +20,8 @@ _COLUMNS = 4
 class ShareBlock:
     """Sums of the block that is open; the first axis of each array is the supply.
 
-    `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `last_v` is the newest
-    voltage, `step_v` the smallest move of it ever: the step of its meter.
+    `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `last_v` and `last_a` are the
+    newest values, `step_v` and `step_a` the smallest moves of them ever: the steps of their meters.
     """
 
     start_ns: int | None
@@ -29,6 +31,8 @@ class ShareBlock:
     sums: Annotated[FloatArray, 0.0, _COLUMNS]
     last_v: FloatArray
     step_v: FloatArray
+    last_a: FloatArray
+    step_a: FloatArray
 
     def add(self, rows: PairRows) -> "ShareBlock":
         """Add rows of one stretch, at least one. The sums are the same however the rows are cut."""
@@ -37,9 +41,8 @@ class ShareBlock:
         if (first := np.isnan(zero_a) & used.any(axis=0)).any():
             at = used.argmax(axis=0), np.arange(len(first))
             zero_a, zero_v = np.where(first, rows.current_a[at], zero_a), np.where(first, rows.voltage_v[at], zero_v)
-        before_v, last_v = values_before(rows.voltage_v, used, self.last_v)
-        moved_v = np.abs(rows.voltage_v - before_v)
-        step_v = np.fmin.reduce(np.where(used & (moved_v > SAME_V), moved_v, np.nan), axis=0)
+        last_v, step_v = _least_move(rows.voltage_v, used, self.last_v, same=SAME_V)
+        last_a, step_a = _least_move(rows.current_a, used, self.last_a, same=_SAME_A)
         sums = np.empty((len(rows) + 1, *self.sums.shape))
         sums[0], added = self.sums, sums[1:]
         added[:, :, _N] = used
@@ -56,6 +59,8 @@ class ShareBlock:
             sums=np.add.accumulate(sums, axis=0)[-1],
             last_v=last_v,
             step_v=np.fmin(self.step_v, step_v),
+            last_a=last_a,
+            step_a=np.fmin(self.step_a, step_a),
         )
 
     def restart(self) -> "ShareBlock":
@@ -71,7 +76,15 @@ class ShareBlock:
             current_a=self.zero_a + off_a,
             voltage_v=self.zero_v + self.sums[:, _V] / samples,
             swing_a=2.0 * np.sqrt(spread_aa),
+            step_a=self.step_a,
         )
+
+
+def _least_move(values: FloatArray, used: MaskArray, last: FloatArray, *, same: float) -> tuple[FloatArray, FloatArray]:
+    """Return the newest value and the smallest move of each supply, NaN without one; less than `same` is none."""
+    before, last = values_before(values, used, last)
+    moved = np.abs(values - before)
+    return last, np.fmin.reduce(np.where(used & (moved > same), moved, np.nan), axis=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,8 +92,10 @@ class ShareMeans:
     """Means of one block, shape ``(n_supplies,)``, NaN without a sample.
 
     `swing_a` is what the current moved by: twice its standard deviation, as of a load that is high half of the time.
+    `step_a` is the step of its meter, NaN where it is not known.
     """
 
     current_a: FloatArray
     voltage_v: FloatArray
     swing_a: FloatArray
+    step_a: FloatArray

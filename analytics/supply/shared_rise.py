@@ -35,7 +35,12 @@ class BusShares:
 
     def after_block(self, means: BlockMeans, groups: GroupArray) -> "BusShares":
         """Add a block; one in which the load stands still, or a supply rests, adds nothing."""
-        parts = ShareMeans(current_a=means.mean_a, voltage_v=means.mean_v, swing_a=2.0 * means.spread_a)
+        parts = ShareMeans(
+            current_a=means.mean_a,
+            voltage_v=means.mean_v,
+            swing_a=2.0 * means.spread_a,
+            step_a=np.full_like(means.mean_a, np.nan),
+        )
         swing = BusBlock.of(parts, groups).swing
         if not np.isfinite(swing).any():
             return self

@@ -38,6 +38,8 @@ _TAKEN_OVER, _LOAD_KNOWN = 0.5, 1.0 / 3.0
 _BEFORE_BLOCKS, _MOST_BLOCKS = 32.0, 16.0
 # A sum that lasts for years must still go down within minutes.
 MOST_SUM_SD = 4.0 * THRESHOLD_SD
+# Steps below one count of their meter show nothing: no fall is as deep as this.
+_MOST_COUNT_RATIO = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,11 +84,12 @@ class UsualSwing:
 class SwingTest:
     """Test of each supply, shape ``(n_supplies,)``.
 
-    `fall` and `mean_fall` are exponentially weighted means of the logarithms of the share in the steps, and of the mean
-    share, against the usual. `before` and `variance` are mean and variance of the logarithm of the siblings' current
-    over `before_blocks` blocks in which nothing fell; `after` and `blocks` are its mean and the number of blocks since.
-    `shown` marks supplies whose share in the steps is known in the newest block, `meter` those whose siblings took
-    nothing over, `open` those of which that is not known yet.
+    `fall` and `mean_fall` are exponentially weighted means of the logarithms of the share in the steps, and of the
+    mean share, against the usual. `before` and `variance` are mean and variance of the logarithm of the siblings'
+    current over `before_blocks` blocks in which nothing fell; `after` and `blocks` are its mean and the number of
+    blocks since. `count_ratio` is the step of the current's meter over the steps in the newest block with any:
+    rounding moves them by as much. `shown` marks supplies whose share in the steps is known in the newest block,
+    `meter` those whose siblings took nothing over, `open` those of which that is not known yet.
     """
 
     cusum: CusumState
@@ -97,6 +100,7 @@ class SwingTest:
     variance: FromZero
     after: FromZero
     blocks: FromZero
+    count_ratio: FromZero
     shown: MaskArray
     meter: MaskArray
     open: MaskArray
@@ -113,11 +117,19 @@ class SwingTest:
 
     def fallen(self, usual: UsualSwing, *, low_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share in the steps fell below a ratio of the usual, as their mean did."""
-        far = self.fall < np.minimum(np.log(low_ratio), -SURE_SD * usual.noise())
+        rounding = np.log1p(-np.minimum(self.count_ratio, _MOST_COUNT_RATIO))
+        far = self.fall < np.minimum(np.minimum(np.log(low_ratio), rounding), -SURE_SD * usual.noise())
         return np.asarray(self.certain & far & (self.mean_fall < _SAME_PART * self.fall), dtype=np.bool_)
 
     def after_block(
-        self, usual: UsualSwing, *, swing: FloatArray, mean_off: FloatArray, others_a: FloatArray, bus_share: FloatArray
+        self,
+        usual: UsualSwing,
+        *,
+        swing: FloatArray,
+        count_ratio: FloatArray,
+        mean_off: FloatArray,
+        others_a: FloatArray,
+        bus_share: FloatArray,
     ) -> "SwingTest":
         """Add a block: logarithms of the share in the steps and of the mean share over the usual, NaN where unknown.
 
@@ -133,6 +145,7 @@ class SwingTest:
             cusum=cusum,
             fall=self.fall + np.where(shown, GAIN * (off - self.fall), 0.0),
             mean_fall=self.mean_fall + np.where(shown, GAIN * (mean_off - self.mean_fall), 0.0),
+            count_ratio=np.where(shown, count_ratio, self.count_ratio),
             shown=shown,
         )
         return after.with_load(np.log(np.where(known, others_a, np.nan)), bus_share)

@@ -35,7 +35,12 @@ class Watch:
         self.ever: MaskArray = np.zeros(n, dtype=np.bool_)
 
     def take(self, current_a: FloatArray, voltage_v: FloatArray, swing_a: FloatArray | float = 0.0) -> MaskArray:
-        means = ShareMeans(current_a=current_a, voltage_v=voltage_v, swing_a=swing_a + np.zeros(len(self.groups)))
+        means = ShareMeans(
+            current_a=current_a,
+            voltage_v=voltage_v,
+            swing_a=swing_a + np.zeros(len(self.groups)),
+            step_a=np.full(len(self.groups), 0.1),
+        )
         self.now_ns += BLOCK_NS
         block = BusBlock.of(means, self.groups)
         self.usual, self.test = take_block(
@@ -116,6 +121,7 @@ def test_a_share_is_of_those_that_carry() -> None:
         current_a=np.array([30.0, 10.0, 0.1, 50.0]),
         voltage_v=np.array([54.0, 54.54, 54.2, 54.0]),
         swing_a=np.full(4, 5.0),
+        step_a=np.full(4, 0.1),
     )
     block = BusBlock.of(means, groups)
     assert block.ready.tolist() == [True, True, False, False]
@@ -126,7 +132,12 @@ def test_a_share_is_of_those_that_carry() -> None:
 
 
 def test_rails_of_another_voltage_are_no_siblings() -> None:
-    means = ShareMeans(current_a=np.full(3, 30.0), voltage_v=np.array([54.0, 54.1, 12.0]), swing_a=np.full(3, 5.0))
+    means = ShareMeans(
+        current_a=np.full(3, 30.0),
+        voltage_v=np.array([54.0, 54.1, 12.0]),
+        swing_a=np.full(3, 5.0),
+        step_a=np.full(3, 0.1),
+    )
     assert not BusBlock.of(means, buses(3)).ready.any()
 
 

@@ -29,7 +29,9 @@ class Watch:
             value = 0.1 + swing * changed + rng.normal(0.0, self.scatter, 3)
             off = mean * changed + rng.normal(0.0, self.scatter, 3)
             load = np.full(3, 60.0) * np.exp(others * changed + rng.normal(0.0, self.load_scatter))
-            test = test.after_block(usual, swing=value, mean_off=off, others_a=load, bus_share=np.full(3, 0.3))
+            test = test.after_block(
+                usual, swing=value, count_ratio=np.zeros(3), mean_off=off, others_a=load, bus_share=np.full(3, 0.3)
+            )
             usual = usual.learn(ALL, value)
         self.usual = usual
         return test
