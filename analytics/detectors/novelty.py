@@ -42,8 +42,8 @@ class NoveltyState:
 
     `total` and `count` ``(n_gpus, n_senses)`` are the sums of the window that runs, `cut` marks clocks that were held
     down in it. `far` is the smoothed distance, NaN where there is none; `sensed` what the last judged window showed.
-    `last` ``(n_gpus, n_senses + 1)`` are the features of the last window that had them, `unrest` is the smoothed change
-    from one window to the next.
+    `last` ``(n_gpus, n_senses + 1)`` are the features of the last window that had them, NaN after a gap; `unrest` is
+    the smoothed change from one window to the next.
     """
 
     window: int | None
@@ -146,10 +146,10 @@ class Novelty:
         groups = state.siblings.groups
         features, beside = features_of(means, senses, groups)
         reading = distances(state.models, features, plan)
-        change = unrest(state.models, features, state.last, plan)
-        restless = _smoothed_unrest(state.unrest, change)
+        restless = _smoothed_unrest(state.unrest, unrest(state.models, features, state.last, plan))
         reading = replace(reading, far=reading.far / _unsure(restless, groups))
-        before = state.far if 0 < passed <= _MAX_GAP_WINDOWS else np.full_like(state.far, np.nan)
+        in_a_row = 0 < passed <= _MAX_GAP_WINDOWS
+        before = state.far if in_a_row else np.full_like(state.far, np.nan)
         moved = np.where(np.isnan(before), reading.far, before + limits.smoothing * (reading.far - before))
         far = np.where(np.isnan(reading.far), before, moved)
         far = np.where(masked, np.nan, far)
@@ -168,7 +168,7 @@ class Novelty:
             conditions=conditions,
             far=far,
             sensed=reset_where(state.sensed, newest, fresh),
-            last=np.where(np.isnan(features), state.last, features),
+            last=np.where(np.isnan(features), state.last, features) if in_a_row else np.full_like(state.last, np.nan),
             unrest=restless,
         )
         return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, masked=masked)

@@ -85,6 +85,23 @@ def test_one_gpu_that_jumps_while_its_siblings_are_steady_is_unusual(seed: int) 
     assert {one.entity_id for one in raised(judged(flickering(seed, who=slice(1, 2)))[1])} == {"gpu:GPU-1"}
 
 
+def test_a_night_between_two_windows_is_no_jump_of_the_siblings() -> None:
+    frame = node(3)
+    for name in ("gpu_temp_c", "hbm_temp_c"):
+        frame.signal(name)[300:] -= 12.0
+    rest = frame.rows(300, 400)
+    rest = replace(rest, time_ns=rest.time_ns + 12 * 3600 * NS_PER_S)
+    evening, _ = judged(frame.rows(0, 300))
+    first, _ = judged(rest.rows(0, 1), state=evening)
+    state = first
+    for row in range(1, 100):
+        state, _ = judged(rest.rows(row, row + 1), state=state)
+        if state.window != first.window:
+            break
+    np.testing.assert_array_equal(state.unrest, first.unrest)
+    assert np.isfinite(state.unrest).all()
+
+
 def test_a_load_that_all_siblings_share_is_not_new_however_hot_they_get() -> None:
     frame = node(1)
     there = np.arange(len(frame)) >= BEGINS
