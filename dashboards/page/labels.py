@@ -81,7 +81,7 @@ CAUSES: dict[Cause, tuple[str, str]] = {
         "With one supply or feed lost, the others would carry more than they are rated for.",
     ),
     Cause.STEPS_OVER_LIMIT: (
-        "Steps over power limit",
+        "Steps over limit",
         "Load steps of a GPU exceed the power limit that is set: a limit bounds averages, a clock cap steps.",
     ),
     Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so what it measured is unknown."),
