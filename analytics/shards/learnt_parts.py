@@ -142,7 +142,7 @@ PARTS: Mapping[str, LearntParts] = {
         odd=_full_and_unknown,
     ),
     "current_share": LearntParts(
-        learnt=("usual", "block.step_v"),
+        learnt=("usual", "block.step_v", "block.step_a"),
         holding=("ageing", "test", "streaks"),
         causes={"ageing": (Cause.JOINT_AGEING,)},
         odd=_full_without_load,

@@ -238,6 +238,7 @@ def _tested(
     share, volts = usual.share.off(block.share, light), usual.volts.off(block.volts, heavy)
     doubt, doubt_v = usual.share.doubt(light), usual.volts.doubt(heavy)
     sigma = np.hypot(usual.share.noise(SHARE_FLOOR), doubt)
+    sigma_v = np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
     cusum = cusum_step(test.cusum, np.where(judged, share, np.nan), mean=0.0, sigma=sigma)
     sure_fall, sure_rise = _sure_fall(share, doubt), -_sure_fall(-volts, doubt_v)
     total_a = block.load_a * block.carriers
@@ -252,9 +253,7 @@ def _tested(
             bus_share=block.current_a / total_a,
         ),
         shares=test.shares.after_block(judged, -share, light + 1.0, sigma),
-        output=test.output.after_block(
-            judged, volts, block.current_a / usual.load_a, np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
-        ),
+        output=test.output.after_block(judged, volts, block.current_a / usual.load_a, sigma_v),
         fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
         rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),
         slow_fall=np.where(judged, test.slow_fall + SLOW_GAIN * (sure_fall - test.slow_fall), test.slow_fall),
