@@ -1,6 +1,7 @@
 """Standing verdict of a node: as its guard writes it each minute, or of the end of a recording; as text and as JSON."""
 
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -23,6 +24,8 @@ from telemetry.frames import Frame
 _VERDICT = TypeAdapter(StandingVerdict)
 # heuristic: the first verdict comes after 20 s and the next after 60 s more, so that it is of a whole minute.
 _JUDGED_S = 81
+# heuristic: a guard that missed three verdicts is not judging; its last one is no picture of now.
+_OLD_S = 180.0
 # Loads that are listed, the nearest to their limits first.
 _NEAREST = 3
 _SHARES_A_LINE = 2
@@ -31,9 +34,10 @@ OVER = ", over its rating"
 
 
 def read_standing(path: Path) -> StandingVerdict | None:
-    """Return the verdict in a file of the guard; None where there is none yet, or it is damaged."""
+    """Return the verdict in a file of the guard; None where there is none yet, or it is damaged or old."""
     try:
-        return _VERDICT.validate_json(path.read_bytes())
+        is_old = time.time() - path.stat().st_mtime > _OLD_S
+        return None if is_old else _VERDICT.validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
 

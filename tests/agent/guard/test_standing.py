@@ -1,5 +1,6 @@
 """The standing verdict: written once it is renewed, and read by other processes as it was."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,9 @@ def test_the_verdict_is_written_once_there_is_one_and_read_as_it_was(tmp_path: P
     assert read == standing.verdict
     assert read is not None
     lines = [*standing_lines(read)]
+    old_s = path.stat().st_mtime - 200.0
+    os.utime(path, (old_s, old_s))
+    assert read_standing(path) is None, "a guard that does not judge any more has no picture of now"
     assert max(map(len, lines)) <= 80
     assert "    without PSU 0 11.70 V, steps 11.50 V" in lines
     assert "  Without PSU 0: PSU 1 1920 of 1100 W in load steps, over its rating" in lines
