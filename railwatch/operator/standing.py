@@ -1,7 +1,6 @@
 """Standing verdict of a node: as its guard writes it each minute, or of the end of a recording; as text and as JSON."""
 
 import math
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -17,7 +16,7 @@ from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
 from analytics.supply.standing import BusStanding, GpuVerdict, LinkStanding, OffDraw, StandingVerdict, SupplyVerdict
 from physics.link_loads import LinkKind
 from physics.wiring import Wiring
-from telemetry.clock import NS_PER_S
+from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Topology, label_list, label_of
 from telemetry.frames import Frame
 
@@ -25,7 +24,7 @@ _VERDICT = TypeAdapter(StandingVerdict)
 # heuristic: the first verdict comes after 20 s and the next after 60 s more, so that it is of a whole minute.
 _JUDGED_S = 81
 # heuristic: a guard that missed three verdicts is not judging; its last one is no picture of now.
-_OLD_S = 180.0
+_OLD_NS = 180 * NS_PER_S
 # Loads that are listed, the nearest to their limits first.
 _NEAREST = 3
 _SHARES_A_LINE = 2
@@ -36,7 +35,7 @@ OVER = ", over its rating"
 def read_standing(path: Path) -> StandingVerdict | None:
     """Return the verdict in a file of the guard; None where there is none yet, or it is damaged or old."""
     try:
-        is_old = time.time() - path.stat().st_mtime > _OLD_S
+        is_old = SystemClock().utc_ns() - path.stat().st_mtime_ns > _OLD_NS
         return None if is_old else _VERDICT.validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
