@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 from pydantic import BaseModel, TypeAdapter
@@ -112,16 +112,17 @@ def _fields(section: Any) -> Iterator[tuple[str, Any, str]]:
         for key, model_field in section.model_fields.items():
             yield key, model_field.annotation, _sentence(model_field.description or "")
         return
-    hints = inspect.get_annotations(section)
+    hints = get_type_hints(section)
     for field in dataclasses.fields(section):
         yield field.name, hints[field.name], ""
 
 
 def _notes(section: Any) -> dict[str, str]:
-    """Return the text of each parameter in a numpydoc docstring."""
+    """Return the text of each parameter in the numpydoc docstrings of a class and those that it extends."""
     notes: dict[str, str] = {}
     current: list[str] = []
-    for line in inspect.cleandoc(section.__doc__ or "").partition("----------\n")[2].splitlines():
+    texts = (inspect.cleandoc(one.__doc__ or "").partition("----------\n")[2] for one in section.__mro__)
+    for line in (line for text in texts for line in text.splitlines()):
         if line and not line.startswith(" "):
             current = line.split(", ")
         for name in current if line.startswith(" ") else ():

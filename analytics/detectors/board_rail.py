@@ -14,24 +14,17 @@ import numpy as np
 
 from analytics.connectivity.board_bus import BoardBuses
 from analytics.detectors.board_rail_summary import describe_drop, describe_sag
+from analytics.detectors.coarse_rail import CoarseRail, RailLimits
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions
 from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.streaks import Streaks, settled
 from analytics.detectors.supply_limits import BoardRailLimits
-from analytics.supply.board_drop import BLOCK_S, DropTest, OpenBoardBlock, RiseGate, UsualDrop, meter_step, take_block
-from analytics.supply.board_sag import LowReadings
+from analytics.supply.board_drop import BLOCK_S, DropTest, OpenBoardBlock, RiseGate, UsualDrop, take_block
 from analytics.supply.branches import MIN_USUAL_A
-from analytics.supply.pair_rows import SAME_V
 from analytics.supply.rail_levels import RailLevels
-from physics.rail_classes import (
-    LEAST_PLAUSIBLE_RATIO,
-    MAIN_BUSES_V,
-    MOST_PLAUSIBLE_RATIO,
-    limit_scale,
-    times_measured,
-)
+from physics.rail_classes import MAIN_BUSES_V, limit_scale, times_measured
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
@@ -41,7 +34,7 @@ _MAIN_V = np.array(sorted(MAIN_BUSES_V))
 _MAIN_SCALES = np.array([limit_scale(one) for one in _MAIN_V.tolist()])
 # heuristic: outputs of supplies on a bus lie within a tenth of its nominal voltage; others are of another rail.
 _OUTPUT_RATIO = 0.1
-# A rise or a sag that grew by half of what counts as one, or fell by half of one meter step, is reported again.
+# A rise that grew by half of what counts as one is reported again.
 _WORSE_BY = 0.5
 
 
@@ -77,21 +70,17 @@ class BoardRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BoardRailState:
-    """State between rows. `last_v` is the newest reading of each rail, `step_v` the smallest move of it ever."""
+    """State between rows."""
 
     last_ns: int | None
     buses: BoardBuses
     rails: RailLevels
-    last_v: FloatArray
-    step_v: FloatArray
+    rail: CoarseRail
     block: OpenBoardBlock
     usual: UsualDrop
     test: DropTest
     rising: Streaks
     ageing: Conditions
-    sagging: Streaks
-    low: LowReadings
-    sag: Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,43 +136,17 @@ class BoardRail:
         nominal_v = _nominal_v(state)
         if not np.isfinite(nominal_v).any():
             return state, {}
-        ratio = row.board_v / nominal_v
-        board_v = np.where((ratio > LEAST_PLAUSIBLE_RATIO) & (ratio < MOST_PLAUSIBLE_RATIO), row.board_v, np.nan)
-        moved_v = np.abs(board_v - state.last_v)
-        state = replace(
-            state,
-            last_v=np.where(np.isfinite(board_v), board_v, state.last_v),
-            step_v=np.fmin(state.step_v, np.where(moved_v > SAME_V, moved_v, np.nan)),
-        )
-        state, sag = self._sag(state, board_v, nominal_v, now_ns)
+        rail, board_v = state.rail.read(row.board_v, nominal_v)
+        rail, sag = rail.judged(board_v, self._levels(nominal_v), self.limits, now_ns)
+        state = replace(state, rail=rail)
         near = np.abs(row.output_v / nominal_v - 1.0) < _OUTPUT_RATIO
         loaded = near & (row.mean_a > MIN_USUAL_A / times_measured(nominal_v))
         drop = np.where(loaded, (row.output_v - board_v) / nominal_v, np.nan)
         state = replace(state, block=state.block.add(drop, row.mean_a, row.total_a))
         return state, {Cause.JOINT_AGEING: ageing, Cause.SUPPLY_SAG: sag}
 
-    def _sag(
-        self, state: BoardRailState, board_v: FloatArray, nominal_v: FloatArray, now_ns: int
-    ) -> tuple[BoardRailState, Changes]:
-        limits, limit_v = self.limits, _limit_scale(nominal_v) * self.limits.minimum_v
-        step_v = nominal_v * meter_step(state.step_v / nominal_v)
-        least_v = limit_v - limits.margin_steps * step_v
-        low = board_v < least_v
-        if not (state.sag.busy or low.any() or state.sagging.count.any()):
-            return state, NO_CHANGES
-        sagging = state.sagging.after(over=low, under=board_v >= least_v, now_ns=now_ns)
-        held_ns = np.where(low, now_ns - sagging.since_ns, 0)
-        held = low & (sagging.count >= limits.least_readings) & (held_ns >= round(limits.hold_s * NS_PER_S))
-        readings = state.low.after(board_v, low=low, begins=low & (sagging.count == 1) & ~state.sag.active)
-        sag, changes = settled(
-            state.sag,
-            now_ns,
-            over=held | (low & state.sag.active),
-            under=(board_v > limit_v + step_v) & (sagging.against >= limits.clear_readings),
-            since_ns=sagging.begun_ns(now_ns),
-            badness=np.where(low, limit_v - readings.minimum_v, 0.0) / (_WORSE_BY * step_v),
-        )
-        return replace(state, sagging=sagging, low=readings, sag=sag), changes
+    def _levels(self, nominal_v: FloatArray) -> RailLimits:
+        return RailLimits.of(nominal_v, _limit_scale(nominal_v), self.limits)
 
     def _block(self, state: BoardRailState, now_ns: int) -> tuple[BoardRailState, Changes]:
         limits, block = self.limits, state.block.means()
@@ -194,7 +157,7 @@ class BoardRail:
             state.usual,
             state.test,
             block,
-            step=state.step_v / _nominal_v(state),
+            step=state.rail.step_v / _nominal_v(state),
             active=state.ageing.active,
             gate=RiseGate(steps=limits.rise_steps, ratio=limits.rise_ratio, clear_ratio=limits.clear_ratio),
         )
@@ -225,7 +188,7 @@ class BoardRail:
                 self.name if joints else f"{self.name}.{cause.value}",
                 cause,
                 entities,
-                state.ageing if joints else state.sag,
+                state.ageing if joints else state.rail.sag,
                 changes,
                 now_ns=now_ns,
                 describe=(self._joints if joints else self._sags)(state, entities, now_ns),
@@ -237,17 +200,7 @@ class BoardRail:
         return describe_drop(state.test, _nominal_v(state), entities)
 
     def _sags(self, state: BoardRailState, entities: tuple[Entity, ...], now_ns: int) -> Describe:
-        nominal_v = _nominal_v(state)
-        scale, step_v = _limit_scale(nominal_v), nominal_v * meter_step(state.step_v / nominal_v)
-        return describe_sag(
-            state.low,
-            state.sag,
-            limit_v=scale * self.limits.minimum_v,
-            critical_v=scale * self.limits.at_once_below_v - self.limits.margin_steps * step_v,
-            nominal_v=nominal_v,
-            entities=entities,
-            now_ns=now_ns,
-        )
+        return describe_sag(state.rail, self._levels(_nominal_v(state)), self.limits, entities=entities, now_ns=now_ns)
 
 
 def _nominal_v(state: BoardRailState) -> FloatArray:

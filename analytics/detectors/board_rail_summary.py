@@ -1,9 +1,9 @@
 """Summary and evidence of the `board_rail` detector."""
 
-from analytics.detectors.condition import Conditions
+from analytics.detectors.coarse_rail import CoarseRail, RailLimits
 from analytics.detectors.statements import Describe, Statement, evidence
+from analytics.detectors.supply_limits import CoarseRailLimits
 from analytics.supply.board_drop import DropTest
-from analytics.supply.board_sag import LowReadings
 from analytics.supply.branches import HOT_JOINT_W
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray
@@ -55,20 +55,14 @@ def describe_drop(test: DropTest, nominal_v: FloatArray, entities: tuple[Entity,
 
 
 def describe_sag(
-    readings: LowReadings,
-    conditions: Conditions,
-    *,
-    limit_v: FloatArray,
-    critical_v: FloatArray,
-    nominal_v: FloatArray,
-    entities: tuple[Entity, ...],
-    now_ns: int,
+    rail: CoarseRail, levels: RailLimits, limits: CoarseRailLimits, *, entities: tuple[Entity, ...], now_ns: int
 ) -> Describe:
-    """Return the description of a board rail that lies below its limit; critical below `critical_v`."""
+    """Return the description of a board rail that lies below its limit."""
 
     def describe(index: int, status: FindingStatus) -> Statement:
-        name, minimum_v, own_limit_v = entities[index].label, float(readings.minimum_v[index]), float(limit_v[index])
-        seconds, count = conditions.lasted_s(index, now_ns), int(readings.count[index])
+        name, minimum_v = entities[index].label, float(rail.low.minimum_v[index])
+        own_limit_v, nominal_v = float(levels.limit_v[index]), float(levels.nominal_v[index])
+        seconds, count = rail.sag.lasted_s(index, now_ns), int(rail.low.count[index])
         if status is FindingStatus.CLEARED:
             summary = f"{name}: board rail back above {volts(own_limit_v)}, lowest was {volts(minimum_v)}"
         else:
@@ -77,8 +71,8 @@ def describe_sag(
                 f"{count} low readings in {duration(seconds)}"
             )
         return Statement(
-            severity=Severity.CRITICAL if minimum_v < critical_v[index] else Severity.WARNING,
-            score=(own_limit_v - minimum_v) / (own_limit_v - _WORST_SAG * float(nominal_v[index])),
+            severity=Severity.CRITICAL if rail.is_critical(index, levels, limits) else Severity.WARNING,
+            score=(own_limit_v - minimum_v) / (own_limit_v - _WORST_SAG * nominal_v),
             summary=summary,
             evidence=evidence(
                 ("limit_v", own_limit_v, "V"),

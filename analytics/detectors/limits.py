@@ -18,7 +18,7 @@ from analytics.detectors.heat_limits import (
 )
 from analytics.detectors.supply_limits import (
     BoardRailLimits,
-    ConverterRailLimits,
+    CoarseRailLimits,
     CurrentShareLimits,
     PowerBrakeLimits,
     RailSagLimits,
@@ -273,7 +273,7 @@ class DetectorLimits:
     source_resistance: SourceResistanceLimits = field(default_factory=SourceResistanceLimits)
     current_share: CurrentShareLimits = field(default_factory=CurrentShareLimits)
     board_rail: BoardRailLimits = field(default_factory=BoardRailLimits)
-    converter_rail: ConverterRailLimits = field(default_factory=ConverterRailLimits)
+    converter_rail: CoarseRailLimits = field(default_factory=CoarseRailLimits)
     supply_headroom: SupplyHeadroomLimits = field(default_factory=SupplyHeadroomLimits)
     supply_plausibility: SupplyPlausibilityLimits = field(default_factory=SupplyPlausibilityLimits)
     supply_margins: SupplyMarginsLimits = field(default_factory=SupplyMarginsLimits)

@@ -210,8 +210,8 @@ class SupplyPlausibilityLimits:
 
 @_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardRailLimits:
-    """Limits of a board's rail of 48 or 54 V that only its controller measures, every one to ten seconds.
+class CoarseRailLimits:
+    """Limits of a rail that only a board's controller measures, such as 12 V that converters make from a main bus.
 
     Parameters
     ----------
@@ -223,52 +223,6 @@ class BoardRailLimits:
     hold_s, least_readings
         Time and readings below the limit in one stretch. heuristic: more than a controller's round of ten seconds, so
         that one bad reading that is shown until the next does not count.
-    clear_readings
-        Readings above the limit in a row, a second apart.
-    rise_steps, rise_ratio
-        Rise of the voltage lost between supplies and board over the usual loss at a like load, in steps of the meter
-        and as a share of the nominal voltage; the larger one counts. heuristic: a meter keeps its offset and gain, so
-        what remains is rounding, half a step each way, and drift, a part of the one per cent that PMBus meters and
-        dividers may be off.
-    clear_ratio, clear_blocks
-        Part of that rise below which it may clear, and blocks of three seconds below it in a row.
-    """
-
-    minimum_v: float = LEAST_RAIL_V
-    at_once_below_v: float = 11.35
-    margin_steps: float = 1.0
-    hold_s: DurationS = 11.0
-    least_readings: int = 3
-    clear_readings: int = 15
-    rise_steps: float = 3.0
-    rise_ratio: float = 0.01
-    clear_ratio: float = 0.5
-    clear_blocks: int = 10
-
-    def __post_init__(self) -> None:
-        """Refuse levels in the wrong order."""
-        if not 0 < self.at_once_below_v <= self.minimum_v:
-            raise ValueError("at_once_below_v <= minimum_v, both above 0")
-        if not (
-            self.margin_steps >= 0 and self.rise_steps > 0 and 0 < self.rise_ratio < 1 and 0 < self.clear_ratio < 1
-        ):
-            raise ValueError("margin_steps at least 0, rise_steps above 0, rise_ratio and clear_ratio between 0 and 1")
-
-
-@with_config(ConfigDict(extra="forbid"))
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConverterRailLimits:
-    """Limits of a rail that converters make from a main bus, as the board's controller measures it.
-
-    Parameters
-    ----------
-    minimum_v, at_once_below_v
-        Voltage at 12 V, as for a sag (`RailSagLimits`): the lowest one, and from where on the sag is critical. A rail
-        of another nominal voltage has the same share of its own.
-    margin_steps
-        Steps of the meter by which a reading must lie below the limit. heuristic: rounding moves it by half a step.
-    hold_s, least_readings
-        Time and readings below the limit in one stretch, as for the board's rail (`BoardRailLimits`).
     clear_readings
         Readings above the limit in a row, a second apart.
     """
@@ -286,3 +240,31 @@ class ConverterRailLimits:
             raise ValueError("at_once_below_v <= minimum_v, both above 0")
         if not self.margin_steps >= 0:
             raise ValueError("margin_steps at least 0")
+
+
+@_strict
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRailLimits(CoarseRailLimits):
+    """Limits of a board's rail of 48 or 54 V that only its controller measures, every one to ten seconds.
+
+    Parameters
+    ----------
+    rise_steps, rise_ratio
+        Rise of the voltage lost between supplies and board over the usual loss at a like load, in steps of the meter
+        and as a share of the nominal voltage; the larger one counts. heuristic: a meter keeps its offset and gain, so
+        what remains is rounding, half a step each way, and drift, a part of the one per cent that PMBus meters and
+        dividers may be off.
+    clear_ratio, clear_blocks
+        Part of that rise below which it may clear, and blocks of three seconds below it in a row.
+    """
+
+    rise_steps: float = 3.0
+    rise_ratio: float = 0.01
+    clear_ratio: float = 0.5
+    clear_blocks: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        CoarseRailLimits.__post_init__(self)
+        if not (self.rise_steps > 0 and 0 < self.rise_ratio < 1 and 0 < self.clear_ratio < 1):
+            raise ValueError("rise_steps above 0, rise_ratio and clear_ratio between 0 and 1")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.detectors.converter_rail import ConverterRail
-from analytics.detectors.supply_limits import ConverterRailLimits
+from analytics.detectors.supply_limits import CoarseRailLimits
 from analytics.incidents.book import IncidentBook
 from physics.feeding import feeding_of
 from rules.caps.targets import targets_of
@@ -22,7 +22,7 @@ from tests.analytics.detectors.converter_scenes import MEMBERS, P12V, Converter
 from tests.analytics.scenes import gpu
 from tests.rules import scenes as rule_scenes
 
-DETECTOR = ConverterRail(limits=ConverterRailLimits())
+DETECTOR = ConverterRail(limits=CoarseRailLimits())
 GPUS = tuple(gpu(number) for number in range(4))
 NODE = Entity(kind=EntityKind.NODE, key="box", name="box")
 
