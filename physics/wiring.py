@@ -177,6 +177,11 @@ class Wiring:
         """Return the supplies of a bus."""
         return tuple(one for one in self.supplies if one.name in bus.supplies)
 
+    def nominal_v_of(self, bus: Bus) -> float | None:
+        """Return the nominal voltage of a bus, else that of its supplies; None where it is unknown."""
+        known = (one.nominal_v for one in self.on_bus(bus) if one.nominal_v is not None)
+        return bus.nominal_v if bus.nominal_v is not None else next(known, None)
+
     def converters(self, bus: Bus) -> tuple[WiredSupply, ...]:
         """Return the converters that draw from a bus."""
         return tuple(one for one in self.supplies if one.from_bus == bus.name)

@@ -22,7 +22,7 @@ from analytics.supply.standing import GpuVerdict, LimitStanding, LinkStanding
 from analytics.supply.supply_margins import Basis
 from physics.link_loads import LinkLoad, branch_loads
 from physics.step_power import step_power_w
-from physics.wiring import Bus, Wiring
+from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology, label_list
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
@@ -201,7 +201,7 @@ class GpuMargins:
         known = zip(entities, power_w, strict=True)
         powers_w = {one.id: float(power_w) for one, power_w in known if np.isfinite(power_w)}
         for bus in self.wiring.buses:
-            voltage_v = _nominal_v(self.wiring, bus)
+            voltage_v = self.wiring.nominal_v_of(bus)
             if voltage_v is not None:
                 yield from branch_loads(bus, voltage_v=voltage_v, gpus=entities, powers_w=powers_w)
 
@@ -249,11 +249,6 @@ class GpuMargins:
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
         return report_worse(held, changes, now_ns=now_ns, over=over, badness=badness)
-
-
-def _nominal_v(wiring: Wiring, bus: Bus) -> float | None:
-    named = (one.nominal_v for one in wiring.on_bus(bus) if one.nominal_v is not None)
-    return bus.nominal_v if bus.nominal_v is not None else next(named, None)
 
 
 def worst_at(links: Sequence[LinkLoad], entities: Entities) -> dict[int, LinkLoad]:

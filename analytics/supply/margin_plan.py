@@ -22,9 +22,9 @@ from telemetry.ratings import rated_power_w
 class MarginPlan:
     """Wiring of measured supplies: the columns that show each supply, and the number of its bus for each column.
 
-    Ratings that a supply reports itself are filled in. `parts` has each bus with its supplies and those that share a
-    feed with them. A column that shows no wired supply has a bus of its own. `feeds` are the columns of meters that
-    have the name of a feed, such as the inlet of a PDU. `nominals_v` are the nominal voltages of the supplies by name.
+    Ratings and nominal voltages that a supply reports itself are filled in. `parts` has each bus with its supplies and
+    those that share a feed with them. A column that shows no wired supply has a bus of its own. `feeds` are the columns
+    of meters that have the name of a feed, such as the inlet of a PDU.
     """
 
     wiring: Wiring
@@ -32,7 +32,6 @@ class MarginPlan:
     columns: Mapping[str, tuple[int, ...]]
     buses: GroupArray
     feeds: Mapping[str, int]
-    nominals_v: Mapping[str, float]
 
     @staticmethod
     def of(
@@ -40,11 +39,6 @@ class MarginPlan:
     ) -> "MarginPlan":
         """Return the plan of a described wiring, else of the edges; the newest few are kept."""
         return _plan(ByIdentity(wiring), ByIdentity(entities), ByIdentity(topology), rated_w)
-
-    def nominal_v_of(self, bus: Bus) -> float | None:
-        """Return the nominal voltage of a bus, its own or that of its supplies; None where it is unknown."""
-        known = (self.nominals_v[name] for name in bus.supplies if name in self.nominals_v)
-        return bus.nominal_v if bus.nominal_v is not None else next(known, None)
 
     def supplies_of_feed(self, feed: str) -> tuple[str, ...]:
         """Return the supplies that draw from a feed."""
@@ -78,17 +72,16 @@ def _plan(
         for name in dict.fromkeys((entity.key, entity.name)):
             places.setdefault(name, []).append(place)
     columns: dict[str, tuple[int, ...]] = {}
-    nominals_v: dict[str, float] = {}
     supplies = []
     for one in wiring.supplies:
         own = tuple(dict.fromkeys(place for sensor in one.sensors for place in places.get(sensor, ())))
-        known = [float(reported[place]) for place in own if np.isfinite(reported[place])]
-        supplies.append(replace(one, rated_w=known[0]) if one.rated_w is None and known else one)
+        known_w = (float(reported[place]) for place in own if np.isfinite(reported[place]))
+        known_v = (v for place in own if (v := entities.it[place].nominal_v) is not None)
+        rated_w = next(known_w, None) if one.rated_w is None else one.rated_w
+        nominal_v = next(known_v, None) if one.nominal_v is None else one.nominal_v
+        supplies.append(replace(one, rated_w=rated_w, nominal_v=nominal_v))
         if own:
             columns[one.name] = own
-        named_v = [v for v in (one.nominal_v, *(entities.it[place].nominal_v for place in own)) if v is not None]
-        if named_v:
-            nominals_v[one.name] = named_v[0]
     wiring = replace(wiring, supplies=tuple(supplies))
     return MarginPlan(
         wiring=wiring,
@@ -96,7 +89,6 @@ def _plan(
         columns=columns,
         buses=_bus_numbers(wiring, columns, len(entities.it)),
         feeds={one.name: places[one.name][0] for one in wiring.feeds if one.name in places},
-        nominals_v=nominals_v,
     )
 
 

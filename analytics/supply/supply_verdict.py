@@ -92,7 +92,7 @@ def _link(margin: Margin) -> LinkStanding:
 
 def _bus(plan: MarginPlan, readings: SupplyReadings, bus: Bus, part: Wiring) -> Iterator[BusStanding]:
     steady, peaks = readings.load.steady, readings.load.peaks
-    nominal_v = plan.nominal_v_of(bus)
+    nominal_v = plan.wiring.nominal_v_of(bus)
     held = [name for name in bus.supplies if name in steady and not _is_off(nominal_v, steady[name].voltage_v)]
     if not held:
         return
@@ -163,7 +163,7 @@ def _unknown(plan: MarginPlan, steady: Mapping[str, Draw]) -> Iterator[str]:
 def _off_draws(plan: MarginPlan, readings: SupplyReadings) -> Iterator[OffDraw]:
     """Yield the supplies that are off or carry nothing while a meter shows a draw, or a current through them."""
     for bus, _ in plan.parts:
-        nominal_v = plan.nominal_v_of(bus)
+        nominal_v = plan.wiring.nominal_v_of(bus)
         counted = carrying(bus, readings.load.steady)
         for name in bus.supplies:
             volts, amps = readings.last.get(name, (np.nan, np.nan))
