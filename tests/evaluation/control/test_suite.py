@@ -1,5 +1,7 @@
 """The suite `control`: its parts by themselves, small enough for a unit test."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ from evaluation.control.story import (
     steps_apart,
     true_limit_mhz,
 )
-from evaluation.control.suite import check_rows, law_rows, month_rows, story_rows
+from evaluation.control.suite import check_rows, law_rows, month_rows, story_month_rows, story_rows
 from evaluation.control.windows import ROWS, NodeStates, SampleWindow, WindowSource
 from evaluation.rehearsal.outcome import RunOutcome
 from physics.board_parts import curve_of
@@ -173,6 +175,23 @@ def test_a_month_with_too_many_drops_misses_its_goal() -> None:
     for result, missed in ((good, 0), (bad, 2)):
         rows = list(month_rows(plan, [(MonthCase(plan=plan, strategy=Strategy.OURS), result)]))
         assert sum(row.missed for row in rows) == missed
+
+
+@pytest.mark.parametrize(("drops", "missed"), [(0, False), (4, False), (5, True)])
+def test_a_node_that_no_clock_saves_is_measured_against_what_the_lowest_clock_leaves(
+    drops: int, *, missed: bool
+) -> None:
+    plan = load_document(ControlPlan, CONTROL)
+    months = MonthResult(drops=(drops, *[0] * 7), goodput=(0.8,) * 8, clock_mhz=(700.0,) * 8, v_min_v=(11.6,) * 8)
+    assert [row.missed for row in story_month_rows(plan, months) if row.name.startswith("drops in")] == [missed]
+
+
+@pytest.mark.parametrize(("cap_mhz", "missed"), [(990.0, True), (1030.0, False), (1132.0, False)])
+def test_a_held_clock_may_be_higher_than_the_laws_answer_and_not_much_lower(cap_mhz: float, *, missed: bool) -> None:
+    plan = load_document(ControlPlan, CONTROL).story
+    start = JobStartPlan(plan=plan, seed=1, watched=True, hold_v=plan.limit_v)
+    rows = story_rows(plan, [(start, replace(_ended(0), cap_mhz=cap_mhz))])
+    assert [row.missed for row in rows if row.name.startswith("that clock below")] == [missed]
 
 
 def _ended(drops: int) -> JobStartResult:
