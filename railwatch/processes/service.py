@@ -24,7 +24,7 @@ from railwatch.wiring.service_metrics import ServiceMetrics
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame
-from telemetry.records import Incident, IncidentState, Record
+from telemetry.records import IncidentState, Record
 from telemetry.rollup import Rollup
 from telemetry.store.records import RecordFile
 
@@ -131,12 +131,8 @@ class Service:
         if not self._context.simulated:
             return
         now_ns = self._clock.utc_ns()
-        left = [
-            record
-            for state in (IncidentState.OPEN, IncidentState.MITIGATED)
-            for record in self._records.find("incident", limit=MAX_UNWRITTEN, where={"state": state.value})
-            if isinstance(record, Incident) and self._records.simulated(record.id)
-        ]
+        known = self._records.open_incidents(limit=MAX_UNWRITTEN)
+        left = [incident for incident in known if self._records.simulated(incident.id)]
         if at_start:
             left = [incident for incident in left if incident.opened_ns < self._context.started_ns]
         closed = [

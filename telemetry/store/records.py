@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.errors import TransientError
-from telemetry.records import Record, from_json, to_json
+from telemetry.records import Incident, IncidentState, Record, from_json, to_json
 from telemetry.store.sqlite import open_database, open_read_only, transaction
 
 FILE_NAME = "records.sqlite"
@@ -128,6 +128,12 @@ class RecordFile:
             *arguments,
             limit,
         )
+
+    def open_incidents(self, *, limit: int = 100) -> tuple[Incident, ...]:
+        """Return the incidents that are not closed, at most `limit` of each state; one may be long unchanged."""
+        states = (state for state in IncidentState if state is not IncidentState.CLOSED)
+        found = (one for state in states for one in self.find("incident", limit=limit, where={"state": state.value}))
+        return tuple(one for one in found if isinstance(one, Incident))
 
     def get(self, record_id: str) -> Record | None:
         """Return the newest version of a record, None where no record has this id."""

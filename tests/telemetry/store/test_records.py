@@ -45,6 +45,14 @@ def test_filters_look_at_the_newest_version(tmp_path: Path) -> None:
     store.close()
 
 
+def test_an_open_incident_is_found_however_many_have_changed_since(tmp_path: Path) -> None:
+    store = RecordFile(tmp_path)
+    mitigated = replace(INCIDENT, id="i-2", state=IncidentState.MITIGATED)
+    store.append([INCIDENT, mitigated, *(replace(CLOSED, id=f"i-{number}") for number in range(3, 203))])
+    assert store.open_incidents() == (INCIDENT, mitigated)
+    store.close()
+
+
 def test_find_is_newest_first_and_bounded(tmp_path: Path) -> None:
     store = RecordFile(tmp_path)
     store.append([event(number) for number in range(10)])
