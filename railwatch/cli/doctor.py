@@ -21,9 +21,9 @@ from agent.collectors.registry.sources import (
 from agent.sampler.counters import SamplerCounters
 from config.loading import load_config
 from railwatch.cli.doctor_report import Fields, period_rows, print_rows, probe_rows
+from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
-from railwatch.cli.up import seconds
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_watch import OPEN_LIMIT_S, open_in_time
 from railwatch.wiring.gpu_driver import OpenDriver
@@ -36,10 +36,7 @@ from telemetry.gpu import KnobKind
 
 def doctor(
     measure: Annotated[
-        float | None,
-        typer.Option(
-            parser=seconds, metavar="DURATION", help="Poll the GPUs this long, e.g. 10s, to time their sensors."
-        ),
+        float | None, duration_option("Poll the GPUs this long, e.g. 10s, to time their sensors.")
     ] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,

@@ -17,9 +17,9 @@ from agent.recorder.recording_folder import event_order
 from agent.recorder.row_follower import RowFollower
 from agent.recorder.unpacking import contents_of
 from config.sources import SourceUse
+from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import print_json, progress_bar
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
-from railwatch.cli.up import seconds
 from railwatch.recorded_run import run_meta
 from railwatch.run_context import RunContext, box_dir, recordings_dir, wishes_dir
 from telemetry.atomic_files import replace_file
@@ -41,12 +41,7 @@ def record(
         typer.Option("--out", help="File, .parquet or .csv; default: the flight recorder names it."),
     ] = None,
     duration: Annotated[
-        float | None,
-        typer.Option(
-            parser=seconds,
-            metavar="DURATION",
-            help="Record this long, e.g. 60s; default: the past minutes in memory.",
-        ),
+        float | None, duration_option("Record this long, e.g. 60s; default: the past minutes in memory.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     data_dir: DataDir = None,

@@ -19,9 +19,9 @@ from evaluation.rehearsal.runs import SeedResult, Variant, simulated_s
 from evaluation.rehearsal.runs import rehearse as rehearsed
 from evaluation.rehearsal.summary import LEAST_SEEDS, cost_only, not_carried_out, summarised
 from evaluation.workers import none_left_at_work
+from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import print_json, print_table, progress_bar
 from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
-from railwatch.cli.up import seconds
 from simulator.files import DEFAULT_NODE
 from telemetry.durations import format_duration
 from telemetry.records import Mode
@@ -37,10 +37,7 @@ def rehearse(
     rules: RulesFolder = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Number of seeds.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="First seed.")] = 1,
-    duration: Annotated[
-        float | None,
-        typer.Option(parser=seconds, metavar="DURATION", help="Length, e.g. 60s; default: that of the scenario."),
-    ] = None,
+    duration: Annotated[float | None, duration_option("Length, e.g. 60s; default: that of the scenario.")] = None,
     mode: Annotated[Mode, typer.Option("--mode", help="Mode of every class of action.")] = Mode.ENFORCE,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,

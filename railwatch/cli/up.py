@@ -15,6 +15,7 @@ from config.loading import load_config
 from config.models import Config
 from config.policies import check_names, policies_of
 from railwatch import __version__
+from railwatch.cli.durations import duration_option
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.launcher import Launcher
 from railwatch.run import NodeRun, RunRequest
@@ -23,19 +24,11 @@ from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from telemetry.clock import SystemClock
-from telemetry.durations import format_duration, parse_duration_s
+from telemetry.durations import format_duration
 from telemetry.records import Mode
 
 # heuristic: longer than anyone watches a scenario.
 LONG_S = 3600.0
-
-
-def seconds(text: str) -> float:
-    """Read a duration from the command line."""
-    try:
-        return parse_duration_s(text)
-    except ValueError as err:
-        raise typer.BadParameter(f"got {text!r}; expected {err}") from err
 
 
 def up(
@@ -50,15 +43,7 @@ def up(
         typer.Option(min=0, max=65535, help="TCP port of the page; 0: a free one."),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(readable=False, help="Folder for store and journals.")] = None,
-    run_for: Annotated[
-        float | None,
-        typer.Option(
-            "--for",
-            parser=seconds,
-            metavar="DURATION",
-            help="Stop after this time, e.g. 10m.",
-        ),
-    ] = None,
+    run_for: Annotated[float | None, duration_option("Stop after this time, e.g. 10m.", "--for")] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:

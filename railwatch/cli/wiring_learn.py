@@ -1,10 +1,11 @@
 """``railwatch wiring learn``: propose a wiring from load steps, and on a run from experiments where those do not do."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,10 @@ import typer
 from agent.actuation.client import ActuatorClient
 from agent.ring.rings import Rings
 from railwatch.cli.actuator_connection import actuator_of_run
+from railwatch.cli.durations import duration_option
+from railwatch.cli.interruption import held_back_interrupt
 from railwatch.cli.printing import print_json, progress_bar
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
-from railwatch.cli.up import seconds
 from railwatch.operator.wiring_dither import LEASE_S, ClockDither, obstacle_of
 from railwatch.operator.wiring_experiment import LiveNode, Reply, hand_step, move_by_clock, move_by_hand
 from railwatch.operator.wiring_proposal import (
@@ -30,11 +32,11 @@ from railwatch.run_context import RunContext, read_status
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.entities import label_list
-from telemetry.errors import ActionRefusedError, EnvironmentLacksError, TransientError
+from telemetry.errors import ActionRefusedError, ConfigError, EnvironmentLacksError, Problem, TransientError
 from telemetry.frames import Frame
 from telemetry.gpu import KnobKind
 from telemetry.recording import read_recording
-from telemetry.records import Incident, Mode
+from telemetry.records import Mode
 
 # What `learn_wiring` needs, and a little for the slowest sensor.
 _PASSIVE_S = 85.0
@@ -55,16 +57,14 @@ def learn(
         Path | None, typer.Argument(help="Recording, .parquet or .csv in long form; without it the run on this node.")
     ] = None,
     experiment: Annotated[
-        Experiment,
+        Experiment | None,
         typer.Option(
-            help="On a run: auto moves clocks where actions.clock_cap is enforce, and leads a person on a terminal."
+            help="On a run: auto, the default, moves clocks where actions.clock_cap is enforce, else leads a person on "
+            "a terminal."
         ),
-    ] = Experiment.AUTO,
+    ] = None,
     watch: Annotated[
-        float | None,
-        typer.Option(
-            parser=seconds, metavar="DURATION", help="Load steps to record before an experiment; 85s if not given."
-        ),
+        float | None, duration_option("On a run: load steps to record before an experiment; default: 85s.")
     ] = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
@@ -78,15 +78,30 @@ def learn(
     restores it; else a person is led step by step. Ctrl-C restores the clocks and prints what was learnt so far. Exit
     status 1 if a link is not sure.
     """
+    _refuse_unused(recording, experiment, watch)
+    chosen = experiment or Experiment.AUTO
     if recording is not None:
         proposal, source = propose_wiring([*read_recording(recording).frames()]), str(recording)
     else:
-        proposal, source = _from_run(data_dir_of(config_file, data_dir), experiment, watch), _RUN
+        proposal, source = _from_run(data_dir_of(config_file, data_dir), chosen, watch), _RUN
     if proposal is None:
         raise EnvironmentLacksError(f"{source}: {_NO_POWER}")
     _print_proposal(proposal, source, as_json=as_json)
     if proposal.unsure:
         raise typer.Exit(1)
+
+
+def _refuse_unused(recording: Path | None, experiment: Experiment | None, watch_s: float | None) -> None:
+    """Raise ConfigError for options without an effect: a recording is not recorded further, nor is a part moved."""
+    unused = []
+    if recording is not None and experiment is not None:
+        unused.append(("--experiment", f"got {experiment.value} for {recording}", "a run, whose GPUs can be moved"))
+    if recording is not None and watch_s is not None:
+        unused.append(("--watch", f"got {watch_s:g} s for {recording}", "a run, to record its load steps"))
+    elif watch_s is not None and experiment is Experiment.NONE:
+        unused.append(("--watch", f"got {watch_s:g} s with --experiment none", "an experiment to wait for"))
+    if unused:
+        raise ConfigError([Problem(where=where, found=found, expected=expected) for where, found, expected in unused])
 
 
 def _print_proposal(proposal: WiringProposal, source: str, *, as_json: bool) -> None:
@@ -163,8 +178,10 @@ class _Run:
         if experiment is Experiment.AUTO and mode is Mode.ENFORCE:
             client, _ = actuator_of_run(self.data_dir, privileged=None)
             try:
-                with closing(client), ClockDither(client, self.clock, obstacle=lambda: self.obstacle(client)) as dither:
-                    move_by_clock(session, self.node, dither, supported_mhz)
+                with closing(client), held_back_interrupt() as raise_if_pressed:
+                    obstacle = partial(self.obstacle, client, raise_if_pressed)
+                    with ClockDither(client, self.clock, obstacle=obstacle) as dither:
+                        move_by_clock(session, self.node, dither, supported_mhz)
             except KeyboardInterrupt:
                 _report("clocks are restored")
                 raise
@@ -178,12 +195,12 @@ class _Run:
                 step = hand_step(gpu, frames, supported_mhz)
                 _report(f"{gpu.label}: {step.change}; undo: {step.undo}")
 
-    def obstacle(self, client: ActuatorClient) -> str | None:
-        """Return what forbids an experiment now, None if nothing does."""
+    def obstacle(self, client: ActuatorClient, raise_if_pressed: Callable[[], None]) -> str | None:
+        """Return what forbids an experiment now, None if nothing does; KeyboardInterrupt after Ctrl-C."""
+        raise_if_pressed()
         tripped = read_status(self.context.guard_path).get("engine", {}).get("breaker") is not None
         with closing(open_records(self.data_dir)) as records:
-            incidents = [one for one in records.find("incident", limit=50) if isinstance(one, Incident)]
-        return obstacle_of(client, incidents, breaker_tripped=tripped)
+            return obstacle_of(client, records.open_incidents(), breaker_tripped=tripped)
 
 
 def _report(text: str) -> None:

@@ -58,7 +58,8 @@ def test_in_enforce_the_clocks_are_moved_restored_and_the_wiring_is_found(tmp_pa
         assert node.url
         with _learning(node) as process:
             node.line(type="action", state="applied", owner=OWNER)
-            process.send_signal(signal.SIGINT)
+            for _ in range(3):  # a person presses it again before the clock is restored
+                process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=30)
         assert "clocks are restored" in err
         assert "interrupted; what was learnt so far follows" in err

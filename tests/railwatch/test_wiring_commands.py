@@ -298,6 +298,16 @@ def test_gpus_that_moved_together_give_no_link(run: Run, tmp_path: Path) -> None
     assert err == "railwatch: not sure of any link: the GPUs moved together or not at all\n"
 
 
+def test_options_of_an_experiment_are_refused_with_a_recording_and_not_ignored(four: Path, run: Run) -> None:
+    status, out, err = run("wiring", "learn", four, "--experiment", "guided", "--watch", "30s")
+    assert (status, out) == (2, "")
+    assert f"--experiment: got guided for {four}; expected a run, whose GPUs can be moved" in err
+    assert f"--watch: got 30 s for {four}; expected a run, to record its load steps" in err
+    status, _, err = run("wiring", "learn", "--experiment", "none", "--watch", "30s")
+    assert status == 2
+    assert "--watch: got 30 s with --experiment none; expected an experiment to wait for" in err
+
+
 def test_a_recording_that_is_too_short_to_learn_from_is_refused(four: Path, run: Run) -> None:
     status, _, err = run("wiring", "learn", four)
     assert status == 3

@@ -1,12 +1,14 @@
 """Experiments on a running node: by clocks through the actuator, and led by a person, on a node that obeys both."""
 
 import contextlib
+import signal
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from agent.actuation.claims import CapRequest
+from railwatch.cli.interruption import held_back_interrupt
 from railwatch.operator.wiring_dither import OWNER, ClockDither, obstacle_of
 from railwatch.operator.wiring_experiment import LiveNode, Reply, hand_step, move_by_clock, move_by_hand
 from railwatch.operator.wiring_proposal import measured_power
@@ -43,6 +45,7 @@ class LiveBox:
         self.requests: list[CapRequest] = []
         self.reported: list[str] = []
         self.refuse = ""
+        self.before_release: Callable[[], None] = lambda: None
         self.answers: dict[str, ActionState] = {}
         self.sleep_until(WARM_UP_S)
 
@@ -98,6 +101,7 @@ class LiveBox:
         return (action,)
 
     def release_incident(self, incident_id: str, *, reason: str) -> tuple[Action, ...]:
+        self.before_release()
         action = self.held.pop(incident_id, None)
         if action is not None:
             self.caps_mhz.pop(action.entity_id, None)
@@ -206,6 +210,30 @@ def test_ctrl_c_in_the_middle_of_a_level_restores_the_clock(box: LiveBox) -> Non
         _run(box, box.session(), interrupt)
     assert box.held == {}
     assert box.caps_mhz == {}
+
+
+def test_ctrl_c_pressed_again_while_the_clock_is_restored_leaves_no_clock_set(box: LiveBox) -> None:
+    until_s = box.monotonic_s() + 10.0
+    box.before_release = lambda: signal.raise_signal(signal.SIGINT) if box.held else None
+    with held_back_interrupt() as raise_if_pressed:
+
+        def interrupt() -> str | None:
+            if box.monotonic_s() > until_s:
+                raise_if_pressed()
+            return None
+
+        with pytest.raises(KeyboardInterrupt):
+            _run(box, box.session(), interrupt)
+    assert box.requests
+    assert box.held == {}
+    assert box.caps_mhz == {}
+
+
+def test_ctrl_c_interrupts_again_once_it_is_not_held_back_any_more() -> None:
+    with held_back_interrupt():
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_a_refusal_of_the_actuator_ends_the_experiment_with_its_reason(box: LiveBox) -> None:

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import TimeRemainingColumn
 
+from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import pluralize, print_json, progress_bar
 from railwatch.cli.run_folder import JsonFlag
 from railwatch.cli.simulate.ordering import SimulationOptions, order_of
-from railwatch.cli.up import seconds
 from simulator.plant.steady import shortfall
 from simulator.runs.fleet_run import record_long_run
 from simulator.runs.node_run import record_run
@@ -92,10 +92,7 @@ def run(
     workload: Annotated[
         str | None, typer.Option("--workload", help="Workload, by name or file; default: that of the node.")
     ] = None,
-    duration: Annotated[
-        float | None,
-        typer.Option(parser=seconds, metavar="DURATION", help="Length, e.g. 60s; default: that of the scenario."),
-    ] = None,
+    duration: Annotated[float | None, duration_option("Length, e.g. 60s; default: that of the scenario.")] = None,
     seed: Annotated[
         int, typer.Option(parser=_seed, metavar="SEED", help="Seed; the same seed gives the same file.")
     ] = 1,

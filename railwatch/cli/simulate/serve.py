@@ -19,9 +19,9 @@ import psutil
 import typer
 from rich.console import Console
 
+from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import JsonFlag
-from railwatch.cli.up import seconds
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
 from simulator.files.workload import load_workload
@@ -178,9 +178,7 @@ def serve(
         str | None, typer.Option("--workload", help="Workload, by name or file; default: that of the node.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
-    run_for: Annotated[
-        float | None, typer.Option("--for", parser=seconds, metavar="DURATION", help="Stop after this time: 60s, 10m.")
-    ] = None,
+    run_for: Annotated[float | None, duration_option("Stop after this time: 60s, 10m.", "--for")] = None,
     run_dir: Annotated[
         Path | None, typer.Option(help="Folder for its files: new or empty; removed at the end.")
     ] = None,
