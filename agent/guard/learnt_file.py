@@ -72,9 +72,8 @@ class NodeLearner(Learner, Protocol):
 class Renewed(Packed, Protocol):
     """Owner of a verdict that is written whenever it is renewed, and never restored."""
 
-    @property
-    def is_new(self) -> bool:
-        """True if there is one that was not written yet."""
+    def is_new(self, now_ns: int, /) -> bool:
+        """Return True if there is one that was not written yet."""
         ...
 
 
@@ -209,7 +208,7 @@ class LearntFiles:
         self._boards.keep(learner.boards, now_ns)
         if self._standing is not None:
             file, renewed = self._standing
-            if renewed.is_new:
+            if renewed.is_new(now_ns):
                 file.keep(renewed, now_ns, now=True)
 
     def end(self, learner: NodeLearner, now_ns: int, /) -> None:

@@ -119,6 +119,7 @@ class Pipeline:
         self._topology = topology
         self._limits = settings.limits
         self._judges = Judges(settings.limits, specs, wiring=settings.wiring)
+        self._standing = Standing(self._judges.states)
         self._fusion = FusionState()
         self._book_settings = settings.book
         self._book = IncidentBook(settings.book)
@@ -143,7 +144,7 @@ class Pipeline:
     @property
     def standing(self) -> Standing:
         """The standing verdict on the supply side."""
-        return Standing(self._judges.states)
+        return self._standing
 
     @property
     def boards(self) -> BoardLearner:

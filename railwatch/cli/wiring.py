@@ -146,7 +146,7 @@ def _live_or_described(data_dir: Path | None, config_file: Path | None) -> Wired
     given = None if config_file is None else config.topology.wiring()
     node = _wired_node(rings.topology, given or context.wiring, values)
     # The guard judges by the wiring that its run began with.
-    return node if given else replace(node, verdict=read_standing(context.standing_path))
+    return node if given else replace(node, verdict=read_standing(context.standing_path, now_ns))
 
 
 def _wired_node(topology: Topology, described: Wiring | None, values: WiringValues) -> WiredNode:

@@ -9,14 +9,15 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from agent.guard.standing import verdict_of
 from analytics.detectors.gpu_margins import GpuMargins
 from analytics.detectors.panel import Panel
 from analytics.detectors.supply_margins import SupplyMargins
 from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
-from analytics.supply.standing import BusStanding, GpuVerdict, LinkStanding, OffDraw, StandingVerdict, SupplyVerdict
+from analytics.supply.standing import BusStanding, LinkStanding, OffDraw, StandingVerdict
 from physics.link_loads import LinkKind
 from physics.wiring import Wiring
-from telemetry.clock import NS_PER_S, SystemClock
+from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology, label_list, label_of
 from telemetry.frames import Frame
 
@@ -32,10 +33,10 @@ _SHARES_A_LINE = 2
 OVER = ", over its rating"
 
 
-def read_standing(path: Path) -> StandingVerdict | None:
+def read_standing(path: Path, now_ns: int) -> StandingVerdict | None:
     """Return the verdict in a file of the guard; None where there is none yet, or it is damaged or old."""
     try:
-        is_old = SystemClock().utc_ns() - path.stat().st_mtime_ns > _OLD_NS
+        is_old = now_ns - path.stat().st_mtime_ns > _OLD_NS
         return None if is_old else _VERDICT.validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
@@ -56,10 +57,8 @@ def standing_of(
     state = panel.start(tuple({frame.spec.name: frame.spec for frame in own}.values()))
     for _, second in groupby(own, key=lambda frame: int(frame.time_ns[0]) // NS_PER_S):
         state, _ = panel.step(state, [*second], topology)
-    found = [getattr(one, "verdict", None) for one in state.detectors]
-    supplies = next((one for one in found if isinstance(one, SupplyVerdict)), None)
-    gpus = next((one for one in found if isinstance(one, GpuVerdict)), None)
-    return None if supplies is None and gpus is None else StandingVerdict(supplies=supplies, gpus=gpus)
+    verdict = verdict_of(state.detectors)
+    return None if verdict == StandingVerdict() else verdict
 
 
 def standing_fields(verdict: StandingVerdict | None) -> Iterator[dict[str, Any]]:

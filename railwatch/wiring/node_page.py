@@ -132,7 +132,7 @@ class NodePage:
         specs = [table.spec for table in rings.tables.values() if table.spec.kind is EntityKind.SUPPLY]
         shown = PAGE_SIGNALS[EntityKind.SUPPLY]
         measured = {one.id for spec in specs if not set(spec.signals).isdisjoint(shown) for one in spec.entities}
-        verdict = read_standing(self._context.standing_path)
+        verdict = read_standing(self._context.standing_path, self._clock.utc_ns())
         return wiring_map(wired_topology(rings.topology, self._context.wiring, measured), verdict)
 
     def history(self, seconds: float) -> tuple[Frame, ...]:

@@ -1,6 +1,5 @@
 """The standing verdict: written once it is renewed, and read by other processes as it was."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +7,10 @@ import numpy as np
 
 from agent.guard.learnt_file import LearntFile, LearntFiles
 from agent.guard.pipeline import Pipeline, PipelineSettings
+from analytics.supply.standing import StandingVerdict
 from railwatch.operator.standing import read_standing, standing_lines
 from rules.limits.node import NodeLimits
+from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from telemetry.ratings import RatingSource, rating_tags
@@ -45,18 +46,17 @@ def test_the_verdict_is_written_once_there_is_one_and_read_as_it_was(tmp_path: P
         LearntFile(tmp_path / "learnt", clock), LearntFile(tmp_path / "boards", clock), (file, standing)
     )
     run(pipeline, files, frame.rows(0, 150))
-    assert not standing.is_new
-    assert read_standing(path) is None
+    assert standing.verdict == StandingVerdict()
+    assert read_standing(path, clock.utc_ns()) is None
     run(pipeline, files, frame.rows(150, 900))
     assert file.wait(10.0)
-    assert not standing.is_new
-    read = read_standing(path)
+    assert not standing.is_new(int(frame.time_ns[-1]) + 60 * NS_PER_S)
+    written_ns = path.stat().st_mtime_ns
+    read = read_standing(path, written_ns + 70 * NS_PER_S)
     assert read == standing.verdict
     assert read is not None
     lines = [*standing_lines(read)]
-    old_s = path.stat().st_mtime - 200.0
-    os.utime(path, (old_s, old_s))
-    assert read_standing(path) is None, "a guard that does not judge any more has no picture of now"
+    assert read_standing(path, written_ns + 200 * NS_PER_S) is None, "a guard that does not judge any more"
     assert max(map(len, lines)) <= 80
     assert "    without PSU 0 11.70 V, steps 11.50 V" in lines
     assert "  Without PSU 0: PSU 1 1920 of 1100 W in load steps, over its rating" in lines
@@ -67,4 +67,4 @@ def test_a_damaged_file_is_no_verdict(tmp_path: Path) -> None:
     path = tmp_path / "standing.json"
     for body in (b"", b"{", b'{"supplies": 3}', b'{"supplies": {"buses": []}}'):
         path.write_bytes(body)
-        assert read_standing(path) is None
+        assert read_standing(path, path.stat().st_mtime_ns) is None
