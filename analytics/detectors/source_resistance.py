@@ -153,7 +153,7 @@ class SourceResistance:
         moved_v = np.abs(rows.voltage_v - before_v)
         step_v = np.fmin.reduce(np.where(rows.used & (moved_v > SAME_V), moved_v, np.nan), axis=0)
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
-        groups, buses = state.siblings.groups, state.buses.groups
+        groups, buses = state.buses.sharing, state.buses.groups
         branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, groups=groups, buses=buses)
         state = replace(
             state,
@@ -219,7 +219,7 @@ class SourceResistance:
             shares=state.shares.after_block(means, state.buses.groups),
             reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
             branches=usual_after_block(
-                state.branches, means.mean_a, means.mean_v, state.siblings.groups, buses=state.buses.groups
+                state.branches, means.mean_a, means.mean_v, state.buses.sharing, buses=state.buses.groups
             ),
             fall=after_block(
                 state.fall,

@@ -121,7 +121,7 @@ def watch_row(
 ) -> Branches:
     """Add one row, `used` where it is a new sample; a held value is neither dead nor alive.
 
-    `groups` are the siblings of a node. A supply sleeps by the load of its own bus, one of `buses`.
+    `groups` are the supplies that take over from each other, `buses` those of one bus: by its load a supply sleeps.
     """
     dead = _dead(branches, current_a, used)
     was = branches.since_ns > 0
@@ -188,7 +188,7 @@ def surely_gone(branches: Branches) -> MaskArray:
 def usual_after_block(
     branches: Branches, mean_a: FloatArray, mean_v: FloatArray, groups: GroupArray, *, buses: GroupArray
 ) -> Branches:
-    """Learn usual currents from a block's means, except on nodes with a dead branch."""
+    """Learn usual currents from a block's means, except where a dead branch is among those that take over."""
     least_a = MIN_USUAL_A / times_measured(mean_v)
     hurt = others_sum(np.where(branches.since_ns > 0, 1.0, 0.0), groups) + (branches.since_ns > 0) > 0
     seen = np.isfinite(mean_a) & ~hurt

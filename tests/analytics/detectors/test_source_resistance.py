@@ -94,6 +94,46 @@ def test_a_supply_that_goes_off_is_reported_though_another_bus_idles() -> None:
     }
 
 
+def with_another_bus(others_ratio: float, *, loses: bool = True) -> Frame:
+    """Return the rows of two buses: on one supply 0 carries nothing from row 600 on, on the other the load changes.
+
+    Its sibling takes over where the supply is lost, else its meter hangs at nothing. The other bus carries
+    `others_ratio` times its load from then on.
+    """
+    rows, rng = 900, np.random.default_rng(6)
+    amps = np.concatenate(
+        (scenes.load(3, rows, low=36.0, high=44.0), scenes.load(4, rows, low=36.0, high=44.0)), axis=1
+    )
+    amps[600:, 2:] *= others_ratio
+    through_a = amps.copy()
+    if loses:
+        amps[600:, 1] += amps[600:, 0]
+        through_a[600:, 1] = amps[600:, 1]
+    amps[600:, 0] = rng.normal(0.0, 0.02, rows - 600) if loses else 0.0
+    if loses:
+        through_a[600:, 0] = through_a[600:, 1]
+    volts = 12.2 - scenes.OHM * through_a + rng.normal(0.0, 0.004, amps.shape)
+    return frame_of(EntityKind.SUPPLY, tuple(supply(n) for n in range(4)), {"voltage_v": volts, "current_a": amps})
+
+
+@pytest.mark.parametrize("others_ratio", [0.05, 0.5, 1.6])
+def test_a_supply_that_goes_off_is_reported_as_soon_whatever_another_bus_does(others_ratio: float) -> None:
+    steady, changing = (
+        [one for one in reported(with_another_bus(ratio), topology=two_buses()) if one.cause is Cause.SUPPLY_LOST]
+        for ratio in (1.0, others_ratio)
+    )
+    assert [one.entity_id for one in steady] == [supply(0).id]
+    assert [(one.entity_id, one.time_ns) for one in changing] == [(supply(0).id, steady[0].time_ns)]
+
+
+@pytest.mark.parametrize("others_ratio", [1.0, 1.6, 2.5])
+def test_a_meter_that_hangs_at_nothing_is_no_lost_supply_though_another_bus_draws_more(
+    others_ratio: float,
+) -> None:
+    found = reported(with_another_bus(others_ratio, loses=False), topology=two_buses())
+    assert Cause.SUPPLY_LOST not in {one.cause for one in found}
+
+
 def two_buses() -> Topology:
     """Return a node with two supplies and two GPUs on each of two buses."""
     whole = node_of(4, 4)
