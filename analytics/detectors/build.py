@@ -18,6 +18,7 @@ from analytics.detectors.gpu_margins import GpuMargins
 from analytics.detectors.hang import Hang
 from analytics.detectors.hotter_than_siblings import HotterThanSiblings
 from analytics.detectors.hw_slowdown import HwSlowdown
+from analytics.detectors.input_voltage import InputVoltage
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.link_health import LinkHealth
 from analytics.detectors.novelty import Novelty
@@ -100,6 +101,8 @@ AnyEventDetector = EventDetector[Any]
 DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: RailSag(limits=limits.rail_sag),
     lambda limits: SourceResistance(limits=limits.source_resistance),
+    lambda _: InputVoltage(name="input_voltage", signal="input_voltage_v", sees_loss=True),
+    lambda _: InputVoltage(name="mains_voltage", signal="mains_voltage_v", sees_loss=False),
     lambda limits: CurrentShare(limits=limits.current_share),
     lambda limits: BoardRail(limits=limits.board_rail),
     lambda limits: ConverterRail(limits=limits.converter_rail),

@@ -28,7 +28,7 @@ JUDGED: dict[EntityKind, tuple[str, ...]] = {
     EntityKind.SUPPLY: (
         "voltage_v", "current_a", "voltage_min_v", "current_max_a", "power_w", "output_voltage_v",
         "output_current_a", "rail_voltage_v", "fan_rpm", "input_power_w", "mains_power_w", "mains_current_a",
-        "ups_power_w",
+        "ups_power_w", "input_voltage_v", "mains_voltage_v",
     ),
     EntityKind.FAN: ("fan_rpm", "fan_ratio"),
     EntityKind.LINK: (

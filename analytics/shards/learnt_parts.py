@@ -119,7 +119,14 @@ def _levels(head: str) -> tuple[str, ...]:
     return tuple(f"{head}.{one.name}" for one in fields(Levels) if one.name != "unrest")
 
 
+_INPUT_PARTS = LearntParts(
+    learnt=("levels.usual_v", "levels.usual_a", "levels.learnt_s"),
+    holding=("sag", "lost", "levels.since_ns", "levels.lowest_v"),
+    causes={"sag": (Cause.INPUT_SAG,), "lost": (Cause.SUPPLY_LOST,)},
+)
 PARTS: Mapping[str, LearntParts] = {
+    "input_voltage": _INPUT_PARTS,
+    "mains_voltage": _INPUT_PARTS,
     "source_resistance": LearntParts(
         learnt=(
             "reference",

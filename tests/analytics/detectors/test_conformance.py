@@ -23,6 +23,7 @@ from tests.analytics.detectors import (
     bus_scenes,
     converter_scenes,
     heat_scenes,
+    input_scenes,
     novelty_scenes,
     supply_scenes,
 )
@@ -38,6 +39,7 @@ SCENES: dict[str, Callable[[int], Frame]] = {
     **bus_scenes.SCENES,
     **converter_scenes.SCENES,
     **heat_scenes.SCENES,
+    **input_scenes.SCENES,
     **supply_scenes.SCENES,
     **novelty_scenes.SCENES,
 }
@@ -206,6 +208,8 @@ def test_a_healthy_stretch_is_silent_for_ten_thousand_entities(detector: AnyDete
         "pcie_width": np.full(shape, 16.0),
         "inlet_temp_c": 24 + rng.normal(0, 0.5, shape),
         "fan_rpm": np.full(shape, 9000.0),
+        "input_voltage_v": 230.0 + rng.normal(0, 0.5, shape),
+        "mains_voltage_v": 230.0 + rng.normal(0, 0.5, shape),
     }
     columns = {signal.name: level[signal.name] for signal in signals_of(detector.kind) if signal.name in level}
     assert run(detector, frame_of(detector.kind, members, columns, rate_hz=1.0), topology=topology)[1] == ()
