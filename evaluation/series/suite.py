@@ -10,6 +10,8 @@ import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,9 @@ from analytics.novelty.calibration import threshold_for, unseen_scores
 from analytics.scoring.bounds import block_draws, middle_share, rate_bounds
 from analytics.scoring.events import EventMatches, match_events, threshold_at
 from analytics.scoring.vus import vus_pr
-from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_root
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_root, step_counter
 from evaluation.series.methods import METHODS, Scores
+from evaluation.workers import each
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
@@ -106,15 +109,12 @@ def series_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Score all methods on all machines; some minutes, or some tens of them in full."""
     folder = data_root(holds="smd, asd and nab")
     sets = {name: load_set(folder, name) for name in SETS}
-    total, done = sum(len(series) for series in sets.values()), 0
-    for name, all_series in sets.items():
-        machines = []
-        for series in all_series:
-            progress(f"{name} {series.name}", done / total)
-            machines.append(_machine(series, effort))
-            done += 1
-        yield from _set_rows(name, machines, n_rows=sum(len(series.rows) for series in all_series))
-    progress("done", 1.0)
+    all_series = [series for of_set in sets.values() for series in of_set]
+    done = step_counter(progress, len(all_series), "machines")
+    machines = iter(list(each(partial(_machine, effort=effort), all_series, done=done)))
+    for name, of_set in sets.items():
+        found = list(islice(machines, len(of_set)))
+        yield from _set_rows(name, found, n_rows=sum(len(series.rows) for series in of_set))
 
 
 def _machine(series: LabelledSeries, effort: Effort) -> _Machine:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from analytics.scoring.vus import vus_pr
+from evaluation import workers
 from evaluation.rows import Effort, Row, at_least, at_most
 from evaluation.series import methods as series_methods
 from evaluation.series import suite as series
@@ -41,7 +42,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the methods whose libraries are not everywhere, and most draws."""
+    """Leave out the methods whose libraries are not everywhere, and most draws; a worker would not know of that."""
+    monkeypatch.setattr(workers, "processes", lambda: 1)
     monkeypatch.setattr(series, "METHODS", METHODS[:3])
     monkeypatch.setattr(series, "DRAWS", 5)
 
