@@ -9,13 +9,14 @@ before the next time. What a lighter load leaves of the rail is not spare: the l
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from physics.node_state import MeasuredNode
 from physics.supply_path import SupplyLoad, high_power_w
 from rules.caps.adjusting import STRICTER
 from rules.caps.knobs import Scale
 from rules.caps.setting import predict
-from rules.caps.supply_basis import SupplyBasis, bases_now
+from rules.caps.supply_basis import SupplyBasis, bases_now, dip_noise_ohm
 from rules.engine.claims import CapClaim, MeasuredSettings
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
@@ -30,9 +31,12 @@ WINDOWS = 4
 MOST_RATIO = 1.0 / STRICTER
 # heuristic: factor of the windows to relax after a setback, and the most setbacks that count: 12 s to 13 min.
 SETBACK_FACTOR, SETBACKS_MOST = 4, 3
-# Windows of which the deepest dips count. heuristic: half a minute, some steps of any job; the noise of more of them
-# would deepen the dip further.
-DIP_WINDOWS, DIP_RANK = 8, 2
+# Windows whose dips count, and the place by depth of the dip that the others are compared with. heuristic: 48 s, some
+# tens of steps of a job; a path that changes makes dips of two windows false.
+DIP_WINDOWS, DIP_RANK = 16, 2
+# Dips are alike that differ by less than this many standard deviations of a reading. heuristic: of sixteen alike ones
+# all but one or two lie within it of the third deepest.
+ALIKE_SD = 2.5
 # heuristic: a source that moved by more between two windows is not steady: five times the two per cent to which the
 # resistance is known.
 STEADY_RATIO = 0.10
@@ -77,7 +81,7 @@ def refine(
     if any(_is_lighter(basis.load, load) for basis, load in zip(bases, claim.loads, strict=True)):
         return Refinement(claim=_without_window(claim, now_ns))
     dips_ohm = (*claim.dips_ohm, tuple(basis.path.transient_ohm for basis in bases))[-DIP_WINDOWS:]
-    bases, claim = _with_dips(bases, dips_ohm), replace(claim, dips_ohm=dips_ohm)
+    bases, claim = _with_dips(bases, dips_ohm, node), replace(claim, dips_ohm=dips_ohm)
     found = predict(bases, incident, node, scale=scale, hold_v=hold_v)
     measured = _with_window(claim.measured, bases, found.setting, now_ns)
     claim = replace(claim, measured=measured)
@@ -122,17 +126,27 @@ def _clock_mhz(load: SupplyLoad) -> float:
     return max(gpu.clock_mhz for gpu in load.gpus)
 
 
-def _with_dips(bases: Sequence[SupplyBasis], dips_ohm: Sequence[tuple[float, ...]]) -> tuple[SupplyBasis, ...]:
-    """Return the supplies with the third deepest dip of the last windows, the least deep of fewer.
-
-    A job of long steps shows a dip in some windows only, and a path that changes within two of them false ones.
-    """
+def _with_dips(
+    bases: Sequence[SupplyBasis], dips_ohm: Sequence[tuple[float, ...]], node: MeasuredNode
+) -> tuple[SupplyBasis, ...]:
+    """Return the supplies with the depth of the deep dips of the last windows."""
     windows = [one for one in dips_ohm if len(one) == len(bases)]
-    deepest = [sorted(own, reverse=True) for own in zip(*windows, strict=True)]
     return tuple(
-        replace(basis, path=replace(basis.path, transient_ohm=own[min(DIP_RANK, len(own) - 1)]))
-        for basis, own in zip(bases, deepest, strict=True)
+        replace(basis, path=replace(basis.path, transient_ohm=deep_dip_ohm(own, dip_noise_ohm(basis, node))))
+        for basis, own in zip(bases, zip(*windows, strict=True), strict=True)
     )
+
+
+def deep_dip_ohm(dips_ohm: Sequence[float], noise_ohm: float) -> float:
+    """Return the mean of the dips that are as deep as the third deepest, but for the noise of their readings.
+
+    A job of long steps, or a monitor that converts between the dips, shows the whole depth in some windows only, so the
+    shallow ones are left out. The deepest of many equal dips is deep by noise, so their mean counts. Of up to three
+    windows the least deep counts: a path that changes within two of them makes false ones.
+    """
+    deepest = sorted(dips_ohm, reverse=True)
+    third_ohm = deepest[min(DIP_RANK, len(deepest) - 1)]
+    return fmean(one for one in deepest if abs(one - third_ohm) <= ALIKE_SD * noise_ohm or one == third_ohm)
 
 
 def _corrected(claim: CapClaim, measured: MeasuredSettings, scale: Scale) -> float | None:

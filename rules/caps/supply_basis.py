@@ -13,6 +13,7 @@ from physics.constants import Z_LOWER
 from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply, SourceBand, of_bounds
 from physics.power_curve import DEFAULT_CURVE, HeightCurve, PowerCurve
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
+from rules.caps.bus_meters import lower_meter_v
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology, label_of_id
 from telemetry.records import Finding, FindingStatus, Incident
@@ -29,7 +30,8 @@ WHOLE_DIP_RATIO = 1.22
 class SupplyBasis:
     """Source and load of one supply when the cap was first set, with a finding of `found_ns`.
 
-    `limit_scale` is the voltage to hold over that at 12 V.
+    `limit_scale` is the voltage to hold over that at 12 V, `lower_meter_v` by how much another meter of its bus reads
+    lower.
     """
 
     entity_id: str
@@ -37,6 +39,7 @@ class SupplyBasis:
     load: SupplyLoad
     found_ns: int = 0
     limit_scale: float = 1.0
+    lower_meter_v: float = 0.0
 
 
 def bases_of(
@@ -51,7 +54,7 @@ def bases_of(
             doubt = reason
         else:
             bases.append(basis)
-    return tuple(bases), doubt
+    return _with_lower_meters(bases, node, topology), doubt
 
 
 def bases_now(
@@ -75,7 +78,7 @@ def bases_now(
             return None
         path = replace(found.path, transient_ohm=_whole_dip_ohm(found.path, live))
         fresh.append(replace(found, path=path, found_ns=basis.found_ns if finding is None else finding.time_ns))
-    return tuple(fresh)
+    return _with_lower_meters(fresh, node, topology)
 
 
 def supply_findings(incident: Incident) -> tuple[Finding, ...]:
@@ -99,9 +102,15 @@ def path_now(
     source = _source(found, node, basis.entity_id) or basis.path
     return replace(
         source,
+        open_circuit_v=source.open_circuit_v - basis.lower_meter_v,
         source_resistance_ohm=resistance_ratio * source.source_resistance_ohm,
         transient_ohm=basis.path.transient_ohm,
     )
+
+
+def _with_lower_meters(bases: Sequence[SupplyBasis], node: MeasuredNode, topology: Topology) -> tuple[SupplyBasis, ...]:
+    named = tuple(basis.entity_id for basis in bases)
+    return tuple(replace(basis, lower_meter_v=lower_meter_v(basis.entity_id, named, node, topology)) for basis in bases)
 
 
 def load_now(basis: SupplyBasis, node: MeasuredNode) -> SupplyLoad:
@@ -190,9 +199,18 @@ def _known(open_circuit_v: float, resistance_ohm: float, band: SourceBand | None
 
 def _whole_dip_ohm(path: SupplyPath, live: MeasuredSupply) -> float:
     """Return the extra drop per ampere of a step: the whole of the dip, and without the noise of the lowest reading."""
+    return max(WHOLE_DIP_RATIO * path.transient_ohm - _dip_noise_ohm(live), 0.0)
+
+
+def dip_noise_ohm(basis: SupplyBasis, node: MeasuredNode) -> float:
+    """Return the standard deviation of a dip of `bases_now` by the noise of its reading, per ampere of the step."""
+    live = node.supply(basis.entity_id)
+    return 0.0 if live is None else _dip_noise_ohm(live)
+
+
+def _dip_noise_ohm(live: MeasuredSupply) -> float:
     step_a = (live.current_high_a or 0.0) - (live.current_low_a or 0.0)
-    noise_ohm = live.scatter_v / step_a if step_a > 0.0 else 0.0
-    return WHOLE_DIP_RATIO * max(path.transient_ohm - noise_ohm, 0.0)
+    return WHOLE_DIP_RATIO * live.scatter_v / step_a if step_a > 0.0 else 0.0
 
 
 def _currents(supply_id: str, finding: Finding | None, node: MeasuredNode) -> tuple[float | None, float | None]:

@@ -1,6 +1,5 @@
 """Caps on nodes whose joints get worse: held, and hardly stricter than needed."""
 
-import numpy as np
 import pytest
 
 from evaluation.control.caps import CapsCase, caps_rows, simulate_caps
@@ -15,22 +14,21 @@ def plan(episodes: int) -> CapsPlan:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("node", ["v100x4", "h100x8"])
-def test_caps_hold_and_are_at_most_three_clock_steps_stricter_than_needed(node: str) -> None:
+def test_caps_hold_and_are_at_most_two_clock_steps_stricter_than_needed(node: str) -> None:
     result = simulate_caps(CapsCase(plan=plan(2), node=node, seed=1))
     assert result.held == 2 - result.uncapped
-    assert all(0 <= steps <= 3 for steps in result.steps)
+    assert all(0 <= steps <= 2 for steps in result.steps)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("node", ["v100x4", "a100x8", "h100x8", "b200x8"])
-def test_of_fifty_caps_of_each_node_at_most_one_is_a_clock_step_too_loose(node: str) -> None:
+def test_fifty_caps_of_each_node_hold_within_two_clock_steps(node: str) -> None:
     case = plan(50)
     result = simulate_caps(CapsCase(plan=case, node=node, seed=case.first_seed))
-    assert result.held >= 49 - result.uncapped
+    assert result.held == 50 - result.uncapped
     assert result.uncapped <= 5
-    assert min(result.steps) >= -1
-    assert np.median(result.steps) <= case.goals.steps
+    assert 0 <= min(result.steps) <= max(result.steps) <= case.goals.steps
 
 
 def test_the_rows_name_each_node_with_its_goals() -> None:

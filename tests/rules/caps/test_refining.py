@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from physics.node_state import MeasuredNode, MeasuredSupply, of_two_levels
 from physics.power_curve import DEFAULT_CURVE
-from rules.caps.refining import MOST_RATIO, SETBACK_FACTOR, WINDOW_NS, WINDOWS
+from rules.caps.refining import DIP_WINDOWS, MOST_RATIO, SETBACK_FACTOR, WINDOW_NS, WINDOWS, deep_dip_ohm
 from rules.caps.supply_basis import WHOLE_DIP_RATIO
 from rules.engine.claims import CapClaim
 from rules.engine.engine import Engine
@@ -18,15 +21,15 @@ PSU = "supply:psu0"
 
 
 def measured(
-    resistance_ohm: float, clock_mhz: float, *, dip_v: float = 0.0, pause: bool = False, job_w: float = 350.0
+    resistance_ohm: float, clock_mhz: float, *, dip_ohm: float = 0.0, pause: bool = False, job_w: float = 350.0
 ) -> MeasuredNode:
     """Return the node under a clock, behind a source of 12.30 V; `pause` is a window without a load step.
 
-    `job_w` is the power of each GPU at its highest clock.
+    `job_w` is the power of each GPU at its highest clock, `dip_ohm` the depth of a dip per ampere of a load step.
     """
     power_w = job_w * DEFAULT_CURVE.share(clock_mhz / 1530.0)
     high_a, low_a = 4.0 * power_w / 11.6 + 31.0, 80.0
-    lowest_v = 12.30 - resistance_ohm * high_a - dip_v
+    lowest_v = 12.30 - resistance_ohm * high_a - dip_ohm * (high_a - low_a)
     supply = MeasuredSupply(
         entity_id=PSU,
         minimum_v=lowest_v,
@@ -146,12 +149,41 @@ def test_a_snapshot_keeps_what_was_measured() -> None:
     assert again.claims[0].measured is not None
 
 
-@pytest.mark.parametrize("dip_v", [0.03, 0.08])
-def test_dips_keep_it_stricter_and_by_more_than_the_monitor_shows_of_them(dip_v: float) -> None:
+@pytest.mark.parametrize("dip_ohm", [0.0005, 0.0012])
+def test_dips_keep_it_stricter_and_by_more_than_the_monitor_shows_of_them(dip_ohm: float) -> None:
     settled = []
-    for depth_v in (0.0, dip_v, WHOLE_DIP_RATIO * dip_v):
+    for depth_ohm in (0.0, dip_ohm, WHOLE_DIP_RATIO * dip_ohm):
         cap = Cap(0.0160)
         for _ in range(10):
-            cap.windows(WINDOWS, measured(0.0066, cap.claim.strictest, dip_v=depth_v))
+            cap.windows(WINDOWS, measured(0.0066, cap.claim.strictest, dip_ohm=depth_ohm))
         settled.append(cap.claim.strictest)
     assert settled[0] > settled[1] > settled[2]
+
+
+NOISE_OHM = 0.0002
+
+
+def test_equal_dips_are_as_deep_as_their_mean_however_many_windows_show_them() -> None:
+    chance = np.random.default_rng(7)
+    for windows in (4, 8, DIP_WINDOWS):
+        rows = 0.004 + NOISE_OHM * chance.standard_normal((2000, windows))
+        found = [deep_dip_ohm(row, NOISE_OHM) for row in rows.tolist()]
+        assert abs(float(np.mean(found)) - 0.004) < 0.6 * NOISE_OHM
+        assert float(np.std(found)) < NOISE_OHM
+    deepest = float(np.mean(rows.max(axis=1)))
+    assert deepest > 0.004 + 1.5 * NOISE_OHM
+
+
+def test_three_deep_dips_of_sixteen_windows_count_in_full() -> None:
+    assert deep_dip_ohm((*[0.001] * 13, 0.0049, 0.0050, 0.0051), NOISE_OHM) == pytest.approx(0.005)
+
+
+def test_false_dips_of_two_windows_do_not_count() -> None:
+    assert deep_dip_ohm((*[0.003] * 6, 0.009, 0.020), NOISE_OHM) == pytest.approx(0.003)
+    assert deep_dip_ohm((0.009, 0.020, 0.003), NOISE_OHM) == pytest.approx(0.003)
+
+
+@given(st.lists(st.floats(0.0, 0.05), min_size=1, max_size=DIP_WINDOWS), st.floats(0.0, 0.01))
+def test_a_dip_lies_between_the_shallowest_and_the_deepest(dips_ohm: list[float], noise_ohm: float) -> None:
+    rounding_ohm = 1e-12
+    assert min(dips_ohm) - rounding_ohm <= deep_dip_ohm(dips_ohm, noise_ohm) <= max(dips_ohm) + rounding_ohm
