@@ -1,15 +1,19 @@
 """``railwatch doctor``: what this node can measure and control, what is missing, and how to get it."""
 
+import contextlib
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
 from agent.collectors.events.factories import kernel_log_status
-from agent.collectors.port import BuiltCollector, SourceState, SourceStatus
+from agent.collectors.port import BuiltCollector, Collector, SourceState, SourceStatus
 from agent.collectors.readings.source import Readings, readings_status
 from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import (
@@ -24,6 +28,7 @@ from railwatch.cli.doctor_report import Fields, period_rows, print_rows, probe_r
 from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
+from railwatch.operator.unjudged import Unjudged, unjudged
 from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_watch import OPEN_LIMIT_S, open_in_time
 from railwatch.wiring.gpu_driver import OpenDriver
@@ -31,6 +36,8 @@ from railwatch.wiring.samplers import event_settings
 from railwatch.wiring.slow_sources import slow_settings
 from simulator.driver.build import find_compiler
 from telemetry.clock import SystemClock
+from telemetry.entities import Entity
+from telemetry.errors import RailwatchError
 from telemetry.gpu import KnobKind
 
 
@@ -41,7 +48,7 @@ def doctor(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Report what this node can measure and control, what is missing, and how to get it.
+    """Report what this node can measure and control, what is missing and so not judged, and how to get it.
 
     Reads only. Exit status 1 if neither a GPU nor a supply can be read.
     """
@@ -60,8 +67,9 @@ def doctor(
     driver = open_in_time(context, clock, OPEN_LIMIT_S) or OpenDriver(
         reader=None, events=None, why=f"the GPU driver does not answer within {OPEN_LIMIT_S:g} s"
     )
-    rows = [*_fast_sources(context, driver, clock), *_slow_sources_with_status(context, clock, quiet=as_json)]
-    rows += [*_event_sources(context, driver, clock), *_abilities(driver)]
+    fast, slow = _fast_sources(context, driver, clock), _slow_sources_with_status(context, clock, quiet=as_json)
+    rows = [*fast.rows, *slow.rows, *_event_sources(context, driver, clock), *_abilities(driver)]
+    rows += [_unjudged_row(one) for one in unjudged((*fast.shown, *slow.shown))]
     if driver.nvml is not None:
         rows += probe_rows(driver.nvml)
         if measure is not None:
@@ -78,9 +86,19 @@ def doctor(
 
 # With none of these there is nothing to watch.
 CORE = ("gpu_fast", "supply")
+# Columns that tables of the sampling process have also where no sensor fills them.
+_OPTIONAL = frozenset({"current_a", "inlet_temp_c"})
 
 
-def _fast_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -> list[Fields]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Probed:
+    """Rows of sources, and what they show: each entity with each of its signals."""
+
+    rows: list[Fields]
+    shown: list[tuple[Entity, str]]
+
+
+def _fast_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -> _Probed:
     built = build_collectors(
         FastSettings(
             node=context.node.key,
@@ -95,10 +113,10 @@ def _fast_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -
             samples=None if driver.nvml is None else driver.nvml.samples,
         )
     )
-    return [_row("fast", status) for status in _closed(built)]
+    return _probed("fast", built, optional=_OPTIONAL)
 
 
-def _slow_sources_with_status(context: RunContext, clock: SystemClock, *, quiet: bool) -> list[Fields]:
+def _slow_sources_with_status(context: RunContext, clock: SystemClock, *, quiet: bool) -> _Probed:
     """Probe the slow sources; a terminal shows meanwhile what they wait for."""
     waiting = Console(stderr=True)
     if quiet or not waiting.is_terminal:
@@ -107,9 +125,10 @@ def _slow_sources_with_status(context: RunContext, clock: SystemClock, *, quiet:
         return _slow_sources(context, clock)
 
 
-def _slow_sources(context: RunContext, clock: SystemClock) -> list[Fields]:
+def _slow_sources(context: RunContext, clock: SystemClock) -> _Probed:
     settings = slow_settings(context, clock, os.environ)
-    rows = [_row("slow", status) for status in _closed(build_slow_collectors(settings))]
+    collectors = _probed("slow", build_slow_collectors(settings))
+    rows = [*collectors.rows]
     for source in build_slow_event_sources(settings):
         status = SourceStatus(name=source.name, state=SourceState.WORKING, detail="ready while the agent runs")
         if settings.readings is not None and source.name == Readings.name:
@@ -118,7 +137,7 @@ def _slow_sources(context: RunContext, clock: SystemClock) -> list[Fields]:
             status = where if settings.readings.listener.path.is_absolute() or where.how_to_get else status
         rows.append(_row("events", status))
         source.close()
-    return rows
+    return replace(collectors, rows=rows)
 
 
 def _event_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -> list[Fields]:
@@ -130,12 +149,28 @@ def _event_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) 
     return [_row("events", status) for status in statuses]
 
 
-def _closed(built: Iterable[BuiltCollector]) -> list[SourceStatus]:
-    parts = list(built)
-    for part in parts:
+def _probed(group: str, built: Iterable[BuiltCollector], *, optional: frozenset[str] = frozenset()) -> _Probed:
+    """Close collectors and return their rows and what they show; tables with `optional` columns are read once."""
+    rows, shown = list[Fields](), list[tuple[Entity, str]]()
+    for part in built:
+        rows.append(_row(group, part.status))
         if part.source is not None:
+            shown += _shown(part.source, optional.intersection(part.source.spec.signals))
             part.source.close()
-    return [part.status for part in parts]
+    return _Probed(rows=rows, shown=shown)
+
+
+def _shown(source: Collector, optional: frozenset[str]) -> Iterator[tuple[Entity, str]]:
+    """Yield each entity of a table with each signal of it, an optional one only where it has a value now."""
+    spec, values = source.spec, np.full(source.spec.shape, np.nan)
+    if optional:
+        with contextlib.suppress(RailwatchError, OSError):  # then nothing is read, as in a run
+            source.open()
+            source.read(values)
+    for entity, row in zip(spec.entities, values.tolist(), strict=True):
+        for signal, value in zip(spec.signals, row, strict=True):
+            if signal not in optional or math.isfinite(value):
+                yield entity, signal
 
 
 def _row(group: str, status: SourceStatus) -> Fields:
@@ -146,6 +181,16 @@ def _row(group: str, status: SourceStatus) -> Fields:
         "state": status.state.value,
         "detail": status.detail,
         "how_to_get": status.how_to_get,
+    }
+
+
+def _unjudged_row(one: Unjudged) -> Fields:
+    return {
+        "kind": "not_judged",
+        "name": one.what,
+        "state": SourceState.MISSING.value,
+        "detail": one.why,
+        "how_to_get": one.how_to_get,
     }
 
 

@@ -143,12 +143,23 @@ def print_rows(rows: list[Fields]) -> None:
             if same is None and row.get("how_to_get"):
                 hint = Text(f"to get it: {row['how_to_get']}", style="dim")
                 console.print(Padding(hint, (0, 0, 0, _INDENT_COLUMNS), expand=False))
+    _print_unjudged(console, [row for row in rows if row["kind"] == "not_judged"])
     _print_calls([row for row in rows if row["kind"] == "call"])
     _print_periods(console, [row for row in rows if row["kind"] == "update_period"])
     for state, title in _ABSENT.items():
         absent = [row["name"] for row in rows if row["kind"] == "signal" and row["state"] == state]
         # The links of a GPU share one name.
         _print_names(console, title, sorted({name.rpartition("/")[2] for name in absent}))
+
+
+def _print_unjudged(console: Console, rows: list[Fields]) -> None:
+    """Print what cannot be judged on this node and why, each with the page that names the remedy."""
+    if rows:
+        console.print("[bold]not judged on this node[/]")
+    for row in rows:
+        console.print(Padding(Text(f"{row['name']}: {row['detail']}"), (0, 0, 0, _INDENT_COLUMNS), expand=False))
+        hint = Text(f"to get it: {row['how_to_get']}", style="dim")
+        console.print(Padding(hint, (0, 0, 0, 2 * _INDENT_COLUMNS), expand=False))
 
 
 def _print_calls(rows: list[Fields]) -> None:

@@ -15,6 +15,7 @@ from config.policies import with_site_policies
 from evaluation.replay import recommending, replayed
 from railwatch.cli.printing import describe, pluralize, print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
+from railwatch.operator.unjudged import signals_of, unjudged
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.recording import read_recording
 from telemetry.records import to_json
@@ -31,7 +32,8 @@ def replay(
     """Run detectors and policies over a recording; nothing is changed, decisions are printed.
 
     The recorded load already has the caps of that day in it, so decisions may differ from those of the run;
-    `rules test --recording` compares the two.
+    `rules test --recording` compares the two. What cannot be judged with the readings of the recording is named at the
+    end.
     """
     read = read_recording(recording)
     config = with_site_policies(load_config(config_file, os.environ), () if rules is None else (rules,))
@@ -47,6 +49,8 @@ def replay(
         else:
             console.print(f"[dim]{iso_utc(record.time_ns)[shown]}[/]  {describe(record)}", soft_wrap=True)
     if not as_json:
+        for one in unjudged(signals_of(read)):
+            console.print(f"not judged: {one.text}", soft_wrap=True, markup=False, style="dim")
         counts = ", ".join(_count_text(name, found) for name, found in sorted(ids.items())) or "no findings"
         console.print(f"{recording}: {counts}", soft_wrap=True, markup=False)
 

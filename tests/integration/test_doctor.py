@@ -29,6 +29,9 @@ def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: 
     assert [row["name"] for row in gpus] == ["gpu0", "gpu1", "gpu2", "gpu3"]
     assert all("V100" in row["detail"] for row in gpus)
     assert all(row["mean_us"] > 0 for row in done.rows if row["kind"] == "call")
+    unjudged = {row["name"]: row["detail"] for row in done.rows if row["kind"] == "not_judged"}
+    assert unjudged["fans, and lost airflow within minutes"] == "neither speed nor duty of a fan is read"
+    assert not any("joints" in what or "airflow and" in what for what in unjudged), "rails and inlet are read"
     periods = [row["period_ms"] for row in _of(done.rows, "update_period", "power_w")]
     assert len(periods) == 4
     # The plant's power sensor updates every 20 ms, as on a V100 (arXiv 2312.02741).
@@ -40,6 +43,7 @@ def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: 
     }
     lines = reported.out.splitlines()
     assert [line.split()[0] for line in lines].count("power_w") == 1
+    assert lines.index("not judged on this node") > lines.index("controls")
     (calls,) = [line for line in lines if line.startswith("slowest driver calls: 10 of ")]
     assert lines.index(calls) < lines.index("sensor update periods")
     unchanged = lines[lines.index("no change seen") + 1]
