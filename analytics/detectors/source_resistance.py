@@ -17,7 +17,7 @@ from analytics.connectivity import Siblings
 from analytics.connectivity.buses import Buses
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, report_worse
-from analytics.detectors.joined_columns import JoinedColumn
+from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.source_resistance_summary import describe_ageing, describe_input_sag, describe_lost
 from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.streaks import Streaks, begun, settled
@@ -100,7 +100,10 @@ class SourceResistance:
     name: str = "source_resistance"
     kind: EntityKind = EntityKind.SUPPLY
     signals: tuple[str, ...] = PAIR
-    joined_columns: tuple[JoinedColumn, ...] = (JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),)
+    joined_columns: tuple[JoinedColumn, ...] = (
+        JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),
+        JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=Relation.MEAN_BELOW, column="mean_gpu_power_w"),
+    )
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
         """Return the state before the first row."""
@@ -120,7 +123,7 @@ class SourceResistance:
         self, state: SourceResistanceState, frame: Frame, topology: Topology
     ) -> tuple[SourceResistanceState, tuple[Finding, ...]]:
         """Judge the rows of a frame: branches row by row, resistances once a block."""
-        inlet_c = optional(frame, "inlet_temp_c")
+        inlet_c, gpu_w = optional(frame, "inlet_temp_c"), optional(frame, "mean_gpu_power_w")
         entities = frame.spec.entities
         state = replace(
             state, siblings=state.siblings.under(topology, entities), buses=state.buses.under(topology, entities)
@@ -134,7 +137,7 @@ class SourceResistance:
             state = _with_inlet(state, inlet_c[part.places])
             state, dipped = self._fall(state, part)
             findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
-            state, lost = self._branches(state, part)
+            state, lost = self._branches(state, part, gpu_w[part.places[-1]])
             findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
                 state, ageing, lost, sag = self._block(state, now_ns)
@@ -145,31 +148,27 @@ class SourceResistance:
                 findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, sag, now_ns, spec=frame.spec))
         return state, tuple(findings)
 
-    def _branches(self, state: SourceResistanceState, rows: PairRows) -> tuple[SourceResistanceState, Changes]:
+    def _branches(
+        self, state: SourceResistanceState, rows: PairRows, gpu_w: FloatArray
+    ) -> tuple[SourceResistanceState, Changes]:
         """Sum the rows of a stretch, and judge the branches of a loud one, which is a single row."""
         passed_ns, now_ns = _passed_ns(state, rows), rows.time_ns[-1]
         blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
-        before_v, last_v = values_before(rows.voltage_v, rows.used, state.last_v)
-        moved_v = np.abs(rows.voltage_v - before_v)
-        step_v = np.fmin.reduce(np.where(rows.used & (moved_v > SAME_V), moved_v, np.nan), axis=0)
+        last_v, step_v = _last_and_step_v(state, rows)
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
-        groups, buses = state.buses.sharing, state.buses.groups
-        branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, groups=groups, buses=buses)
-        state = replace(
-            state,
-            last_ns=now_ns,
-            blocks=add_rows(blocks, rows),
-            branches=branches,
-            last_v=last_v,
-            step_v=np.fmin(state.step_v, step_v),
+        sharing, buses = state.buses.sharing, state.buses.groups
+        branches = watch_row(
+            state.branches, now_ns, current_a=current_a, used=used, groups=sharing, buses=buses, gpu_w=gpu_w
         )
+        blocks = add_rows(blocks, rows)
+        state = replace(state, last_ns=now_ns, blocks=blocks, branches=branches, last_v=last_v, step_v=step_v)
         dead = branches.since_ns > 0
         if not state.lost.busy and not dead.any():
             return state, NO_CHANGES
         dead_ns = np.where(surely_gone(branches), _SURELY_DEAD_NS, round(self.limits.dead_s * NS_PER_S))
         held = dead & (now_ns - branches.since_ns >= dead_ns)
-        shown_v = np.where(used, voltage_v, np.nan)
-        off = gone(branches, now_ns, voltage_v=shown_v, open_v=state.reference.open_v, first_v=state.blocks.zero_v)
+        voltage_v = np.where(used, voltage_v, np.nan)
+        off = gone(branches, now_ns, voltage_v=voltage_v, open_v=state.reference.open_v, first_v=state.blocks.zero_v)
         over = held & off & used
         lost, changes = judge(
             state.lost,
@@ -332,6 +331,14 @@ def _of_no_supply(state: SourceResistanceState, seen: MaskArray, over: MaskArray
     calm = has_calm_sibling(state.reference.ratio(), seen, groups, within=_STEADY_WITHIN)
     some = group_sum(np.where(over, 1.0, 0.0), groups) < group_sum(np.ones(len(over)), groups)
     return np.asarray(state.shares.stay(groups) & ~calm & some, dtype=np.bool_)
+
+
+def _last_and_step_v(state: SourceResistanceState, rows: PairRows) -> tuple[FloatArray, FloatArray]:
+    """Return the last voltage of each supply after these rows, and the smallest change that it ever showed."""
+    before_v, last_v = values_before(rows.voltage_v, rows.used, state.last_v)
+    moved_v = np.abs(rows.voltage_v - before_v)
+    step_v = np.fmin.reduce(np.where(rows.used & (moved_v > SAME_V), moved_v, np.nan), axis=0)
+    return last_v, np.fmin(state.step_v, step_v)
 
 
 def _is_loud(state: SourceResistanceState, rows: PairRows) -> MaskArray:

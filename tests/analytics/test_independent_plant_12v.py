@@ -6,8 +6,6 @@ Not found, and not expected here:
 - A voltage that repeats on a meter of 16 mV and more, or a current that is late: the healthy voltage of such a meter
   repeats for minutes, and its pairs fit no line.
 - A set point that moved where a loop shares the current: the share stays.
-- A supply that goes to sleep before the node was seen at any load is reported as lost: nothing distinguishes the two.
-- A sag of the mains that the supplies ride through, from their `input_voltage_v`: no detector reads it.
 """
 
 from dataclasses import dataclass, field
@@ -32,8 +30,10 @@ def test_healthy_nodes_have_no_findings(seed: int, tmp_path: Path) -> None:
     assert not found.findings, found.summaries
 
 
-def test_supplies_that_sleep_at_a_light_load_are_not_lost(tmp_path: Path) -> None:
-    read = record(node_of(104, Drawn(sleeps=True)), 104, seconds=200.0)
+# Nodes that begin at a light load, which is all that was seen of them, and one that does not.
+@pytest.mark.parametrize("seed", [0, 102, 104])
+def test_supplies_that_sleep_at_a_light_load_are_not_lost(seed: int, tmp_path: Path) -> None:
+    read = record(node_of(seed, Drawn(sleeps=True)), seed, seconds=200.0)
     found = judged(read, tmp_path)
     assert not found.findings, found.summaries
 
@@ -65,10 +65,24 @@ CASES = (
         seeds=(202, 203),
     ),
     Case(
+        name="a sag of the mains that the outputs ride through",
+        fault=Fault(at_s=AT_S, mains_ratio=0.8, lasts_s=15.0),
+        cause=Cause.INPUT_SAG,
+        seeds=(203, 204),
+        drawn=Drawn(sleeps=False, mains=True),
+    ),
+    Case(
         name="a feed of two that is dead",
         fault=Fault(at_s=AT_S, dead_feed=1, lasts_s=15.0),
         cause=Cause.SUPPLY_LOST,
         seeds=(203,),
+    ),
+    Case(
+        name="a feed of two that is dead, and measured",
+        fault=Fault(at_s=AT_S, mains_ratio=0.0, dead_feed=1, lasts_s=15.0),
+        cause=Cause.SUPPLY_LOST,
+        seeds=(204,),
+        drawn=Drawn(sleeps=False, mains=True),
     ),
     Case(
         name="a load of more than the rating",

@@ -29,14 +29,18 @@ def relearnt(branches: Branches, amps: float) -> Branches:
     return branches
 
 
-def watched(branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9) -> bool:
+def watched(
+    branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9, gpu_w: FloatArray | float = np.nan
+) -> bool:
     """Return True if supply 0 is off after rows in which it carries nothing and the others these currents together."""
     rng, found = np.random.default_rng(1), False
+    powers_w = np.broadcast_to(gpu_w, totals_a.shape)
     volts = np.array([own_v, 11.9, 11.9])
     for row, total_a in enumerate(totals_a.tolist()):
         now_ns = NS_PER_S + row * EVERY_NS
         amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
-        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS, buses=BUS)
+        mean_w = np.full(3, powers_w[row])
+        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS, buses=BUS, gpu_w=mean_w)
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
     return found
@@ -49,6 +53,17 @@ def test_a_branch_that_carries_nothing_at_a_load_that_none_sleeps_at_is_off_at_o
 
 def test_a_branch_that_carries_nothing_at_a_light_load_may_be_asleep() -> None:
     assert not watched(relearnt(loaded(), 12.0), np.full(100, 36.0))
+
+
+def test_a_branch_may_be_asleep_while_the_gpus_idle_although_no_other_load_was_seen() -> None:
+    assert watched(loaded(12.0), np.full(100, 36.0))
+    assert watched(loaded(12.0), np.full(100, 36.0), gpu_w=200.0)
+    assert not watched(loaded(12.0), np.full(100, 36.0), gpu_w=60.0)
+
+
+def test_a_branch_that_does_not_wake_when_the_gpus_work_is_off() -> None:
+    idle, works = np.full(20, 60.0), np.full(10, 250.0)
+    assert watched(loaded(12.0), np.full(30, 36.0), gpu_w=np.concatenate((idle, works)))
 
 
 def test_a_branch_that_does_not_wake_when_the_load_grows_is_off() -> None:
