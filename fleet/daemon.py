@@ -110,6 +110,7 @@ class FleetDaemon:
             "fleet_failures": metrics.failures + self.counts["failures"],
             "fleet_gaps": metrics.gaps,
             "fleet_folded": metrics.folded,
+            "fleet_wirings_refused": metrics.wirings_refused,
             "fleet_late_values": metrics.late_values.total(),
         } | (dict[str, float]() if self._acting is None else self._acting.metrics)
         names = tuple(one.name for one in signals_of(EntityKind.AGENT, source=Source.FLEET) if one.name in own)

@@ -74,6 +74,7 @@ class LoopCounters:
     windows: int = 0
     gaps: int = 0
     folded: int = 0
+    wirings_refused: int = 0
     failures: int = 0
     overruns: int = 0
     late_values: Counter[str] = field(default_factory=Counter)
@@ -222,6 +223,7 @@ class FleetLoop:
         self._watched.append((start_ns, stop_ns, window.values_by_node()))
         metrics.windows += 1
         metrics.folded += judged.folded
+        metrics.wirings_refused += window.wirings_refused
         metrics.window_s = self._clock.monotonic_s() - began_s
         metrics.age_s = (self._clock.utc_ns() - stop_ns) / NS_PER_S
         self._note_nodes(window.nodes)

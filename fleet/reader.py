@@ -12,6 +12,7 @@ import numpy as np
 
 from analytics.fleet.topology import fleet_entity, fleet_id
 from analytics.fleet.window import JUDGED, FleetTable, FleetWindow, NodeIncident, column_of
+from fleet.wirings import WiringReader
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray
@@ -195,6 +196,7 @@ class ServerFleetReader:
     def __init__(self, store: ServerStore) -> None:
         self._store = store
         self._builders = {kind: TableBuilder(kind) for kind in JUDGED}
+        self._wirings = WiringReader(store)
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> FleetWindow:
         """Return a window; see the port."""
@@ -210,6 +212,7 @@ class ServerFleetReader:
         findings = (finding_of(*one) for one in self._store.records("finding", start_ns, stop_ns))
         ahead = self._store.records("incident", start_ns, stop_ns + ahead_ns)
         incidents = (incident_of(tags, time_ns) for tags, time_ns, _ in ahead)
+        wirings = self._wirings.read(start_ns, stop_ns)
         return FleetWindow(
             start_ns=start_ns,
             stop_ns=stop_ns,
@@ -218,6 +221,8 @@ class ServerFleetReader:
             findings=tuple(one for one in findings if one is not None),
             incidents=tuple(one for one in incidents if one is not None),
             simulated=frozenset(simulated),
+            wirings=wirings.found,
+            wirings_refused=wirings.refused,
         )
 
     def values_by_node(self, start_ns: int, stop_ns: int) -> dict[str, int]:

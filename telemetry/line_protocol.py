@@ -101,6 +101,18 @@ def encode_records(records: Sequence[Record], *, tags: Mapping[str, str]) -> byt
     return "".join(lines).encode()
 
 
+def encode_text(measurement: str, fields: Mapping[str, float | str], *, time_ns: int, tags: Mapping[str, str]) -> bytes:
+    """Return the line of one point with texts, such as a description of the node.
+
+    Raises
+    ------
+    ValueError
+        `tags` lacks one of `REQUIRED_TAGS`.
+    """
+    body = ",".join(f"{_escape_tag(key)}={_field_text(value)}" for key, value in fields.items())
+    return f"{measurement}{_tag_text(_checked(tags))} {body} {time_ns}\n".encode()
+
+
 def count_lines(body: bytes) -> int:
     """Return the number of points in encoded lines, each of which ends with a newline."""
     return body.count(b"\n")

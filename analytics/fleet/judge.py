@@ -4,7 +4,7 @@ Same windows in, same records out, whatever the hour: every stamp is the window'
 continues from its last snapshot, and returns the same records again, to the nanosecond.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from analytics.connectivity import Kinship
@@ -15,15 +15,19 @@ from analytics.fleet.members import Members
 from analytics.fleet.shared_faults import SHOWN_BY, CommonMode
 from analytics.fleet.topology import FeedsAndRacks, fleet_topology
 from analytics.fleet.window import FleetWindow, HeldValues
+from analytics.fleet.wiring import fleet_wiring
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.families import finding_key
 from analytics.shards.panel import rearranged
+from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident
 
 _DAY_S = 86_400.0
+# heuristic: nodes that start within one window; anybody who may write to the store may name a node.
+_EARLY_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,8 @@ class FleetState:
     standing: dict[str, tuple[str, Finding]]
     # Those of them that the book does not receive, because an entity above their node explains them.
     folded: Folded = field(default_factory=Folded)
+    # Described wirings by node, in order of their arrival; one may come before the first rows of its node.
+    wirings: dict[str, Wiring] = field(default_factory=dict)
     # Members whose newest rows are marked as simulated; a silent one still is.
     simulated: frozenset[str] = frozenset()
     until_ns: int = 0
@@ -95,7 +101,8 @@ class FleetJudge:
             for cause, places in SHOWN_BY.items()
         }
         state.simulated = (state.simulated - seen) | window.simulated
-        gone, closed = self._settled(window.stop_ns) if state.members.take(window) else ((), ())
+        rewired = self._rewired(window.wirings)
+        gone, closed = self._settled(window.stop_ns) if state.members.take(window) or rewired else ((), ())
         frames = []
         for kind, held in state.held.items():
             state.held[kind], frame = held.frame(window)
@@ -128,8 +135,28 @@ class FleetJudge:
             for spec in specs
         }
         state.panel = rearranged(self.panel, state.panel, specs)
-        state.topology = fleet_topology(state.members.nodes, state.members.every, self.settings.above)
+        nodes, every = state.members.nodes, state.members.every
+        known = frozenset(nodes)
+        early = [node for node in state.wirings if node not in known]
+        for node in early[:-_EARLY_MAX]:
+            del state.wirings[node]
+        wirings = {node: wiring for node, wiring in state.wirings.items() if node in known}
+        state.topology = fleet_topology(nodes, every, self.settings.above, wirings)
         state.kinship = Kinship.of(state.topology)
+        wiring = fleet_wiring(every, state.topology, wirings)
+        self.panel = Panel.build(self.settings.limits, wiring)
+
+    def _rewired(self, wirings: Mapping[str, Wiring | None]) -> bool:
+        """Take the wirings that nodes sent; return True if any is another one than before."""
+        changed = False
+        for node, wiring in wirings.items():
+            if self.state.wirings.get(node) == wiring:
+                continue
+            changed = True
+            self.state.wirings.pop(node, None)
+            if wiring is not None:
+                self.state.wirings[node] = wiring
+        return changed
 
     def _settled(self, now_ns: int) -> tuple[tuple[Finding, ...], tuple[Incident, ...]]:
         """Settle, and clear the findings on forgotten members, which nothing else would clear."""

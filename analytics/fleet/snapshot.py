@@ -15,6 +15,7 @@ from analytics.fleet.shared_faults import CommonMode
 from analytics.incidents.book import IncidentBook
 from analytics.shards.packing import archive, opened
 from analytics.shards.panel import pack_panel, unpack_panel
+from physics.wiring import Wiring
 from telemetry.entities import Entity, EntityKind
 from telemetry.records import Finding
 
@@ -22,6 +23,7 @@ VERSION = 3
 _COMMON, _ENTITIES = TypeAdapter(CommonMode), TypeAdapter(tuple[Entity, ...])
 _STANDING = TypeAdapter(dict[str, tuple[str, Finding]])
 _FOLDED = TypeAdapter(dict[str, Finding])
+_WIRINGS = TypeAdapter(dict[str, Wiring])
 
 
 def pack_judge(judge: FleetJudge) -> bytes:
@@ -39,6 +41,7 @@ def pack_judge(judge: FleetJudge) -> bytes:
         "common": _COMMON.dump_python(state.common, mode="json"),
         "nodes_told": state.reported.snapshot(),
         "simulated": sorted(state.simulated),
+        "wirings": _WIRINGS.dump_python(state.wirings, mode="json"),
         "standing": _STANDING.dump_python(state.standing, mode="json"),
         "folded": _FOLDED.dump_python(state.folded.held, mode="json"),
         "book": json.dumps(state.book.snapshot()),
@@ -64,6 +67,7 @@ def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]
     state = judge.state
     last_seen_ns = {kind: arrays[f"heard {kind}"] for kind in EntityKind if f"heard {kind}" in arrays}
     state.members.restore(_ENTITIES.validate_python(_entities(head)), last_seen_ns)
+    state.wirings = _WIRINGS.validate_python(head.get("wirings", {}))  # states of before have none
     judge.settle()
     specs = state.members.specs()
     restart_reason = ""

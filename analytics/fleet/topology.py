@@ -8,10 +8,14 @@ for its air: it is above its nodes as what cools them.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from physics.feeding import feeding_of
+from physics.wiring import Wiring
 from telemetry.entities import NOMINAL_TAG, Entity, EntityKind, Topology
 
+# No node describes its wiring.
+NOT_DESCRIBED: Mapping[str, Wiring] = MappingProxyType({})
 # Keys that are unique in the world, or belong to the fleet itself.
 _UNIQUE = frozenset({EntityKind.NODE, EntityKind.GPU})
 
@@ -33,6 +37,12 @@ def fleet_id(node: str, kind: str, key: str) -> str:
     if not key or kind not in tuple(EntityKind):
         return f"{EntityKind.NODE}:{node}"
     return f"{kind}:{fleet_key(EntityKind(kind), node, key)}"
+
+
+def home_entity(entity: Entity, node: str) -> Entity:
+    """Return an entity of the fleet as its node names it."""
+    own = f"{node}/"
+    return replace(entity, key=entity.key.removeprefix(own), name=entity.name.removeprefix(own))
 
 
 def at_home(entity_id: str, node: str) -> str:
@@ -83,10 +93,16 @@ def rack_entity(name: str) -> Entity:
     return Entity(kind=EntityKind.FAN, key=f"rack/{name}", name=f"air of {name}")
 
 
-def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: FeedsAndRacks) -> Topology:
+def fleet_topology(
+    nodes: Sequence[str],
+    parts: Iterable[Entity],
+    above: FeedsAndRacks,
+    wirings: Mapping[str, Wiring] = NOT_DESCRIBED,
+) -> Topology:
     """Return the topology of a fleet; `parts` are tagged with their node and may include the node entities.
 
-    Which supply feeds which GPU follows from the nominal voltages of the rails, as on a node without described wiring.
+    `wirings` are the described ones by node. On other nodes the nominal voltages of the rails say which supply feeds
+    which GPU, as the node itself infers it.
     """
     named = {name: Entity(kind=EntityKind.NODE, key=name, name=name) for name in nodes}
     by_node: dict[str, list[Entity]] = {name: [] for name in nodes}
@@ -98,7 +114,12 @@ def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: FeedsAn
             by_node[home].append(part)
     edges: list[tuple[str, str]] = []
     for name, own in by_node.items():
-        edges += _within(named[name], own)
+        if name in wirings:
+            shelves, within = _described(named[name], own, wirings[name])
+            by_node[name] = [*own, *shelves]
+        else:
+            within = _within(named[name], own)
+        edges += within
     tops: list[Entity] = []
     reported = above.with_tags(named.values())
     for feed, members in reported.feeds.items():
@@ -115,17 +136,44 @@ def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: FeedsAn
 
 
 def _within(node: Entity, parts: Sequence[Entity]) -> list[tuple[str, str]]:
-    supplies = [part for part in parts if part.kind is EntityKind.SUPPLY]
-    gpus = [part for part in parts if part.kind is EntityKind.GPU]
-    held = [part for part in parts if part.kind is not EntityKind.LINK]
-    edges = [(node.id, part.id) for part in held]
+    supplies, gpus = supplies_and_gpus(parts)
     nominals_v = [supply.nominal_v for supply in supplies]
     feeding_v = _feeding_gpus(frozenset(nominals_v))
     feeding = [one for one, nominal_v in zip(supplies, nominals_v, strict=True) if nominal_v in feeding_v]
-    edges += [(supply.id, gpu.id) for supply in feeding for gpu in gpus]
-    links = [part for part in parts if part.kind is EntityKind.LINK]
-    edges += [(gpu.id, link.id) for gpu in gpus for link in links if gpu.key in (link.tag("gpu"), _owner(link))]
-    return edges
+    return [*_held(node, parts), *((supply.id, gpu.id) for supply in feeding for gpu in gpus), *_links(parts)]
+
+
+def _described(
+    node: Entity, parts: Sequence[Entity], wiring: Wiring
+) -> tuple[tuple[Entity, ...], list[tuple[str, str]]]:
+    """Return the shelves of a node with described wiring, and its edges: the wiring names its parts as the node does.
+
+    A wiring can name parts of its own node alone.
+    """
+    supplies, gpus = ([home_entity(part, node.key) for part in own] for own in supplies_and_gpus(parts))
+    feeding = feeding_of(wiring, supplies, gpus)
+    shelves = tuple(fleet_entity(shelf, node.key) for shelf in feeding.entities)
+    ids = {
+        f"{one.kind}:{one.key}": fleet_id(node.key, one.kind, one.key) for one in (*supplies, *gpus, *feeding.entities)
+    }
+    fed = [(ids[above], ids[below]) for above, below in feeding.edges]
+    return shelves, [*_held(node, (*parts, *shelves)), *fed, *_links(parts)]
+
+
+def supplies_and_gpus(parts: Iterable[Entity]) -> tuple[list[Entity], list[Entity]]:
+    """Return the supplies and the GPUs among the parts of a node."""
+    known = [*parts]
+    supplies = [part for part in known if part.kind is EntityKind.SUPPLY]
+    return supplies, [part for part in known if part.kind is EntityKind.GPU]
+
+
+def _held(node: Entity, parts: Iterable[Entity]) -> list[tuple[str, str]]:
+    return [(node.id, part.id) for part in parts if part.kind is not EntityKind.LINK]
+
+
+def _links(parts: Sequence[Entity]) -> list[tuple[str, str]]:
+    gpus, links = ([part for part in parts if part.kind is kind] for kind in (EntityKind.GPU, EntityKind.LINK))
+    return [(gpu.id, link.id) for gpu in gpus for link in links if gpu.key in (link.tag("gpu"), _owner(link))]
 
 
 @lru_cache(maxsize=256)

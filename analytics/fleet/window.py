@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.connectivity.kinship import ByIdentity
+from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
@@ -101,7 +102,8 @@ class FleetWindow:
     """Whole seconds from `start_ns` up to `stop_ns`, and what the nodes reported themselves meanwhile.
 
     `incidents` reach beyond `stop_ns`, as far as they are known: a node sees at full rate what the fleet sees later.
-    `simulated` names the nodes whose rows are marked as simulated.
+    `simulated` names the nodes whose rows are marked as simulated. `wirings` has the newest wiring of each node that
+    sent one, None of a node that describes none any more or one that cannot be; the latter are `wirings_refused`.
     """
 
     start_ns: int
@@ -111,6 +113,8 @@ class FleetWindow:
     findings: tuple[Finding, ...] = ()
     incidents: tuple[NodeIncident, ...] = ()
     simulated: frozenset[str] = field(default_factory=frozenset)
+    wirings: Mapping[str, Wiring | None] = field(default_factory=dict)
+    wirings_refused: int = 0
 
     @property
     def time_ns(self) -> TimeArray:

@@ -65,7 +65,7 @@ def _plan(
     topology: ByIdentity[Topology],
     rated_w: float | None,
 ) -> MarginPlan:
-    wiring = _of_edges(entities.it, topology.it) if described.it is None else described.it
+    wiring = wiring_of_edges(entities.it, topology.it) if described.it is None else described.it
     reported = rated_power_w(entities.it, configured_w=rated_w)
     places: dict[str, list[int]] = {}
     for place, entity in enumerate(entities.it):
@@ -122,7 +122,7 @@ def _parts(wiring: Wiring) -> tuple[tuple[Bus, Wiring], ...]:
     return tuple(parts)
 
 
-def _of_edges(entities: Sequence[Entity], topology: Topology) -> Wiring:
+def wiring_of_edges(entities: Sequence[Entity], topology: Topology) -> Wiring:
     """Return the wiring that edges to GPUs describe; supplies that feed none are left out.
 
     A bus is named as `physics.feeding` names it: by its voltage where it is the only one of that.

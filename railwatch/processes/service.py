@@ -21,6 +21,7 @@ from railwatch.wiring.node_page import NodePage
 from railwatch.wiring.page_count import KeptPageCount
 from railwatch.wiring.sample_store import StoreWriter, open_sample_reader, open_store_writer
 from railwatch.wiring.service_metrics import ServiceMetrics
+from railwatch.wiring.wiring_report import WiringReport
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame
@@ -71,6 +72,7 @@ class Service:
             context.page_count_path, clock, budget_per_node_month=context.config.analytics.pages_per_node_month
         )
         self._metrics = ServiceMetrics(context, writer, clock)
+        self._wiring = WiringReport(context.config.topology, writer, clock)
 
     def follow_journals(self) -> None:
         """Read new records from the journals and write them to the record file and the store."""
@@ -171,6 +173,7 @@ class Service:
             rollups += self._flush()
         self._page.pages = self._pages.rate
         raw.append(self._metrics.frame(rows_lost=self._rows_lost, pages=self._pages.rate))
+        self._wiring.publish()
         self._writer.write(raw, rollups, ())
 
     def _rows(self) -> tuple[list[Frame], list[Frame]]:

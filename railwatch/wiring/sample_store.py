@@ -1,7 +1,7 @@
 """Writers of samples and records: to the embedded store, or through the spool to a server."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from dashboards.page.source import StoreState, StoreStatus
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
-from telemetry.line_protocol import encode_frame, encode_records, encode_rollups, simulated_tag
+from telemetry.line_protocol import encode_frame, encode_records, encode_rollups, encode_text, simulated_tag
 from telemetry.records import Record
 from telemetry.rollup import Resolution
 from telemetry.spool.spool import Spool
@@ -37,6 +37,10 @@ class StoreWriter(Protocol):
 
     def write(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
         """Write samples, rollups and records; a record that is written twice is kept once."""
+        ...
+
+    def describe(self, measurement: str, fields: Mapping[str, float | str]) -> None:
+        """Write what describes the node now; only a store that a fleet reads keeps it."""
         ...
 
     def status(self) -> StoreStatus:
@@ -137,6 +141,9 @@ class EmbeddedWriter:
             self._unwritten = ((), ())
             self._trouble = ""
 
+    def describe(self, measurement: str, fields: Mapping[str, float | str]) -> None:
+        """Write nothing: no fleet reads the files of a node."""
+
     def status(self) -> StoreStatus:
         """Return the state of the store for the page."""
         return StoreStatus(
@@ -185,6 +192,12 @@ class ServerWriter:
         if slow:
             self._spool.append(Resolution.ROLLUP, slow, newest_ns=now_ns)
         self._spool.sync()
+
+    def describe(self, measurement: str, fields: Mapping[str, float | str]) -> None:
+        """Append one line to the spool."""
+        now_ns = self._clock.utc_ns()
+        body = encode_text(measurement, fields, time_ns=now_ns, tags=self._tags)
+        self._spool.append(Resolution.ROLLUP, body, newest_ns=now_ns)
 
     def status(self) -> StoreStatus:
         """Return the state of the store for the page."""

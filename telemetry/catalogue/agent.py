@@ -97,6 +97,13 @@ _FLEET = declare(
         ("fleet_failures", "", _C, 0, "Failed steps: the store did not reply, or a defect."),
         ("fleet_gaps", "", _C, 0, "Gaps longer than the loop catches up with."),
         ("fleet_folded", "", _C, 0, "Findings that a node had reported itself."),
+        (
+            "fleet_wirings_refused",
+            "",
+            _C,
+            0,
+            "Wirings that nodes sent and the fleet refused; these nodes are judged without.",
+        ),
         ("fleet_asked", "", _C, 0, "Requests that agents carried out."),
         ("fleet_refused", "", _C, 0, "Requests that agents refused."),
         ("fleet_unanswered", "", _C, 0, "Requests without a reply in time."),

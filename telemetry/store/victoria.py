@@ -65,8 +65,10 @@ class VictoriaServer:
             yield TaggedColumns(tags=dict(tags), time_ns=time_ns, values=laid)
 
     def records(self, measurement: str, start_ns: int, stop_ns: int) -> Iterator[StoredRecord]:
-        """Yield records with one of their numbers; see the port."""
-        field = _COUNTED_FIELD[measurement]
+        """Yield records with one of their numbers, none of a type that is text alone; see the port."""
+        field = _COUNTED_FIELD.get(measurement)
+        if field is None:
+            return
         rows: list[StoredRecord] = [
             (labels, time_ns, {field: value})
             for labels, times_ns, values in self._export([f"{measurement}_{field}"], start_ns, stop_ns)

@@ -9,6 +9,8 @@ A fleet reads one row a second from the store, which shows less than the rows at
 compared on such rows: those of the recording, rolled up as a node rolls them up.
 """
 
+import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +20,7 @@ import pytest
 
 from agent.actuation.claims import CapRequest
 from agent.guard.guard import Guard
-from agent.guard.pipeline import Pipeline
+from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import StepLog
 from agent.ring.ring import Ring
@@ -29,16 +31,19 @@ from config.guard_pipeline import pipeline_settings
 from config.models import Config
 from evaluation.judgement.runs import JudgedRun, order_of
 from evaluation.replay import recommending, replayed
+from physics.wiring import Wiring
 from simulator.runs.node_run import record_run
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec, joined_frames
 from telemetry.gpu import KnobKind
+from telemetry.record_json import to_json
 from telemetry.recording import Recording, read_recording, write_recording
 from telemetry.records import Action, Cause, Event, Finding, Incident, Record
 from telemetry.rollup import Rollup
 from tests.agent.fakes import FakeClock
 from tests.agent.guard.rig import Records
+from tests.fleet import described_node
 
 SETTINGS = recommending(pipeline_settings(Config(), simulated=True))
 ROWS_NS = 50_000_000
@@ -120,7 +125,9 @@ def steps_of(frames: Sequence[Frame], lengths: Sequence[int]) -> Iterator[list[F
         yield [frame for frames in taken for frame in frames]
 
 
-def judged_live(recording: Recording, folder: Path) -> tuple[list[Record], Frame]:
+def judged_live(
+    recording: Recording, folder: Path, settings: PipelineSettings = SETTINGS
+) -> tuple[list[Record], Frame]:
     """Return the records of a live guard that reads the rows from a ring, and its log of steps."""
     frames, specs = rows_of(recording), specs_of(recording)
     node = recording.topology.of_kind(EntityKind.NODE)[0]
@@ -132,7 +139,7 @@ def judged_live(recording: Recording, folder: Path) -> tuple[list[Record], Frame
     pipeline = Pipeline(
         specs,
         recording.topology,
-        SETTINGS,
+        settings,
         supported_mhz={uuid: tuple(values) for uuid, values in clocks.items()},
         ranges=recording.meta.config.get("ranges", {}),
     )
@@ -216,8 +223,8 @@ def by_second(recording: Recording, path: Path) -> Recording:
     return read_recording(path)
 
 
-def windows_of(recording: Recording) -> Iterator[FleetWindow]:
-    """Yield the windows that a fleet reads of a recording with one row a second."""
+def windows_of(recording: Recording, described: Wiring | None = None) -> Iterator[FleetWindow]:
+    """Yield the windows that a fleet reads of a recording with one row a second, with what its node describes."""
     first_ns, last_ns = recording.span_ns or (0, 0)
     length_ns = WINDOW_S * NS_PER_S
     (node,) = recording.topology.of_kind(EntityKind.NODE)
@@ -237,7 +244,8 @@ def windows_of(recording: Recording) -> Iterator[FleetWindow]:
                     values[np.ix_(rows, np.array(places), np.array(columns))] = frame.values
             nodes = (node.key,) * len(entities)
             tables[kind] = FleetTable(entities=entities, nodes=nodes, signals=JUDGED[kind], values=values)
-        yield FleetWindow(start_ns=start_ns, stop_ns=stop_ns, tables=tables)
+        wirings = {node.key: described} if described is not None and start_ns <= first_ns else {}
+        yield FleetWindow(start_ns=start_ns, stop_ns=stop_ns, tables=tables, wirings=wirings)
 
 
 @pytest.mark.parametrize("case", SHOWN_BY_SECONDS, ids=name_of)
@@ -257,3 +265,34 @@ def test_a_fleet_judges_rows_of_a_second_as_the_guard_of_the_node_and_its_replay
     assert findings_in(found, judging) == findings_in(live, judging) == findings_in(again, judging)
     # The fleet stamps a window with its end, a replay with its last row.
     assert incidents_in(found, late_ns=NS_PER_S) == incidents_in(again)
+
+
+def at_home(records: Sequence[Record], node: str) -> list[str]:
+    """Return records as the node itself writes them: its parts have no node before their name.
+
+    The id of an incident is made of the names as they are.
+    """
+    texts = (json.dumps(to_json(record)).replace(f"{node}/", "") for record in records)
+    return [re.sub(r'"i-[0-9a-f]+"', '"i"', text) for text in texts]
+
+
+def test_a_node_that_describes_its_wiring_is_judged_with_it_by_the_guard_the_replay_and_the_fleet(
+    tmp_path: Path,
+) -> None:
+    """Two buses, a converter behind one of them, plugs with ratings; see `tests.fleet.described_node`."""
+    recording, wiring = described_node.record(tmp_path / "run.parquet"), described_node.wiring()
+    live, steps = judged_live(recording, tmp_path, replace(SETTINGS, wiring=wiring))
+    noted = with_steps(recording, steps, live, tmp_path / "noted.parquet")
+    assert list(replayed(noted, SETTINGS)) == live
+    again = list(replayed(recording, SETTINGS, window_ns=WINDOW_S * NS_PER_S))
+    judge = FleetJudge(FleetSettings(limits=SETTINGS.limits, book=SETTINGS.book))
+    found: list[Record] = []
+    for window in windows_of(by_second(recording, tmp_path / "seconds.parquet"), wiring):
+        judged = judge.step(window)
+        found += (*judged.findings, *judged.incidents)
+    judging, node = {detector.name for detector in judge.panel.detectors}, described_node.NODE.key
+    wanted = findings_in(live, judging)
+    assert {(one.cause, one.entity_id) for one in wanted} == described_node.CAUSES
+    assert at_home(findings_in(found, judging), node) == at_home(findings_in(again, judging), node)
+    assert at_home(findings_in(found, judging), node) == at_home(wanted, node)
+    assert at_home(incidents_in(found, late_ns=NS_PER_S), node) == at_home(incidents_in(again), node)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -89,6 +89,9 @@ class Remembering:
     def write(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
         self.rows += sum(len(frame) for frame in raw if frame.spec.name == "supply")
         self._writer.write(raw, rollups, records)
+
+    def describe(self, measurement: str, fields: Mapping[str, float | str]) -> None:
+        self._writer.describe(measurement, fields)
 
     def status(self) -> StoreStatus:
         return self._writer.status()
@@ -283,6 +286,7 @@ class Unreadable:
         self._writer = writer
         self.fails = True
         self.write, self.status, self.errors, self.close = writer.write, writer.status, writer.errors, writer.close
+        self.describe = writer.describe
 
     def newest_ns(self, spec: TableSpec) -> int | None:
         if self.fails:
