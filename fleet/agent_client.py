@@ -20,7 +20,8 @@ from rules.fleet.orders import OrderKind, OrderResult
 from rules.limits.fleet import REQUEST_LIFE_S
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, RailwatchError, TransientError
-from telemetry.records import Action, from_json
+from telemetry.record_json import from_json
+from telemetry.records import Action
 
 # heuristic: an agent replies within milliseconds, its actuator within a second; a dead one costs this time once.
 WAIT_S = 3.0

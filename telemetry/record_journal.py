@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import Record, from_json, to_json
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Record
 
 logger = logging.getLogger(__name__)
 

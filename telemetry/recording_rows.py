@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec
-from telemetry.records import RECORD_TYPES, Event, EventKind, Finding, Record, Severity, from_json, to_json
+from telemetry.record_json import RECORD_TYPES, from_json, to_json
+from telemetry.records import Event, EventKind, Finding, Record, Severity
 
 KERNEL_LINE = "kernel_line"
 TICK = "tick"

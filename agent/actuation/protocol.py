@@ -12,7 +12,8 @@ from agent.actuation.knobs import KnobCheck
 from agent.actuation.report import RecentBatch
 from telemetry.errors import TransientError
 from telemetry.gpu import KnobKind
-from telemetry.records import Action, Mode, from_json, to_json
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Action, Mode
 
 # A cap of 64 GPUs takes 8 KiB.
 REQUEST_BYTES_MAX = 64 << 10

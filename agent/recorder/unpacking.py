@@ -9,8 +9,9 @@ from agent.recorder.entries import BoxEntry, EntryKind, json_entry, place_of_row
 from agent.recorder.row_follower import RingLayout
 from telemetry.entities import Topology, merged_entities
 from telemetry.frames import Frame, TableSpec
+from telemetry.record_json import from_json, to_json
 from telemetry.recording_rows import KernelLogRow
-from telemetry.records import Record, from_json, to_json
+from telemetry.records import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from agent.responding.port import MessageRequest, Receipt
 from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
-from telemetry.records import to_json
+from telemetry.record_json import to_json
 
 # The parameter of a decision that names the program.
 PROGRAM = "program"

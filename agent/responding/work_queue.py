@@ -22,7 +22,8 @@ from agent.responding.work import ActuatorCounts, HeldSwitch, Task, Work, WorkPh
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.record_journal import Position
-from telemetry.records import Action, ActionState, Decision, Incident, IncidentState, from_json, to_json
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Action, ActionState, Decision, Incident, IncidentState
 from telemetry.store.sqlite import open_database, open_read_only, transaction
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboards.page.source import Records
-from telemetry.records import Record, to_json
+from telemetry.record_json import to_json
+from telemetry.records import Record
 
 # Fields of `Records`, and keys of the JSON object.
 KINDS = ("incidents", "decisions", "actions", "outcomes", "events")

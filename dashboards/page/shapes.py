@@ -7,11 +7,12 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from dashboards.page.series_tables import Table
 from telemetry.commands import Command
-from telemetry.records import DERIVED_KEYS, Action, Decision, Event, Incident, Outcome, Record
+from telemetry.record_json import DERIVED_KEYS
+from telemetry.records import Action, Decision, Event, Incident, Outcome, Record
 
 
 def _shape(name: str, record: type[Record]) -> Any:
-    """Return the model of what `telemetry.records.to_json` gives for one type of record."""
+    """Return the model of what `telemetry.record_json.to_json` gives for one type of record."""
     fields: dict[str, Any] = {"time": (str, ...), "type": (Literal[name], ...)}
     fields |= {field: (hint, ...) for field, hint in get_type_hints(record).items()}
     fields |= {key: (hint, ...) for key, hint in DERIVED_KEYS.get(record, {}).items()}

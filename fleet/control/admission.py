@@ -34,7 +34,8 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.gpu import KnobKind
 from telemetry.identity_names import printable
-from telemetry.records import Action, ActionState, Decision, Event, EventKind, Mode, Severity, Verdict, to_json
+from telemetry.record_json import to_json
+from telemetry.records import Action, ActionState, Decision, Event, EventKind, Mode, Severity, Verdict
 
 DONE = "done"
 # heuristic: a flood of requests must not fill the disk; the counters still count all of them.

@@ -32,7 +32,8 @@ from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock
 from telemetry.commands import WHO_MAX, WHY_MAX, release_reason
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import IN_FORCE, Action, ActionState, Incident, to_json
+from telemetry.record_json import to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Incident
 
 app = typer.Typer(
     no_args_is_help=True,

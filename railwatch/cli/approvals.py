@@ -27,7 +27,8 @@ from rules.engine.policy_incident import setting_of
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.commands import Command, CommandVerb, new_command
 from telemetry.gpu import KnobKind
-from telemetry.records import Decision, EventKind, Verdict, to_json
+from telemetry.record_json import to_json
+from telemetry.records import Decision, EventKind, Verdict
 
 app = typer.Typer()
 

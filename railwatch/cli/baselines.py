@@ -19,7 +19,7 @@ from telemetry.command_events import event_of_command
 from telemetry.commands import CommandVerb, new_command
 from telemetry.entities import EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import to_json
+from telemetry.record_json import to_json
 
 app = typer.Typer(
     no_args_is_help=True,

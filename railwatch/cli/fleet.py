@@ -26,7 +26,7 @@ from railwatch.cli.printing import describe, print_json
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.errors import ConfigError, EnvironmentLacksError, NotPermittedError, TransientError
-from telemetry.records import to_json
+from telemetry.record_json import to_json
 from telemetry.uplink import sender
 
 _MICROS = 1_000_000

@@ -36,7 +36,8 @@ from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
 from telemetry.errors import RailwatchError
 from telemetry.quantities import quantity, shortened
-from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
+from telemetry.record_json import to_json
+from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record
 
 app = typer.Typer(
     no_args_is_help=True,

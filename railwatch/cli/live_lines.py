@@ -20,18 +20,8 @@ from railwatch.operator.entity_names import EntityNames
 from railwatch.run import NodeRun
 from telemetry.clock import Clock, iso_utc
 from telemetry.commands import Command
-from telemetry.records import (
-    IN_FORCE,
-    Action,
-    ActionState,
-    Decision,
-    Event,
-    Finding,
-    Incident,
-    Record,
-    Verdict,
-    to_json,
-)
+from telemetry.record_json import to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Decision, Event, Finding, Incident, Record, Verdict
 
 # heuristic: steps of a cap come about once a second; a line each 5 s can be read while it scrolls.
 STEP_LINE_S = 5.0

@@ -17,8 +17,8 @@ from railwatch.cli.printing import describe, pluralize, print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
 from railwatch.operator.unjudged import signals_of, unjudged
 from telemetry.clock import NS_PER_S, iso_utc
+from telemetry.record_json import to_json
 from telemetry.recording import read_recording
-from telemetry.records import to_json
 
 _DAY_NS = 86_400 * NS_PER_S  # longer recordings are printed with dates
 

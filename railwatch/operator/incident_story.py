@@ -13,18 +13,8 @@ from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.command_events import event_of_command
 from telemetry.commands import Command
 from telemetry.entities import EntityKind
-from telemetry.records import (
-    Action,
-    Decision,
-    Event,
-    FaultClass,
-    Finding,
-    FindingStatus,
-    Incident,
-    Outcome,
-    Record,
-    to_json,
-)
+from telemetry.record_json import to_json
+from telemetry.records import Action, Decision, Event, FaultClass, Finding, FindingStatus, Incident, Outcome, Record
 
 # heuristic: less likely causes are not worth a check.
 _WORTH_A_CHECK = 0.05

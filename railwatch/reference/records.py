@@ -8,7 +8,8 @@ from textwrap import wrap
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from telemetry.records import DERIVED_KEYS, RECORD_TYPES, Evidence, Hypothesis
+from telemetry.record_json import DERIVED_KEYS, RECORD_TYPES
+from telemetry.records import Evidence, Hypothesis
 
 WIDTH = 116
 _INTRODUCTION = (

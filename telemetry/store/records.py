@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.errors import TransientError
-from telemetry.records import Incident, IncidentState, Record, from_json, to_json
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Incident, IncidentState, Record
 from telemetry.store.sqlite import open_database, open_read_only, transaction
 
 FILE_NAME = "records.sqlite"
@@ -108,8 +109,8 @@ class RecordFile:
     ) -> tuple[Record, ...]:
         """Return the newest versions, newest first, that changed at or after `since_ns`.
 
-        `record_type` is a key of `telemetry.records.RECORD_TYPES`, None for all. `where` compares top-level fields of
-        the newest version, such as ``{"state": "open"}``; ValueError for a name that cannot be a field.
+        `record_type` is a key of `telemetry.record_json.RECORD_TYPES`, None for all. `where` compares top-level fields
+        of the newest version, such as ``{"state": "open"}``; ValueError for a name that cannot be a field.
         """
         clauses = ["time_ns >= ?"]
         arguments: list[str | int] = [since_ns]

@@ -16,7 +16,7 @@ from rules.policy.loading import load_policies
 from simulator.files.node import load_node
 from simulator.files.rack_scenario import load_rack_scenario
 from simulator.files.scenario import load_scenario
-from telemetry.records import RECORD_TYPES
+from telemetry.record_json import RECORD_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = tuple(

@@ -16,7 +16,8 @@ from railwatch.run import STOP_ORDER, STOPPING, NodeRun, RunRequest
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.gpu import KnobKind
-from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict, from_json, to_json
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict
 from tests.rules.scenes import incident
 
 FORESEEN = reflex_id("supply:psu0", 1)

@@ -8,7 +8,8 @@ import pytest
 from telemetry.command_events import event_of_command
 from telemetry.commands import WHO_MAX, WHY_MAX, Command, CommandVerb, new_command
 from telemetry.earlier_records import command_from_event
-from telemetry.records import Event, EventKind, from_json, to_json
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Event, EventKind
 
 # Written by earlier versions: to the guard, to the responder and to the fleet service.
 _EVENT = (

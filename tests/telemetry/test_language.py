@@ -7,17 +7,8 @@ import pytest
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
-from telemetry.records import (
-    Cause,
-    Evidence,
-    Finding,
-    FindingStatus,
-    Incident,
-    Record,
-    Severity,
-    from_json,
-    to_json,
-)
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Cause, Evidence, Finding, FindingStatus, Incident, Record, Severity
 from telemetry.signals import CATALOGUE, SignalKind, Source, signal, signals_of
 from tests import record_samples
 

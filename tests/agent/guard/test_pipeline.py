@@ -15,6 +15,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.commands import CommandVerb, new_command
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame, TableSpec
+from telemetry.record_json import to_json
 from telemetry.records import (
     Action,
     ActionState,
@@ -29,7 +30,6 @@ from telemetry.records import (
     Record,
     Severity,
     Verdict,
-    to_json,
 )
 from tests.agent.guard.box import (
     GOOD_OHM,

@@ -12,18 +12,8 @@ from analytics.incidents.book_settings import BookSettings, Silence
 from analytics.incidents.case import at_stake_gpu_hours, loss_probability, severity_of_loss, urgency
 from analytics.judged import NOTHING_JUDGED, Judged
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.records import (
-    Cause,
-    EventKind,
-    FaultClass,
-    FindingStatus,
-    Hypothesis,
-    Incident,
-    IncidentState,
-    Severity,
-    from_json,
-    to_json,
-)
+from telemetry.record_json import from_json, to_json
+from telemetry.records import Cause, EventKind, FaultClass, FindingStatus, Hypothesis, Incident, IncidentState, Severity
 from tests.analytics.incidents.incident_texts import GPUS, SAG, IncidentTexts, all_judged, at, cleared, finding
 from tests.analytics.scenes import START_NS, event_of, fleet_of, node_of
 

@@ -3,7 +3,8 @@
 import json
 
 from analytics.kernel_log import reports, to_event, to_fields
-from telemetry.records import EventKind, Severity, from_json, to_json
+from telemetry.record_json import from_json, to_json
+from telemetry.records import EventKind, Severity
 from tests.analytics.kernel_log.reading import events_of, last, only
 
 _XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=123, name=python3, GPU has fallen off the bus."

@@ -11,7 +11,8 @@ from dashboards.page.labels import labels
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
-from telemetry.records import ActionState, Incident, from_json
+from telemetry.record_json import from_json
+from telemetry.records import ActionState, Incident
 from telemetry.signals import signals_of
 from tests.dashboards.fakes import GPUS, QUIET, FakeSource, Story, xid_event
 from tests.dashboards.page.asgi import Client
