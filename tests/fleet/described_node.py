@@ -7,6 +7,7 @@ job of the left one ends.
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ NODE = Entity(kind=EntityKind.NODE, key="n7", name="n7")
 START_NS = 1_790_000_000 * NS_PER_S
 SECONDS = 150
 SAG_S, LOST_S = 90, 120
-TOPOLOGY = {
+TOPOLOGY: dict[str, Any] = {
     "gpu_count": 8,
     "supplies": [
         *({"name": f"psu{n}", "rated_w": 3000} for n in (0, 1)),
