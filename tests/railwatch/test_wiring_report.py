@@ -62,9 +62,8 @@ def test_a_node_that_describes_no_wiring_sends_that() -> None:
 def test_a_wiring_that_is_too_long_for_the_store_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     sensors = [f"sensor {n} of a very long row of sensors" for n in range(2000)]
     first, *others = described_node.TOPOLOGY["supplies"]
-    long = TopologySection.model_validate(
-        described_node.TOPOLOGY | {"supplies": [first | {"sensors": sensors}, *others]}
-    )
+    supplies = [first | {"sensors": sensors}, *others]
+    long = TopologySection.model_validate(described_node.TOPOLOGY | {"supplies": supplies})
     with caplog.at_level(logging.WARNING):
         sending, written, _ = report(long)
     sending.publish()

@@ -160,7 +160,7 @@ def test_a_wiring_that_comes_before_the_first_row_of_its_node_is_kept_for_it() -
 def test_wirings_of_nodes_that_never_come_do_not_grow_without_end() -> None:
     judge = FleetJudge(FleetSettings())
     names = [f"stranger{n}" for n in range(5000)]
-    judge.step(window(0, node1=TWO_BUSES, **dict.fromkeys(names, TWO_BUSES)))
+    judge.step(replace(window(0), wirings={"node1": TWO_BUSES, **dict.fromkeys(names, TWO_BUSES)}))
     assert len(judge.state.wirings) < 300
     assert "node1" in judge.state.wirings
 
