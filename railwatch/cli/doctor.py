@@ -24,6 +24,7 @@ from agent.collectors.registry.sources import (
 )
 from agent.sampler.counters import SamplerCounters
 from config.loading import load_config
+from config.models import Config
 from railwatch.cli.doctor_report import Fields, period_rows, print_rows, probe_rows
 from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import print_json
@@ -52,18 +53,7 @@ def doctor(
 
     Reads only. Exit status 1 if neither a GPU nor a supply can be read.
     """
-    config = load_config(config_file, os.environ)
-    clock = SystemClock()
-    context = RunContext(
-        run_dir=Path(),
-        config_json=config.model_dump_json(),
-        driver=DriverKind.NVML,
-        source="",
-        simulated=False,
-        sysfs=str(config.sources.sysfs),
-        kmsg=str(config.sources.kmsg),
-        proc=str(config.sources.proc),
-    )
+    clock, context = SystemClock(), _context(load_config(config_file, os.environ))
     driver = open_in_time(context, clock, OPEN_LIMIT_S) or OpenDriver(
         reader=None, events=None, why=f"the GPU driver does not answer within {OPEN_LIMIT_S:g} s"
     )
@@ -82,6 +72,20 @@ def doctor(
     usable = any(row["kind"] == "source" and row["state"] == "working" and row["name"] in CORE for row in rows)
     if not usable:
         raise typer.Exit(1)
+
+
+def _context(config: Config) -> RunContext:
+    """Return the context of a run on this node that is never started."""
+    return RunContext(
+        run_dir=Path(),
+        config_json=config.model_dump_json(),
+        driver=DriverKind.NVML,
+        source="",
+        simulated=False,
+        sysfs=str(config.sources.sysfs),
+        kmsg=str(config.sources.kmsg),
+        proc=str(config.sources.proc),
+    )
 
 
 # With none of these there is nothing to watch.

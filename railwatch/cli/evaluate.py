@@ -59,6 +59,11 @@ def evaluate(
     if not as_json:
         goals = [row for row in rows if row.goal]
         typer.echo(f"{sum(not row.missed for row in goals)} of {len(goals)} goals met")
+    _report_failures(rows, lacking)
+
+
+def _report_failures(rows: Sequence[Row], lacking: Sequence[str]) -> None:
+    """Name the rows that missed their goal and the suites that were skipped; typer.Exit if there are any."""
     missed = [row for row in rows if row.missed]
     for line in lacking:
         sys.stderr.write(f"railwatch: skipped {line}\n")

@@ -16,13 +16,14 @@ from agent.guard.reflex import Reflex
 from agent.guard.step_log import StepLog
 from agent.guard.waking import Waking
 from agent.ring.header import rows_for
-from agent.ring.ring import Ring
+from agent.ring.ring import Ring, RingTable
 from agent.sampler.counters import SamplerCounters
 from agent.sampler.settings import SamplerSettings
 from config.guard_pipeline import pipeline_settings
 from config.sources import SourceUse
 from railwatch.run_context import RunContext
 from telemetry.clock import Clock
+from telemetry.frames import TableSpec
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
@@ -68,19 +69,16 @@ class GuardThread:
     ) -> None:
         context.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
         context.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
-        # A simulated node and its incidents start from the beginning with each run.
-        kept_in = context.run_dir if context.simulated else context.config.data_dir
-        self._kept = kept_in / "guard.json"
+        self._kept = _kept_in(context) / "guard.json"
         self._actuator = ActuatorClient(context.actuator_socket)
         self._journal = context.journal_writer("guard")
         self._pulse = StepClock(clock)
-        sag = context.config.detectors.rail_sag
+        sag, tables = context.config.detectors.rail_sag, _judged_tables(ring)
         self._line = NonBlockingClient(context.actuator_socket)
-        specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
         pipeline = _pipeline(context, ring, supported_mhz, ranges)
-        reflex = Reflex(specs, self._line, clock, limits=sag)
+        self._reflex = Reflex(_specs_of(tables), self._line, clock, limits=sag)
         self.guard = Guard(
-            {name: table for name, table in ring.tables.items() if not table.spec.is_late},
+            tables,
             pipeline,
             self._actuator,
             self._journal,
@@ -91,20 +89,15 @@ class GuardThread:
             events_path=context.slow_events_path,
             person_path=context.person_path,
             baselines_path=context.baselines_path,
-            learnt=LearntFiles(
-                LearntFile(kept_in / "learnt", clock),
-                LearntFile(context.boards_path, clock, content="power curves", every_s=BOARDS_EVERY_S),
-                (LearntFile(context.standing_path, clock, content="standing verdict"), pipeline.standing),
-            ),
+            learnt=_learnt_files(context, clock, pipeline),
             spill_dir=context.run_dir,
             steps=_step_log(context, ring, settings),
-            reflex=reflex,
+            reflex=self._reflex,
             on_suspicion=on_suspicion,
             first_rows=first_rows,
         )
         _note_jobs(context, pipeline)
-        self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=reflex.look)
-        self._reflex = reflex
+        self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=self._reflex.look)
         self._thread: Thread | None = None
 
     def register_counters(self, counters: SamplerCounters) -> None:
@@ -183,10 +176,32 @@ def _note_jobs(context: RunContext, pipeline: Pipeline) -> None:
         pipeline.note_jobs(jobs)
 
 
+def _judged_tables(ring: Ring) -> dict[str, RingTable]:
+    """Return the tables of a ring that the guard judges: rows of the others come late."""
+    return {name: table for name, table in ring.tables.items() if not table.spec.is_late}
+
+
+def _specs_of(tables: Mapping[str, RingTable]) -> list[TableSpec]:
+    return [table.spec for table in tables.values()]
+
+
+def _kept_in(context: RunContext) -> Path:
+    """Return the folder for what outlasts a run; nothing of a simulated node does."""
+    return context.run_dir if context.simulated else context.config.data_dir
+
+
+def _learnt_files(context: RunContext, clock: Clock, pipeline: Pipeline) -> LearntFiles:
+    return LearntFiles(
+        LearntFile(_kept_in(context) / "learnt", clock),
+        LearntFile(context.boards_path, clock, content="power curves", every_s=BOARDS_EVERY_S),
+        (LearntFile(context.standing_path, clock, content="standing verdict"), pipeline.standing),
+    )
+
+
 def _step_log(context: RunContext, ring: Ring, settings: SamplerSettings) -> StepLog | None:
     if context.config.recorder.use is SourceUse.OFF:
         return None
-    names = [name for name, table in ring.tables.items() if not table.spec.is_late]
+    names = [*_judged_tables(ring)]
     rows = rows_for(context.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
     return StepLog(context.steps_ring_path, names, node=context.node, simulated=context.simulated, rows=rows)
 
@@ -194,7 +209,7 @@ def _step_log(context: RunContext, ring: Ring, settings: SamplerSettings) -> Ste
 def _pipeline(
     context: RunContext, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]], ranges: Ranges
 ) -> Pipeline:
-    specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
+    specs = _specs_of(_judged_tables(ring))
     settings = pipeline_settings(context.config, simulated=context.simulated)
     pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz, ranges=ranges)
     for name in pipeline.idle_detectors:
