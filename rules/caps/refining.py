@@ -156,7 +156,9 @@ def _corrected(claim: CapClaim, measured: MeasuredSettings, scale: Scale) -> flo
     middle = scale.snap((measured.strictest + measured.loosest) / 2.0)
     if scale.stricter(middle, claim.strictest):
         return middle
-    setting = scale.knob.strictest(measured.strictest, scale.snap(MOST_RATIO * claim.strictest))
+    # Each window allows what is sure by itself, so the strictest of many is as far below the truth as noise goes.
+    allowed = middle if measured.windows >= SETBACK_FACTOR * WINDOWS else measured.strictest
+    setting = scale.knob.strictest(allowed, scale.snap(MOST_RATIO * claim.strictest))
     is_looser = scale.stricter(claim.strictest, setting)
     return setting if is_looser and measured.windows >= _windows_to_relax(claim) else None
 

@@ -21,19 +21,25 @@ PSU = "supply:psu0"
 
 
 def measured(
-    resistance_ohm: float, clock_mhz: float, *, dip_ohm: float = 0.0, pause: bool = False, job_w: float = 350.0
+    resistance_ohm: float,
+    clock_mhz: float,
+    *,
+    dip_ohm: float = 0.0,
+    pause: bool = False,
+    job_w: float = 350.0,
+    open_v: float = 12.30,
 ) -> MeasuredNode:
-    """Return the node under a clock, behind a source of 12.30 V; `pause` is a window without a load step.
+    """Return the node under a clock, behind a source; `pause` is a window without a load step.
 
     `job_w` is the power of each GPU at its highest clock, `dip_ohm` the depth of a dip per ampere of a load step.
     """
     power_w = job_w * DEFAULT_CURVE.share(clock_mhz / 1530.0)
     high_a, low_a = 4.0 * power_w / 11.6 + 31.0, 80.0
-    lowest_v = 12.30 - resistance_ohm * high_a - dip_ohm * (high_a - low_a)
+    lowest_v = open_v - resistance_ohm * high_a - dip_ohm * (high_a - low_a)
     supply = MeasuredSupply(
         entity_id=PSU,
         minimum_v=lowest_v,
-        open_circuit_v=None if pause else 12.30,
+        open_circuit_v=None if pause else open_v,
         source_resistance_ohm=None if pause else resistance_ohm,
         current_high_a=None if pause else high_a,
         current_low_a=None if pause else low_a,
@@ -138,6 +144,19 @@ def test_after_a_setback_it_waits_four_times_as_long() -> None:
     assert cap.claim.setbacks == 1
     assert not cap.windows(SETBACK_FACTOR * WINDOWS - 1, measured(0.0058, now_mhz))
     assert [one.action for one in cap.windows(1, measured(0.0058, now_mhz))] == [Verb.CLOCK_RELAX]
+
+
+def test_one_window_of_many_that_allows_no_more_delays_no_relaxation_after_a_setback() -> None:
+    cap = Cap(0.0095)
+    cap.windows(WINDOWS, measured(0.0058, cap.first_mhz))
+    cap.windows(1, measured(0.0095, cap.claim.strictest))
+    now_mhz = cap.claim.strictest
+    spare, none = measured(0.0058, now_mhz), measured(0.0058, now_mhz, open_v=11.96)
+    cap.windows(2 * WINDOWS - 1, spare)
+    cap.windows(1, none)
+    (relaxed,) = cap.windows(2 * WINDOWS, spare)
+    assert relaxed.action == Verb.CLOCK_RELAX
+    assert cap.claim.strictest > now_mhz
 
 
 def test_a_snapshot_keeps_what_was_measured() -> None:
