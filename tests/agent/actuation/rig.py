@@ -75,3 +75,9 @@ class Rig:
     @property
     def in_force(self) -> float | None:
         return self.knob.settings[UUID]
+
+
+def only(actions: tuple[Action, ...]) -> Action:
+    """Return the one action that there is."""
+    assert len(actions) == 1
+    return actions[0]

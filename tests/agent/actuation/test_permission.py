@@ -8,8 +8,7 @@ import pytest
 from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings, UnreadableClocks
 from telemetry.errors import DeviceLostError
 from telemetry.records import ActionState, Mode
-from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
-from tests.agent.actuation.test_actuator import only
+from tests.agent.actuation.rig import GPUS, UUID, Rig, cap, only
 from tests.agent.fakes import FakeKnob
 
 

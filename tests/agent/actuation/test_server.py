@@ -1,9 +1,9 @@
+"""The actuator behind its socket: requests that are bad or half, clients that hang up, and how it ends."""
+
 import contextlib
 import json
 import socket
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +19,7 @@ from agent.actuation.server import CONNECTIONS_PER_USER_MAX, ActuatorServer, ser
 from agent.driver.port import Knob
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, EnvironmentLacksError, TransientError
-from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState
-from tests.agent.actuation.file_knob import FileKnob
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
 from tests.agent.fakes import FakeKnob
 from tests.waiting import LIMIT_S, wait_for
@@ -50,40 +48,6 @@ def served(folder: Path, knob: Knob) -> Iterator[tuple[ActuatorClient, list[Acti
         stop.set()
         thread.join(60.0)
         assert not thread.is_alive()
-
-
-@contextlib.contextmanager
-def process(folder: Path, run_id: str) -> Iterator[tuple[ActuatorClient, "subprocess.Popen[str]"]]:
-    """An actuator in a process of its own; killed at the end if it still runs."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tests.agent.actuation.file_knob", str(folder), run_id],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        text=True,
-    )
-    client = ActuatorClient(folder / "run" / "actuator.sock", timeout_s=LIMIT_S)
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        yield client, child
-    finally:
-        client.close()
-        child.kill()
-        child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    knob = FileKnob(tmp_path)
-    for gpu in GPUS:
-        knob.write(gpu.uuid, 1530.0)
-    return tmp_path
-
-
-def settings_of(folder: Path) -> set[float | None]:
-    return {FileKnob(folder).read(gpu.uuid) for gpu in GPUS}
 
 
 def test_every_verb_does_over_the_socket_what_it_does_here(tmp_path: Path) -> None:
@@ -236,54 +200,6 @@ def test_a_path_that_no_socket_can_have_is_named_and_the_folder_is_free_again(tm
                 run_id="run",
                 stop=threading.Event(),
             )
-
-
-def test_a_killed_actuator_restores_on_the_next_run(folder: Path) -> None:
-    with process(folder, "run-1") as (client, child):
-        client.apply(cap(gpus=GPUS))
-        child.kill()
-        child.wait()
-        assert settings_of(folder) == {1057.0}
-    with process(folder, "run-2") as (client, _):
-        assert settings_of(folder) == {1530.0}
-        assert client.in_force() == ()
-    states = [record.state for record in RecordJournalReader(folder / "records").read() if isinstance(record, Action)]
-    assert states == [ActionState.APPLIED] * 4 + [ActionState.RELEASED] * 4
-
-
-def test_a_killed_actuator_that_is_started_again_in_the_same_run_keeps_the_caps(folder: Path) -> None:
-    with process(folder, "run-1") as (client, child):
-        client.apply(cap(gpus=GPUS))
-        child.kill()
-        child.wait()
-    with process(folder, "run-1") as (client, child):
-        assert [action.state for action in client.in_force()] == [ActionState.RENEWED] * 4
-        assert settings_of(folder) == {1057.0}
-        child.terminate()
-        assert child.wait(60.0) == 0
-    assert settings_of(folder) == {1530.0}
-
-
-def test_a_killed_actuator_remembers_whom_a_person_overruled(folder: Path) -> None:
-    with process(folder, "run-1") as (client, child):
-        client.apply(cap(gpus=GPUS[:2]))
-        FileKnob(folder).write(UUID, 1380.0)
-        assert client.renew("i-1", lease_s=60.0)[0].state is ActionState.RELEASED
-        client.release("i-1", entity_id=GPUS[1].entity_id, reason="over")
-        child.kill()
-        child.wait()
-    with process(folder, "run-2") as (client, child):
-        again = client.apply(cap(gpus=GPUS[:2]))
-        assert [action.state for action in again] == [ActionState.REFUSED, ActionState.APPLIED]
-        assert FileKnob(folder).read(UUID) == 1380.0
-
-
-def test_an_actuator_that_is_ordered_to_stop_releases_every_cap_first(folder: Path) -> None:
-    with process(folder, "run-1") as (client, child):
-        client.apply(cap(gpus=GPUS))
-        child.terminate()
-        assert child.wait(60.0) == 0
-        assert settings_of(folder) == {1530.0}
 
 
 def test_a_release_that_fails_at_the_end_is_tried_again_before_the_socket_goes(tmp_path: Path) -> None:

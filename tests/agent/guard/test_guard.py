@@ -11,14 +11,11 @@ import pytest
 
 from agent.actuation.claims import CapRequest
 from agent.guard import guard as guard_module
-from agent.guard.actuator_requests import ORPHAN_S, ActuatorRequests
-from telemetry.errors import TransientError
-from telemetry.gpu import KnobKind, ReleasedBy
+from telemetry.gpu import ReleasedBy
 from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, IncidentState, Mode, Severity
-from tests.agent.actuation.rig import UUID, cap
-from tests.agent.fakes import FakeClock
-from tests.agent.guard.box import GPUS, ROW_NS, WEAK_OHM, Box, done, make_pipeline
+from tests.agent.guard.box import GPUS, ROW_NS, WEAK_OHM, done, make_pipeline
+from tests.agent.guard.deaf_actuator import decided
 from tests.agent.guard.rig import Rig
 from tests.analytics.scenes import event_of
 from tests.waiting import wait_for
@@ -83,102 +80,6 @@ def test_a_release_that_is_received_of_together_with_the_cap_comes_after_it(rig:
     assert rig.capped() == {1530.0}
     assert rig.pipeline.engine.claims == ()
     assert rig.pipeline._in_force == {}, "nothing holds the incident down any more"
-
-
-class DeafActuator:
-    """Actuator that receives nothing while it is deaf; records what it received."""
-
-    def __init__(self) -> None:
-        self.deaf = False
-        self.received: list[tuple[str, float | None]] = []
-        self.asked = 0
-
-    def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        self._listen()
-        self.received += [(gpu.entity_id, request.setting) for gpu in request.gpus]
-        return ()
-
-    def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
-        self._listen()
-        return ()
-
-    def in_force(self) -> tuple[Action, ...]:
-        return ()
-
-    def release(
-        self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
-    ) -> tuple[Action, ...]:
-        self._listen()
-        self.received.append((entity_id, None))
-        return ()
-
-    def _listen(self) -> None:
-        self.asked += 1
-        if self.deaf:
-            raise TransientError("deaf")
-
-
-def decided() -> tuple[ActuatorRequests, DeafActuator, FakeClock, Decision]:
-    """Orders for an engine that has just decided on a cap."""
-    pipeline, box, actuator, clock = make_pipeline(), Box(resistance_ohm=0.017), DeafActuator(), FakeClock()
-    while True:
-        step = pipeline.step(box.frames(1), (), box.time_ns)
-        if step.to_execute:
-            return ActuatorRequests(actuator, pipeline.engine, clock), actuator, clock, step.to_execute[0]
-
-
-def test_what_an_agent_before_left_is_kept_for_a_while_and_then_released_unless_the_rules_want_it(rig: Rig) -> None:
-    rig.client.apply(replace(cap(1057.0, incident="of the agent before"), owner="railwatch"))
-    rig.client.apply(replace(cap(1005.0, incident="of somebody else"), owner="a fleet"))
-    pipeline, clock = make_pipeline(), FakeClock()
-    orders = ActuatorRequests(rig.client, pipeline.engine, clock)
-    assert orders.renew() == ()
-    clock.advance(ORPHAN_S - 1.0)
-    assert orders.renew() == ()
-    clock.advance(2.0)
-    (action,) = orders.renew()
-    assert (action.incident_id, action.state) == ("of the agent before", ActionState.RELEASED)
-    assert rig.knob.settings[UUID] == 1005.0
-    assert orders.renew() == ()
-
-
-def test_a_decision_that_was_overtaken_is_not_stated_late() -> None:
-    orders, actuator, clock, first = decided()
-    actuator.deaf = True
-    assert orders.carry_out(first) == ()
-    memory = orders._engine._memory
-    ((key, claim),) = memory.claims.items()
-    memory.claims[key] = claim.tightened(502.0, decision_id="newer", now_ns=claim.tightened_ns + 1)
-    actuator.deaf = False
-    orders.carry_out(replace(first, id="newer", setting=502.0))
-    clock.advance(60.0)
-    orders.catch_up()
-    assert {clock_mhz for _, clock_mhz in actuator.received} == {502.0}
-    assert len(actuator.received) == 4
-
-
-def test_what_is_stated_late_is_what_the_rules_want_by_then() -> None:
-    orders, actuator, clock, first = decided()
-    actuator.deaf = True
-    orders.carry_out(first)
-    memory = orders._engine._memory
-    ((key, claim),) = memory.claims.items()
-    free, *kept = claim.gpus
-    memory.claims[key] = claim.tightened(502.0, decision_id="newer", now_ns=claim.tightened_ns + 1).without(free)
-    actuator.deaf = False
-    clock.advance(60.0)
-    orders.catch_up()
-    assert sorted(actuator.received, key=str) == sorted([(free, None), *((gpu, 502.0) for gpu in kept)], key=str)
-
-
-def test_an_actuator_that_stays_away_is_asked_less_and_less_often() -> None:
-    orders, actuator, clock, first = decided()
-    actuator.deaf = True
-    orders.carry_out(first)
-    for _ in range(600):
-        clock.advance(0.05)
-        orders.catch_up()
-    assert 6 <= actuator.asked <= 12
 
 
 def test_a_step_that_raises_is_counted_and_the_next_one_goes_on(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
