@@ -172,6 +172,9 @@ class SharedBus(Section):
     supplies: tuple[str, ...] = Field(min_length=1, description="Supplies on this bus; each supply is on one bus.")
     redundancy: Redundancy | None = Field(default=None, description="Supplies beyond those needed; unset: unknown.")
     joins: tuple[str, ...] = Field(default=(), description="Buses that a bar or cable ties to this one.")
+    sensors: tuple[Name, ...] = Field(
+        default=(), description="Rails of the board that show its voltage, as the controller names them: P54V_A."
+    )
     branches: tuple[BusBranch, ...] = Field(default=(), max_length=256, description="What the bus feeds.")
 
 
@@ -230,6 +233,7 @@ class TopologySection(Section):
                     branches=tuple(branch.branch() for branch in bus.branches),
                     redundancy=bus.redundancy,
                     joins=bus.joins,
+                    sensors=bus.sensors,
                 )
                 for bus in self.buses
             ),

@@ -57,6 +57,16 @@ def _shared_sensors(wiring: Wiring) -> Iterator[KeyProblemError]:
             if shown.setdefault(sensor, supply.name) != supply.name:
                 expected = f"each sensor on one supply: {shown[sensor]} has it"
                 yield KeyProblemError(f"supplies[{place}].{key}", f"sensor {sensor!r} of two supplies", expected)
+    of_bus: dict[str, str] = {}
+    for place, bus in enumerate(wiring.buses):
+        for number, sensor in enumerate(bus.sensors):
+            key, expected = f"buses[{place}].sensors[{number}]", ""
+            if sensor in shown:
+                expected = f"a rail of the board: it shows supply {shown[sensor]}"
+            elif of_bus.setdefault(sensor, bus.name) != bus.name:
+                expected = f"each rail on one bus: {of_bus[sensor]} has it"
+            if expected:
+                yield KeyProblemError(key, f"got {sensor!r}", expected)
 
 
 def _unknown_names(wiring: Wiring) -> Iterator[KeyProblemError]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from config.topology_checks import problems_of_wiring
+from physics.bus_readings import sensor_names
 from physics.rail_classes import may_feed_gpus
 from physics.wiring import Bus, Wiring, names_gpu
 from telemetry.entities import MEASURED_SOURCE_TAG, NOMINAL_SOURCE_TAG, Entity, EntityKind, Topology, label_list
@@ -13,8 +14,8 @@ from telemetry.key_problems import KeyProblemError
 def mismatches(wiring: Wiring, topology: Topology, *, gpu_count: int | None = None) -> Iterator[KeyProblemError]:
     """Yield what a description names and the node lacks, or has otherwise.
 
-    These are its GPUs and their number, the sensors of its supplies and their nominal voltages. A node that measures no
-    supply, or has no GPU at the time, is not compared with that part.
+    These are its GPUs and their number, the sensors of its supplies and buses and their nominal voltages. A node that
+    measures no supply or no rail of its board, or has no GPU at the time, is not compared with that part.
     """
     gpus = topology.of_kind(EntityKind.GPU)
     if gpus:
@@ -22,6 +23,9 @@ def mismatches(wiring: Wiring, topology: Topology, *, gpu_count: int | None = No
     supplies = topology.of_kind(EntityKind.SUPPLY)
     if supplies:
         yield from _supply_mismatches(wiring, supplies)
+    rails = [one for one in supplies if one.is_rail_of_board]
+    if rails:
+        yield from _rail_mismatches(wiring, rails)
 
 
 def _gpu_mismatches(wiring: Wiring, gpus: Sequence[Entity], gpu_count: int | None) -> Iterator[KeyProblemError]:
@@ -49,6 +53,22 @@ def _supply_mismatches(wiring: Wiring, supplies: Sequence[Entity]) -> Iterator[K
             key = "name" if supply.sensors == (supply.name,) else "sensors"
             expected = f"a measured supply that no other names: {', '.join(one.name for one in unnamed)}"
             yield KeyProblemError(f"supplies[{place}].{key}", f"no sensor {', '.join(supply.sensors)!r}", expected)
+
+
+def _rail_mismatches(wiring: Wiring, rails: Sequence[Entity]) -> Iterator[KeyProblemError]:
+    """Yield sensors of buses that the board's controller lacks, or that have another nominal voltage."""
+    for place, bus in enumerate(wiring.buses):
+        for number, sensor in enumerate(bus.sensors):
+            key = f"buses[{place}].sensors[{number}]"
+            shown = next((one for one in rails if sensor in sensor_names(one)), None)
+            if shown is None:
+                expected = f"a rail of the board: {', '.join(one.name for one in rails)}"
+                yield KeyProblemError(key, f"no sensor {sensor!r}", expected)
+                continue
+            measured_v, nominal_v = shown.measured_nominal_v, wiring.nominal_v_of(bus)
+            if None not in (measured_v, nominal_v) and measured_v != nominal_v:
+                found = f"got {shown.name} of {measured_v:g} V"
+                yield KeyProblemError(key, found, f"a rail of {nominal_v:g} V, as bus {bus.name}")
 
 
 def _strangers(wiring: Wiring, gpus: Sequence[Entity]) -> Iterator[KeyProblemError]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, MAIN_BUSES_V, MEASURED_AT_V, RailClass, rail_class_of
-from telemetry.entities import BOARD_PLACE, INPUT_NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
+from telemetry.entities import INPUT_NOMINAL_TAG, Entity, EntityKind
 
 # A bus of 54 V that carries much may read as one of 48 V.
 _MAIN_BUSES = frozenset(f"{one:g}" for one in MAIN_BUSES_V)
@@ -124,8 +124,13 @@ def converter_chains(supplies: Iterable[Entity], edges: Sequence[tuple[str, str]
     groups: dict[str, list[Entity]] = {}
     for one in known:
         groups.setdefault(node_of.get(one.id, alone), []).append(one)
-    for members in groups.values():
-        found += _chains_of_node(members, edges)
+    home = {one.id: node for node, members in groups.items() for one in members}
+    own: dict[str, list[tuple[str, str]]] = {}
+    for edge in edges:
+        if edge[0] in home:
+            own.setdefault(home[edge[0]], []).append(edge)
+    for node, members in groups.items():
+        found += _chains_of_node(members, own.get(node, ()))
     return tuple(found)
 
 
@@ -162,7 +167,7 @@ def _chains_of_node(supplies: Sequence[Entity], edges: Sequence[tuple[str, str]]
     links = _Links.of(supplies, edges)
     roots: dict[tuple[float | None, str, frozenset[str]], list[Entity]] = {}
     for one in supplies:
-        is_main = one.nominal_v in MAIN_BUSES_V and not _is_rail_of_board(one)
+        is_main = one.nominal_v in MAIN_BUSES_V and not one.is_rail_of_board
         if one.id not in links.behind and (is_main or one.id in links.below):
             roots.setdefault((*one.rail, links.gpus.get(one.id, frozenset())), []).append(one)
     chosen = [members for (_, source, _), members in roots.items() if not source] or [*roots.values()]
@@ -178,7 +183,7 @@ def _stages(members: Sequence[Entity], supplies: Sequence[Entity], links: _Links
     if rail is None or not rail.has_limit:
         return
     yield Stage(kind=StageKind.SUPPLIES, rail=rail, entities=tuple(members))
-    at_board = tuple(one for one in supplies if _is_rail_of_board(one) and one.nominal_v == rail.nominal_v)
+    at_board = tuple(one for one in supplies if one.is_rail_of_board and one.nominal_v == rail.nominal_v)
     if is_only and at_board:
         yield Stage(kind=StageKind.BOARD, rail=rail, entities=at_board)
     described = tuple(_described(members, links.below))
@@ -211,7 +216,7 @@ def _assumed(supplies: Iterable[Entity], links: _Links) -> Iterator[Stage]:
     rails = tuple(
         one
         for one in supplies
-        if (_is_rail_of_board(one) or one.tag(INPUT_NOMINAL_TAG) in _MAIN_BUSES)
+        if (one.is_rail_of_board or one.tag(INPUT_NOMINAL_TAG) in _MAIN_BUSES)
         and one.nominal_v == MEASURED_AT_V
         and one.id not in links.gpus
         and one.id not in links.behind
@@ -220,8 +225,3 @@ def _assumed(supplies: Iterable[Entity], links: _Links) -> Iterator[Stage]:
         # A converter that measures its input shows that it draws from the main bus, whatever the controller's rail is.
         measured = tuple(one for one in rails if one.tag(INPUT_NOMINAL_TAG) is not None)
         yield Stage(kind=StageKind.CONVERTER, rail=rail, entities=measured or rails, assumed=not measured)
-
-
-def _is_rail_of_board(entity: Entity) -> bool:
-    """Return True for a rail of the board that its controller measures; False for a supply's output."""
-    return entity.tag(SOURCE_TAG) is not None and entity.tag(PLACE_TAG) == BOARD_PLACE

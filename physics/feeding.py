@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from physics.bus_readings import bus_shown, has_several_buses
 from physics.rail_classes import MAIN_BUSES_V, RAIL_CLASSES
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
 from telemetry.entities import (
+    BUS_TAG,
     MEASURED_NOMINAL_TAG,
     MEASURED_SOURCE_TAG,
     NOMINAL_SOURCE_TAG,
@@ -105,18 +107,29 @@ def with_described_tags(supply: Entity, wiring: Wiring | None) -> Entity:
     """Return a supply tagged with the nominal voltage and the rating that the wiring gives it, and who named them.
 
     What its sensor names stays in tags of its own, so that a wrong description can be found; a supply that was
-    described before keeps them.
+    described before keeps them. Where several main buses are described, supplies and the rails of the board that show
+    one are tagged with its name.
     """
-    wired = None if wiring is None or wiring.origin is Origin.INFERRED else wiring.supply_of(supply)
-    if wired is None:
+    if wiring is None or wiring.origin is Origin.INFERRED:
         return supply
+    wired = wiring.supply_of(supply)
+    if wired is None:
+        shown = bus_shown(supply, wiring)
+        return supply if shown is None else _on_bus(supply, shown)
     tags = dict(supply.tags)
     if wired.nominal_v is not None:
         if NOMINAL_TAG in tags and tags.get(NOMINAL_SOURCE_TAG) != NominalSource.CONFIGURATION:
             tags |= {MEASURED_NOMINAL_TAG: tags[NOMINAL_TAG], MEASURED_SOURCE_TAG: tags.get(NOMINAL_SOURCE_TAG, "tag")}
         tags |= {NOMINAL_TAG: f"{wired.nominal_v:g}", NOMINAL_SOURCE_TAG: NominalSource.CONFIGURATION.value}
     tags |= dict(rating_tags(wired.rated_w, RatingSource.CONFIGURATION))
-    return replace(supply, tags=tuple(tags.items()))
+    described = replace(supply, tags=tuple(tags.items()))
+    bus = wiring.bus_of(wired.name)
+    is_one_of_several = bus is not None and has_several_buses(wiring, described.nominal_v)
+    return _on_bus(described, bus) if bus is not None and is_one_of_several else described
+
+
+def _on_bus(supply: Entity, bus: Bus) -> Entity:
+    return replace(supply, tags=tuple((dict(supply.tags) | {BUS_TAG: bus.name}).items()))
 
 
 def _is_gpu_rail(supply: Entity) -> bool:
@@ -129,6 +142,9 @@ def _reach(wiring: Wiring, supply: Entity, gpus: Sequence[Entity]) -> tuple[Enti
     if wired is not None:
         bus = wiring.bus_of(wired.name)
         return () if bus is None else wiring.gpus_of(bus, gpus)
+    shown = bus_shown(supply, wiring)
+    if shown is not None:
+        return wiring.gpus_of(shown, gpus)
     if supply.nominal_v is None:
         return tuple(gpus)
     alike = [wiring.gpus_of(bus, gpus) for bus in wiring.buses if bus.nominal_v == supply.nominal_v]

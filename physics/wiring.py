@@ -140,7 +140,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bus:
-    """Conductor that supplies share; `joins` names buses that a bar or cable ties to it."""
+    """Conductor that supplies share.
+
+    `joins` names buses that a bar or cable ties to it, `sensors` the rails of the board that show its voltage.
+    """
 
     name: str
     nominal_v: float | None
@@ -148,6 +151,7 @@ class Bus:
     branches: tuple[Branch, ...] = ()
     redundancy: Redundancy | None = None
     joins: tuple[str, ...] = ()
+    sensors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

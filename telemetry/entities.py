@@ -18,6 +18,8 @@ SOURCE_TAG = "source"
 INPUT_NOMINAL_TAG = "input_nominal_v"
 # Tag of a rail that the controller measures at the board, not at the output of a supply.
 PLACE_TAG, BOARD_PLACE = "place", "board"
+# Tag of the supplies of a main bus, and of a rail of the board that shows it, where a node has several: its name.
+BUS_TAG = "bus"
 # Names that end in a number, as collectors build them: gpu3, psu0.
 _NUMBERED = re.compile(r"(gpu|psu|fan|cpu|numa) ?(\d+)")
 
@@ -98,6 +100,11 @@ class Entity:
         Supplies with the same GPUs and the same `rail` share a bus. A controller's reading of that bus is none of them.
         """
         return self.nominal_v, self.tag(SOURCE_TAG) or ""
+
+    @property
+    def is_rail_of_board(self) -> bool:
+        """True for a rail of the board that its controller measures; False for a supply's output."""
+        return self.tag(SOURCE_TAG) is not None and self.tag(PLACE_TAG) == BOARD_PLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,10 @@ MEASURES = {
         limit=0.0,
     ),
 }
-_SIGNALS = frozenset(measure.signal for measure in (*MEASURES.values(), _BOARD))
+# A rail of the board that only its controller measures; its findings are those of these detectors.
+_BOARD_RAIL = replace(_RAIL, signal="rail_voltage_v")
+_BY_CONTROLLER = frozenset({"bus_rail", "converter_rail"})
+_SIGNALS = frozenset(measure.signal for measure in (*MEASURES.values(), _BOARD, _BOARD_RAIL))
 _KEPT_NS = int(max(measure.window_s for measure in MEASURES.values()) * NS_PER_S)
 
 
@@ -232,7 +235,10 @@ def _measure_of(incident: Incident) -> OutcomeMeasure | None:
     measure = MEASURES.get(incident.cause)
     named = (incident.entity_id, *incident.affected)
     of_node = all(name.startswith(f"{EntityKind.NODE}:") for name in named)
-    return _BOARD if measure is _RAIL and of_node else measure
+    detectors = {finding.detector.partition(".")[0] for finding in incident.findings}
+    if measure is _RAIL and of_node:
+        return _BOARD
+    return _BOARD_RAIL if measure is _RAIL and detectors and detectors <= _BY_CONTROLLER else measure
 
 
 def _columns(frame: Frame, incident: Incident) -> list[int]:

@@ -1,5 +1,6 @@
 """Learnt baselines of each entity, and their progress until they are frozen."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,11 @@ LEARNT: tuple[LearntQuantity, ...] = (
         what="voltage lost between its supplies and the board at a like load",
         ratio=lambda state, _: state.usual.learnt_blocks / LEARN_BLOCKS,
     ),
+    LearntQuantity(
+        detector="bus_rail",
+        what="voltage lost between the supplies of its bus and the board at a like load",
+        ratio=lambda state, _: np.where(state.buses.single, state.usual.learnt_blocks / LEARN_BLOCKS, np.nan),
+    ),
     LearntQuantity(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
     LearntQuantity(
         detector="airflow",
@@ -101,4 +107,5 @@ def baselines_of(detector: str, state: Any, limits: DetectorLimits, entities: Se
         for one in LEARNT
         if one.detector == detector
         for entity, ratio in zip(entities, one.ratio(state, limits).tolist(), strict=True)
+        if not math.isnan(ratio)  # no rail of a board
     )

@@ -8,10 +8,12 @@ import numpy as np
 
 from analytics.connectivity.kinship import ByIdentity, Kinship
 from physics.rail_classes import MAIN_BUSES_V
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import BUS_TAG, Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, MaskArray
 
 _SUPPLY_ID = f"{EntityKind.SUPPLY}:"
+# Nominal voltage, name where it is tagged, and GPUs of a bus.
+MainBus = tuple[float | None, str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,6 +37,14 @@ class BoardBuses:
         return BoardBuses(topology=topology, nominal_v=nominal_v, single=single)
 
 
+def main_buses(node_id: str, topology: Topology) -> frozenset[MainBus]:
+    """Return the buses of 48 and 54 V below a node; several where supplies are tagged so, or feed other GPUs."""
+    kinship = Kinship.of(topology)
+    held = [one for one in kinship.descendants(node_id) if one.startswith(_SUPPLY_ID)]
+    supplies = [one for one in map(topology.entity, held) if one.nominal_v in MAIN_BUSES_V]
+    return frozenset((one.nominal_v, one.tag(BUS_TAG) or "", frozenset(kinship.gpus_under(one.id))) for one in supplies)
+
+
 @lru_cache(maxsize=16)
 def _board_buses(
     topology: ByIdentity[Topology], entities: ByIdentity[Sequence[Entity]]
@@ -42,12 +52,10 @@ def _board_buses(
     kinship = Kinship.of(topology.it)
     nominal_v, single = np.full(len(entities.it), np.nan), np.zeros(len(entities.it), dtype=np.bool_)
     for place, node in enumerate(entities.it):
-        held = [one for one in kinship.descendants(node.id) if one.startswith(_SUPPLY_ID)]
-        supplies = [one for one in map(topology.it.entity, held) if one.nominal_v in MAIN_BUSES_V]
-        buses = {(one.nominal_v, frozenset(kinship.gpus_under(one.id))) for one in supplies}
+        buses = main_buses(node.id, topology.it)
         gpus = frozenset(kinship.gpus_under(node.id))
-        single[place] = not buses or (len(buses) == 1 and all(fed == gpus for _, fed in buses))
-        nominal_v[place] = next((own_v for own_v, _ in buses if own_v is not None), np.nan)
+        single[place] = not buses or (len(buses) == 1 and all(fed == gpus for _, _, fed in buses))
+        nominal_v[place] = next((own_v for own_v, _, _ in buses if own_v is not None), np.nan)
     for array in (nominal_v, single):
         array.flags.writeable = False  # several have it
     return nominal_v, single

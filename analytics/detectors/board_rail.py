@@ -33,7 +33,7 @@ from telemetry.records import Cause, Finding
 _MAIN_V = np.array(sorted(MAIN_BUSES_V))
 _MAIN_SCALES = np.array([limit_scale(one) for one in _MAIN_V.tolist()])
 # heuristic: outputs of supplies on a bus lie within a tenth of its nominal voltage; others are of another rail.
-_OUTPUT_RATIO = 0.1
+OUTPUT_RATIO = 0.1
 # A rise that grew by half of what counts as one is reported again.
 _WORSE_BY = 0.5
 
@@ -43,8 +43,8 @@ def _below(signal: str, column: str, how: Relation = Relation.MEAN_BELOW, *, any
     return JoinedColumn(kind=EntityKind.SUPPLY, signal=signal, how=how, column=column, rails_v=rails_v)
 
 
-class BoardRows(NamedTuple):
-    """Readings of nodes, shape ``(n_rows, n_nodes)``: the board's rail, and the outputs of its supplies."""
+class BoardRow(NamedTuple):
+    """Readings of one row, shape ``(n_rails,)``, or of several: the board's rail, and the outputs of its supplies."""
 
     board_v: FloatArray
     output_v: FloatArray
@@ -52,20 +52,20 @@ class BoardRows(NamedTuple):
     total_a: FloatArray
 
     @staticmethod
-    def of(frame: Frame) -> "BoardRows":
+    def of_nodes(frame: Frame) -> "BoardRow":
         """Return the rows of a frame; outputs that only the controller measures count where no meter has them."""
         bus_v, output_v, behind_v = (optional(frame, name) for name in ("main_bus_voltage_v", "fast_v", "output_v"))
         fast = np.isfinite(output_v)
-        return BoardRows(
+        return BoardRow(
             board_v=np.where(np.isfinite(bus_v), bus_v, optional(frame, "rail_voltage_v")),
             output_v=np.where(fast, output_v, behind_v),
             mean_a=np.where(fast, optional(frame, "fast_mean_a"), optional(frame, "mean_a")),
             total_a=np.where(fast, optional(frame, "fast_total_a"), optional(frame, "total_a")),
         )
 
-    def row(self, place: int) -> "BoardRows":
-        """Return one row, shape ``(n_nodes,)``."""
-        return BoardRows(*(column[place] for column in self))
+    def row(self, place: int) -> "BoardRow":
+        """Return one of several rows."""
+        return BoardRow(*(column[place] for column in self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,17 +113,26 @@ class BoardRail:
     ) -> tuple[BoardRailState, tuple[Finding, ...]]:
         """Judge the first row of each second; the others of a second repeat its reading."""
         state = replace(state, buses=state.buses.under(topology, frame.spec.entities))
-        rows, entities = BoardRows.of(frame), frame.spec.entities
+        rows, entities = BoardRow.of_nodes(frame), frame.spec.entities
         findings: list[Finding] = []
         for place, now_ns in enumerate(frame.time_ns.tolist()):
             if state.last_ns is not None and now_ns // NS_PER_S == state.last_ns // NS_PER_S:
                 continue
-            state, changes = self._reading(state, rows.row(place), now_ns, entities)
-            findings.extend(self._findings(state, changes, now_ns, entities))
+            state, found = self._judged(state, rows.row(place), now_ns, entities)
+            findings.extend(found)
         return state, tuple(findings)
 
+    def _judged(
+        self, state: BoardRailState, row: BoardRow, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[BoardRailState, tuple[Finding, ...]]:
+        state, changes = self._reading(state, row, now_ns, entities)
+        return state, self._findings(state, changes, now_ns, entities)
+
+    def _label(self, entity: Entity) -> str:
+        return entity.label
+
     def _reading(
-        self, state: BoardRailState, row: BoardRows, now_ns: int, entities: tuple[Entity, ...]
+        self, state: BoardRailState, row: BoardRow, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[BoardRailState, Mapping[Cause, Changes]]:
         second, before = now_ns // NS_PER_S, now_ns if state.last_ns is None else state.last_ns
         ageing = NO_CHANGES
@@ -139,7 +148,7 @@ class BoardRail:
         rail, board_v = state.rail.read(row.board_v, nominal_v)
         rail, sag = rail.judged(board_v, self._levels(nominal_v), self.limits, now_ns)
         state = replace(state, rail=rail)
-        near = np.abs(row.output_v / nominal_v - 1.0) < _OUTPUT_RATIO
+        near = np.abs(row.output_v / nominal_v - 1.0) < OUTPUT_RATIO
         loaded = near & (row.mean_a > MIN_USUAL_A / times_measured(nominal_v))
         drop = np.where(loaded, (row.output_v - board_v) / nominal_v, np.nan)
         state = replace(state, block=state.block.add(drop, row.mean_a, row.total_a))
@@ -197,10 +206,11 @@ class BoardRail:
 
     def _joints(self, state: BoardRailState, entities: tuple[Entity, ...], now_ns: int) -> Describe:
         del now_ns
-        return describe_drop(state.test, _nominal_v(state), entities)
+        return describe_drop(state.test, _nominal_v(state), [self._label(one) for one in entities])
 
     def _sags(self, state: BoardRailState, entities: tuple[Entity, ...], now_ns: int) -> Describe:
-        return describe_sag(state.rail, self._levels(_nominal_v(state)), self.limits, entities=entities, now_ns=now_ns)
+        labels = [self._label(one) for one in entities]
+        return describe_sag(state.rail, self._levels(_nominal_v(state)), self.limits, labels=labels, now_ns=now_ns)
 
 
 def _nominal_v(state: BoardRailState) -> FloatArray:

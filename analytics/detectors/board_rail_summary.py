@@ -1,11 +1,12 @@
 """Summary and evidence of the `board_rail` detector."""
 
+from collections.abc import Sequence
+
 from analytics.detectors.coarse_rail import CoarseRail, RailLimits
 from analytics.detectors.statements import Describe, Statement, evidence
 from analytics.detectors.supply_limits import CoarseRailLimits
 from analytics.supply.board_drop import DropTest
 from analytics.supply.branches import HOT_JOINT_W
-from telemetry.entities import Entity
 from telemetry.frames import FloatArray
 from telemetry.quantities import duration, ohms, volts
 from telemetry.records import FindingStatus, Severity
@@ -16,15 +17,15 @@ _WORST_DROP = 0.05
 _WORST_SAG = 0.90
 
 
-def describe_drop(test: DropTest, nominal_v: FloatArray, entities: tuple[Entity, ...]) -> Describe:
-    """Return the description of a node whose drop between supplies and board rose.
+def describe_drop(test: DropTest, nominal_v: FloatArray, labels: Sequence[str]) -> Describe:
+    """Return the description of a node or bus whose drop between supplies and board rose.
 
     Offsets and gains of the meters are in the drop as in the usual one; only the rise is that of a resistance.
     """
     rise = test.rise()
 
     def describe(index: int, status: FindingStatus) -> Statement:
-        name, scale_v, total_a = entities[index].label, float(nominal_v[index]), float(test.total_a[index])
+        name, scale_v, total_a = labels[index], float(nominal_v[index]), float(test.total_a[index])
         drop_v, usual_v = float(test.drop[index]) * scale_v, float(test.usual[index]) * scale_v
         risen_v = max(drop_v - usual_v, 0.0) if status is FindingStatus.CLEARED else float(rise[index]) * scale_v
         if status is FindingStatus.CLEARED:
@@ -55,12 +56,12 @@ def describe_drop(test: DropTest, nominal_v: FloatArray, entities: tuple[Entity,
 
 
 def describe_sag(
-    rail: CoarseRail, levels: RailLimits, limits: CoarseRailLimits, *, entities: tuple[Entity, ...], now_ns: int
+    rail: CoarseRail, levels: RailLimits, limits: CoarseRailLimits, *, labels: Sequence[str], now_ns: int
 ) -> Describe:
     """Return the description of a board rail that lies below its limit."""
 
     def describe(index: int, status: FindingStatus) -> Statement:
-        name, minimum_v = entities[index].label, float(rail.low.minimum_v[index])
+        name, minimum_v = labels[index], float(rail.low.minimum_v[index])
         own_limit_v, nominal_v = float(levels.limit_v[index]), float(levels.nominal_v[index])
         seconds, count = rail.sag.lasted_s(index, now_ns), int(rail.low.count[index])
         if status is FindingStatus.CLEARED:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from analytics.detectors.airflow import Airflow
 from analytics.detectors.airflow_lost import AirflowLost
 from analytics.detectors.board_rail import BoardRail
+from analytics.detectors.bus_rail import BusRail
 from analytics.detectors.converter_rail import ConverterRail
 from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
@@ -105,6 +106,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda _: InputVoltage(name="mains_voltage", signal="mains_voltage_v", sees_loss=False),
     lambda limits: CurrentShare(limits=limits.current_share),
     lambda limits: BoardRail(limits=limits.board_rail),
+    lambda limits: BusRail(limits=limits.board_rail),
     lambda limits: ConverterRail(limits=limits.converter_rail),
     lambda limits: SupplyHeadroom(limits=limits.supply_headroom),
     lambda limits: SupplyPlausibility(limits=limits.supply_plausibility),

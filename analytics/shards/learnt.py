@@ -5,9 +5,9 @@ stays frozen until an operator accepts another. A finding continues where the in
 clears by measurement. Everything else is measured again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -269,7 +269,7 @@ def _old_leaves(
         if not isinstance(leaf, np.ndarray):
             found[place] = _single(place, single or {})
             continue
-        array = batch.arrays.get(place)
+        array = batch.arrays.get(place, batch.arrays.get(place.removeprefix(keeps.moved_to)))
         if array is None or array.dtype != leaf.dtype or array.shape != (len(ids), *leaf.shape[1:]):
             raise ValueError(f"layout of {place} changed")
         odd |= _odd(array, leaf)
@@ -328,9 +328,9 @@ def _holding(
 ) -> tuple[Any, tuple[Finding, ...]]:
     """Keep the findings that both sides hold, and reset what belongs to the others."""
     ours = {(one.entity_id, one.since_ns, one.cause): one for one in held if name_of(one) == name}
-    conditions = {one.name: getattr(state, one.name) for one in fields(state)}
-    conditions = {place: own for place, own in conditions.items() if isinstance(own, Conditions)}
-    some, going_on, after = np.zeros(len(entities), dtype=np.bool_), [], {}
+    conditions = {place: own for place, own in conditions_of(state) if place in PARTS[name].causes}
+    some, going_on = np.zeros(len(entities), dtype=np.bool_), []
+    after: dict[str, Leaf] = {}
     for place, own in conditions.items():
         still = np.zeros(len(entities), dtype=np.bool_)
         for row in np.flatnonzero(own.active).tolist():
@@ -343,17 +343,28 @@ def _holding(
                 going_on.append(finding)
         some |= still
         no = np.zeros_like(still)
-        after[place] = clear_where(replace(own, running=no, judged=no), ~still)
-    leaves, fresh, parts = leaves_of(replace(state, **after)), leaves_of(start), PARTS[name]
+        cleared = clear_where(replace(own, running=no, judged=no), ~still)
+        after |= {f"{place}.{part}": leaf for part, leaf in leaves_of(cleared).items()}
+    leaves, fresh, parts = leaves_of(state) | after, leaves_of(start), PARTS[name]
     calm = some | ~parts.has_enough(state)
     for place, leaf in leaves.items():
-        if place.partition(".")[0] in conditions or not isinstance(leaf, np.ndarray):
+        if place in after or not isinstance(leaf, np.ndarray):
             continue
         if parts.holds(place) or parts.gathers(place):
             stays = some if parts.holds(place) else calm
             none: Any = fresh[place]
             leaves[place] = np.where(stays.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, none)
     return with_leaves(state, leaves), tuple(going_on)
+
+
+def conditions_of(state: Any, place: str = "") -> Iterator[tuple[str, Conditions]]:
+    """Yield the conditions of a state with their places in its tree."""
+    for field in fields(state):
+        own = getattr(state, field.name)
+        if isinstance(own, Conditions):
+            yield f"{place}{field.name}", own
+        elif is_dataclass(own):
+            yield from conditions_of(own, f"{place}{field.name}.")
 
 
 def _entities(panel: Panel, state: PanelState) -> dict[str, tuple[Entity, ...]]:

@@ -44,6 +44,8 @@ class LearntParts:
         Mask ``(n_entities,)`` where these sums would raise a finding without a new measurement.
     odd
         Mask ``(n_entities,)`` of values that no step of the detector produces and that the next step would fail on.
+    moved_to
+        Place that now holds all that files of earlier versions have at the top.
     """
 
     learnt: tuple[str, ...]
@@ -54,6 +56,7 @@ class LearntParts:
     shaped_by: tuple[str, ...] = ()
     columns: Callable[[Sequence[str]], tuple[str, ...]] = lambda _signals: ()
     odd: Callable[[Any, Leaves], MaskArray | bool] = lambda _detector, _leaves: False
+    moved_to: str = ""
 
     def keeps(self, place: str) -> bool:
         """Return True if a leaf is saved."""
@@ -124,6 +127,14 @@ _INPUT_PARTS = LearntParts(
     holding=("sag", "lost", "levels.since_ns", "levels.lowest_v"),
     causes={"sag": (Cause.INPUT_SAG,), "lost": (Cause.SUPPLY_LOST,)},
 )
+_BOARD_RAIL = LearntParts(
+    learnt=("usual", "rails", "rail.step_v"),
+    holding=("ageing", "test", "rising", "rail.sag", "rail.sagging", "rail.low"),
+    causes={"ageing": (Cause.JOINT_AGEING,), "rail.sag": (Cause.SUPPLY_SAG,)},
+    odd=_full_without_level,
+    moved_to="rail.",
+)
+
 PARTS: Mapping[str, LearntParts] = {
     "input_voltage": _INPUT_PARTS,
     "mains_voltage": _INPUT_PARTS,
@@ -154,12 +165,8 @@ PARTS: Mapping[str, LearntParts] = {
         causes={"ageing": (Cause.JOINT_AGEING,)},
         odd=_full_without_load,
     ),
-    "board_rail": LearntParts(
-        learnt=("usual", "rails", "step_v"),
-        holding=("ageing", "test", "rising", "sag", "sagging", "low"),
-        causes={"ageing": (Cause.JOINT_AGEING,), "sag": (Cause.SUPPLY_SAG,)},
-        odd=_full_without_level,
-    ),
+    "board_rail": _BOARD_RAIL,
+    "bus_rail": _BOARD_RAIL,
     "thermal_resistance": LearntParts(
         learnt=("offsets", "past", "levels.unrest", "judged", "idle_c", "idle_ns"),
         holding=("conditions", "constant", "shape", *_levels("levels")),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from analytics.supply.standing import StandingVerdict
+from physics.bus_readings import bus_shown
 from physics.feeding import feeding_of, wiring_of_topology, with_described_tags
 from physics.link_loads import NOT_METERED, LinkKind, LinkLoad, branch_loads
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
@@ -115,8 +116,9 @@ class WiredNode:
         return bool(own and measured) and all(one not in own for one in measured)
 
     def undescribed(self) -> tuple[Entity, ...]:
-        """Return the measured supplies that the wiring does not name."""
-        return tuple(one for one in self.supplies if self.wiring.supply_of(one) is None)
+        """Return the measured supplies, and rails of the board, that the wiring does not name."""
+        unnamed = (one for one in self.supplies if self.wiring.supply_of(one) is None)
+        return tuple(one for one in unnamed if bus_shown(one, self.wiring) is None)
 
     def unmeasured(self) -> tuple[WiredSupply, ...]:
         """Return the supplies that no measured entity shows."""

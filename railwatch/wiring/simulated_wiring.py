@@ -2,6 +2,7 @@
 
 from config.topology import BusBranch, SharedBus, Supply, TopologySection
 from simulator.files.node import NodeFile
+from simulator.files.sensing import board_rails
 from simulator.files.sensor import load_sensor
 
 
@@ -16,6 +17,7 @@ def described_topology(node: NodeFile) -> TopologySection:
             name=name,
             supplies=tuple(names[place] for place in wiring.supplies_of(bus)),
             branches=_branches(tuple(str(gpu) for gpu in wiring.gpus_of(bus)), has_rest=wiring.of_rest == bus),
+            sensors=() if node.sensors.bmc is None else (board_rails(node)[bus],),
         )
         for bus, name in enumerate(wiring.buses)
     )

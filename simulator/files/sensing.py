@@ -24,9 +24,9 @@ class SensorFaultKind(StrEnum):
     DEAD = "dead"  # gives nothing
 
 
-# What the board's controller measures, and whose it is; the number of a supply or fan stands where the braces are.
+# What the board's controller measures, and whose it is; the name of a bus, supply or fan is where the braces are.
 BMC_LABELS = {
-    "rail_voltage_v": "node.rail_voltage_v",
+    "rail_voltage_v": "{bus}.rail_voltage_v",
     "inlet_temp_c": "node.inlet_temp_c",
     "outlet_temp_c": "node.outlet_temp_c",
     "node_power_w": "node.power_w",
@@ -56,15 +56,23 @@ def sensor_labels(node: NodeFile) -> tuple[str, ...]:
         labels += [f"node.{channel}" for channel in load_sensor(node.sensors.inlet).channels]
     if node.sensors.bmc is not None:
         for channel in load_sensor(node.sensors.bmc).channels:
-            labels += bmc_labels(channel, supplies=supplies, fans=fans)
+            labels += bmc_labels(channel, buses=node.wiring.buses, supplies=supplies, fans=fans)
     return tuple(dict.fromkeys(labels))
 
 
-def bmc_labels(channel: str, *, supplies: Sequence[str], fans: Sequence[str]) -> list[str]:
+def board_rails(node: NodeFile) -> tuple[str, ...]:
+    """Return the names of the controller's readings of the rail of each bus: ``P54V``, of several ``P54V_A``."""
+    name, buses = f"P{round(node.supply.nominal_rail_v)}V", node.wiring.buses
+    return (name,) if len(buses) == 1 else tuple(f"{name}_{chr(ord('A') + place)}" for place in range(len(buses)))
+
+
+def bmc_labels(channel: str, *, buses: Sequence[str], supplies: Sequence[str], fans: Sequence[str]) -> list[str]:
     """Return the names of what the board's controller measures in one channel; ValueError for one that is unknown."""
     pattern = BMC_LABELS.get(channel)
     if pattern is None:
         raise ValueError(f"one of {', '.join(BMC_LABELS)}")
+    if "{bus}" in pattern:  # the only rail of a board is its node's
+        return [pattern.format(bus=name) for name in (buses if len(buses) > 1 else ["node"])]
     if "{supply}" in pattern:
         return [pattern.format(supply=name) for name in supplies]
     if "{fan}" in pattern:

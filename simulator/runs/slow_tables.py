@@ -47,6 +47,7 @@ class SlowTables:
             ("gpu_slow", entities.gpus, gpu_signals, self._gpus),
             ("gpu_bus", entities.gpus, bus_signals, _bus),
             ("supply_slow", entities.supplies, supply_signals, self._supplies),
+            ("bmc_supply", entities.rails, ["rail_voltage_v"], self._rails),
             ("node", (entities.node,), node_signals, self._own),
             ("fan", entities.fans, ["fan_rpm", "fan_ratio"], self._fans),
             ("link", entities.links, link_signals, self._links),
@@ -108,6 +109,9 @@ class SlowTables:
             columns.setdefault("input_voltage_v", np.round(bmc.psu_input_v, 3))
             columns.setdefault("power_w", np.round(bmc.psu_output_v * bmc.psu_output_a, 3))
         return columns
+
+    def _rails(self, _: PlantNodeState) -> Columns:
+        return {} if self._bank.bmc is None else {"rail_voltage_v": self._bank.bmc.bus_v}
 
     def _own(self, state: PlantNodeState) -> Columns:
         columns: Columns = {

@@ -3,10 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from physics.rail_classes import rail_class_of
+from physics.rail_classes import MAIN_BUSES_V, rail_class_of
 from simulator.files.node import NodeFile, Supply
+from simulator.files.sensing import board_rails
 from simulator.files.wiring import Wiring
-from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, NominalSource, Topology
+from telemetry.entities import (
+    BOARD_PLACE,
+    BUS_TAG,
+    NOMINAL_SOURCE_TAG,
+    NOMINAL_TAG,
+    PLACE_TAG,
+    SOURCE_TAG,
+    Entity,
+    EntityKind,
+    NominalSource,
+    Topology,
+)
 from telemetry.ratings import RatingSource, rating_tags
 
 
@@ -21,15 +33,19 @@ class NodeEntities:
     fans: tuple[Entity, ...]  # none where they are not read
     jobs: tuple[Entity, ...]
     wiring: Wiring
+    rails: tuple[Entity, ...] = ()  # of the board, bus by bus, where its controller measures several
 
     @property
     def topology(self) -> Topology:
         """Return the whole: the node holds supplies, fans and jobs, each supply feeds the GPUs on its bus."""
-        edges = [(self.node.id, held.id) for held in (*self.supplies, *self.gpus, *self.fans, *self.jobs)]
+        edges = [(self.node.id, held.id) for held in (*self.supplies, *self.gpus, *self.fans, *self.jobs, *self.rails)]
         edges += feeding(self.supplies, self.gpus, self.wiring)
+        edges += [
+            (rail.id, self.gpus[gpu].id) for bus, rail in enumerate(self.rails) for gpu in self.wiring.gpus_of(bus)
+        ]
         per_gpu = len(self.links) // len(self.gpus)
         edges += [(self.gpus[index // per_gpu].id, link.id) for index, link in enumerate(self.links)]
-        entities = (self.node, *self.supplies, *self.gpus, *self.links, *self.fans, *self.jobs)
+        entities = (self.node, *self.supplies, *self.gpus, *self.links, *self.fans, *self.jobs, *self.rails)
         return Topology(entities=entities, edges=tuple(edges))
 
 
@@ -46,7 +62,11 @@ def feeding(supplies: Sequence[Entity], gpus: Sequence[Entity], wiring: Wiring) 
 def in_rack(entities: NodeEntities) -> NodeEntities:
     """Return a node's entities with keys that hold beside those of its neighbours: its supplies are ``node2.psu0``."""
     node = entities.node.key
-    return replace(entities, supplies=tuple(replace(unit, key=f"{node}.{unit.key}") for unit in entities.supplies))
+    return replace(
+        entities,
+        supplies=tuple(replace(unit, key=f"{node}.{unit.key}") for unit in entities.supplies),
+        rails=tuple(replace(rail, key=f"{node}.{rail.key}") for rail in entities.rails),
+    )
 
 
 def rack_topology(nodes: Sequence[NodeEntities], pdu: Entity) -> Topology:
@@ -84,16 +104,45 @@ def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
         supplies=tuple(
             replace(
                 _own(EntityKind.SUPPLY, node, unit.name),
-                tags=(*nominal_tags(node.supply), *rating_tags(unit.rated_w, RatingSource.SUPPLY)),
+                tags=(
+                    *nominal_tags(node.supply),
+                    *rating_tags(unit.rated_w, RatingSource.SUPPLY),
+                    *_bus_tags(node, node.wiring.of_supply[place]),
+                ),
             )
-            for unit in node.supply.units
+            for place, unit in enumerate(node.supply.units)
         ),
         gpus=gpus,
         links=links,
         fans=tuple(_own(EntityKind.FAN, node, f"fan{index}") for index in range(n_fans)),
         jobs=tuple(_own(EntityKind.JOB, node, name) for name in dict.fromkeys(jobs)),
         wiring=node.wiring,
+        rails=_rails(node),
     )
+
+
+def _rails(node: NodeFile) -> tuple[Entity, ...]:
+    """Return the rails of several main buses that the board's controller measures, keyed as the agent keys them."""
+    if node.sensors.bmc is None or not _has_several_main_buses(node):
+        return ()
+    nominal = ((NOMINAL_TAG, f"{node.supply.nominal_rail_v:g}"), (NOMINAL_SOURCE_TAG, NominalSource.THRESHOLDS.value))
+    return tuple(
+        Entity(
+            kind=EntityKind.SUPPLY,
+            key=f"bmc-{name.lower().replace('_', '-')}",
+            name=f"{name} (bmc)",
+            tags=((SOURCE_TAG, "bmc"), *nominal, (PLACE_TAG, BOARD_PLACE), *_bus_tags(node, bus)),
+        )
+        for bus, name in enumerate(board_rails(node))
+    )
+
+
+def _bus_tags(node: NodeFile, bus: int) -> tuple[tuple[str, str], ...]:
+    return ((BUS_TAG, node.wiring.buses[bus]),) if _has_several_main_buses(node) else ()
+
+
+def _has_several_main_buses(node: NodeFile) -> bool:
+    return len(node.wiring.buses) > 1 and node.supply.nominal_rail_v in MAIN_BUSES_V
 
 
 def nominal_tags(supply: Supply) -> tuple[tuple[str, str], ...]:

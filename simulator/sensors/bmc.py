@@ -16,7 +16,8 @@ class BmcReadings:
     """Readings of the controller since `at_ms`; NaN where a sensor gives nothing."""
 
     at_ms: int
-    rail_v: float
+    bus_v: FloatArray  # (n_buses,)
+    rail_v: float  # of the bus that the controller sits on
     inlet_c: float
     outlet_c: float
     node_power_w: float
@@ -40,7 +41,8 @@ class Bmc:
         node = building.node
         supplies = [unit.name for unit in node.supply.units]
         fans = [f"fan{index}" for index in range(node.cooling.fans)]
-        channels = [(name, bmc_labels(name, supplies=supplies, fans=fans)) for name in BMC_LABELS]
+        buses = node.wiring.buses
+        channels = [(name, bmc_labels(name, buses=buses, supplies=supplies, fans=fans)) for name in BMC_LABELS]
         (self._instrument,) = building.instruments(kind, channels)
         self._board_bus = node.wiring.of_rest  # the controller sits on the board that this bus feeds
         self._edges = np.cumsum([len(labels) for _, labels in channels])[:-1]
@@ -60,10 +62,11 @@ class Bmc:
             self.readings = self._read(int(self._instrument.at_ms.max()), state)
 
     def _read(self, at_ms: int, state: PlantNodeState) -> BmcReadings:
-        rail, inlet, outlet, power, fans, *supplies = np.split(self._instrument.shown.copy(), self._edges)
+        bus_v, inlet, outlet, power, fans, *supplies = np.split(self._instrument.shown.copy(), self._edges)
         return BmcReadings(
             at_ms=at_ms,
-            rail_v=float(rail[0]),
+            bus_v=bus_v,
+            rail_v=float(bus_v[self._board_bus]),
             inlet_c=float(inlet[0]),
             outlet_c=float(outlet[0]),
             node_power_w=float(power[0]),
@@ -75,8 +78,8 @@ class Bmc:
         )
 
     def _true(self, stretch: Stretch, state: PlantNodeState) -> FloatArray:
-        """Return what is true, in the order of `BMC_LABELS`; rail and currents as means over the block."""
-        rail_v = stretch.bus_v[:, self._board_bus].mean()
-        alone = [rail_v, state.inlet_c, state.outlet_c, state.node_power_w]
+        """Return what is true, in the order of `BMC_LABELS`; rails and currents as means over the block."""
+        alone = [state.inlet_c, state.outlet_c, state.node_power_w]
         supplies, current_a = state.supplies, stretch.current_a.mean(axis=0)
-        return np.concatenate([alone, state.fan_rpm, supplies.input_v, supplies.output_v, current_a])
+        bus_v = [stretch.bus_v[:, bus].mean() for bus in range(stretch.bus_v.shape[1])]
+        return np.concatenate([bus_v, alone, state.fan_rpm, supplies.input_v, supplies.output_v, current_a])

@@ -286,6 +286,20 @@ def test_without_a_description_there_is_no_wiring() -> None:
             "FILE:7: topology.buses[1].joins: joins main of 12 V to b of 54 V; expected buses of one nominal voltage",
             id="buses of two voltages tied together",
         ),
+        pytest.param(
+            _document(supplies=_PSU0, buses=_MAIN.replace("branches", "sensors: [psu0], branches")),
+            "FILE:5: topology.buses[0].sensors[0]: got 'psu0'; expected a rail of the board: it shows supply psu0",
+            id="a supply as the rail of its bus",
+        ),
+        pytest.param(
+            _document(
+                supplies=_PSU0 + _PSU1,
+                buses=_MAIN.replace("branches", "sensors: [P12V_A], branches")
+                + "    - {name: b, supplies: [psu1], sensors: [P12V_A], branches: [{fans: true}]}\n",
+            ),
+            "FILE:7: topology.buses[1].sensors[0]: got 'P12V_A'; expected each rail on one bus: main has it",
+            id="a rail of two buses",
+        ),
     ],
 )
 def test_a_contradiction_is_one_line_with_place_and_what_was_expected(text: str, expected: str, tmp_path: Path) -> None:

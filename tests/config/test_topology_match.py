@@ -7,7 +7,16 @@ import pytest
 from config.topology import TopologySection
 from config.topology_match import mismatches
 from physics.feeding import with_described_tags
-from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind, Topology
+from telemetry.entities import (
+    BOARD_PLACE,
+    NOMINAL_SOURCE_TAG,
+    NOMINAL_TAG,
+    PLACE_TAG,
+    SOURCE_TAG,
+    Entity,
+    EntityKind,
+    Topology,
+)
 
 _SECTION = TopologySection.model_validate(
     {
@@ -70,6 +79,20 @@ def test_a_wrong_description_is_found_on_a_node_that_is_tagged_by_it() -> None:
 def test_a_sensor_that_the_node_lacks_is_named_with_those_that_are_left() -> None:
     found = _found(_node("psu0", "psu1"))
     assert found == ["supplies[1].sensors: no sensor 'ina1'; expected a measured supply that no other names: psu1"]
+
+
+def test_a_rail_of_a_bus_that_the_controller_lacks_or_that_has_another_voltage_is_named() -> None:
+    described = _SECTION.model_dump(mode="json")
+    described["buses"][0]["sensors"] = ["P12V_A", "P54V"]
+    node = _node("psu0", "ina1")
+    tags = ((NOMINAL_TAG, "54"), (SOURCE_TAG, "bmc"), (PLACE_TAG, BOARD_PLACE))
+    rail = Entity(kind=EntityKind.SUPPLY, key="bmc-p54v", name="P54V (bmc)", tags=tags)
+    section = TopologySection.model_validate(described)
+    assert _found(node, section) == []
+    assert _found(Topology(entities=(*node.entities, rail)), section) == [
+        "buses[0].sensors[0]: no sensor 'P12V_A'; expected a rail of the board: P54V (bmc)",
+        "buses[0].sensors[1]: got P54V (bmc) of 54 V; expected a rail of 12 V, as bus main",
+    ]
 
 
 def test_rails_that_feed_no_gpu_are_not_offered() -> None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from simulator.files.node import NodeFile, SupplyUnit
+from simulator.files.sensing import board_rails
 from simulator.files.sensor import Channel, SensorKind
 from simulator.sensors.bmc import BmcReadings
 
@@ -135,7 +136,7 @@ def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
     The step of a byte is that of its channel in `kind`, as long as 255 steps reach what the node can take.
     """
     channels = kind.channels
-    made = [_rail(node, channels), *_temperatures(), _node_power(node, channels)]
+    made = [*_rails(node, channels), *_temperatures(), _node_power(node, channels)]
     for index, unit in enumerate(node.supply.units):
         made += _supply(index, unit, node, channels)
     made += [_fan(index, node, channels) for index in range(node.cooling.fans)]
@@ -155,14 +156,18 @@ def _scale(channels: Channels, name: str, highest: float) -> SensorScale:
     return scale_of(channel.quantum, highest if channel.highest is None else min(highest, channel.highest))
 
 
-def _rail(node: NodeFile, channels: Channels) -> BoardSensor:
+def _rails(node: NodeFile, channels: Channels) -> list[BoardSensor]:
+    return [_rail(place, name, node, channels) for place, name in enumerate(board_rails(node))]
+
+
+def _rail(place: int, name: str, node: NodeFile, channels: Channels) -> BoardSensor:
     nominal_v = node.supply.nominal_rail_v
     highest_v = max(unit.open_circuit_v for unit in node.supply.units)
     return BoardSensor(
-        name=f"P{round(nominal_v)}V",
+        name=name,
         kind=SensorQuantity.VOLTAGE,
         place=SensorLocation.BOARD,
-        read=lambda now: now.rail_v,
+        read=lambda now: float(now.bus_v[place]),
         scale=_scale(channels, "rail_voltage_v", 1.2 * highest_v),
         # ATX12V Power Supply Design Guide: 5 %. Assumption: twice that is critical.
         limits=SensorLimits(

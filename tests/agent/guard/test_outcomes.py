@@ -82,6 +82,20 @@ def test_a_sag_of_the_board_is_judged_by_the_controllers_reading(after_v: float,
     assert (outcome.helped, outcome.before, outcome.after) == (helped, 50.75, after_v)
 
 
+def test_a_sag_of_the_rail_of_one_bus_is_judged_by_that_rail_alone() -> None:
+    """Neither the rail of the other bus nor the outputs of the supplies count."""
+    rails = [Entity(kind=EntityKind.SUPPLY, key=f"bmc-p54v-{one}", name=one) for one in "ab"]
+    sag = incident_of(Cause.SUPPLY_SAG, rails[0].id, minimum_v=50.75, limit_v=51.3)
+    sag = replace(sag, findings=tuple(replace(one, detector="bus_rail.supply_sag") for one in sag.findings))
+    tracker = OutcomeTracker()
+    tracker.begin(sag, decision_on(sag), START_NS)
+    for rail, volts in zip(rails, (52.0, 50.0), strict=True):
+        tracker.feed(_by_second(rail, {"rail_voltage_v": np.full(15, volts)}))
+    tracker.feed(_by_second(SUPPLIES[0], {"voltage_v": np.full(15, 53.9)}))
+    (outcome,) = tracker.step(START_NS + 15 * NS_PER_S)
+    assert (outcome.helped, outcome.before, outcome.after) == (True, 50.75, 52.0)
+
+
 def _by_second(entity: Entity, columns: dict[str, FloatArray]) -> Frame:
     values = np.stack([*columns.values()], axis=1)[:, np.newaxis, :]
     spec = TableSpec(name=str(entity.kind), kind=entity.kind, entities=(entity,), signals=tuple(columns))

@@ -20,6 +20,7 @@ from telemetry.records import EventKind, Finding
 from telemetry.signals import signals_of
 from tests.analytics.detectors import (
     board_scenes,
+    bus_rail_scenes,
     bus_scenes,
     converter_scenes,
     heat_scenes,
@@ -36,6 +37,7 @@ TOPOLOGY = node_of(4, 2)
 # Scenes of detectors that find nothing in the common table: 400 rows of the entities in `MEMBERS`.
 SCENES: dict[str, Callable[[int], Frame]] = {
     **board_scenes.SCENES,
+    **bus_rail_scenes.SCENES,
     **bus_scenes.SCENES,
     **converter_scenes.SCENES,
     **heat_scenes.SCENES,

@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pytest
 
 from analytics.detectors.build import AnyDetector
-from analytics.detectors.condition import Conditions
 from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.limits import DetectorLimits, NoveltyLimits
 from analytics.detectors.novelty import Novelty
@@ -21,7 +20,7 @@ from analytics.detectors.panel import Panel, PanelState
 from analytics.detectors.source_resistance import SourceResistance, SourceResistanceState
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.detectors.thermal_resistance import ThermalResistance
-from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
+from analytics.shards.learnt import Resumed, conditions_of, pack_learnt, with_learnt
 from analytics.shards.learnt_parts import PARTS
 from analytics.shards.packing import archive, opened
 from analytics.shards.shard import leaves_of
@@ -96,7 +95,7 @@ def test_every_detector_that_learns_states_what_of_its_state_is_learnt() -> None
     for detector in LEARNING:
         start = detector.start(scene(detector).spec)
         places = leaves_of(start)
-        conditions = {one.name for one in fields(start) if isinstance(getattr(start, one.name), Conditions)}
+        conditions = {place for place, _ in conditions_of(start)}
         assert set(PARTS[detector.name].causes) == conditions, detector.name
         for head in (*PARTS[detector.name].learnt, *PARTS[detector.name].holding):
             assert any(place == head or place.startswith(f"{head}.") for place in places), (detector.name, head)

@@ -4,13 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from agent.collectors.bmc.layout import lay_out
+from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.hwmon.rails import rail_entities
 from agent.collectors.hwmon.tree import survey_rails
 from config.topology import TopologySection
-from physics.feeding import feeding_of
+from physics.feeding import feeding_of, with_described_tags
 from railwatch.wiring.simulated_wiring import described_topology, supply_names
 from simulator.files.node import load_node
+from simulator.files.sensor import load_sensor
 from simulator.runs.topology import entities_of
+from simulator.served.board.sensors import board_sensors
 from telemetry.entities import EntityKind
 from tests.simulator.served_plant import served_plant
 
@@ -61,6 +65,28 @@ def test_every_rail_that_the_agent_finds_on_a_node_with_two_buses_feeds_the_gpus
         true = {one.id for one in entities.topology.children(supply.id) if one.kind is EntityKind.GPU}
         assert {fed for feeder, fed in feeding.edges if feeder == rail.id} == true
         assert true != {gpu.id for gpu in entities.gpus}
+
+
+@pytest.mark.parametrize("name", ["h100x8-two-bus", "a100x16"])
+def test_the_rails_that_a_simulated_controller_serves_are_tied_to_their_buses_as_in_a_recording(name: str) -> None:
+    node = load_node(name)
+    assert node.sensors.bmc is not None
+    served = [one for one in board_sensors(node, load_sensor(node.sensors.bmc)) if one.name.startswith("P54V")]
+    points = tuple(
+        Point(key=one.name, name=one.name, quantity=Quantity.VOLTAGE, place=Place.BOARD, limits=(51.3, 56.7))
+        for one in served
+    )
+    read = lay_out(points, node=node.name, with_inlet=False).supplies
+    wiring, recorded = described_topology(node).wiring(), entities_of(node)
+    assert read is not None
+    assert wiring is not None
+    rails = tuple(with_described_tags(one, wiring) for one in read.spec.entities)
+    assert [(one.key, one.name, dict(one.tags)) for one in rails] == [
+        (one.key, one.name, dict(one.tags)) for one in recorded.rails
+    ]
+    edges = feeding_of(wiring, rails, recorded.gpus).edges
+    true = [edge for edge in recorded.topology.edges if edge[0] in {one.id for one in rails}]
+    assert sorted(edges) == sorted(true)
 
 
 @pytest.mark.parametrize("name", ["h100x8", "h100x8-two-bus", "v100x4"])

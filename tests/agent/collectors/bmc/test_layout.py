@@ -79,6 +79,22 @@ def test_a_bus_of_48_or_54_v_has_a_signal_of_its_own(name: str) -> None:
     assert read(node, {"P12V": 12.1, name: 50.0})["n", "main_bus_voltage_v"] == 50.0
 
 
+def test_a_board_with_two_main_buses_has_a_rail_of_each_named_as_the_controller_names_it() -> None:
+    points = tuple(point(name, Quantity.VOLTAGE) for name in ("P54V_A", "P54V_B"))
+    layout = lay_out(points, node="n", with_inlet=True)
+    assert layout.supplies is not None
+    assert [(one.key, one.name) for one in layout.supplies.spec.entities] == [
+        ("bmc-p54v-a", "P54V_A (bmc)"),
+        ("bmc-p54v-b", "P54V_B (bmc)"),
+    ]
+    assert all(one.is_rail_of_board and one.nominal_v == 54.0 for one in layout.supplies.spec.entities)
+    values = {"P54V_A": 53.8, "P54V_B": 53.2}
+    assert read(layout.supplies, values) == {
+        ("bmc-p54v-a", "rail_voltage_v"): 53.8,
+        ("bmc-p54v-b", "rail_voltage_v"): 53.2,
+    }
+
+
 def test_a_board_of_12_v_has_no_main_bus() -> None:
     values = read(lay_out(POINTS[:1], node="n", with_inlet=True).node, {"P12V": 12.1})
     assert values == {("n", "rail_voltage_v"): 12.1}

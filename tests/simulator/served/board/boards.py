@@ -20,6 +20,7 @@ def node_with_board() -> NodeFile:
 NODE = node_with_board()
 READINGS = BmcReadings(
     at_ms=0,
+    bus_v=np.array([12.033]),
     rail_v=12.033,
     inlet_c=22.0,
     outlet_c=39.0,

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simulator.served.board.ipmi import CIPHER_SUITE, PASSWORD, USER, IpmiController
@@ -71,7 +72,7 @@ def test_a_sag_and_a_lost_supply_come_into_the_log_and_leave_again(
 ) -> None:
     ok, volts = READINGS.psu_ok.copy(), READINGS.psu_input_v.copy()
     ok[1], volts[1] = False, 0.0
-    board.show(readings(rail_v=10.71, psu_ok=ok, psu_input_v=volts), time_ns=0, powered=True)
+    board.show(readings(bus_v=np.array([10.71]), psu_ok=ok, psu_input_v=volts), time_ns=0, powered=True)
     controller.show(board.status.raw)
     assert "PSU1 Status | Power Supply AC lost | Asserted" in log_with(controller, "AC lost")
     assert "Lower Critical going low  | Asserted" in log_with(controller, "Lower Critical")

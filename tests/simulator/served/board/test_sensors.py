@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +71,7 @@ def test_a_supply_without_input_states_so_and_a_broken_one_states_something_else
 
 
 def test_a_sensor_that_returns_nothing_has_no_byte() -> None:
-    assert SENSORS["P12V"].raw(readings(rail_v=float("nan"))) is None
+    assert SENSORS["P12V"].raw(readings(bus_v=np.array([float("nan")]))) is None
 
 
 def test_a_record_is_laid_out_as_the_standard_states() -> None:

@@ -1,5 +1,7 @@
 """Readings and log of the controller."""
 
+import numpy as np
+
 from simulator.served.board.status import LOG_MAX, BoardHealth, ControllerState
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
@@ -22,7 +24,7 @@ def test_a_healthy_node_logs_nothing() -> None:
 def test_a_rail_that_sags_is_logged_once_when_it_gets_worse_and_once_when_it_is_well_again() -> None:
     made = board()
     for volts in (11.3, 11.3, 10.7, 12.0):
-        made.show(readings(rail_v=volts), time_ns=NS, powered=True)
+        made.show(readings(bus_v=np.array([volts])), time_ns=NS, powered=True)
     reported = [(entry.health, entry.sensor and entry.sensor.name) for entry in made.status.log]
     assert reported == [(BoardHealth.WARNING, "P12V"), (BoardHealth.CRITICAL, "P12V"), (BoardHealth.OK, "P12V")]
     assert [entry.number for entry in made.status.log] == [1, 2, 3]
@@ -40,7 +42,7 @@ def test_a_lost_supply_is_critical() -> None:
 
 def test_a_sensor_without_a_reading_is_a_warning_and_no_log_entry() -> None:
     made = board()
-    made.show(readings(rail_v=float("nan")), time_ns=NS, powered=True)
+    made.show(readings(bus_v=np.array([float("nan")])), time_ns=NS, powered=True)
     rail = made.sensors[0]
     assert made.status.value(rail) is None
     assert made.status.health(rail) is BoardHealth.WARNING
@@ -58,7 +60,7 @@ def test_the_log_forgets_the_oldest_and_goes_on_counting() -> None:
 def test_a_status_that_a_caller_holds_does_not_change() -> None:
     made = board()
     before = made.status
-    made.show(readings(rail_v=10.0), time_ns=NS + 1, powered=False)
+    made.show(readings(bus_v=np.array([10.0])), time_ns=NS + 1, powered=False)
     assert before.value(made.sensors[0]) == READINGS.rail_v
     assert before.powered
     assert before.log == ()

@@ -1,5 +1,6 @@
 """A board with something in its log, behind Redfish."""
 
+import numpy as np
 import pytest
 
 from simulator.served.board.redfish.sessions import RedfishSessions
@@ -21,7 +22,7 @@ def board() -> ControllerState:
     made = ControllerState(NODE, KIND)
     made.show(READINGS, time_ns=START_NS, powered=True)
     made.log(BoardHealth.CRITICAL, "Critical interrupt", time_ns=START_NS)
-    made.show(readings(rail_v=10.71), time_ns=START_NS, powered=True)
+    made.show(readings(bus_v=np.array([10.71])), time_ns=START_NS, powered=True)
     made.show(READINGS, time_ns=START_NS, powered=True)
     return made
 

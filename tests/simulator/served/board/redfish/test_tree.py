@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator.served.board.redfish.resource import CHASSIS, ENTRIES, MANAGER, ROOT, SENSORS, SYSTEM
@@ -86,7 +87,9 @@ def test_every_schema_in_use_is_listed_as_metadata(resources: dict[str, Any]) ->
 
 def test_no_value_is_a_number_that_json_does_not_have(tree: RedfishTree, board: ControllerState) -> None:
     nothing = float("nan")
-    board.show(readings(rail_v=nothing, node_power_w=nothing, inlet_c=nothing), time_ns=START_NS, powered=True)
+    board.show(
+        readings(bus_v=np.array([nothing]), node_power_w=nothing, inlet_c=nothing), time_ns=START_NS, powered=True
+    )
     rail = tree.resource(f"{SENSORS}/P12V")
     assert rail is not None
     assert rail["Reading"] is None
