@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from physics.link_loads import Draw, LinkKind, LinkLoad, link_loads
-from physics.next_failure import Loss, after_loss, carrying, single_losses
+from physics.next_failure import Loss, after_loss, carrying, is_tied, single_losses
 from physics.wiring import Bus, Wiring
 from railwatch.operator.standing import OVER
 from railwatch.operator.wiring_view import WiredNode
@@ -31,7 +31,7 @@ def loss_effects(node: WiredNode, bus: Bus) -> Iterator[LossEffect]:
     """Yield the effect of each loss; none for a bus of which a supply is not measured, or nothing is rated."""
     wiring = _rated(node)
     now, most = _draws(node, bus, highest=False), _draws(node, bus, highest=True)
-    if len(now) < len(bus.supplies) or any(bus.name in one.joins or one.name in bus.joins for one in wiring.buses):
+    if len(now) < len(bus.supplies) or is_tied(wiring, bus):
         return
     counted = carrying(bus, now)
     off = frozenset(bus.supplies).difference(counted)

@@ -58,6 +58,7 @@ class WiredNode:
             current_a=first(one.current_a for one in shown),
             highest_a=first(one.highest_a for one in shown),
             load_a=first(one.load_a for one in shown),
+            input_w=first(one.input_w for one in shown),
         )
 
     def entities_of(self, supply: WiredSupply) -> tuple[Entity, ...]:
@@ -77,9 +78,10 @@ class WiredNode:
         return supply.nominal_v if supply.nominal_v is not None else next(tagged, None)
 
     def nominal_v_of_bus(self, bus: Bus) -> float | None:
-        """Return the nominal voltage of a bus, its own or that of its supplies; None where it is unknown."""
-        known = (nominal_v for one in self.wiring.on_bus(bus) if (nominal_v := self.nominal_v(one)) is not None)
-        return bus.nominal_v if bus.nominal_v is not None else next(known, None)
+        """Return the nominal voltage of a bus as described, else as a sensor is tagged; None where it is unknown."""
+        described_v = self.wiring.nominal_v_of(bus)
+        shown = (self.nominal_v(one) for one in self.wiring.on_bus(bus))
+        return next((one for one in shown if one is not None), None) if described_v is None else described_v
 
     def gpus_at(self, branch: Branch) -> tuple[Entity, ...]:
         """Return the GPUs of a branch."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.collectors.hwmon.channels import HwmonChannel, whole_number_of
-from physics.rail_classes import RailClass, class_of_limits, rail_class_of, shown_nominals
+from physics.rail_classes import MAIN_BUSES_V, RailClass, class_of_limits, rail_class_of, shown_nominals
 from telemetry.entities import NominalSource
 
 # ``+12V``, ``P12V``, ``psu0 54V``, ``+5V``, ``5VSB``, ``3.3V``, ``3V3``; not the 5 of ``1.5V`` or ``VCC5``, and not
@@ -24,8 +24,6 @@ _LABELLED = re.compile(
 )
 # A reading in mV to V.
 _MILLI = 1e-3
-# Above it are distributions of 48 and 54 V.
-_HIGH_V = 40.0
 # heuristic: a rail of 54 V under load reads as one of 48 V does; where a label names it, its scale is right.
 _LOADED_RATIO = 0.9
 # Attributes that bound a rail, those for warnings first: they lie nearest to the nominal voltage.
@@ -90,9 +88,13 @@ def _named(
         yield NamedRail(rail_class=limited, source=NominalSource.LIMITS, text=text)
     if label is not None:
         named = rail_class_of(float((label[1] or label[2] or "3.3").replace("3v3", "3.3")))
-        # A distribution of 54 V is often labelled 48 V, after the equipment for it.
-        if named is not None and (shown is None or not shown.nominal_v > named.nominal_v > _HIGH_V):
+        if named is not None and not _is_higher_main_bus(shown, named):
             yield NamedRail(rail_class=named, source=NominalSource.LABEL, text=f"label {channel.label!r}")
+
+
+def _is_higher_main_bus(shown: RailClass | None, named: RailClass) -> bool:
+    """Return True for a reading of 54 V under a label of 48 V: the label is often that of the equipment on the bus."""
+    return named.nominal_v in MAIN_BUSES_V and shown is not None and shown.nominal_v > named.nominal_v
 
 
 def _limits_v(channel: HwmonChannel) -> tuple[float, float] | None:
