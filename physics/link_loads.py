@@ -147,7 +147,7 @@ def link_loads(wiring: Wiring, draws: Mapping[str, Draw], *, inputs: InputSide =
     for feed in wiring.feeds:
         yield from _feed_link(feed, _fed(wiring, feed), draws, inputs)
     for shelf in wiring.shelves:
-        yield from _shelf_link(shelf, [one.name for one in wiring.supplies if one.shelf == shelf.name], draws)
+        yield from _shelf_link(shelf, [one.name for one in wiring.in_shelf(shelf.name)], draws)
 
 
 def branch_loads(
@@ -179,7 +179,7 @@ def _slot_w(plugs: Plugs) -> float:
 
 
 def _fed(wiring: Wiring, feed: MainsFeed) -> tuple[str, ...]:
-    return tuple(one.name for one in wiring.supplies if one.feed == feed.name)
+    return tuple(one.name for one in wiring.on_feed(feed.name))
 
 
 def _drawn_w(supplies: Sequence[str], draws: Mapping[str, Draw], inputs: InputSide, nominal_v: float) -> float:

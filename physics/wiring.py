@@ -154,6 +154,38 @@ class Bus:
     sensors: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Index:
+    """Places of supplies in their list, by name, sensor, feed, shelf and the bus that a converter draws from."""
+
+    bus_of: Mapping[str, Bus]
+    by_name: Mapping[str, Sequence[int]]
+    by_sensor: Mapping[str, Sequence[int]]
+    by_feed: Mapping[str, Sequence[int]]
+    by_shelf: Mapping[str, Sequence[int]]
+    by_source: Mapping[str, Sequence[int]]
+
+    @staticmethod
+    def of(supplies: Sequence[WiredSupply], buses: Sequence[Bus]) -> "_Index":
+        return _Index(
+            bus_of={supply: bus for bus in buses for supply in bus.supplies},
+            by_name=_places((one.name,) for one in supplies),
+            by_sensor=_places(one.sensors for one in supplies),
+            by_feed=_places((one.feed,) for one in supplies),
+            by_shelf=_places((one.shelf,) for one in supplies),
+            by_source=_places((one.from_bus,) for one in supplies),
+        )
+
+
+def _places(names: Iterable[Sequence[str]]) -> Mapping[str, Sequence[int]]:
+    """Return the places in a list of lists of names at which each name is, in order."""
+    found: dict[str, list[int]] = {}
+    for place, own in enumerate(names):
+        for name in own:
+            found.setdefault(name, []).append(place)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """Wiring of one node; supplies and buses refer to each other by name, each supply is on one bus."""
@@ -163,23 +195,32 @@ class Wiring:
     buses: tuple[Bus, ...]
     feeds: tuple[MainsFeed, ...] = ()
     shelves: tuple[Shelf, ...] = ()
-    _bus_of: Mapping[str, Bus] = field(init=False, repr=False, compare=False)
+    _index: "_Index" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Index the bus of each supply."""
-        object.__setattr__(self, "_bus_of", {supply: bus for bus in self.buses for supply in bus.supplies})
+        """Index the supplies: the wiring of a fleet has those of every node."""
+        object.__setattr__(self, "_index", _Index.of(self.supplies, self.buses))
 
     def supply_of(self, entity: Entity) -> WiredSupply | None:
         """Return the supply that a measured entity shows; None for one that the wiring does not name."""
-        return next((one for one in self.supplies if entity.key in one.sensors or entity.name in one.sensors), None)
+        places = [place for text in (entity.key, entity.name) for place in self._index.by_sensor.get(text, ())]
+        return self.supplies[min(places)] if places else None
 
     def bus_of(self, supply: str) -> Bus | None:
         """Return the bus of a supply by its name; None where there is none."""
-        return self._bus_of.get(supply)
+        return self._index.bus_of.get(supply)
 
     def on_bus(self, bus: Bus) -> tuple[WiredSupply, ...]:
         """Return the supplies of a bus."""
-        return tuple(one for one in self.supplies if one.name in bus.supplies)
+        return self._at(place for name in {*bus.supplies} for place in self._index.by_name.get(name, ()))
+
+    def on_feed(self, feed: str) -> tuple[WiredSupply, ...]:
+        """Return the supplies that draw from a feed."""
+        return self._at(self._index.by_feed.get(feed, ()))
+
+    def in_shelf(self, shelf: str) -> tuple[WiredSupply, ...]:
+        """Return the supplies that a shelf holds."""
+        return self._at(self._index.by_shelf.get(shelf, ()))
 
     def nominal_v_of(self, bus: Bus) -> float | None:
         """Return the nominal voltage of a bus, else that of its supplies; None where it is unknown."""
@@ -188,7 +229,10 @@ class Wiring:
 
     def converters(self, bus: Bus) -> tuple[WiredSupply, ...]:
         """Return the converters that draw from a bus."""
-        return tuple(one for one in self.supplies if one.from_bus == bus.name)
+        return self._at(self._index.by_source.get(bus.name, ()))
+
+    def _at(self, places: Iterable[int]) -> tuple[WiredSupply, ...]:
+        return tuple(self.supplies[place] for place in sorted(places))
 
     def below(self, bus: Bus) -> tuple[Bus, ...]:
         """Return the buses behind the converters of this one, and behind those; itself where they lead round."""

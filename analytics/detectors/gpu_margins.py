@@ -6,11 +6,12 @@ nominal voltage of their bus.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated
 
 import numpy as np
 
+from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.gpu_margins_summary import PlugScene, describe_limit, describe_plug
@@ -20,9 +21,10 @@ from analytics.detectors.statements import findings_from
 from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
 from analytics.supply.standing import GpuVerdict, LimitStanding, LinkStanding
 from analytics.supply.supply_margins import Basis
+from physics.gpu_references import GpuReferences
 from physics.link_loads import LinkLoad, branch_loads
 from physics.step_power import step_power_w
-from physics.wiring import Wiring
+from physics.wiring import Bus, Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology, label_list
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
@@ -180,10 +182,11 @@ class GpuMargins:
         findings += findings_from(
             self.name, Cause.STEPS_OVER_LIMIT, entities, steps, moved, now_ns=now_ns, describe=stated
         )
+        labels = {one.id: one.label for one in entities} if plugs else {}
         verdict = GpuVerdict(
             time_ns=now_ns,
             span_s=powers.passed_s,
-            links=tuple(self._standing(one, entities) for one in plugs),
+            links=tuple(self._standing(one, labels) for one in plugs),
             limits=tuple(powers.limit_of(entities, place) for place, ratio in over.items() if ratio > 1.0),
             are_off=bool(entities) and not bool((powers.mean_w > _OFF_W).any()),
         )
@@ -200,18 +203,16 @@ class GpuMargins:
             return
         known = zip(entities, power_w, strict=True)
         powers_w = {one.id: float(power_w) for one, power_w in known if np.isfinite(power_w)}
-        for bus in self.wiring.buses:
-            voltage_v = self.wiring.nominal_v_of(bus)
-            if voltage_v is not None:
-                yield from branch_loads(bus, voltage_v=voltage_v, gpus=entities, powers_w=powers_w)
+        for bus, voltage_v, fed in _fed(ByIdentity(self.wiring), ByIdentity(entities)):
+            yield from branch_loads(bus, voltage_v=voltage_v, gpus=fed, powers_w=powers_w)
 
     def _severity(self, link: LinkLoad) -> Severity:
         return Severity.CRITICAL if link.ratio > self.limits.critical_ratio else Severity.WARNING
 
-    def _standing(self, link: LinkLoad, entities: Entities) -> LinkStanding:
+    def _standing(self, link: LinkLoad, labels: Mapping[str, str]) -> LinkStanding:
         return LinkStanding(
             kind=link.kind,
-            part=label_list(one.label for one in entities if one.id in link.gpus),
+            part=label_list(labels[gpu] for gpu in link.gpus),
             name=link.name,
             basis=Basis.NOW.value,
             without="",
@@ -249,6 +250,14 @@ class GpuMargins:
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
         return report_worse(held, changes, now_ns=now_ns, over=over, badness=badness)
+
+
+@lru_cache(maxsize=4)
+def _fed(wiring: ByIdentity[Wiring], entities: ByIdentity[Entities]) -> tuple[tuple[Bus, float, Entities], ...]:
+    """Return the buses of known nominal voltage, that voltage, and the GPUs at the branches of each."""
+    gpus = GpuReferences.of(entities.it)
+    known = ((bus, wiring.it.nominal_v_of(bus)) for bus in wiring.it.buses)
+    return tuple((bus, voltage_v, gpus.fed_by(bus)) for bus, voltage_v in known if voltage_v is not None)
 
 
 def worst_at(links: Sequence[LinkLoad], entities: Entities) -> dict[int, LinkLoad]:

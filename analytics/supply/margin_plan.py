@@ -42,11 +42,11 @@ class MarginPlan:
 
     def supplies_of_feed(self, feed: str) -> tuple[str, ...]:
         """Return the supplies that draw from a feed."""
-        return tuple(one.name for one in self.wiring.supplies if one.feed == feed)
+        return tuple(one.name for one in self.wiring.on_feed(feed))
 
     def modules_of(self, shelf: str) -> tuple[str, ...]:
         """Return the supplies that a shelf holds."""
-        return tuple(one.name for one in self.wiring.supplies if one.shelf == shelf)
+        return tuple(one.name for one in self.wiring.in_shelf(shelf))
 
     def buses_of(self, supplies: Iterable[str]) -> tuple[Bus, ...]:
         """Return the buses that some supplies carry, each once."""
@@ -105,19 +105,26 @@ def _bus_numbers(wiring: Wiring, columns: Mapping[str, tuple[int, ...]], n_colum
 
 def _parts(wiring: Wiring) -> tuple[tuple[Bus, Wiring], ...]:
     by_name = {one.name: one for one in wiring.supplies}
-    by_feed: dict[str, list[WiredSupply]] = {}
-    for one in wiring.supplies:
-        by_feed.setdefault(one.feed, []).append(one)
+    feed_at = {feed.name: place for place, feed in enumerate(wiring.feeds)}
+    bus_at = {bus.name: place for place, bus in enumerate(wiring.buses)}
+    tied: dict[str, set[int]] = {bus.name: set() for bus in wiring.buses}
+    for bus in wiring.buses:
+        for other in tied.keys() & {*bus.joins}:
+            tied[bus.name].add(bus_at[other])
+            tied[other].add(bus_at[bus.name])
     parts = []
     for bus in wiring.buses:
         own = [by_name[name] for name in bus.supplies]
-        feeds = {one.feed for one in own if one.feed}
-        near = {one.name: one for one in (*own, *(one for feed in sorted(feeds) for one in by_feed[feed]))}
-        feeding = tuple(feed for feed in wiring.feeds if feed.name in feeds)
-        tied = [other for other in wiring.buses if other.name in bus.joins or bus.name in other.joins]
+        feeds = sorted({one.feed for one in own if one.feed})
+        near = {one.name: one for one in (*own, *(one for feed in feeds for one in wiring.on_feed(feed)))}
         homes = [home for name in near if (home := wiring.bus_of(name)) is not None]
-        buses = {one.name: one for one in (bus, *tied, *homes)}
-        part = Wiring(origin=wiring.origin, supplies=tuple(near.values()), buses=tuple(buses.values()), feeds=feeding)
+        buses = {one.name: one for one in (bus, *(wiring.buses[place] for place in sorted(tied[bus.name])), *homes)}
+        part = Wiring(
+            origin=wiring.origin,
+            supplies=tuple(near.values()),
+            buses=tuple(buses.values()),
+            feeds=tuple(wiring.feeds[place] for place in sorted(feed_at[feed] for feed in feeds if feed in feed_at)),
+        )
         parts.append((bus, part))
     return tuple(parts)
 

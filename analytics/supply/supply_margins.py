@@ -195,7 +195,12 @@ def _after(load: _Load, part: Wiring, bus: Bus, loss: Loss, off: frozenset[str])
     beside = frozenset(one.name for one in part.supplies if loss.feed and one.feed == loss.feed)
     lost = loss.supplies | beside | off
     measured = load.measured
-    steady, peaks = draws_left(part, measured.steady, lost), draws_left(part, measured.peaks, lost)
+    # Of a fleet only what is near: a bus has no other draws.
+    near = [one.name for one in part.supplies]
+    steady, peaks = (
+        draws_left(part, {name: draws[name] for name in near if name in draws}, lost)
+        for draws in (measured.steady, measured.peaks)
+    )
     if steady is None or peaks is None:
         return
     severity = Severity.INFO if bus.redundancy is None else Severity.WARNING

@@ -98,7 +98,7 @@ def _bus(plan: MarginPlan, readings: SupplyReadings, bus: Bus, part: Wiring) -> 
         return
     rail = None if nominal_v is None else rail_class_of(nominal_v)
     total_w = sum(steady[name].power_w for name in held)
-    rated_w = {one.name: one.rated_w for one in plan.wiring.supplies}
+    rated_w = {one.name: one.rated_w for one in plan.wiring.on_bus(bus)}
     loss, loss_v, loss_step_v = _worst_fall(readings, bus, part)
     yield BusStanding(
         name=bus.name,
@@ -124,7 +124,7 @@ def _bus(plan: MarginPlan, readings: SupplyReadings, bus: Bus, part: Wiring) -> 
 
 def _worst_fall(readings: SupplyReadings, bus: Bus, part: Wiring) -> tuple[Loss | None, float | None, float | None]:
     """Return the loss that leaves a bus at the lowest voltage, that voltage, and the one in load steps."""
-    steady = {name: one for name, one in readings.load.steady.items() if name in bus.supplies}
+    steady = {name: readings.load.steady[name] for name in bus.supplies if name in readings.load.steady}
     if len(steady) < len(bus.supplies) or is_tied(part, bus):
         return None, None, None
     steps = {
