@@ -31,6 +31,7 @@ from analytics.supply.plausibility import (
     power_mismatch,
     rounding_ratio,
 )
+from analytics.supply.sibling_fit import SiblingFit
 from analytics.supply.stream_estimate import (
     LONGEST_STEP_NS,
     BlockMeans,
@@ -58,8 +59,8 @@ _AGREED_BLOCKS = 8.0
 _MIN_SAMPLES = 8
 # heuristic: a spread of three steps of the converter takes levels six steps apart, and half of that still moves it.
 _COUNTS = 3.0
-# heuristic: a value that the siblings show to spread by a step of its converter takes levels two steps apart.
-_HIDDEN_STEPS = 1.0
+# heuristic: what the siblings show to spread by less may hide within a step: two levels spread by half a step at most.
+_HIDDEN_STEPS = 0.6
 # heuristic: supplies without share signal differ by some per cent over the load; a share that fell further is news.
 _SAME_SHARE_RATIO = 0.8
 # heuristic: three times what the path explains; a joint that ages that far is reported by itself.
@@ -86,8 +87,8 @@ class SupplyPlausibilityState:
 
     `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `ReadingFault`. `usual_v` and `usual_a`
     are the spreads of the block in which both moved most, fading; `usual_mean_a` is the mean current of some blocks.
-    `fit` is how well the pair usually fits; `mismatch` is NaN before the first, `agreed` counts the blocks in which the
-    two powers were nearly one.
+    `fit` is how well the pair usually fits, `currents` how well the current follows its bus; `mismatch` is NaN before
+    the first, `agreed` counts the blocks in which the two powers were nearly one.
     """
 
     last_ns: int | None
@@ -100,6 +101,7 @@ class SupplyPlausibilityState:
     usual_a: FromZero
     usual_mean_a: FloatArray
     fit: UsualFit
+    currents: SiblingFit
     correlation: FloatArray
     power_sum_w: FromZero
     power_rows: FromZero
@@ -150,33 +152,33 @@ class SupplyPlausibility:
     def _block(self, state: SupplyPlausibilityState, now_ns: int) -> tuple[SupplyPlausibilityState, Changes]:
         limits = self.limits
         blocks, means, windows = close(state.blocks, now_ns)
-        passed_ns = min(max(0 if state.judged_ns is None else now_ns - state.judged_ns, 0), LONGEST_STEP_NS)
+        passed_ns = _passed_ns(state, now_ns)
         power = _compared(state, means, passed_ns, power_ratio=limits.power_ratio)
-        known, lasted = power.known, power.lasted_s
-        streaks, bad, good = _counted(state, means, windows, limits.blocks)
-        streaks[:, 3] = np.where(known, np.where(lasted >= limits.power_hold_s, limits.blocks, 0), streaks[:, 3])
-        both = (means.samples > 0) & (means.spread_v > 0.0) & (means.spread_a > 0.0)
-        both &= (means.spread_a >= _FADES * state.usual_a) & ~_by_other_than_load(state, means)
+        currents = state.currents.after_block(windows, state.stillness.step[:, 1], state.usual_mean_a)
+        streaks, bad, good = _counted(replace(state, currents=currents), means, windows, limits.blocks)
+        streaks[:, 3] = _power_streaks(power, streaks[:, 3], limits)
+        usual_v, usual_a = _usual_spreads(state, means)
         state = replace(
             state,
             judged_ns=now_ns,
             blocks=blocks,
             means=means,
-            usual_v=np.where(both, means.spread_v, state.usual_v),
-            usual_a=np.where(both, means.spread_a, _FADES * state.usual_a),
+            usual_v=usual_v,
+            usual_a=usual_a,
             usual_mean_a=_usual_mean(state, means.mean_a, still=streaks[:, 1] > 0),
             fit=state.fit.after(windows),
+            currents=currents,
             correlation=np.where(windows.complete & windows.moved, windows.correlation, state.correlation),
-            power_sum_w=np.zeros(len(known)),
-            power_rows=np.zeros(len(known)),
+            power_sum_w=np.zeros(len(streaks)),
+            power_rows=np.zeros(len(streaks)),
             mismatch=power.mismatch,
-            mismatch_s=lasted,
+            mismatch_s=power.lasted_s,
             agreed=power.agreed,
             stillness=_stood(state.stillness, means),
             streaks=streaks,
         )
         over: MaskArray = np.any(streaks >= limits.blocks, axis=1)
-        under = ~bad & (good | (known & ~power.differs)) & (streaks == 0).all(axis=1)
+        under = ~bad & (good | (power.known & ~power.differs)) & (streaks == 0).all(axis=1)
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
@@ -238,6 +240,10 @@ class SupplyPlausibility:
         )
 
 
+def _passed_ns(state: SupplyPlausibilityState, now_ns: int) -> int:
+    return min(max(0 if state.judged_ns is None else now_ns - state.judged_ns, 0), LONGEST_STEP_NS)
+
+
 def _added(state: SupplyPlausibilityState, rows: PairRows, power_w: FloatArray) -> SupplyPlausibilityState:
     """Add the rows of one stretch; `power_w` has those of the whole frame."""
     back = state.last_ns is not None and rows.time_ns[0] < state.last_ns
@@ -249,6 +255,7 @@ def _added(state: SupplyPlausibilityState, rows: PairRows, power_w: FloatArray) 
         state,
         last_ns=rows.time_ns[-1],
         blocks=add_rows(restart(state.blocks) if back else state.blocks, rows),
+        currents=state.currents.after_rows(rows, state.buses.groups),
         stillness=state.stillness.after_rows(
             np.stack((rows.voltage_v, rows.current_a), axis=2), rows.used[:, :, np.newaxis]
         ),
@@ -279,7 +286,9 @@ def _compared(
     power_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
     off = power_mismatch(power_w, means.mean_v, means.mean_a, least_w=MIN_AGREED_W)
     large = np.fmax(power_w, means.mean_v * means.mean_a) > MIN_POWER_W
-    known = np.isfinite(off) & (large | (state.agreed >= _AGREED_BLOCKS))
+    # What a supply that went off still shows are the offsets of its meters.
+    carries = ~(means.mean_a < DEAD_RATIO * state.usual_mean_a)
+    known = np.isfinite(off) & (large | ((state.agreed >= _AGREED_BLOCKS) & carries))
     before = np.where(np.isnan(state.mismatch), off, state.mismatch)
     share = -math.expm1(-means.seconds / _MISMATCH_S)
     mismatch = np.where(known, before + share * (off - before), state.mismatch)
@@ -293,6 +302,19 @@ def _compared(
         lasted_s=np.where(known, lasted_s, state.mismatch_s),
         agreed=state.agreed + (np.abs(off) < _AGREED_RATIO),
     )
+
+
+def _power_streaks(power: PowerComparison, streaks: FloatArray, limits: SupplyPlausibilityLimits) -> FloatArray:
+    lasts = np.where(power.lasted_s >= limits.power_hold_s, limits.blocks, 0)
+    return np.where(power.known, lasts, streaks)
+
+
+def _usual_spreads(state: SupplyPlausibilityState, means: BlockMeans) -> tuple[FloatArray, FloatArray]:
+    """Return the spreads of the block in which both moved most, fading."""
+    both = (means.samples > 0) & (means.spread_v > 0.0) & (means.spread_a > 0.0)
+    both &= (means.spread_a >= _FADES * state.usual_a) & ~_by_other_than_load(state, means)
+    usual_v = np.where(both, means.spread_v, state.usual_v)
+    return usual_v, np.where(both, means.spread_a, _FADES * state.usual_a)
 
 
 def _spreads(means: BlockMeans) -> FloatArray:
@@ -316,7 +338,9 @@ def _counted(
     volts &= (means.spread_a > 0.5 * state.usual_a) & (state.usual_v >= _COUNTS * state.stillness.step[:, 0])
     amps &= (means.spread_v > 0.5 * state.usual_v) & (state.usual_a >= _COUNTS * state.stillness.step[:, 1])
     skewed = windows.skewed & state.fit.worse(windows, state.siblings.groups, step_v=state.stillness.step[:, 0])
-    fits = np.isfinite(windows.resistance_ohm)
+    late = state.currents.late(state.fit.unexplained, state.buses.groups)
+    skewed |= late
+    fits = np.isfinite(windows.resistance_ohm) | (state.currents.complete & ~late)
     broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
     flat = np.stack((volts, amps), axis=1) | broken
     if flat.any():

@@ -77,9 +77,13 @@ def resistance_problem(resistance_ohm: float) -> tuple[str, str] | None:
 
 # heuristic: so many blocks must have moved, two hundred samples and more.
 _MIN_LIVELY = 8.0
-# A value that toggles between two neighbouring steps spreads by half a step at most, so one step takes three levels.
-_MIN_STEPS = 1.0
-# heuristic: a load that moves half as much still takes the value over one step, as its levels are two apart then.
+# A value that toggles between two neighbouring steps spreads by half a step at most, so more takes three levels, and
+# what lies on three levels moves by more than a step. heuristic: a tenth of a step more, as a row of noise spreads too.
+_MIN_STEPS = 0.6
+# heuristic: one block in five may move by less, as one in which the value became constant does.
+_WEAK_BLOCKS = 4.0
+# A value that spreads by so many steps moves by twice as many at least, so that a load that moves this part as much
+# still takes it over one step. heuristic: never less than half as much.
 _CALM_PART = 0.5
 # heuristic: a spread below is a float's rounding and no step.
 _SAME_RATIO = 1e-9
@@ -90,8 +94,8 @@ class Stillness:
     """History of voltage and current of every supply, shape ``(n_supplies, 2)`` each.
 
     `step` is the smallest change ever, inf before one; `lively` counts the blocks since the value was last constant in
-    which it moved by more than that, `calm` is the smallest spread of the partner in these. `still` marks a constant
-    last block.
+    which it moved by more than that, less those in which it did not; `calm` is the smallest spread of the partner that
+    moved it by a step, by these. `still` marks a constant last block.
     """
 
     step: Annotated[FloatArray, np.inf, 2]
@@ -114,16 +118,20 @@ class Stillness:
         lively = seen & (spreads >= _MIN_STEPS * self.step) & (others > 0.0)
         # A value that moves again after it was constant does so by nature: what it did before counts no more.
         begins = lively & self.still
+        # The partner moved enough, and the value by too little: it takes three levels by chance.
+        weak = seen & ~lively & (spreads > 0.0) & (others >= self.calm)
+        steps = spreads / np.where(np.isfinite(self.step), self.step, np.nan)
+        needed = others * np.fmax(_CALM_PART, 0.5 / np.where(lively, steps, 1.0))
         return replace(
             self,
-            lively=np.where(begins, 0.0, self.lively) + lively,
-            calm=np.where(lively, np.fmin(np.where(begins, np.inf, self.calm), others), self.calm),
+            lively=np.fmax(np.where(begins, 0.0, self.lively) + lively - _WEAK_BLOCKS * weak, 0.0),
+            calm=np.where(lively, np.fmin(np.where(begins, np.inf, self.calm), needed), self.calm),
             still=np.where(seen, spreads == 0.0, self.still),
         )
 
     def broken(self, spreads: FloatArray) -> MaskArray:
         """Return a mask of constant blocks that cannot be natural."""
-        known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= _CALM_PART * self.calm)
+        known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= self.calm)
         return np.asarray(known & (spreads == 0.0), dtype=np.bool_)
 
 

@@ -53,3 +53,25 @@ def test_half_a_step_of_a_coarse_current_is_much_of_a_small_power_and_little_of_
 def test_a_meter_that_never_changed_and_a_supply_without_current_show_no_rounding() -> None:
     steps = np.array([[np.inf, np.inf], [0.01, 0.5]])
     assert rounding_ratio(np.full(2, 12.0), np.array([4.0, 0.0]), steps).tolist() == [0.0, 0.0]
+
+
+def stepping(n_blocks: int, *, swing: float) -> FloatArray:
+    """Return a voltage in steps of 20 mV that a load moves by `swing` steps, with its current."""
+    rng = np.random.default_rng(5)
+    high = rng.random((n_blocks, 40)) < 0.5
+    amps = np.where(high, 40.0, 10.0) + rng.normal(0.0, 0.1, high.shape)
+    volts = 12.003 - 0.02 * swing * high + rng.normal(0.0, 0.004, high.shape)
+    return np.stack((np.round(volts / 0.02) * 0.02, amps), axis=2)
+
+
+@pytest.mark.parametrize(("swing", "broken"), [(2.0, True), (1.6, True), (0.7, False), (0.3, False)])
+def test_a_value_that_moves_by_more_than_a_step_cannot_become_constant_at_the_same_load(
+    swing: float, *, broken: bool
+) -> None:
+    assert after(stepping(12, swing=swing)).broken(np.array([[0.0, 15.0]]))[0, 0] == broken
+
+
+def test_three_levels_that_are_seen_now_and_then_show_no_swing() -> None:
+    blocks = stepping(40, swing=0.7)
+    blocks[::3, :, 0] = stepping(14, swing=2.0)[:, :, 0]
+    assert not after(blocks).broken(np.array([[0.0, 15.0]])).any()

@@ -1,0 +1,112 @@
+"""A current that is late leaves the line on which the currents of its bus lie."""
+
+import numpy as np
+import pytest
+
+from analytics.connectivity import GroupArray
+from analytics.supply.pair_rows import PairRows
+from analytics.supply.sibling_fit import SiblingFit
+from analytics.supply.stream_estimate import ResistanceWindows
+from telemetry.frames import FloatArray, filled
+
+ROWS = 40
+ONE_BUS: GroupArray = np.zeros(3, dtype=np.intp)
+
+
+def steps(seed: int, blocks: int) -> FloatArray:
+    """Return a load that steps between two levels at random times, in amperes."""
+    rng = np.random.default_rng(seed)
+    return np.repeat(rng.choice([10.0, 40.0], blocks * ROWS // 4), 4)
+
+
+def rows_of(amps: FloatArray) -> PairRows:
+    times = list(range(len(amps)))
+    used = np.isfinite(amps)
+    return PairRows(time_ns=times, places=times, voltage_v=np.full(amps.shape, 12.0), current_a=amps, used=used)
+
+
+def pair_windows(n: int, correlation: FloatArray | float = -0.9) -> ResistanceWindows:
+    known, unknown = np.ones(n, dtype=np.bool_), np.full(n, np.nan)
+    return ResistanceWindows(
+        complete=known,
+        moved=known,
+        skewed=~known,
+        correlation=np.broadcast_to(correlation, n),
+        spread_a=unknown,
+        scatter_v=unknown,
+        resistance_ohm=unknown,
+        sd_ohm=unknown,
+        open_v=unknown,
+    )
+
+
+def fitted(
+    fit: SiblingFit, amps: FloatArray, *, buses: GroupArray = ONE_BUS, correlation: FloatArray | float = -0.9
+) -> SiblingFit:
+    """Return the fit after blocks of rows ``(n_rows, n_supplies)``."""
+    n = amps.shape[1]
+    for block in amps.reshape(-1, ROWS, n):
+        fit = fit.after_rows(rows_of(block), buses)
+        fit = fit.after_block(pair_windows(n, correlation), np.full(n, 0.1), np.full(n, 25.0))
+    return fit
+
+
+def shared(load_a: FloatArray, n: int, *, late: int = 0) -> FloatArray:
+    """Return the currents of supplies that share a load; that of the first is late by so many rows."""
+    amps = load_a[:, np.newaxis] * np.linspace(0.9, 1.1, n)
+    amps[:, 0] = np.roll(amps[:, 0], late)
+    return amps
+
+
+def usual(n: int = 3, *, buses: GroupArray = ONE_BUS) -> SiblingFit:
+    return fitted(filled(SiblingFit, n), shared(steps(1, 8), n), buses=buses)
+
+
+USUAL_OWN = np.full(3, 0.2)
+
+
+def test_of_three_supplies_the_late_one_fits_the_others_worst() -> None:
+    fit = fitted(usual(), shared(steps(2, 3), 3, late=3))
+    assert fit.late(USUAL_OWN, ONE_BUS).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(("correlation", "late"), [((0.0, -0.9), [True, False]), ((0.0, 0.0), [False, False])])
+def test_of_two_supplies_the_voltage_shows_which_one_is_late(
+    correlation: tuple[float, float], late: list[bool]
+) -> None:
+    bus = ONE_BUS[:2]
+    fit = fitted(usual(2, buses=bus), shared(steps(2, 3), 2, late=3), buses=bus, correlation=np.array(correlation))
+    assert fit.late(USUAL_OWN[:2], bus).tolist() == late
+
+
+def test_a_change_of_share_is_no_delay() -> None:
+    amps = shared(steps(2, 3), 3)
+    amps[:, 0] = 0.5 * amps[:, 0] + 3.0
+    assert not fitted(usual(), amps).late(USUAL_OWN, ONE_BUS).any()
+
+
+def test_a_job_that_blurs_all_supplies_alike_shows_none_of_them() -> None:
+    rng = np.random.default_rng(3)
+    amps = shared(steps(2, 3), 3) + rng.normal(0.0, 15.0, (3 * ROWS, 3))
+    assert not fitted(usual(), amps, correlation=-0.3).late(USUAL_OWN, ONE_BUS).any()
+
+
+def test_supplies_of_other_buses_are_no_siblings() -> None:
+    buses: GroupArray = np.array([0, 1, 2])
+    fit = fitted(usual(buses=buses), shared(steps(2, 3), 3, late=3), buses=buses)
+    assert np.isnan(fit.blur).all()
+
+
+def test_a_load_that_stands_still_shows_nothing() -> None:
+    rng = np.random.default_rng(4)
+    fit = fitted(usual(), 25.0 + rng.normal(0.0, 0.1, (3 * ROWS, 3)))
+    assert not fit.late(USUAL_OWN, ONE_BUS).any()
+
+
+def test_the_sums_do_not_depend_on_how_rows_are_cut() -> None:
+    amps = shared(steps(5, 1), 3)
+    at_once = filled(SiblingFit, 3).after_rows(rows_of(amps), ONE_BUS)
+    cut = filled(SiblingFit, 3)
+    for start, stop in ((0, 1), (1, 17), (17, ROWS)):
+        cut = cut.after_rows(rows_of(amps[start:stop]), ONE_BUS)
+    assert (at_once.sums == cut.sums).all()
