@@ -3,8 +3,9 @@
 In a synchronous step all ranks begin together and the fast ones wait, so power falls last on the slow one. Compared are
 the phases of power, above or below each GPU's own middle, with those of most siblings: time in which it is high and
 they are low makes it late, time in which it is low and they are high counts against it. A sensor that shows everything
-later gives both alike, an independent load has many of both. Time under heat or power brake is left out: other
-detectors report it.
+later gives both alike, an independent load has many of both. Steps may run in time with the updates of a sensor: then
+it shows every end up to one update late and every begin at once, and less than that is no lateness. Time under heat or
+power brake is left out: other detectors report it.
 """
 
 from dataclasses import dataclass, replace
@@ -62,15 +63,27 @@ class PowerSwing:
 class PhaseCounts:
     """Phases of each GPU compared with those of most siblings, as fading counts of rows, shape ``(n_gpus,)``.
 
-    `waited_s` is how long ago a GPU was last seen to compute.
+    `waited_s` is how long ago a GPU was last seen to compute. `steps` counts rows in which it begins to, `updates`
+    those with another value of its sensor, and `spanned_s` the seconds of all of these.
     """
 
     seen: FromZero
     both: FromZero
     late: FromZero
     early: FromZero
+    steps: FromZero
+    updates: FromZero
+    spanned_s: FromZero
     lasted_s: FromZero
     waited_s: FromZero
+
+    def with_updates(self, power_w: FloatArray, high: MaskArray) -> "PhaseCounts":
+        """Count the updates of each sensor, and the steps that it shows, between rows of shape ``(n_rows, n_gpus)``."""
+        return replace(
+            self,
+            updates=self.updates + (np.diff(power_w, axis=0) != 0.0).sum(axis=0),
+            steps=self.steps + (high[1:] & ~high[:-1]).sum(axis=0),
+        )
 
     def add(self, high: MaskArray, known: MaskArray, groups: GroupArray) -> "PhaseCounts":
         """Count rows of shape ``(n_rows, n_gpus)``; nothing where fewer than two siblings are known.
@@ -109,6 +122,9 @@ class PhaseCounts:
             both=self.both * fade,
             late=self.late * fade,
             early=self.early * fade,
+            steps=self.steps * fade,
+            updates=self.updates * fade,
+            spanned_s=self.spanned_s * fade + np.where(some, passed_s, 0.0),
             lasted_s=np.where(some, self.lasted_s + passed_s, 0.0),
             waited_s=self.waited_s + passed_s,
         )
@@ -145,6 +161,11 @@ class PhaseCounts:
 
 # heuristic: standard errors by which the late share must exceed the early one, so that 1 Hz rows need longer.
 _ERRORS_OFF = 3.0
+# heuristic: updates of a sensor by which a GPU must be late: one of its own, and half of one by which most of its
+# siblings' sensors may show the same end early.
+_UPDATES_OFF = 1.5
+# heuristic: steps of training last from some tenths of a second to some seconds.
+_COURSE_HZ = 2.0
 # heuristic: three tenths of a step late is the far end of the score.
 _WORST_RATIO = 0.3
 
@@ -243,8 +264,12 @@ class Straggler:
     def _is_sure(self, state: StragglerState, lateness: FloatArray) -> MaskArray:
         phases = state.phases
         spread = np.sqrt((phases.late_ratio + phases.early_ratio) / np.maximum(phases.seen, 1.0))
+        # Updates of the sensor by which each step ends late, where a step has `updates / steps` of them.
+        by_updates = lateness * phases.updates > _UPDATES_OFF * phases.steps
+        # Readings this rare are picks of steps here and there, of which no end is late by a reading.
+        by_updates |= phases.updates < _COURSE_HZ * phases.spanned_s
         # What is low while the others compute waits for none of them: it does something else.
-        sure: MaskArray = (lateness > _ERRORS_OFF * spread) & (phases.early_ratio < lateness)
+        sure: MaskArray = (lateness > _ERRORS_OFF * spread) & (phases.early_ratio < lateness) & by_updates
         return sure
 
     def _findings(
@@ -296,5 +321,5 @@ def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, 
         state,
         power=state.power.add(power_w),
         clock=state.clock.add(np.where(high & known, clock_mhz, np.nan)),
-        phases=state.phases.add(high, known, groups),
+        phases=state.phases.add(high, known, groups).with_updates(power_w, high),
     )

@@ -32,6 +32,20 @@ def test_ranks_in_step_are_silent() -> None:
         assert reported(lagging(seed, late_rows=0, rows=1000)) == ()
 
 
+@pytest.mark.parametrize("late_s", [0.0, 0.2])
+@pytest.mark.parametrize("seed", range(5))
+def test_steps_in_time_with_the_updates_of_the_sensors_are_late_only_by_more_than_an_update(
+    seed: int, late_s: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    at_s = np.arange(3000)[:, np.newaxis] / 10.0 + rng.uniform(0.0, 0.1, 4)
+    step_s = rng.normal(0.0, 0.005, (700, 4))
+    ends_s = 0.35 + np.array([late_s, 0.0, 0.0, 0.0]) * (0.5 / 0.35) + step_s[(at_s / 0.8).astype(int), range(4)]
+    power_w = np.where(at_s % 0.8 < ends_s, 300.0, 130.0) + rng.normal(0.0, 2.0, at_s.shape)
+    found = reported(frame_of(EntityKind.GPU, GPUS, {"power_w": power_w}, rate_hz=10.0))
+    assert {one.entity_id for one in found} == (set() if not late_s else {"gpu:GPU-0"})
+
+
 def test_it_is_found_at_one_row_a_second_of_a_step_that_lasts_no_whole_second() -> None:
     at_s = np.arange(400)[:, np.newaxis] * 1.0
     phase = (at_s / 0.93) % 1.0
