@@ -33,6 +33,7 @@ from analytics.supply.branches import (
     usual_after_block,
     watch_row,
 )
+from analytics.supply.carried_load import CarriedLoad
 from analytics.supply.input_fall import InputFall, after_block, fall_rows, may_fall
 from analytics.supply.pair_rows import PAIR, SAME_V, PairRows, quiet_end, values_before
 from analytics.supply.plausibility import COARSE_V
@@ -73,6 +74,7 @@ class SourceResistanceState:
     siblings: Siblings
     buses: Buses
     shares: BusShares
+    carried: CarriedLoad
     blocks: Blocks
     air_sum_c: FromZero
     air_rows: FromZero
@@ -236,7 +238,8 @@ class SourceResistance:
         seen = np.isfinite(normal_ohm) & np.isfinite(state.reference.ohm)
         state, ageing, lost = self._judge_rise(state, now_ns, seen)
         state, sag = self._judge_sag(state, now_ns, seen)
-        return state, ageing, lost, sag
+        carried = state.carried.after_block(means, np.isfinite(normal_ohm), state.reference.ratio())
+        return replace(state, carried=carried), ageing, lost, sag
 
     def _judge_rise(
         self, state: SourceResistanceState, now_ns: int, seen: MaskArray
@@ -245,6 +248,7 @@ class SourceResistance:
         ratio = reference.ratio()
         over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm)
         over &= ~_of_no_supply(state, seen, over)
+        over &= ~state.carried.overdrawn(state.means, over, state.buses.groups)
         under = seen & (ratio < limits.clear_ratio)
         rising = state.rising.after(over=over, under=under, now_ns=now_ns)
         quick = rising.count >= limits.windows

@@ -16,11 +16,13 @@ from typing import Annotated
 
 import numpy as np
 
+from analytics.connectivity.buses import Buses
 from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
+from analytics.supply.carried_load import CarriedLoad
 from analytics.supply.pair_rows import PAIR, PairRows, quiet_end
 from analytics.supply.rail_levels import RailLevels
 from analytics.supply.reference import DipImpedance, Reference, look
@@ -84,6 +86,8 @@ class SupplyHeadroomState:
     blocks: Blocks
     means: BlockMeans
     reference: Reference
+    buses: Buses
+    carried: CarriedLoad
     dips: DipImpedance
     load: LoadExtremes
     stepping: Conditions
@@ -107,10 +111,10 @@ class SupplyHeadroom:
         self, state: SupplyHeadroomState, frame: Frame, topology: Topology
     ) -> tuple[SupplyHeadroomState, tuple[Finding, ...]]:
         """Judge the rows of a frame: trips row by row, the rest once a block."""
-        del topology
         lowest_v = np.fmin(frame.signal("voltage_v"), optional(frame, "voltage_min_v"))
         rated_w = _rated_w(ByIdentity(frame.spec.entities), self.limits.rated_w)
-        state = replace(state, load=replace(state.load, rated_w=rated_w))
+        buses = state.buses.under(topology, frame.spec.entities)
+        state = replace(state, buses=buses, load=replace(state.load, rated_w=rated_w))
         rows, start = PairRows.of(frame), 0
         over = rows.used & (rows.voltage_v * rows.current_a > self.limits.overload_ratio * rated_w)
         over_rows: MaskArray = np.any(over, axis=1)
@@ -151,17 +155,22 @@ class SupplyHeadroom:
         plausible = load.lowest_v > LEAST_PLAUSIBLE_RATIO * state.rails.nominal_v
         lowest_v = np.where(plausible, load.lowest_v, np.nan)
         dips = state.dips.after(reference, stepped=seen & swings, high_a=high_a, low_a=low_a, lowest_v=lowest_v)
-        sound = ~(reference.ratio() > limits.flat_ratio)
+        ratio = reference.ratio()
+        sound = ~(ratio > limits.flat_ratio)
+        overdrawn = state.carried.overdrawn(means, seen & ~sound, state.buses.groups)
         low = (load.lowest_v < scale * limits.minimum_v) & plausible
         mean_w = means.mean_a * means.mean_v
-        heavy = (mean_w > _FAR_OVER * load.rated_w) | (~swings & (mean_w > load.rated_w))
+        # A joint explains a steep fall of the voltage, no watts.
+        far = mean_w > _FAR_OVER * load.rated_w
+        heavy = far | (~swings & (mean_w > load.rated_w))
         peaks = load.peak_w > limits.step_ratio * load.rated_w
         # More current than the rail ever bore well: a path that was weak from its first day is not overloaded.
         # A load of constant power draws more from a rail that fell.
         fell = np.fmax(scale * limits.minimum_v / lowest_v, 1.0)
+        at_limit = overdrawn & low
         low &= high_a > _MORE_THAN_EVER * fell * load.well_a
         stepped = seen & sound & swings & ~heavy & (peaks | low)
-        stayed = seen & sound & (heavy | (low & ~swings))
+        stayed = seen & (far | at_limit | (sound & (heavy | (low & ~swings))))
         empty = filled(LoadExtremes, len(seen))
         load = replace(
             load,
@@ -177,7 +186,8 @@ class SupplyHeadroom:
             steps=np.where(seen, np.where(stepped, load.steps + 1, 0.0), load.steps),
             plateaus=np.where(seen, np.where(stayed, load.plateaus + 1, 0.0), load.plateaus),
         )
-        return replace(state, blocks=blocks, means=means, reference=reference, dips=dips, load=load)
+        carried = state.carried.after_block(means, np.isfinite(windows.resistance_ohm), ratio)
+        return replace(state, blocks=blocks, means=means, reference=reference, carried=carried, dips=dips, load=load)
 
     def _judge(
         self, state: SupplyHeadroomState, now_ns: int, *, full: bool
@@ -265,7 +275,11 @@ def _describe(
     high_a, low_a = float(load.block_high_a[index]), float(load.block_low_a[index])
     limit_v = float(state.rails.scale[index]) * limits.minimum_v  # NaN for a rail without one
     ratio, worst_v = float(reference.ratio()[index]), _worst(state, index, high_a=high_a, low_a=low_a, limit_v=limit_v)
-    path = f"path {multiple(ratio)} baseline" if np.isfinite(ratio) else "path not known yet"
+    carried_a = float(state.carried.high_a[index])
+    if ratio > limits.flat_ratio and np.isfinite(carried_a):
+        path = f"{multiple(ratio)} as steep as up to {carried_a:.0f} A"
+    else:
+        path = f"path {multiple(ratio)} baseline" if np.isfinite(ratio) else "path not known yet"
     rating = f"rated {rated_w:.0f} W" if np.isfinite(rated_w) else "rating unknown"
     if status is FindingStatus.CLEARED:
         summary = f"{name} load normal again: peak {peak_w:.0f} W, lowest {volts(lowest_v)}"

@@ -76,6 +76,16 @@ def overload(seed: int, *, rated_w: float | None = RATED_W) -> Frame:
     return frame(rail(amps, seed=seed), amps, rated_w=rated_w)
 
 
+def at_limit(seed: int, *, rated_w: float | None = None, one_alone: bool = False) -> Frame:
+    """Return a frame whose load grows until the supplies, or the first one alone, let their outputs fall steeply."""
+    early, knee_a = np.arange(ROWS)[:, np.newaxis] < 160, 80.0
+    amps = np.where(early, load(seed), load(seed, low=84.0, high=96.0))
+    volts = rail(amps, seed=seed)
+    steep = np.array([True, not one_alone])
+    volts -= np.where(steep, 6.0 * OHM * np.maximum(amps - knee_a, 0.0), 0.0)
+    return frame(volts, amps, rated_w=rated_w)
+
+
 def stuck(seed: int, *, rows: slice = slice(160, ROWS)) -> Frame:
     """Return a frame in which the first supply's voltage repeats."""
     amps = load(seed)

@@ -50,6 +50,15 @@ def test_a_joint_that_works_loose_is_reported_of_its_own_supply_with_the_numbers
     assert "ageing joint suspected" in finding.summary
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_supplies_that_all_fall_steeply_at_more_current_than_ever_have_no_worse_joints(seed: int) -> None:
+    assert reported(scenes.at_limit(seed)) == ()
+
+
+def test_one_supply_that_falls_more_steeply_under_a_larger_load_has_a_worse_joint() -> None:
+    assert {one.entity_id for one in reported(scenes.at_limit(1, one_alone=True))} == {supply(0).id}
+
+
 @pytest.mark.parametrize("at_bus", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_joint_under_a_loop_that_shares_the_current_is_laid_on_no_other_supply(seed: int, *, at_bus: bool) -> None:

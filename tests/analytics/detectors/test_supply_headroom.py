@@ -93,6 +93,22 @@ def test_dips_below_the_limit_with_more_load_than_ever_are_the_loads() -> None:
     assert all("(rating unknown)" in one.summary for one in found if one.status == "raised")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_supplies_that_all_fall_steeply_at_more_current_than_ever_are_overloaded(seed: int) -> None:
+    found = [one for one in reported(scenes.at_limit(seed)) if one.status == "raised"]
+    assert {(one.cause, one.entity_id) for one in found} == {
+        (Cause.SUPPLY_OVERLOAD, supply(0).id),
+        (Cause.SUPPLY_OVERLOAD, supply(1).id),
+    }
+    assert all(" as steep as up to " in one.summary for one in found)
+
+
+def test_watts_far_over_the_rating_are_an_overload_whatever_the_path_does() -> None:
+    found = [one for one in reported(scenes.at_limit(1, rated_w=800.0)) if one.status == "raised"]
+    assert {one.cause for one in found} >= {Cause.SUPPLY_OVERLOAD}
+    assert {one.entity_id for one in found} == {supply(0).id, supply(1).id}
+
+
 def test_dips_of_a_path_that_aged_are_not_the_loads() -> None:
     amps = scenes.load(4)
     ohm = np.where(np.arange(scenes.ROWS) < 160, 0.005, 0.014)[:, np.newaxis]
