@@ -93,6 +93,7 @@ CASES = (
     Case(node="h100x8", scenario="ac-sag", duration_s=40, cause=Cause.INPUT_SAG),
     Case(node="v100x4", scenario="psu-sag", duration_s=30, cause=Cause.SUPPLY_SAG),
     Case(node="a100x8", scenario="psu-sag", duration_s=45, cause=Cause.JOINT_AGEING),
+    Case(node="h100x8-two-bus", scenario="psu-sag", duration_s=45, cause=Cause.JOINT_AGEING),
 )
 # Means of seconds show a supply that is lost, and not the dips of a load that steps several times a second.
 SHOWN_BY_SECONDS = (CASES[0], Case(node="v100x4", scenario="psu-lost", duration_s=40, cause=Cause.SUPPLY_LOST))
