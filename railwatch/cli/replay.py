@@ -15,6 +15,7 @@ from config.policies import with_site_policies
 from evaluation.replay import recommending, replayed
 from railwatch.cli.printing import describe, pluralize, print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
+from railwatch.operator.coarse_meters import hidden_faults
 from railwatch.operator.unjudged import signals_of, unjudged
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.record_json import to_json
@@ -49,7 +50,7 @@ def replay(
         else:
             console.print(f"[dim]{iso_utc(record.time_ns)[shown]}[/]  {describe(record)}", soft_wrap=True)
     if not as_json:
-        for one in unjudged(signals_of(read)):
+        for one in (*unjudged(signals_of(read)), *hidden_faults(read)):
             console.print(f"not judged: {one.text}", soft_wrap=True, markup=False, style="dim")
         counts = ", ".join(_count_text(name, found) for name, found in sorted(ids.items())) or "no findings"
         console.print(f"{recording}: {counts}", soft_wrap=True, markup=False)
