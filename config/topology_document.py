@@ -1,6 +1,6 @@
 """Wiring of a node as a document for the fleet: the keys of `topology`, as JSON, under the number of their schema.
 
-A document comes from whoever may write to the store. It is checked as a file of an operator is, and refused whole.
+Any writer of the store can send a document. It is checked as a file of an operator is, and refused whole.
 """
 
 import json

@@ -101,8 +101,8 @@ def fleet_topology(
 ) -> Topology:
     """Return the topology of a fleet; `parts` are tagged with their node and may include the node entities.
 
-    `wirings` are the described ones by node. On other nodes the nominal voltages of the rails say which supply feeds
-    which GPU, as the node itself infers it.
+    `wirings` are the described ones by node. On other nodes the nominal voltages of the rails show which supply
+    feeds which GPU, as the node itself infers it.
     """
     named = {name: Entity(kind=EntityKind.NODE, key=name, name=name) for name in nodes}
     by_node: dict[str, list[Entity]] = {name: [] for name in nodes}

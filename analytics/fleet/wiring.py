@@ -1,6 +1,6 @@
 """Wiring of the whole fleet for the detectors: that of each node, with names that are unique over all nodes.
 
-A node without a described wiring has here what its edges say, as its own detectors take it.
+A node without a described wiring has the one of its edges here, as its own detectors take it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
