@@ -135,6 +135,8 @@ class Pipeline:
         self._frozen: dict[str, int] = {}
         self._job_started_ns: int | None = None
         self._incidents: dict[str, Incident] = {}
+        # Whose state actions changed since the last step: the engine has not seen it yet.
+        self._restated: tuple[Incident, ...] = ()
 
     @property
     def engine(self) -> Engine:
@@ -225,7 +227,8 @@ class Pipeline:
         self._note_job_events(events)
         decisions = tuple(ended for command in commands for ended in self._engine.obey(command, now_ns))
         if incidents or self._incidents or self._engine.busy:
-            decisions = (*decisions, *self._engine.step(incidents, self._node(), now_ns))
+            decisions = (*decisions, *self._engine.step((*self._restated, *incidents), self._node(), now_ns))
+            self._restated = ()
         for decision in decisions:
             about = self._incidents.get(decision.incident_id)
             if about is not None and decision.action in WATCHED and decision.verdict is Verdict.EXECUTE:
@@ -261,6 +264,7 @@ class Pipeline:
                 self._begin_outcome(action, now_ns)
         for incident in changed:
             self._keep(incident)
+        self._restated = (*self._restated, *changed)
         return tuple(changed)
 
     def foresee_sags(self, supply_ids: Sequence[str], now_ns: int) -> dict[str, CapClaim]:

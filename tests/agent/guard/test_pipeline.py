@@ -1,13 +1,14 @@
 """From rows to decisions: what comes out, that it comes out the same again, and that memory stays bounded."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from agent.guard.pipeline import Pipeline, PipelineSettings, StepRecords
+from physics.node_state import MeasuredNode
 from rules.limits.node import NodeLimits
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Target, Verb
@@ -121,6 +122,26 @@ def test_a_sag_becomes_finding_incident_and_decision_in_one_step_and_the_outcome
     assert fields["before"] < 11.4 <= fields["after"]
     assert (fields["measure"], fields["unit"]) == ("voltage_v", "V")
     assert fields["decision_id"] in {to_json(record)["id"] for record in loop.of(Decision)}
+
+
+def test_the_rules_see_at_the_next_step_that_an_action_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop()
+    last(loop.run(5, rows=5))
+    loop.box.resistance_ohm = WEAK_OHM
+    next(step for step in loop.run(2) if step.to_execute)
+    (restated,) = [record for record in loop.records[-1:] if isinstance(record, Incident)]
+    assert "railwatch's own clock cap is in force" in restated.text
+    engine, seen = loop.pipeline.engine, list[Incident]()
+    decide = engine.step
+
+    def watched(incidents: Sequence[Incident], node: MeasuredNode, now_ns: int) -> tuple[Decision, ...]:
+        seen.extend(incidents)
+        return decide(incidents, node, now_ns)
+
+    monkeypatch.setattr(engine, "step", watched)
+    last(loop.run(0.1))
+    assert restated in seen
+    assert seen.count(restated) == 1
 
 
 def test_the_first_record_of_a_sag_stands_in_the_step_of_the_row_that_crosses_the_limit() -> None:
