@@ -8,7 +8,7 @@ from rules.caps.knobs import KNOB_OF, VERBS, Scale, settable
 from rules.caps.refining import refine
 from rules.caps.setting import SettingChoice, choose, describe, predict, safe_setting
 from rules.caps.start_ramp import FIRST_START, ramped, ramping
-from rules.caps.supply_basis import bases_of
+from rules.caps.supply_basis import bases_of, with_newest_boards
 from rules.caps.targets import supplies_of_incident
 from rules.caps.thermal_loop import first_output, hottest_c, regulate, setting_of
 from rules.conditions.facts import facts_of
@@ -166,6 +166,8 @@ def _tighten(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision
         # The evidence was insufficient when the cap was set; by now it shows the capped load, which is sufficient.
         bases, _ = bases_of(subject.incident, subject.node, targets=claim.gpus, topology=subject.topology)
         claim = memory.claims[subject.key] = replace(claim, bases=bases)
+    claim = replace(claim, bases=with_newest_boards(claim.bases, subject.incident, subject.node))
+    memory.claims[subject.key] = claim
     step = tighten(claim, then, subject.incident, subject.node, subject.limits, scale=scale, now_ns=subject.now_ns)
     if step.useless:
         if not _symptom_is_active(subject):

@@ -1,7 +1,7 @@
 """Setting of a cap: predicted where the evidence allows it, a fraction of the present one elsewhere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from physics.node_state import MeasuredNode
 from physics.supply_path import VoltageCap, highest_clock, highest_limit
@@ -45,7 +45,8 @@ def choose(
         answer = predict(bases, incident, node, scale=scale, hold_v=hold_v)
         held_v = answer.limit_v
         if scale.stricter(answer.setting, in_force):
-            return SettingChoice(setting=answer.setting, reason=describe(answer, knob), bases=bases)
+            reason = f"{describe(answer, knob)}{_by_coarse_meter(answer, bases, incident, node, scale=scale)}"
+            return SettingChoice(setting=answer.setting, reason=reason, bases=bases)
         minimum_v = incident.number("minimum_v")
         if minimum_v is None:
             return SettingChoice(setting=None, reason=f"no dip below {held_v:.2f} V was seen, and none is predicted")
@@ -55,6 +56,27 @@ def choose(
     elif (seen := _lowest_seen(incident, node, hold_v)) is not None and seen[0] >= seen[1]:
         return SettingChoice(setting=None, reason=f"{doubt}, and {_above(*seen)}")
     return _fallback(rule, scale, in_force, doubt)
+
+
+def _by_coarse_meter(
+    answer: VoltageCap, bases: Sequence[SupplyBasis], incident: Incident, node: MeasuredNode, *, scale: Scale
+) -> str:
+    """Return what the step of the board's meter costs, as the end of a reason; empty where no such meter decides."""
+    step_v = max(basis.meter_step_v for basis in bases)
+    if not step_v > 0.0:
+        return ""
+    higher = [
+        replace(basis, path=replace(basis.path, open_circuit_v=basis.path.open_circuit_v + basis.meter_step_v))
+        for basis in bases
+    ]
+    best = predict(higher, incident, node, scale=scale, hold_v=answer.limit_v / bases[0].limit_scale)
+    steps = scale.settings.index(best.setting) - scale.settings.index(answer.setting)
+    if steps <= 0:
+        return "" if answer.holds else f"; the board rail is read in steps of {step_v:.2f} V, and may be as much higher"
+    return (
+        f"; the board rail is read in steps of {step_v:.2f} V: {scale.knob.label} on the safe side by up to"
+        f" {steps} {'step' if steps == 1 else 'steps'}"
+    )
 
 
 def _lowest_seen(incident: Incident, node: MeasuredNode, hold_v: float) -> tuple[float, float] | None:

@@ -6,13 +6,22 @@ since the step of the clock by the cap itself is what it is learnt from.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from physics.constants import Z_LOWER
 from physics.node_state import MeasuredGpu, MeasuredNode, MeasuredSupply, SourceBand, of_bounds
 from physics.power_curve import DEFAULT_CURVE, HeightCurve, PowerCurve
 from physics.supply_path import GpuLoad, SupplyLoad, SupplyPath
+from rules.caps.board_bus import (
+    BoardBus,
+    board_bus,
+    board_findings,
+    board_path,
+    is_of_board,
+    meter_step_v,
+    supplies_of_board,
+)
 from rules.caps.bus_meters import lower_meter_v
 from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology, label_of_id
@@ -31,7 +40,7 @@ class SupplyBasis:
     """Source and load of one supply when the cap was first set, with a finding of `found_ns`.
 
     `limit_scale` is the voltage to hold over that at 12 V, `lower_meter_v` by how much another meter of its bus reads
-    lower.
+    lower. A bus that is measured at the board has the `supplies` that feed it, and the step of the board's meter.
     """
 
     entity_id: str
@@ -40,6 +49,8 @@ class SupplyBasis:
     found_ns: int = 0
     limit_scale: float = 1.0
     lower_meter_v: float = 0.0
+    supplies: tuple[str, ...] = ()
+    meter_step_v: float = 0.0
 
 
 def bases_of(
@@ -54,7 +65,11 @@ def bases_of(
             doubt = reason
         else:
             bases.append(basis)
-    return _with_lower_meters(bases, node, topology), doubt
+    known = _with_lower_meters(bases, node, topology)
+    boards = dict.fromkeys(finding.entity_id for finding in board_findings(incident))
+    at_board = [_board_basis(name, incident, node, targets, topology) for name in boards]
+    doubt = next((reason for basis, reason in at_board if basis is None), doubt)
+    return (*known, *(basis for basis, _ in at_board if basis is not None)), doubt
 
 
 def bases_now(
@@ -69,23 +84,35 @@ def bases_now(
     findings = {finding.entity_id: finding for finding in supply_findings(incident)}
     fresh = []
     for basis in bases:
-        live = node.supply(basis.entity_id)
-        if live is None or live.source_resistance_ohm is None or live.current_high_a is None:
-            return None
         finding = findings.get(basis.entity_id)
-        found, _ = _basis(basis.entity_id, finding, node, targets=targets, topology=topology)
+        if basis.supplies:
+            found = _board_window(basis, node, targets=targets, topology=topology)
+        else:
+            found = _basis_now(basis, finding, node, targets=targets, topology=topology)
         if found is None:
             return None
-        path = replace(found.path, transient_ohm=_whole_dip_ohm(found.path, live))
-        fresh.append(replace(found, path=path, found_ns=basis.found_ns if finding is None else finding.time_ns))
+        fresh.append(replace(found, found_ns=basis.found_ns if finding is None else finding.time_ns))
     return _with_lower_meters(fresh, node, topology)
+
+
+def _basis_now(
+    basis: SupplyBasis, finding: Finding | None, node: MeasuredNode, *, targets: Sequence[str], topology: Topology
+) -> SupplyBasis | None:
+    live = node.supply(basis.entity_id)
+    if live is None or live.source_resistance_ohm is None or live.current_high_a is None:
+        return None
+    found, _ = _basis(basis.entity_id, finding, node, targets=targets, topology=topology)
+    if found is None:
+        return None
+    return replace(found, path=replace(found.path, transient_ohm=_whole_dip_ohm(found.path, live)))
 
 
 def supply_findings(incident: Incident) -> tuple[Finding, ...]:
     """Return the newest finding of each supply, without cleared ones."""
     newest: dict[str, Finding] = {}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
-        if kind_of(finding.entity_id) == EntityKind.SUPPLY and finding.status is not FindingStatus.CLEARED:
+        is_supply = kind_of(finding.entity_id) == EntityKind.SUPPLY and not is_of_board(finding)
+        if is_supply and finding.status is not FindingStatus.CLEARED:
             newest[finding.entity_id] = finding
     return tuple(newest.values())
 
@@ -106,6 +133,73 @@ def path_now(
         source_resistance_ohm=resistance_ratio * source.source_resistance_ohm,
         transient_ohm=basis.path.transient_ohm,
     )
+
+
+def with_newest_boards(bases: Sequence[SupplyBasis], incident: Incident, node: MeasuredNode) -> tuple[SupplyBasis, ...]:
+    """Return the supplies with the source of each bus at the board by findings that came since, under their load."""
+    return tuple(_board_now(basis, incident, node) if basis.supplies else basis for basis in bases)
+
+
+def _board_now(basis: SupplyBasis, incident: Incident, node: MeasuredNode) -> SupplyBasis:
+    own = [one for one in board_findings(incident) if one.entity_id == basis.entity_id]
+    newest_ns = max((one.time_ns for one in own), default=basis.found_ns)
+    bus = board_bus(basis.supplies, node) if newest_ns > basis.found_ns else None
+    path = None if bus is None else board_path(own, bus, since_ns=basis.found_ns)
+    return basis if path is None else replace(basis, path=path, found_ns=newest_ns)
+
+
+def _board_basis(
+    entity_id: str, incident: Incident, node: MeasuredNode, targets: Sequence[str], topology: Topology
+) -> tuple[SupplyBasis | None, str]:
+    """Return source and load of a bus that is measured at the board; None with a reason if they are not known."""
+    own = [one for one in board_findings(incident) if one.entity_id == entity_id]
+    supplies = supplies_of_board(entity_id, topology)
+    bus = board_bus(supplies, node)
+    path = None if bus is None else board_path(own, bus)
+    if bus is None or path is None:
+        return None, "the currents of the supplies behind the board rail are not known"
+    load = _board_load(bus, path, _fed_by(supplies, topology), node, targets)
+    if load is None:
+        return None, "the power of the GPUs under load is not known"
+    return SupplyBasis(
+        entity_id=entity_id,
+        path=path,
+        load=load,
+        found_ns=max(one.time_ns for one in own),
+        limit_scale=bus.limit_scale,
+        supplies=supplies,
+        meter_step_v=max(meter_step_v(one, bus) for one in own),
+    ), ""
+
+
+def _board_window(
+    basis: SupplyBasis, node: MeasuredNode, *, targets: Sequence[str], topology: Topology
+) -> SupplyBasis | None:
+    """Return a bus at the board with its present load and dips; its source is that of the findings."""
+    bus = board_bus(basis.supplies, node)
+    if bus is None:
+        return None
+    load = _board_load(bus, basis.path, _fed_by(basis.supplies, topology), node, targets)
+    path = replace(basis.path, transient_ohm=bus.transient_ohm)
+    return None if load is None else replace(basis, path=path, load=load)
+
+
+def _fed_by(supplies: Sequence[str], topology: Topology) -> frozenset[str]:
+    return frozenset(gpu for one in supplies for gpu in gpus_of_supply(one, topology))
+
+
+def _board_load(
+    bus: BoardBus, path: SupplyPath, fed: Collection[str], node: MeasuredNode, targets: Sequence[str]
+) -> SupplyLoad | None:
+    """Return the load of a bus, all of which its supplies carry; None where the power of a GPU is not known."""
+    loads = [gpu_load(gpu) for gpu in node.gpus if gpu.entity_id in fed and gpu.entity_id in targets]
+    gpus = tuple(one for one in loads if one is not None)
+    if not gpus or len(gpus) < len(loads):
+        return None
+    high_w, low_w = (
+        amps * (path.open_circuit_v - path.source_resistance_ohm * amps) for amps in (bus.high_a, bus.low_a)
+    )
+    return SupplyLoad(power_high_w=high_w, power_low_w=low_w, share_ratio=1.0, gpus=gpus)
 
 
 def _with_lower_meters(bases: Sequence[SupplyBasis], node: MeasuredNode, topology: Topology) -> tuple[SupplyBasis, ...]:
