@@ -16,7 +16,7 @@ _HIDDEN_STEPS = 0.6
 _LEAST_BLOCKS = 8
 # heuristic: one block in four is one in which the load moves most.
 _LOADED_SHARE = 0.75
-_PAGE = "docs/explanation/source-resistance.md"
+_PAGE = "docs/explanation/sensor-faults.md"
 _NAMES_COLUMNS = 30
 
 
