@@ -42,7 +42,7 @@ COMMANDS = (
     ),
     ListedCommand(
         name="doctor",
-        summary="Report what this node can measure and control, what is missing, and how to get it.",
+        summary="Report what this node can measure and control, what is missing and so not judged, and how to get it.",
         example="railwatch doctor --measure 10s --json",
     ),
     ListedCommand(
