@@ -46,6 +46,11 @@ class BoardBus:
     transient_ohm: float
     limit_scale: float
 
+    @property
+    def meter_step_v(self) -> float:
+        """Most that a step of the board's meter may be; no finding names the step itself."""
+        return COARSEST_STEP * self.open_v
+
 
 def board_findings(incident: Incident) -> tuple[Finding, ...]:
     """Return the newest active findings on the bus at the board, one of each cause and entity."""
@@ -92,11 +97,6 @@ def board_bus(supplies: Sequence[str], node: MeasuredNode) -> BoardBus | None:
     )
 
 
-def meter_step_v(finding: Finding, bus: BoardBus) -> float:
-    """Return the step of the board's meter, by the finding, else the coarsest of such a meter."""
-    return finding.number("meter_step_v") or COARSEST_STEP * bus.open_v
-
-
 def board_path(findings: Sequence[Finding], bus: BoardBus, *, since_ns: int = -1) -> SupplyPath | None:
     """Return the source of a bus as the board sees it, on the safe side; None where no finding names its voltage.
 
@@ -109,12 +109,11 @@ def board_path(findings: Sequence[Finding], bus: BoardBus, *, since_ns: int = -1
     if rise is None and sag is None:
         return None
     usual_v = None if rise is None else rise.number("usual_drop_v")
-    step_v = max(meter_step_v(one, bus) for one in (rise, sag) if one is not None)
-    unknown_v = METERS_ERROR * bus.open_v if usual_v is None else usual_v + step_v / 2.0
+    unknown_v = METERS_ERROR * bus.open_v if usual_v is None else usual_v + bus.meter_step_v / 2.0
     open_v = bus.open_v - max(unknown_v, 0.0)
     ohm = bus.line_ohm + _risen_ohm(rise)
     if sag is not None:
-        lowest_v = (sag.number("minimum_v") or open_v) - step_v / 2.0
+        lowest_v = (sag.number("minimum_v") or open_v) - bus.meter_step_v / 2.0
         ohm = max(ohm, (open_v - lowest_v) / bus.high_a)
     return SupplyPath(open_circuit_v=open_v, source_resistance_ohm=ohm, transient_ohm=bus.transient_ohm)
 

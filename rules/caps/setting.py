@@ -71,12 +71,13 @@ def _by_coarse_meter(
     ]
     best = predict(higher, incident, node, scale=scale, hold_v=answer.limit_v / bases[0].limit_scale)
     steps = scale.settings.index(best.setting) - scale.settings.index(answer.setting)
+    meter = f"the board rail is read in steps of up to {step_v:.2f} V"
+    if not answer.holds:
+        return f"; {meter}, and may be as much higher"
     if steps <= 0:
-        return "" if answer.holds else f"; the board rail is read in steps of {step_v:.2f} V, and may be as much higher"
-    return (
-        f"; the board rail is read in steps of {step_v:.2f} V: {scale.knob.label} on the safe side by up to"
-        f" {steps} {'step' if steps == 1 else 'steps'}"
-    )
+        return ""
+    counted = "1 step" if steps == 1 else f"{steps} steps"
+    return f"; {meter}: {scale.knob.label} chosen on the safe side by up to {counted}"
 
 
 def _lowest_seen(incident: Incident, node: MeasuredNode, hold_v: float) -> tuple[float, float] | None:

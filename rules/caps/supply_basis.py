@@ -19,7 +19,6 @@ from rules.caps.board_bus import (
     board_findings,
     board_path,
     is_of_board,
-    meter_step_v,
     supplies_of_board,
 )
 from rules.caps.bus_meters import lower_meter_v
@@ -168,7 +167,7 @@ def _board_basis(
         found_ns=max(one.time_ns for one in own),
         limit_scale=bus.limit_scale,
         supplies=supplies,
-        meter_step_v=max(meter_step_v(one, bus) for one in own),
+        meter_step_v=bus.meter_step_v,
     ), ""
 
 
