@@ -1,12 +1,14 @@
 """A proposed wiring as YAML: names read back as they are, whatever a recording names its supplies and GPUs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
 
 from analytics.connectivity.wiring_learning import LearntLink, LearntWiring
 from railwatch.operator.wiring_proposal import WiringProposal, description_lines, propose_wiring
-from telemetry.entities import Entity, EntityKind
+from telemetry.entities import BOARD_PLACE, NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 from telemetry.frames import FloatArray, Frame, TableSpec
 
 _SURE = LearntLink(bus=0, confidence=0.999)
@@ -76,3 +78,40 @@ def test_a_supply_that_two_tables_describe_is_learnt_once_from_the_faster_one() 
     assert [one.key for one in proposal.supplies] == ["psu0", "psu1"]
     assert [link.bus for link in proposal.learnt.supplies] == [link.bus for link in proposal.learnt.gpus]
     assert proposal.unsure == ()
+
+
+def _two_buses_with_rails() -> list[Frame]:
+    """Return GPUs of two buses that are busy at times of their own, and a rail of the board of each in coarse steps."""
+    rng = np.random.default_rng(3)
+    busy = np.repeat(np.stack([np.tile([0.0, 1.0], 8), np.repeat(np.tile([0.0, 1.0], 4), 2)], axis=1), 200, axis=0)
+    gpu_w = 100.0 + 2500.0 * busy * rng.uniform(0.8, 1.0, busy.shape)
+    volts = np.full(gpu_w.shape, 54.0)
+    rail_v = np.round((54.0 - 0.02 * gpu_w / 54.0) / 0.25) * 0.25
+    tables = [
+        _table("gpu_fast", EntityKind.GPU, "gpu0 gpu1", {"power_w": gpu_w}),
+        _table("supply", EntityKind.SUPPLY, "psu0 psu1", {"voltage_v": volts, "current_a": gpu_w / 54.0}),
+        _table("bmc_supply", EntityKind.SUPPLY, "bmc-p54v-a bmc-p54v-b", {"rail_voltage_v": rail_v}),
+    ]
+    tags = ((SOURCE_TAG, "bmc"), (NOMINAL_TAG, "54"), (PLACE_TAG, BOARD_PLACE))
+    rails = tuple(replace(one, tags=tags) for one in tables[2].spec.entities)
+    tables[2] = replace(tables[2], spec=replace(tables[2].spec, entities=rails))
+    return tables
+
+
+def test_a_rail_of_the_board_that_follows_one_bus_alone_is_proposed_as_its_sensor() -> None:
+    proposal = propose_wiring(_two_buses_with_rails())
+    assert proposal is not None
+    assert proposal.left_out == ()
+    lines = "\n".join(description_lines(proposal, source="a.parquet"))
+    by_supply = {bus["supplies"][0]: bus["sensors"] for bus in yaml.safe_load(lines)["topology"]["buses"]}
+    assert by_supply == {"psu0": ["bmc-p54v-a"], "psu1": ["bmc-p54v-b"]}
+
+
+def test_rails_of_the_board_that_follow_no_bus_alone_are_left_to_a_person() -> None:
+    tables = _two_buses_with_rails()
+    tables[2] = replace(tables[2], values=tables[2].values.mean(axis=1, keepdims=True).repeat(2, axis=1))
+    proposal = propose_wiring(tables)
+    assert proposal is not None
+    lines = "\n".join(description_lines(proposal, source="a.parquet"))
+    assert "  # not known which bus they show, name them in its sensors: bmc-p54v-a, bmc-p54v-b" in lines
+    assert all("sensors" not in bus for bus in yaml.safe_load(lines)["topology"]["buses"])
