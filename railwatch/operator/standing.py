@@ -22,8 +22,6 @@ from telemetry.entities import Topology, label_list, label_of
 from telemetry.frames import Frame
 
 _VERDICT = TypeAdapter(StandingVerdict)
-# heuristic: the first verdict comes after 20 s and the next after 60 s more, so that it is of a whole minute.
-_JUDGED_S = 81
 # heuristic: a guard that missed three verdicts is not judging; its last one is no picture of now.
 _OLD_NS = 180 * NS_PER_S
 # Loads that are listed, the nearest to their limits first.
@@ -49,9 +47,11 @@ def standing_of(
     own = [frame for frame in frames if len(frame) and not frame.spec.is_late]
     if not own:
         return None
-    end_ns = max(int(frame.time_ns[-1]) for frame in own)
-    own = [frame for frame in own if int(frame.time_ns[0]) >= end_ns - _JUDGED_S * NS_PER_S]
     limits = SupplyMarginsLimits()
+    # The first verdict is of less than a minute, the next one of a whole one, which the row after it ends.
+    judged_s = limits.first_after_s + limits.every_s + 1.0
+    start_ns = max(int(frame.time_ns[-1]) for frame in own) - round(judged_s * NS_PER_S)
+    own = [frame for frame in own if int(frame.time_ns[0]) >= start_ns]
     detectors = (SupplyMargins(limits=limits, rated_w=rated_w, wiring=wiring), GpuMargins(limits=limits, wiring=wiring))
     panel = Panel(detectors=detectors, event_detectors=())
     state = panel.start(tuple({frame.spec.name: frame.spec for frame in own}.values()))
