@@ -16,7 +16,7 @@ from statistics import fmean
 from physics.node_state import MeasuredNode, MeasuredSupply
 from physics.rail_classes import MAIN_BUSES_V
 from physics.supply_path import SupplyPath
-from rules.caps.targets import gpus_of_supply, kind_of
+from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_incident
 from telemetry.entities import SOURCE_TAG, EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident
 
@@ -64,6 +64,12 @@ def board_findings(incident: Incident) -> tuple[Finding, ...]:
 def is_of_board(finding: Finding) -> bool:
     """Return True for a finding on the bus at the board."""
     return finding.detector.partition(".")[0] in DETECTORS
+
+
+def metered_supplies(incident: Incident) -> tuple[str, ...]:
+    """Return the supplies of an incident with a meter of their own, without rails of the board."""
+    boards = {finding.entity_id for finding in incident.findings if is_of_board(finding)}
+    return tuple(one for one in supplies_of_incident(incident) if one not in boards)
 
 
 def supplies_of_board(entity_id: str, topology: Topology) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rules.caps.adjusting import DEEP_AFTER_S, relax, tighten
+from rules.caps.board_bus import metered_supplies
 from rules.caps.knobs import KNOB_OF, VERBS, Scale, settable
-from rules.caps.refining import refine
+from rules.caps.refining import refine, renewed
 from rules.caps.setting import SettingChoice, choose, describe, predict, safe_setting
 from rules.caps.start_ramp import FIRST_START, ramped, ramping
-from rules.caps.supply_basis import bases_of, with_newest_boards
-from rules.caps.targets import supplies_of_incident
+from rules.caps.supply_basis import bases_of
 from rules.caps.thermal_loop import first_output, hottest_c, regulate, setting_of
 from rules.conditions.facts import facts_of
 from rules.engine.approvals import request_approval, use_approval
@@ -115,7 +115,7 @@ def set_claim(
         held=setting,
         tightened_ns=subject.now_ns,
         bases=found.choice.bases,
-        supplies=supplies_of_incident(subject.incident),
+        supplies=metered_supplies(subject.incident),
         output=found.output,
         error_c=found.error_c,
         regulated_ns=None if found.output is None else subject.now_ns,
@@ -166,8 +166,7 @@ def _tighten(subject: PolicyIncident, claim: CapClaim, scale: Scale) -> Decision
         # The evidence was insufficient when the cap was set; by now it shows the capped load, which is sufficient.
         bases, _ = bases_of(subject.incident, subject.node, targets=claim.gpus, topology=subject.topology)
         claim = memory.claims[subject.key] = replace(claim, bases=bases)
-    claim = replace(claim, bases=with_newest_boards(claim.bases, subject.incident, subject.node))
-    memory.claims[subject.key] = claim
+    claim = memory.claims[subject.key] = renewed(claim, subject.incident, subject.node)
     step = tighten(claim, then, subject.incident, subject.node, subject.limits, scale=scale, now_ns=subject.now_ns)
     if step.useless:
         if not _symptom_is_active(subject):

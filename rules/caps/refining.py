@@ -16,7 +16,7 @@ from physics.supply_path import SupplyLoad, high_power_w
 from rules.caps.adjusting import STRICTER
 from rules.caps.knobs import Scale
 from rules.caps.setting import predict
-from rules.caps.supply_basis import SupplyBasis, bases_now, dip_noise_ohm
+from rules.caps.supply_basis import SupplyBasis, bases_now, dip_noise_ohm, with_newest_boards
 from rules.engine.claims import CapClaim, MeasuredSettings
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
@@ -96,6 +96,14 @@ def refine(
         f"{knob.text(measured.strictest)} is the highest {knob.label} that holds {found.limit_v:.2f} V"
     )
     return Refinement(claim=replace(claim, bases=bases), setting=setting, reason=reason)
+
+
+def renewed(claim: CapClaim, incident: Incident, node: MeasuredNode) -> CapClaim:
+    """Return a cap with what newer findings show of buses at the board; what was measured of another set is dropped."""
+    bases = with_newest_boards(claim.bases, incident, node)
+    if len(bases) == len(claim.bases):
+        return replace(claim, bases=bases)
+    return replace(claim, bases=bases, loads=(), dips_ohm=(), measured=None)
 
 
 def _with_loads(claim: CapClaim, bases: Sequence[SupplyBasis]) -> CapClaim:

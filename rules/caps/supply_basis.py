@@ -135,13 +135,18 @@ def path_now(
 
 
 def with_newest_boards(bases: Sequence[SupplyBasis], incident: Incident, node: MeasuredNode) -> tuple[SupplyBasis, ...]:
-    """Return the supplies with the source of each bus at the board by findings that came since, under their load."""
-    return tuple(_board_now(basis, incident, node) if basis.supplies else basis for basis in bases)
+    """Return the supplies with the source of each bus at the board by findings that came since, under their load.
+
+    A bus of which no finding is left is left out: its path is another one now, and nothing shows it at full rate.
+    """
+    active = board_findings(incident)
+    by_board = {basis.entity_id: [one for one in active if one.entity_id == basis.entity_id] for basis in bases}
+    kept = (basis for basis in bases if not basis.supplies or by_board[basis.entity_id])
+    return tuple(_board_now(basis, by_board[basis.entity_id], node) if basis.supplies else basis for basis in kept)
 
 
-def _board_now(basis: SupplyBasis, incident: Incident, node: MeasuredNode) -> SupplyBasis:
-    own = [one for one in board_findings(incident) if one.entity_id == basis.entity_id]
-    newest_ns = max((one.time_ns for one in own), default=basis.found_ns)
+def _board_now(basis: SupplyBasis, own: Sequence[Finding], node: MeasuredNode) -> SupplyBasis:
+    newest_ns = max(one.time_ns for one in own)
     bus = board_bus(basis.supplies, node) if newest_ns > basis.found_ns else None
     path = None if bus is None else board_path(own, bus, since_ns=basis.found_ns)
     return basis if path is None else replace(basis, path=path, found_ns=newest_ns)

@@ -19,8 +19,8 @@ from rules.engine.engine import Engine
 from rules.policy.model import SettingRule, Verb
 from telemetry.entities import BOARD_PLACE, NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind, Topology
 from telemetry.gpu import KnobKind
-from telemetry.records import Cause, Incident
-from tests.rules.scenes import CAP, CLOCKS_MHZ, ENFORCED, GPUS, gpu_state, incident, policy
+from telemetry.records import Cause, FindingStatus, Incident, IncidentState
+from tests.rules.scenes import CAP, CLOCKS_MHZ, ENFORCED, GPUS, gpu_state, incident, policy, seconds
 
 BOX = "node:box"
 STEP_V, NOMINAL_V, SCALE_54 = 0.25, 54.0, 4.5
@@ -198,6 +198,26 @@ def test_a_later_sag_under_the_cap_makes_the_path_worse_once() -> None:
     assert once[0].path.source_resistance_ohm > bases[0].path.source_resistance_ohm
     again = with_newest_boards(once, later, worse.state(700.0))  # the reading belongs to the load that it was taken at
     assert again == once
+
+
+@pytest.mark.parametrize("name", [BOX, "supply:bmc-p54v"])
+def test_once_no_finding_is_left_the_cap_is_relaxed_as_one_without_a_prediction(name: str) -> None:
+    bus, then = Bus(0.050), replace(CAP, setting=SettingRule(hold_v=HOLD_V))
+    tags = ((NOMINAL_TAG, "54"), (SOURCE_TAG, "bmc"), (PLACE_TAG, BOARD_PLACE))
+    rail = Entity(kind=EntityKind.SUPPLY, key="bmc-p54v", name="P54V (bmc)", tags=tags)
+    engine = Engine((policy(then),), limits=ENFORCED, topology=wired(rail))
+    raised = bus.rise(entity=name)
+    engine.step([raised], bus.state(), 0)
+    (claim,) = engine.claims
+    assert claim.supplies == ()
+    over = replace(raised, state=IncidentState.MITIGATED)
+    engine.step([over], bus.state(claim.strictest), seconds(60.0))
+    assert engine.claims[0].bases
+    mended = replace(over, findings=tuple(replace(one, status=FindingStatus.CLEARED) for one in over.findings))
+    assert not engine.step([mended], bus.state(claim.strictest), seconds(120.0))
+    assert engine.claims[0].bases == ()
+    (step,) = engine.step([], bus.state(claim.strictest), seconds(61.0 + 1800.0))
+    assert step.action == Verb.CLOCK_RELAX
 
 
 def test_a_path_without_a_voltage_or_a_rise_is_not_known() -> None:
