@@ -10,7 +10,7 @@ from physics.rail_classes import MAIN_BUSES_V
 from physics.wiring import Bus, Origin, Wiring
 from telemetry.entities import SOURCE_TAG, Entity
 
-# Parts of a name that tell no two rails of a board apart: its voltage, and what it is.
+# Parts of a name that rails of a board have in common: its voltage, and what it is.
 _VOLTAGE = re.compile(r"p?\d{1,2}v\d{0,2}|v\d{1,2}")
 _ANY_RAIL = frozenset({"bus", "rail", "main", "v"})
 # Names that `railwatch wiring learn` makes up: their numbers are those of no board.
@@ -49,7 +49,7 @@ def bus_shown(rail: Entity, wiring: Wiring) -> Bus | None:
 
 
 def _parts(name: str) -> frozenset[str]:
-    """Return the parts of a name that tell one rail or bus of a board from another, such as ``a`` of ``P54V_A``."""
+    """Return the parts of a name by which one rail or bus of a board differs from another, such as ``a`` of ``P54V_A``."""
     parts = re.split(r"[^a-z0-9]+", name.casefold())
     bare = (part.removeprefix("bus") for part in parts if not _VOLTAGE.fullmatch(part) and part not in _ANY_RAIL)
     return frozenset(part for part in bare if part)
