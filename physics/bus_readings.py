@@ -49,7 +49,7 @@ def bus_shown(rail: Entity, wiring: Wiring) -> Bus | None:
 
 
 def _parts(name: str) -> frozenset[str]:
-    """Return the parts of a name by which one rail or bus of a board differs from another, such as ``a`` of ``P54V_A``."""
+    """Return the parts of a name by which one rail or bus of a board differs, such as ``a`` of ``P54V_A``."""
     parts = re.split(r"[^a-z0-9]+", name.casefold())
     bare = (part.removeprefix("bus") for part in parts if not _VOLTAGE.fullmatch(part) and part not in _ANY_RAIL)
     return frozenset(part for part in bare if part)
