@@ -217,7 +217,7 @@ class TopologySection(Section):
 
     def _wiring(self) -> Wiring:
         feeds = {shelf.name: shelf.feed for shelf in self.shelves}
-        return Wiring(
+        given = Wiring(
             origin=Origin.CONFIGURED,
             feeds=tuple(
                 MainsFeed(name=feed.name, nominal_v=feed.nominal_v, breaker_a=feed.breaker_a, curve=feed.curve)
@@ -228,7 +228,7 @@ class TopologySection(Section):
             buses=tuple(
                 Bus(
                     name=bus.name,
-                    nominal_v=self._nominal_v(bus),
+                    nominal_v=bus.nominal_v,
                     supplies=bus.supplies,
                     branches=tuple(branch.branch() for branch in bus.branches),
                     redundancy=bus.redundancy,
@@ -238,19 +238,15 @@ class TopologySection(Section):
                 for bus in self.buses
             ),
         )
+        return given.with_shared_nominals()
 
-    def _nominal_v(self, bus: SharedBus) -> float | None:
-        """Return the nominal voltage of a bus, its own or that of its first supply that has one."""
-        known = (one.nominal_v for one in self.supplies if one.name in bus.supplies and one.nominal_v is not None)
-        return bus.nominal_v if bus.nominal_v is not None else next(known, None)
-
-    def _wired(self, supply: Supply, feed: str) -> WiredSupply:
-        on = (self._nominal_v(bus) for bus in self.buses if supply.name in bus.supplies)
+    @staticmethod
+    def _wired(supply: Supply, feed: str) -> WiredSupply:
         return WiredSupply(
             name=supply.name,
             sensors=supply.sensors or (supply.name,),
             rated_w=supply.rated_w,
-            nominal_v=supply.nominal_v if supply.nominal_v is not None else next(on, None),
+            nominal_v=supply.nominal_v,
             feed=feed,
             shelf=supply.shelf,
             from_bus=supply.from_bus,

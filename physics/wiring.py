@@ -5,7 +5,7 @@ supplies of another bus: 54 V bus, converter, 12 V bus. A shelf holds supplies a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from physics.breakers import BreakerCurve
@@ -226,6 +226,18 @@ class Wiring:
         """Return the nominal voltage of a bus, else that of its supplies; None where it is unknown."""
         known = (one.nominal_v for one in self.on_bus(bus) if one.nominal_v is not None)
         return bus.nominal_v if bus.nominal_v is not None else next(known, None)
+
+    def with_shared_nominals(self) -> "Wiring":
+        """Return the wiring with the nominal voltage of each bus on its supplies, and of its supplies on each bus.
+
+        What is given stays, also where a bus and its supply contradict each other.
+        """
+        buses = tuple(replace(bus, nominal_v=self.nominal_v_of(bus)) for bus in self.buses)
+        nominals_v = {name: bus.nominal_v for bus in buses for name in bus.supplies}
+        supplies = tuple(
+            replace(one, nominal_v=nominals_v.get(one.name)) if one.nominal_v is None else one for one in self.supplies
+        )
+        return replace(self, buses=buses, supplies=supplies)
 
     def converters(self, bus: Bus) -> tuple[WiredSupply, ...]:
         """Return the converters that draw from a bus."""
