@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, MAIN_BUSES_V, MEASURED_AT_V, RailClass, rail_class_of
-from telemetry.entities import INPUT_NOMINAL_TAG, Entity, EntityKind
+from telemetry.entities import BUS_TAG, INPUT_NOMINAL_TAG, Entity, EntityKind
 
 # A bus of 54 V that carries much may read as one of 48 V.
 _MAIN_BUSES = frozenset(f"{one:g}" for one in MAIN_BUSES_V)
@@ -183,8 +183,10 @@ def _stages(members: Sequence[Entity], supplies: Sequence[Entity], links: _Links
     if rail is None or not rail.has_limit:
         return
     yield Stage(kind=StageKind.SUPPLIES, rail=rail, entities=tuple(members))
-    at_board = tuple(one for one in supplies if one.is_rail_of_board and one.nominal_v == rail.nominal_v)
-    if is_only and at_board:
+    shown = tuple(one for one in supplies if one.is_rail_of_board and one.nominal_v == rail.nominal_v)
+    bus = members[0].tag(BUS_TAG)
+    at_board = shown if is_only else tuple(one for one in shown if bus is not None and one.tag(BUS_TAG) == bus)
+    if at_board:
         yield Stage(kind=StageKind.BOARD, rail=rail, entities=at_board)
     described = tuple(_described(members, links.below))
     yield from described

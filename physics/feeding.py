@@ -1,7 +1,8 @@
 """Which supply feeds which GPU: from the wiring that is configured, else from the nominal voltages of the rails."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 
 from physics.bus_readings import bus_shown, has_several_buses
 from physics.rail_classes import MAIN_BUSES_V, RAIL_CLASSES
@@ -12,6 +13,7 @@ from telemetry.entities import (
     MEASURED_SOURCE_TAG,
     NOMINAL_SOURCE_TAG,
     NOMINAL_TAG,
+    SOURCE_TAG,
     Entity,
     EntityKind,
     NominalSource,
@@ -56,6 +58,19 @@ def inferred_wiring(supplies: Sequence[Entity], gpus: Sequence[Entity]) -> Wirin
     return Wiring(origin=Origin.INFERRED, supplies=wired, buses=buses)
 
 
+def bus_names(groups: Iterable[Sequence[Entity]]) -> tuple[str, ...]:
+    """Return the names of buses by their supplies: as these are tagged if no two are alike, else numbered."""
+    tagged = [_tagged_name(members[0]) for members in groups]
+    tagged = [name if tagged.count(name) == 1 else None for name in tagged]
+    numbers = (name for number in count() if (name := f"bus{number}") not in tagged)
+    return tuple(next(numbers) if name is None else name for name in tagged)
+
+
+def _tagged_name(supply: Entity) -> str | None:
+    name, source = supply.tag(BUS_TAG), supply.tag(SOURCE_TAG)
+    return name if name is None or source is None else f"{name} ({source})"
+
+
 def wiring_of_topology(topology: Topology) -> Wiring:
     """Return the wiring that the edges of a topology describe: supplies of one voltage and the same GPUs share a bus.
 
@@ -71,12 +86,12 @@ def wiring_of_topology(topology: Topology) -> Wiring:
         groups.setdefault((supply.rail, fed[supply.id]), []).append(supply)
     buses = tuple(
         Bus(
-            name=f"bus{place}",
+            name=name,
             nominal_v=nominal_v,
             supplies=tuple(one.key for one in members),
             branches=(Branch(gpus=tuple(gpu.name for gpu in reached)),) if reached else (),
         )
-        for place, (((nominal_v, _), reached), members) in enumerate(groups.items())
+        for name, (((nominal_v, _), reached), members) in zip(bus_names(groups.values()), groups.items(), strict=True)
     )
     return replace(inferred, origin=Origin.RECORDED, buses=buses)
 

@@ -10,7 +10,7 @@ import numpy as np
 from analytics.connectivity import GroupArray, Kinship
 from analytics.connectivity.buses import bus_groups
 from analytics.connectivity.kinship import ByIdentity
-from physics.feeding import bus_name
+from physics.feeding import bus_name, bus_names
 from physics.link_loads import Draw
 from physics.wiring import Bus, Origin, WiredSupply, Wiring
 from telemetry.entities import Entity, Topology
@@ -150,11 +150,11 @@ def wiring_of_edges(entities: Sequence[Entity], topology: Topology) -> Wiring:
         ),
         buses=tuple(
             Bus(
-                name=bus_name(members[0].nominal_v) if voltages[members[0].nominal_v] == 1 else f"bus{number}",
+                name=bus_name(members[0].nominal_v) if voltages[members[0].nominal_v] == 1 else name,
                 nominal_v=members[0].nominal_v,
                 supplies=tuple(one.key for one in members),
             )
-            for number, members in enumerate(groups.values())
+            for name, members in zip(bus_names(groups.values()), groups.values(), strict=True)
         ),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from physics.bus_readings import bus_shown, sensor_names
-from physics.feeding import feeding_of, with_described_tags
+from physics.feeding import bus_names, feeding_of, with_described_tags
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
 from telemetry.entities import BOARD_PLACE, BUS_TAG, NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 
@@ -92,3 +92,10 @@ def test_a_rail_feeds_the_gpus_of_its_bus_and_one_of_an_unknown_bus_every_gpu() 
     edges = feeding_of(wiring("A", "B"), (supply("psu0"), supply("psu1"), *rails), GPUS).edges
     fed = {one.id: [gpu for above, gpu in edges if above == one.id] for one in rails}
     assert fed == {rails[0].id: [GPUS[2].id, GPUS[3].id], rails[1].id: [gpu.id for gpu in GPUS]}
+
+
+def test_buses_are_named_as_their_supplies_are_tagged_and_numbered_where_that_is_not_unique() -> None:
+    wired = wiring("A", "B")
+    tagged = [[with_described_tags(one, wired)] for one in (supply("psu0"), supply("psu1"), rail("P54V_B"))]
+    assert bus_names([*tagged, [supply("psu2")]]) == ("A", "B", "B (bmc)", "bus0")
+    assert bus_names([tagged[0], tagged[0], [supply("psu2")]]) == ("bus0", "bus1", "bus2")

@@ -8,7 +8,16 @@ from physics.converter_chain import MeasuredStage, Stage, StageKind, chain_verdi
 from physics.feeding import feeding_of
 from physics.rail_classes import RailClass, rail_class_of
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
-from telemetry.entities import BOARD_PLACE, INPUT_NOMINAL_TAG, NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
+from telemetry.entities import (
+    BOARD_PLACE,
+    BUS_TAG,
+    INPUT_NOMINAL_TAG,
+    NOMINAL_TAG,
+    PLACE_TAG,
+    SOURCE_TAG,
+    Entity,
+    EntityKind,
+)
 
 
 def entity(name: str, nominal_v: float | None, *more: tuple[str, str]) -> Entity:
@@ -90,6 +99,14 @@ def test_a_described_converter_hangs_on_the_bus_that_it_draws_from(from_bus: str
     assert chains(*supplies, wiring=described(from_bus=from_bus)) == [
         [("54 V bus", (psu,)), ("12 V intermediate bus", ("in12",)), ("5 V intermediate bus", ("in5",))]
     ]
+
+
+def test_each_of_two_buses_has_the_rail_of_the_board_that_is_known_to_show_it() -> None:
+    rails = [entity(f"bmc-p54v-{name}", 54.0, *BOARD, *on) for name, on in (("b", ((BUS_TAG, "other"),)), ("x", ()))]
+    edges = [(supply.id, gpu.id) for supply, own in zip(PSUS, (GPUS[:2], GPUS[2:]), strict=True) for gpu in own]
+    supplies = [entity(psu.name, 54.0, (BUS_TAG, bus)) for psu, bus in zip(PSUS, ("main", "other"), strict=True)]
+    found = converter_chains((*supplies, *rails), edges)
+    assert [[one.key for stage in chain for one in stage.entities] for chain in found] == [["psu1", "bmc-p54v-b"]]
 
 
 def test_nodes_of_a_fleet_have_chains_of_their_own() -> None:
