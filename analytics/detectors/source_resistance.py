@@ -248,7 +248,8 @@ class SourceResistance:
         ratio = reference.ratio()
         over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm)
         over &= ~_of_no_supply(state, seen, over)
-        over &= ~state.carried.overdrawn(state.means, over, state.buses.groups)
+        known = np.isfinite(reference.ohm)
+        over &= ~state.carried.overdrawn(state.means, over, state.buses.groups, known=known)
         under = seen & (ratio < limits.clear_ratio)
         rising = state.rising.after(over=over, under=under, now_ns=now_ns)
         quick = rising.count >= limits.windows

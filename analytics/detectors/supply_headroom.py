@@ -50,6 +50,9 @@ _TRIP_ROWS = 2
 _FAR_OVER = 1.15
 # heuristic: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
 _MORE_THAN_EVER = 1.1
+# heuristic: as far as rails may fall over their whole load by the ATX12V and Open Rack specifications, 5 %, less what a
+# reference of some windows may be off.
+_BELOW_LINE = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,7 +160,9 @@ class SupplyHeadroom:
         dips = state.dips.after(reference, stepped=seen & swings, high_a=high_a, low_a=low_a, lowest_v=lowest_v)
         ratio = reference.ratio()
         sound = ~(ratio > limits.flat_ratio)
-        overdrawn = state.carried.overdrawn(means, seen & ~sound, state.buses.groups)
+        below = _below_line_v(reference, means) > _BELOW_LINE * state.rails.nominal_v
+        known = np.isfinite(reference.ohm)
+        overdrawn = state.carried.overdrawn(means, seen & (below | ~sound), state.buses.groups, known=known)
         low = (load.lowest_v < scale * limits.minimum_v) & plausible
         mean_w = means.mean_a * means.mean_v
         # A joint explains a steep fall of the voltage, no watts.
@@ -167,7 +172,7 @@ class SupplyHeadroom:
         # More current than the rail ever bore well: a path that was weak from its first day is not overloaded.
         # A load of constant power draws more from a rail that fell.
         fell = np.fmax(scale * limits.minimum_v / lowest_v, 1.0)
-        at_limit = overdrawn & low
+        at_limit = overdrawn & (below | low)
         low &= high_a > _MORE_THAN_EVER * fell * load.well_a
         stepped = seen & sound & swings & ~heavy & (peaks | low)
         stayed = seen & (far | at_limit | (sound & (heavy | (low & ~swings))))
@@ -248,6 +253,11 @@ def _rated_w(supplies: ByIdentity[tuple[Entity, ...]], configured_w: float | Non
     return rated_w
 
 
+def _below_line_v(reference: Reference, means: BlockMeans) -> FloatArray:
+    """Return by how much the voltage lies below what the reference of the path makes of the current; NaN unknown."""
+    return np.asarray(reference.open_v - reference.ohm * means.mean_a - means.mean_v, dtype=np.float64)
+
+
 def _extremes(load: LoadExtremes, rows: PairRows, lowest_v: FloatArray) -> LoadExtremes:
     amps = np.where(rows.used, rows.current_a, np.nan)
     return replace(
@@ -275,9 +285,9 @@ def _describe(
     high_a, low_a = float(load.block_high_a[index]), float(load.block_low_a[index])
     limit_v = float(state.rails.scale[index]) * limits.minimum_v  # NaN for a rail without one
     ratio, worst_v = float(reference.ratio()[index]), _worst(state, index, high_a=high_a, low_a=low_a, limit_v=limit_v)
-    carried_a = float(state.carried.high_a[index])
-    if ratio > limits.flat_ratio and np.isfinite(carried_a):
-        path = f"{multiple(ratio)} as steep as up to {carried_a:.0f} A"
+    below_v = float(_below_line_v(reference, state.means)[index])
+    if below_v > _BELOW_LINE * float(state.rails.nominal_v[index]):
+        path = f"{volts(below_v)} below usual"
     else:
         path = f"path {multiple(ratio)} baseline" if np.isfinite(ratio) else "path not known yet"
     rating = f"rated {rated_w:.0f} W" if np.isfinite(rated_w) else "rating unknown"

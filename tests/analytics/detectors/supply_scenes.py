@@ -78,7 +78,7 @@ def overload(seed: int, *, rated_w: float | None = RATED_W) -> Frame:
 
 def at_limit(seed: int, *, rated_w: float | None = None, one_alone: bool = False) -> Frame:
     """Return a frame whose load grows until the supplies, or the first one alone, let their outputs fall steeply."""
-    early, knee_a = np.arange(ROWS)[:, np.newaxis] < 160, 80.0
+    early, knee_a = np.arange(ROWS)[:, np.newaxis] < 160, 76.0
     amps = np.where(early, load(seed), load(seed, low=84.0, high=96.0))
     volts = rail(amps, seed=seed)
     steep = np.array([True, not one_alone])

@@ -100,7 +100,7 @@ def test_supplies_that_all_fall_steeply_at_more_current_than_ever_are_overloaded
         (Cause.SUPPLY_OVERLOAD, supply(0).id),
         (Cause.SUPPLY_OVERLOAD, supply(1).id),
     }
-    assert all(" as steep as up to " in one.summary for one in found)
+    assert all("below usual" in one.summary for one in found)
 
 
 def test_watts_far_over_the_rating_are_an_overload_whatever_the_path_does() -> None:
