@@ -12,7 +12,7 @@ _strict = with_config(ConfigDict(extra="forbid"))
 @_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangLimits:
-    """Limits of a hang: GPUs spin, and steps stopped or the driver's threads spin too.
+    """Limits of a hang: GPUs spin, and steps stopped, the driver's threads spin too, or all GPUs fell silent at once.
 
     A field report of a four-V100 node names the signs: nv_queue takes a whole processor, then irq/57-nvidia, memory
     stays in use, nothing moves (blbadger.github.io/gpu-server). Frameworks time out after minutes: NCCL collectives of
@@ -38,6 +38,19 @@ class HangLimits:
         Time without a step from which neither thread nor link error is required. heuristic: three times `stall_s`.
     silent_spin_s
         Time to spin where no job reports its steps. heuristic: twice `spin_s`, as one source less is available.
+    swing_ratio, swing_s
+        Standard deviation of a GPU's power over its mean in windows of ten seconds, and how long it must have been so
+        large, for the steps of its job to show without a counter. heuristic: waits of an eighth of each step at half
+        of the compute power are 18 %; a burn load and its governor stay below 5 %.
+    silence_s
+        Time for which all GPUs that swung must spin where nothing but their power shows it. heuristic: what a promise
+        of 30 s leaves, and longer than the 20 s that many checkpoints take.
+    constant_ratio
+        Highest relative standard deviation of the power for that. heuristic: a spinning kernel does the same
+        all the time, and readings of it have 1 % of noise; work has phases.
+    memory_busy_ratio
+        Share of time with memory traffic from which a constant load is work. heuristic: a spinning kernel reads a few
+        flags, memory-bound work keeps the memory busy most of the time.
     clear_after_s
         Time with steps or with other load before it counts as over.
     """
@@ -52,6 +65,11 @@ class HangLimits:
     thread_ratio: float = 0.8
     alone_s: DurationS = 60.0
     silent_spin_s: DurationS = 20.0
+    swing_ratio: float = 0.1
+    swing_s: DurationS = 60.0
+    silence_s: DurationS = 25.0
+    constant_ratio: float = 0.02
+    memory_busy_ratio: float = 0.3
     clear_after_s: DurationS = 10.0
 
 

@@ -3,9 +3,10 @@
 They show full utilisation at a fraction of the power that they compute with, all of it standing still, and no step
 ends. A field report of a four-V100 node with loose module screws adds what the host shows: the driver's thread nv_queue
 takes a processor, then the interrupt thread does (blbadger.github.io/gpu-server). Where the job reports its steps,
-their absence is the first evidence; where none does, the driver's threads must spin, and for longer. The same holds
+their absence is the first evidence; where none does, the driver's threads must spin, and for longer, or the power of
+all GPUs must have swung from step to step and stopped on all of them (`hang_silence`). Threads are required as well
 where steps end on the node while a GPU spins next to working siblings: these are the steps of another job. GPUs that
-spin because a sibling fell silent wait for it, which `gpu_lost` reports.
+spin because a sibling vanished wait for it, which `gpu_lost` reports.
 """
 
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.hang_signs import Heartbeat, Spin, after_second, after_steps
+from analytics.detectors.hang_silence import Swing, fell_silent, swing_after
 from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.seconds import SignalTally, newest, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
@@ -41,6 +43,7 @@ class OpenSecond:
     util: SignalTally
     threads: SignalTally
     memory_bytes: FloatArray
+    mem_util_ratio: FloatArray
     steps: FloatArray
     link_errors: FloatArray
 
@@ -49,7 +52,13 @@ class OpenSecond:
         """Return the sums before the first row; quicker than `filled`."""
         unknown, tally = np.full(n_gpus, np.nan), SignalTally.start(n_gpus)
         return OpenSecond(
-            power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown
+            power=tally,
+            util=tally,
+            threads=tally,
+            memory_bytes=unknown,
+            mem_util_ratio=unknown,
+            steps=unknown,
+            link_errors=unknown,
         )
 
 
@@ -58,7 +67,7 @@ class HangState:
     """State between rows.
 
     `threads_s` is how long a driver thread spins, `quiet_links_s` how long the links had no error. `others` marks GPUs
-    where the steps since the spin began belong to another job.
+    where the steps since the spin began belong to another job, `silent` GPUs of a node that fell silent.
     """
 
     second: int | None
@@ -66,6 +75,7 @@ class HangState:
     conditions: Conditions
     open: OpenSecond
     spin: Spin
+    swing: Swing
     heartbeat: Heartbeat
     threads_s: FromZero
     thread_ratio: FloatArray
@@ -73,6 +83,7 @@ class HangState:
     quiet_links_s: Annotated[FloatArray, np.inf]
     answered: MaskArray
     others: MaskArray
+    silent: MaskArray
     siblings: Siblings
 
 
@@ -139,14 +150,21 @@ class Hang:
         )
         # A step that ends as a spin begins may still be its own.
         others = (state.others & (spin.lasted_s > 0)) | (beside & (spin.lasted_s >= self.limits.spin_s))
-        state = replace(state, spin=spin, others=others)
+        swing = swing_after(
+            state.swing, now.power, now.util, spun=state.spin, spin=spin, passed_s=passed, limits=self.limits
+        )
+        silent = fell_silent(swing, spin, now.mem_util_ratio, state.siblings.groups, limits=self.limits)
+        state = replace(state, spin=spin, swing=swing, others=others, silent=silent & ~state.heartbeat.known)
         over = self._evidence(state) & (util >= self.limits.util_ratio) & ~progress
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
             elapsed_ns=passed * NS_PER_S,
             over=over,
-            under=progress | (util < _OTHER_LOAD_RATIO) | (now.power.mean > self.limits.power_ratio * spin.compute_w),
+            under=progress
+            | (util < _OTHER_LOAD_RATIO)
+            | (now.power.mean > self.limits.power_ratio * spin.compute_w)
+            | (~state.heartbeat.known & (spin.lasted_s == 0)),
             seen=~(np.isnan(util) & np.isnan(now.power.mean)),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
             permit=~any_sibling(state.answered & (now.power.count == 0), state.siblings.groups),
@@ -163,7 +181,7 @@ class Hang:
         silent_spin = (
             (~beat.known | state.others) & (spin.lasted_s >= limits.silent_spin_s) & (state.threads_s >= limits.spin_s)
         )
-        found: MaskArray = reported_stall | silent_spin
+        found: MaskArray = reported_stall | silent_spin | state.silent
         return found
 
     def _witness(self, state: HangState) -> MaskArray:
@@ -194,13 +212,17 @@ class Hang:
         spin, beat = state.spin, state.heartbeat
         power_w, compute_w = float(spin.power_w[index]), float(spin.compute_w[index])
         stalled_s = float(beat.stalled_s[index]) if beat.known[index] else float("nan")
+        share, sign = percent(power_w / compute_w), _witness_text(state, index, self.limits)
         if status is FindingStatus.CLEARED:
             summary = f"{entity.label} works again for {duration(self.limits.clear_after_s)}"
-        else:
+        elif state.silent[index]:
+            n_gpus = np.count_nonzero(state.silent & (state.siblings.groups == state.siblings.groups[index]))
             summary = (
-                f"{entity.label} hangs: {_steps_text(state, index)} at {percent(power_w / compute_w)} of compute power"
-                f"{_witness_text(state, index, self.limits)}{suspects}"
+                f"{entity.label} seems to hang: all {n_gpus} GPUs constant at {share} of compute power"
+                f"{sign or '; or a constant kernel'}"
             )
+        else:
+            summary = f"{entity.label} hangs: {_steps_text(state, index)} at {share} of compute power{sign}{suspects}"
         return Statement(
             severity=Severity.CRITICAL if witness else Severity.WARNING,
             score=1.0 if witness else 0.6,
@@ -212,6 +234,7 @@ class Hang:
                 ("power_w", power_w, "W"),
                 ("compute_power_w", compute_w, "W"),
                 ("power_spread_ratio", float(spin.spread_ratio[index]), "ratio"),
+                ("swing_before_ratio", float(state.swing.swing_ratio[index]), "ratio"),
                 ("thread_ratio", float(state.thread_ratio[index]), "ratio"),
                 ("threads_spinning_s", float(state.threads_s[index]), "s"),
                 ("since_link_error_s", float(state.quiet_links_s[index]), "s"),
@@ -220,21 +243,23 @@ class Hang:
 
 
 def _columns(frame: Frame) -> list[FloatArray]:
-    """Return the rows that `_counted` takes: power, utilisation, threads, memory, steps, link errors."""
+    """Return the rows that `_counted` takes: power, utilisation, threads, memory and its use, steps, errors."""
     threads = np.fmax(optional(frame, "nv_queue_ratio"), optional(frame, "nv_irq_ratio"))
     crc, replays = optional(frame, "nvlink_crc_errors"), optional(frame, "nvlink_replays")
     errors = np.where(np.isnan(crc), replays, crc + np.where(np.isnan(replays), 0.0, replays))
-    memory, steps = optional(frame, "memory_used_bytes"), optional(frame, "steps")
-    return [frame.signal("power_w"), frame.signal("gpu_util_ratio"), threads, memory, steps, errors]
+    memory, mem_util = optional(frame, "memory_used_bytes"), optional(frame, "mem_util_ratio")
+    steps = optional(frame, "steps")
+    return [frame.signal("power_w"), frame.signal("gpu_util_ratio"), threads, memory, mem_util, steps, errors]
 
 
 def _counted(before: OpenSecond, rows: list[FloatArray]) -> OpenSecond:
-    power, util, threads, memory, steps, errors = rows
+    power, util, threads, memory, mem_util, steps, errors = rows
     return OpenSecond(
         power=before.power.add(power),
         util=before.util.add(util),
         threads=before.threads.add(threads),
         memory_bytes=newest(before.memory_bytes, memory),
+        mem_util_ratio=newest(before.mem_util_ratio, mem_util),
         steps=newest(before.steps, steps),
         link_errors=newest(before.link_errors, errors),
     )

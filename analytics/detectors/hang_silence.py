@@ -1,0 +1,119 @@
+"""Swing that the steps of a job give to the power of its GPUs, and its end on all GPUs of a node at once.
+
+A rank that waits in a collective draws a constant power, and a rank that computes does not. So where every GPU of a
+node swung from step to step and then all of them draw a constant, low power at full utilisation, they wait for
+something that none of them does. A kernel of constant low power on every GPU looks the same; one that reads memory
+shows it in the memory utilisation, where that is recorded.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from analytics.connectivity import GroupArray
+from analytics.detectors.bus_limits import HangLimits
+from analytics.detectors.hang_signs import Spin
+from analytics.detectors.seconds import SignalTally
+from telemetry.frames import FloatArray, FromZero, MaskArray
+
+# heuristic: a window holds several steps of up to some seconds, whatever the pace of the sensors.
+_WINDOW_S = 10
+# Below this utilisation all through a second a GPU is idle, or its job writes or loads data.
+_BUSY_RATIO = 0.5
+# heuristic: a GPU that was idle for so long has no job, or another one, whose steps are not known yet.
+_FORGET_S = 120.0
+# heuristic: shorter spins are the waits of each step, which the window has seen already.
+_PAUSE_S = 5.0
+# heuristic: an hour of steps without such a pause makes it a matter of the past.
+_PAUSE_MEMORY_S = 3600.0
+# heuristic: noise of sensors is a thousand times larger, rounding in sums of squares a thousand times smaller. Below it
+# one value was read again and again: the reader stopped.
+_MOVES_RATIO = 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Swing:
+    """Swing of each GPU's power over its last busy seconds; the first axis of each array is the GPU.
+
+    `counts`, `totals_w` and `squares_w2` hold one second each, `seconds` says how many were written. `swung_s` is how
+    long the power has swung, `swing_ratio` the standard deviation over the mean; both keep their values during a spin.
+    `pause_s` is the longest spin that ended in work by itself, remembered for about an hour.
+    """
+
+    counts: Annotated[FloatArray, 0.0, _WINDOW_S]
+    totals_w: Annotated[FloatArray, 0.0, _WINDOW_S]
+    squares_w2: Annotated[FloatArray, 0.0, _WINDOW_S]
+    seconds: FromZero
+    swing_ratio: FromZero
+    swung_s: FromZero
+    idle_s: FromZero
+    pause_s: FromZero
+
+
+def swing_after(
+    before: Swing, power: SignalTally, util: SignalTally, *, spun: Spin, spin: Spin, passed_s: float, limits: HangLimits
+) -> Swing:
+    """Return the swing a second later; `spun` is the spin before that second and `spin` the one after it.
+
+    Idle seconds and those of a spin are left out: a checkpoint between steps does not end the swing.
+    """
+    idle = (util.count > 0) & (util.high < _BUSY_RATIO)
+    idle_s = np.where(idle, before.idle_s + passed_s, 0.0)
+    resumed = (spin.lasted_s == 0) & (spun.lasted_s >= _PAUSE_S) & (util.low >= limits.util_ratio) & (util.count > 0)
+    pause_s = np.where(resumed, np.maximum(before.pause_s, spun.lasted_s), before.pause_s)
+    after = replace(before, idle_s=idle_s, pause_s=pause_s * (1.0 - min(passed_s / _PAUSE_MEMORY_S, 1.0)))
+    gone = idle_s >= _FORGET_S
+    if gone.any():
+        after = replace(after, swung_s=np.where(gone, 0.0, after.swung_s), pause_s=np.where(gone, 0.0, after.pause_s))
+    busy = (power.count > 0) & (util.count > 0) & ~idle & (spin.lasted_s == 0)
+    return _with_busy_second(after, power, np.flatnonzero(busy), passed_s, limits) if busy.any() else after
+
+
+def _with_busy_second(before: Swing, power: SignalTally, who: GroupArray, passed_s: float, limits: HangLimits) -> Swing:
+    counts, totals_w, squares_w2 = before.counts.copy(), before.totals_w.copy(), before.squares_w2.copy()
+    at = before.seconds[who].astype(np.intp) % _WINDOW_S
+    counts[who, at], totals_w[who, at], squares_w2[who, at] = power.count[who], power.total[who], power.square[who]
+    seconds, swing_ratio, swung_s = before.seconds.copy(), before.swing_ratio.copy(), before.swung_s.copy()
+    seconds[who] += 1
+    count = counts[who].sum(axis=1)
+    mean_w = totals_w[who].sum(axis=1) / count
+    variance_w2 = np.maximum(squares_w2[who].sum(axis=1) / count - mean_w * mean_w, 0.0)
+    swing_ratio[who] = np.where(mean_w > 0, np.sqrt(variance_w2) / np.where(mean_w > 0, mean_w, 1.0), 0.0)
+    swings = (swing_ratio[who] >= limits.swing_ratio) & (seconds[who] >= _WINDOW_S)
+    swung_s[who] = np.where(swings, swung_s[who] + passed_s, 0.0)
+    return replace(
+        before,
+        counts=counts,
+        totals_w=totals_w,
+        squares_w2=squares_w2,
+        seconds=seconds,
+        swing_ratio=swing_ratio,
+        swung_s=swung_s,
+    )
+
+
+def fell_silent(
+    swing: Swing, spin: Spin, mem_util_ratio: FloatArray, groups: GroupArray, *, limits: HangLimits
+) -> MaskArray:
+    """Return a mask of GPUs whose node fell silent: every GPU on it that swung from step to step now spins.
+
+    Parameters
+    ----------
+    mem_util_ratio
+        Share of time in which memory was read or written; NaN where it is not recorded.
+    groups
+        GPUs of one node have the same number.
+    """
+    found: MaskArray = np.zeros(len(groups), dtype=np.bool_)
+    if not (spin.lasted_s >= limits.silence_s).any():
+        return found
+    stepped = swing.swung_s >= limits.swing_s
+    least_s = np.maximum(limits.silence_s, limits.stall_steps * swing.pause_s)
+    constant = (spin.lasted_s >= least_s) & (spin.spread_ratio <= limits.constant_ratio)
+    silent = stepped & constant & ~(mem_util_ratio > limits.memory_busy_ratio)
+    for group in np.unique(groups[silent]).tolist():
+        job = np.flatnonzero((groups == group) & stepped)
+        # One GPU alone has nobody to wait for; all at one value each are a reader that stopped.
+        found[job] = len(job) > 1 and silent[job].all() and (spin.spread_ratio[job] > _MOVES_RATIO).any()
+    return found
