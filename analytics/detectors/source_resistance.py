@@ -55,6 +55,7 @@ from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled, reset_where
+from telemetry.gpu import REASON_IDLE
 from telemetry.records import Cause, Finding
 
 # N/(N-1) for two and three supplies; heuristic: within 6 %, what windows of one path differ by.
@@ -104,7 +105,7 @@ class SourceResistance:
     signals: tuple[str, ...] = PAIR
     joined_columns: tuple[JoinedColumn, ...] = (
         JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),
-        JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=Relation.MEAN_BELOW, column="mean_gpu_power_w"),
+        JoinedColumn(kind=EntityKind.GPU, signal="throttle_reasons", how=Relation.MEAN_BELOW, column="gpu_reasons"),
     )
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
@@ -125,7 +126,7 @@ class SourceResistance:
         self, state: SourceResistanceState, frame: Frame, topology: Topology
     ) -> tuple[SourceResistanceState, tuple[Finding, ...]]:
         """Judge the rows of a frame: branches row by row, resistances once a block."""
-        inlet_c, gpu_w = optional(frame, "inlet_temp_c"), optional(frame, "mean_gpu_power_w")
+        inlet_c, idle = optional(frame, "inlet_temp_c"), optional(frame, "gpu_reasons") == REASON_IDLE
         entities = frame.spec.entities
         state = replace(
             state, siblings=state.siblings.under(topology, entities), buses=state.buses.under(topology, entities)
@@ -139,7 +140,7 @@ class SourceResistance:
             state = _with_inlet(state, inlet_c[part.places])
             state, dipped = self._fall(state, part)
             findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
-            state, lost = self._branches(state, part, gpu_w[part.places[-1]])
+            state, lost = self._branches(state, part, idle[part.places[-1]])
             findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
                 state, ageing, lost, sag = self._block(state, now_ns)
@@ -151,7 +152,7 @@ class SourceResistance:
         return state, tuple(findings)
 
     def _branches(
-        self, state: SourceResistanceState, rows: PairRows, gpu_w: FloatArray
+        self, state: SourceResistanceState, rows: PairRows, gpus_idle: MaskArray
     ) -> tuple[SourceResistanceState, Changes]:
         """Sum the rows of a stretch, and judge the branches of a loud one, which is a single row."""
         passed_ns, now_ns = _passed_ns(state, rows), rows.time_ns[-1]
@@ -160,7 +161,7 @@ class SourceResistance:
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
         sharing, buses = state.buses.sharing, state.buses.groups
         branches = watch_row(
-            state.branches, now_ns, current_a=current_a, used=used, groups=sharing, buses=buses, gpu_w=gpu_w
+            state.branches, now_ns, current_a=current_a, used=used, groups=sharing, buses=buses, gpus_idle=gpus_idle
         )
         blocks = add_rows(blocks, rows)
         state = replace(state, last_ns=now_ns, blocks=blocks, branches=branches, last_v=last_v, step_v=step_v)

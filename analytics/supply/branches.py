@@ -76,9 +76,6 @@ MIN_ROWS = 3
 # heuristic: supplies are put to sleep below some 40 % of what those that stay awake can carry (cold redundancy), and a
 # bus was seen at less than its capacity.
 LIGHT_RATIO = 0.5
-# heuristic: GPUs that do nothing draw less on the mean. Idle boards of V100 to H100 draw 40 to 75 W and of B200 some
-# 140 W (nvidia-smi), and none that works as little; cards of 75 W never count as working.
-IDLE_GPU_W = 150.0
 # heuristic: a supply that sleeps wakes within a tenth of a second; a meter that averages shows it a little later.
 WAKES_NS = 3 * NS_PER_S // 10
 
@@ -128,12 +125,12 @@ def watch_row(
     used: MaskArray,
     groups: GroupArray,
     buses: GroupArray,
-    gpu_w: FloatArray,
+    gpus_idle: MaskArray,
 ) -> Branches:
     """Add one row, `used` where it is a new sample; a held value is neither dead nor alive.
 
     `groups` are the supplies that take over from each other, `buses` those of one bus: by its load a supply sleeps.
-    `gpu_w` is the mean power of the GPUs of each supply, NaN where it is unknown.
+    `gpus_idle` marks supplies of which all GPUs report that nothing runs on them.
     """
     dead = _dead(branches, current_a, used)
     was = branches.since_ns > 0
@@ -142,7 +139,7 @@ def watch_row(
     alive = used & ~dead
     still = was & ~alive
     counts = np.where(still, branches.rows, 0.0)
-    light = (group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a) | (gpu_w < IDLE_GPU_W)
+    light = (group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a) | gpus_idle
     begins = dead & ~was
     heavy_ns = np.where(_awake(branches, now_ns) | (~light & (branches.heavy_ns > 0)), branches.heavy_ns, now_ns)
     heavy_ns = np.where(light & ~_awake(branches, now_ns), 0, np.where(begins, now_ns - WAKES_NS, heavy_ns))

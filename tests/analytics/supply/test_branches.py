@@ -1,5 +1,7 @@
 """Branches that carry nothing: lost ones, and cold-redundant ones that sleep."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -29,18 +31,15 @@ def relearnt(branches: Branches, amps: float) -> Branches:
     return branches
 
 
-def watched(
-    branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9, gpu_w: FloatArray | float = np.nan
-) -> bool:
+def watched(branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9, idle: Sequence[bool] = ()) -> bool:
     """Return True if supply 0 is off after rows in which it carries nothing and the others these currents together."""
     rng, found = np.random.default_rng(1), False
-    powers_w = np.broadcast_to(gpu_w, totals_a.shape)
     volts = np.array([own_v, 11.9, 11.9])
     for row, total_a in enumerate(totals_a.tolist()):
         now_ns = NS_PER_S + row * EVERY_NS
         amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
-        mean_w = np.full(3, powers_w[row])
-        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS, buses=BUS, gpu_w=mean_w)
+        gpus_idle = np.full(3, bool(idle) and idle[row])
+        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS, buses=BUS, gpus_idle=gpus_idle)
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
     return found
@@ -57,13 +56,11 @@ def test_a_branch_that_carries_nothing_at_a_light_load_may_be_asleep() -> None:
 
 def test_a_branch_may_be_asleep_while_the_gpus_idle_although_no_other_load_was_seen() -> None:
     assert watched(loaded(12.0), np.full(100, 36.0))
-    assert watched(loaded(12.0), np.full(100, 36.0), gpu_w=200.0)
-    assert not watched(loaded(12.0), np.full(100, 36.0), gpu_w=60.0)
+    assert not watched(loaded(12.0), np.full(100, 36.0), idle=[True] * 100)
 
 
 def test_a_branch_that_does_not_wake_when_the_gpus_work_is_off() -> None:
-    idle, works = np.full(20, 60.0), np.full(10, 250.0)
-    assert watched(loaded(12.0), np.full(30, 36.0), gpu_w=np.concatenate((idle, works)))
+    assert watched(loaded(12.0), np.full(30, 36.0), idle=[True] * 20 + [False] * 10)
 
 
 def test_a_branch_that_does_not_wake_when_the_load_grows_is_off() -> None:
