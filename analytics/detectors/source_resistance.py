@@ -159,10 +159,8 @@ class SourceResistance:
         blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
         last_v, step_v = _last_and_step_v(state, rows)
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
-        sharing, buses = state.buses.sharing, state.buses.groups
-        branches = watch_row(
-            state.branches, now_ns, current_a=current_a, used=used, groups=sharing, buses=buses, gpus_idle=gpus_idle
-        )
+        near = {"groups": state.buses.sharing, "nodes": state.siblings.groups, "buses": state.buses.groups}
+        branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, gpus_idle=gpus_idle, **near)
         blocks = add_rows(blocks, rows)
         state = replace(state, last_ns=now_ns, blocks=blocks, branches=branches, last_v=last_v, step_v=step_v)
         dead = branches.since_ns > 0

@@ -93,10 +93,9 @@ def describe_lost(reference: Reference, branches: Branches, entities: tuple[Enti
         if status is FindingStatus.CLEARED:
             summary = f"{name} carries current again"
         elif by_branch:
-            summary = (
-                f"{name} carries no current for {duration(seconds)}: supply off or disconnected; "
-                f"siblings {now_a:.0f} A together, before {before_a:.0f} A"
-            )
+            others = f"siblings {now_a:.0f} A together, before {before_a:.0f} A"
+            others = others if np.isfinite(before_a) else "alone on its bus"
+            summary = f"{name} carries no current for {duration(seconds)}: supply off or disconnected; {others}"
         else:
             summary = (
                 f"{name} source resistance {multiple(ratio)} in one step: one of its supplies is off, or a joint broke"

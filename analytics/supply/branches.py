@@ -85,10 +85,10 @@ class Branches:
     """Usual current of each branch, and since when it carries none; shape ``(n_branches,)``.
 
     `since_ns` is 0 where it carries something. `rows`, `others_a`, `lowest_a` and `highest_a` are since then: rows
-    seen, the siblings' current summed, and the own extremes. `usual_others_a` is what the siblings usually carry,
-    `most_a` the most that was ever usual for the whole bus. `heavy_ns` is the time since which a branch without
-    current cannot be asleep at the load of its bus, 0 where it may be. `least_a` is the least usual current of a
-    branch that is watched, 3 A at 12 V and the same power elsewhere.
+    seen, the siblings' current summed, and the own extremes. `usual_others_a` is what those that take over usually
+    carry, NaN where there are none, `most_a` the most that was ever usual for the whole bus. `heavy_ns` is the time
+    since which a branch without current cannot be asleep at the load of its bus, 0 where it may be. `least_a` is the
+    least usual current of a branch that is watched, 3 A at 12 V and the same power elsewhere.
     """
 
     usual_a: FloatArray
@@ -124,13 +124,15 @@ def watch_row(
     current_a: FloatArray,
     used: MaskArray,
     groups: GroupArray,
+    nodes: GroupArray,
     buses: GroupArray,
     gpus_idle: MaskArray,
 ) -> Branches:
     """Add one row, `used` where it is a new sample; a held value is neither dead nor alive.
 
-    `groups` are the supplies that take over from each other, `buses` those of one bus: by its load a supply sleeps.
-    `gpus_idle` marks supplies of which all GPUs report that nothing runs on them.
+    `groups` are the supplies that take over from each other, `nodes` those of one node: what the others of the node
+    carry shows that it runs, where a supply is alone on its bus. `buses` are those of one bus: by its load a supply
+    sleeps. `gpus_idle` marks supplies of which all GPUs report that nothing runs on them.
     """
     dead = _dead(branches, current_a, used)
     was = branches.since_ns > 0
@@ -143,15 +145,21 @@ def watch_row(
     begins = dead & ~was
     heavy_ns = np.where(_awake(branches, now_ns) | (~light & (branches.heavy_ns > 0)), branches.heavy_ns, now_ns)
     heavy_ns = np.where(light & ~_awake(branches, now_ns), 0, np.where(begins, now_ns - WAKES_NS, heavy_ns))
+    others_a = np.where(is_alone(groups), others_sum(current_a, nodes), others_sum(current_a, groups))
     return replace(
         branches,
         since_ns=np.where(still, branches.since_ns, np.where(dead, now_ns, 0)),
         heavy_ns=np.where(still | dead, heavy_ns, 0),
         rows=counts + dead,
-        others_a=np.where(still, branches.others_a, 0.0) + np.where(dead, others_sum(current_a, groups), 0.0),
+        others_a=np.where(still, branches.others_a, 0.0) + np.where(dead, others_a, 0.0),
         lowest_a=np.fmin(np.where(still, branches.lowest_a, np.inf), np.where(dead, current_a, np.inf)),
         highest_a=np.fmax(np.where(still, branches.highest_a, -np.inf), np.where(dead, current_a, -np.inf)),
     )
+
+
+def is_alone(groups: GroupArray) -> MaskArray:
+    """Return a mask of branches from which no other one takes over."""
+    return np.asarray(np.bincount(groups)[groups] == 1 if len(groups) else groups > 0, dtype=np.bool_)
 
 
 def _awake(branches: Branches, now_ns: int) -> MaskArray:
@@ -201,11 +209,12 @@ def usual_after_block(
     least_a = MIN_USUAL_A / times_measured(mean_v)
     hurt = others_sum(np.where(branches.since_ns > 0, 1.0, 0.0), groups) + (branches.since_ns > 0) > 0
     seen = np.isfinite(mean_a) & ~hurt
-    others_a = others_sum(mean_a, groups)
+    # From a branch that is alone nothing can be taken over.
+    others_a = np.where(is_alone(groups), np.nan, others_sum(mean_a, groups))
     first = seen & np.isnan(branches.usual_a)
     step = np.where(first, 1.0, USUAL_SHARE)
     usual_a = np.where(np.isnan(branches.usual_a), 0.0, branches.usual_a)
-    usual_others_a = np.where(np.isnan(branches.usual_others_a), 0.0, branches.usual_others_a)
+    usual_others_a = np.where(np.isnan(branches.usual_others_a), others_a, branches.usual_others_a)
     now_usual_a = np.where(seen, usual_a + step * (mean_a - usual_a), branches.usual_a)
     return replace(
         branches,

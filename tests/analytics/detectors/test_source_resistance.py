@@ -143,6 +143,38 @@ def test_a_meter_that_hangs_at_nothing_is_no_lost_supply_though_another_bus_draw
     assert Cause.SUPPLY_LOST not in {one.cause for one in found}
 
 
+def alone_on_its_bus(*, own_v: float, noise_a: float, others_ratio: float) -> Frame:
+    """Return the rows of two buses, one of which has supply 0 alone: from row 600 on it shows no current.
+
+    Its voltage is `own_v` from then on, and the other bus carries `others_ratio` times its load.
+    """
+    rows, rng = 900, np.random.default_rng(6)
+    amps = np.concatenate(
+        (scenes.load(3, rows, low=36.0, high=44.0), scenes.load(4, rows, low=36.0, high=44.0)), axis=1
+    )
+    amps[600:, 2:] *= others_ratio
+    volts = 12.2 - scenes.OHM * amps
+    amps[600:, 0], volts[600:, 0] = 0.0, own_v
+    amps, volts = amps[:, [0, 2, 3]], volts[:, [0, 2, 3]]
+    amps[600:, 0] += rng.normal(0.0, 1.0, rows - 600) * noise_a
+    volts += rng.normal(0.0, 0.004, volts.shape)
+    return frame_of(EntityKind.SUPPLY, tuple(supply(n) for n in (0, 2, 3)), {"voltage_v": volts, "current_a": amps})
+
+
+@pytest.mark.parametrize("others_ratio", [0.3, 1.0, 1.6])
+def test_a_supply_alone_on_its_bus_is_lost_once_its_output_is_gone_while_the_node_runs(others_ratio: float) -> None:
+    frame = alone_on_its_bus(own_v=0.1, noise_a=0.02, others_ratio=others_ratio)
+    (finding,) = (one for one in reported(frame, topology=two_buses()) if one.cause is Cause.SUPPLY_LOST)
+    assert finding.entity_id == supply(0).id
+    assert finding.summary.endswith("supply off or disconnected; alone on its bus")
+
+
+@pytest.mark.parametrize("others_ratio", [1.0, 1.6, 2.5])
+def test_a_meter_that_hangs_at_nothing_alone_on_its_bus_is_no_lost_supply(others_ratio: float) -> None:
+    frame = alone_on_its_bus(own_v=11.8, noise_a=0.0, others_ratio=others_ratio)
+    assert Cause.SUPPLY_LOST not in {one.cause for one in reported(frame, topology=two_buses())}
+
+
 def two_buses() -> Topology:
     """Return a node with two supplies and two GPUs on each of two buses."""
     whole = node_of(4, 4)

@@ -39,7 +39,9 @@ def watched(branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9, id
         now_ns = NS_PER_S + row * EVERY_NS
         amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
         gpus_idle = np.full(3, bool(idle) and idle[row])
-        branches = watch_row(branches, now_ns, current_a=amps, used=USED, groups=BUS, buses=BUS, gpus_idle=gpus_idle)
+        branches = watch_row(
+            branches, now_ns, current_a=amps, used=USED, groups=BUS, nodes=BUS, buses=BUS, gpus_idle=gpus_idle
+        )
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
     return found
