@@ -30,7 +30,7 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 # compute power while gradients are exchanged, in simulation).
 _MIN_SWING = 0.25
 # heuristic: ranks wait for a slow one within its step. Siblings that have not computed for longer than this do not wait
-# for it: their job has ended, or is another one.
+# for it: their job has ended, or is another one. Nor do those that have not waited for as long.
 _LONGEST_WAIT_S = 20.0
 
 
@@ -63,8 +63,8 @@ class PowerSwing:
 class PhaseCounts:
     """Phases of each GPU compared with those of most siblings, as fading counts of rows, shape ``(n_gpus,)``.
 
-    `waited_s` is how long ago a GPU was last seen to compute. `steps` counts rows in which it begins to, `updates`
-    those with another value of its sensor, and `spanned_s` the seconds of all of these.
+    `waited_s` is how long ago a GPU was last seen to compute, `worked_s` how long ago not to. `steps` counts rows in
+    which it begins to, `updates` those with another value of its sensor, and `spanned_s` the seconds of all of these.
     """
 
     seen: FromZero
@@ -76,6 +76,7 @@ class PhaseCounts:
     spanned_s: FromZero
     lasted_s: FromZero
     waited_s: FromZero
+    worked_s: FromZero
 
     def with_updates(self, power_w: FloatArray, high: MaskArray) -> "PhaseCounts":
         """Count the updates of each sensor, and the steps that it shows, between rows of shape ``(n_rows, n_gpus)``."""
@@ -112,6 +113,7 @@ class PhaseCounts:
             late=running_sum(self.late, (usable & up & ~they_compute).astype(np.float64)),
             early=running_sum(self.early, (usable & ~up & they_compute).astype(np.float64)),
             waited_s=np.where(up.any(axis=0), 0.0, self.waited_s),
+            worked_s=np.where((known & ~high).any(axis=0), 0.0, self.worked_s),
         )
 
     def faded(self, fade: float, *, passed_s: float) -> "PhaseCounts":
@@ -127,6 +129,7 @@ class PhaseCounts:
             spanned_s=self.spanned_s * fade + np.where(some, passed_s, 0.0),
             lasted_s=np.where(some, self.lasted_s + passed_s, 0.0),
             waited_s=self.waited_s + passed_s,
+            worked_s=self.worked_s + passed_s,
         )
 
     @property
@@ -239,8 +242,8 @@ class Straggler:
         lateness = self._lateness(state)
         late, known = lateness >= self.limits.late_ratio, ~np.isnan(lateness)
         if late.any():
-            waited_s = sibling_median(state.phases.waited_s, state.siblings.groups, min_siblings=MIN_SIBLINGS)
-            late &= waited_s < _LONGEST_WAIT_S
+            for phase_s in (state.phases.waited_s, state.phases.worked_s):
+                late &= sibling_median(phase_s, state.siblings.groups, min_siblings=MIN_SIBLINGS) < _LONGEST_WAIT_S
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,

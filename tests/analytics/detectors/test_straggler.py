@@ -90,6 +90,16 @@ def test_a_job_that_goes_on_beside_gpus_that_are_idle_now_has_no_straggler() -> 
     assert detector.step(detector.start(frame.spec), frame, node_of(8))[1] == ()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_steady_job_after_requests_of_their_own_has_no_straggler(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    busy = np.repeat(rng.random((270, 4)) < np.array([0.25, 0.1, 0.1, 0.1]), 10, axis=0)
+    power_w = np.where(busy, 500.0, 200.0) + rng.normal(0.0, 3.0, busy.shape)
+    steady = 600.0 + rng.normal(0.0, 3.0, (1500, 4))
+    frame = frame_of(EntityKind.GPU, GPUS, {"power_w": np.concatenate((power_w, steady))}, rate_hz=10.0)
+    assert reported(frame) == ()
+
+
 def test_a_steady_job_after_a_synchronous_one_has_no_straggler() -> None:
     rows = np.arange(1200)
     steps = np.where((rows % 8 < 5)[:, np.newaxis], 300.0, 130.0) * np.ones(4)
