@@ -36,7 +36,7 @@ _MOVES_RATIO = 1e-5
 class Swing:
     """Swing of each GPU's power over its last busy seconds; the first axis of each array is the GPU.
 
-    `counts`, `totals_w` and `squares_w2` hold one second each, `seconds` says how many were written. `swung_s` is how
+    `counts`, `totals_w` and `squares_w2` hold one second each, `seconds` counts those written. `swung_s` is how
     long the power has swung, `swing_ratio` the standard deviation over the mean; both keep their values during a spin.
     `pause_s` is the longest spin that ended in work by itself, remembered for about an hour.
     """
@@ -114,6 +114,6 @@ def fell_silent(
     silent = stepped & constant & ~(mem_util_ratio > limits.memory_busy_ratio)
     for group in np.unique(groups[silent]).tolist():
         job = np.flatnonzero((groups == group) & stepped)
-        # One GPU alone has nobody to wait for; all at one value each are a reader that stopped.
+        # A lone GPU waits for no other; all at one value each are a reader that stopped.
         found[job] = len(job) > 1 and silent[job].all() and (spin.spread_ratio[job] > _MOVES_RATIO).any()
     return found

@@ -1,0 +1,246 @@
+"""A hang that only power shows: no steps are counted, and no thread of the driver is read."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analytics.detectors.bus_limits import HangLimits
+from analytics.detectors.hang import Hang
+from telemetry.clock import NS_PER_S
+from telemetry.frames import Frame
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+from tests.analytics.detectors.bus_scenes import hanging
+from tests.analytics.scenes import START_NS, node_of
+
+RATE_HZ = 5
+# The job trains for 100 s, and hangs for 60 s.
+HUNG_S, END_S = 100, 160
+HUNG_NS = START_NS + HUNG_S * NS_PER_S
+ROWS = END_S * RATE_HZ
+SECONDS = (np.arange(ROWS) / RATE_HZ)[:, np.newaxis]
+AFTER = SECONDS >= HUNG_S
+
+
+def reported(frame: Frame) -> tuple[Finding, ...]:
+    detector = Hang(limits=HangLimits())
+    return detector.step(detector.start(frame.spec), frame, node_of(4))[1]
+
+
+def changed(frame: Frame, signal: str, values: npt.ArrayLike) -> Frame:
+    column = frame.values.copy()
+    column[:, :, frame.spec.signals.index(signal)] = np.asarray(values)
+    return replace(frame, values=column)
+
+
+def uncounted(*, seed: int = 1, hung_s: int = HUNG_S) -> Frame:
+    """Return the scene without a counter of steps, and without threads."""
+    frame = hanging(seed, rows=ROWS, hung_row=hung_s * RATE_HZ, rate_hz=RATE_HZ)
+    for signal in ("steps", "nv_queue_ratio", "nv_irq_ratio"):
+        frame = changed(frame, signal, np.nan)
+    return frame
+
+
+def working() -> Frame:
+    """Return the scene in which nothing hangs."""
+    return uncounted(hung_s=10 * END_S)
+
+
+def power_after(power_w: npt.ArrayLike, *, frame: Frame | None = None) -> Frame:
+    """Return the scene with another power from the time of the hang."""
+    frame = uncounted() if frame is None else frame
+    return changed(frame, "power_w", np.where(AFTER, power_w, frame.signal("power_w")))
+
+
+def noise(sd_w: float, seed: int = 3) -> npt.NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(0, sd_w, (ROWS, 4))
+
+
+def test_a_job_without_a_counter_whose_gpus_all_turn_constant_and_low_is_reported_within_thirty_seconds() -> None:
+    findings = reported(uncounted())
+    assert {one.entity_id for one in findings} == {f"gpu:GPU-{number}" for number in range(4)}
+    assert {(one.cause, one.severity) for one in findings} == {(Cause.HANG, Severity.WARNING)}
+    assert all(20 * NS_PER_S <= one.time_ns - HUNG_NS <= 30 * NS_PER_S for one in findings)
+    assert findings[0].number("swing_before_ratio") == pytest.approx(0.29, abs=0.03)
+    assert findings[0].number("power_spread_ratio") == pytest.approx(0.013, abs=0.004)
+
+
+def test_the_summary_names_what_was_seen_and_that_a_constant_kernel_looks_the_same() -> None:
+    summary = reported(uncounted())[0].summary
+    assert summary.startswith("GPU 0 seems to hang: all 4 GPUs constant at 36 % of compute power")
+    assert summary.endswith("; or a constant kernel")
+    assert len(summary) <= 100
+
+
+def test_quiet_threads_of_the_driver_do_not_deny_it() -> None:
+    findings = reported(changed(uncounted(), "nv_queue_ratio", 0.01))
+    assert {one.severity for one in findings} == {Severity.WARNING}
+
+
+def test_link_errors_as_it_begins_make_it_critical() -> None:
+    findings = reported(changed(uncounted(), "nvlink_crc_errors", np.where(AFTER, 3.0, 0.0)))
+    assert {one.severity for one in findings} == {Severity.CRITICAL}
+    assert "; link errors" in findings[0].summary
+
+
+def test_a_counter_that_stops_is_better_evidence_and_its_own_rule_decides() -> None:
+    counted = changed(hanging(rows=ROWS, hung_row=HUNG_S * RATE_HZ), "nv_queue_ratio", 0.01)
+    assert all("no step for" in one.summary for one in reported(counted))
+    assert reported(counted.rows(0, (HUNG_S + 50) * RATE_HZ)) == ()
+
+
+def utilisation_falls() -> Frame:
+    return changed(uncounted(), "gpu_util_ratio", np.where(AFTER, 0.05, 1.0))
+
+
+def short_pause() -> Frame:
+    frame, on = uncounted(), SECONDS >= HUNG_S + 20
+    return changed(frame, "power_w", np.where(on, working().signal("power_w"), frame.signal("power_w")))
+
+
+def load_that_never_stepped() -> Frame:
+    return changed(uncounted(), "power_w", np.where(AFTER, 115.0, 320.0) + noise(3.0))
+
+
+def low_power_with_steps() -> Frame:
+    return power_after(115.0 + 15.0 * np.sign(np.sin(SECONDS * 4.0)) + noise(1.0))
+
+
+def with_memory_use(ratio: float) -> Frame:
+    """Return the scene with a share of time with memory traffic after the hang; it takes the column of a thread."""
+    frame = changed(uncounted(), "nv_irq_ratio", np.where(AFTER, ratio, 0.4))
+    names = tuple("mem_util_ratio" if name == "nv_irq_ratio" else name for name in frame.spec.signals)
+    return replace(frame, spec=replace(frame.spec, signals=names))
+
+
+def memory_bound_work() -> Frame:
+    return with_memory_use(0.7)
+
+
+def power_near_that_of_work() -> Frame:
+    return power_after(220.0 + noise(1.0))
+
+
+def one_gpu_works_on() -> Frame:
+    own = np.array([False, False, True, False])
+    return power_after(np.where(own, working().signal("power_w"), uncounted().signal("power_w")))
+
+
+def one_gpu_is_idle() -> Frame:
+    """Rank 0 writes a checkpoint, and the others wait for it."""
+    return changed(uncounted(), "gpu_util_ratio", np.where(AFTER & (np.arange(4) == 0), 0.0, 1.0))
+
+
+def readings_that_stopped() -> Frame:
+    return power_after(115.0)
+
+
+def noisy_low_power() -> Frame:
+    return power_after(115.0 + noise(4.5))
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        working,
+        utilisation_falls,
+        short_pause,
+        load_that_never_stepped,
+        low_power_with_steps,
+        memory_bound_work,
+        power_near_that_of_work,
+        one_gpu_works_on,
+        one_gpu_is_idle,
+        readings_that_stopped,
+        noisy_low_power,
+    ],
+)
+def test_what_is_no_hang_or_cannot_be_separated_from_work_is_not_reported(scene: Callable[[], Frame]) -> None:
+    assert reported(scene()) == ()
+
+
+def test_memory_that_is_hardly_read_does_not_deny_it() -> None:
+    assert len(reported(with_memory_use(0.05))) == 4
+
+
+def test_a_job_of_less_than_a_minute_has_not_shown_its_steps() -> None:
+    assert reported(uncounted(hung_s=45)) == ()
+    assert len(reported(uncounted(hung_s=85))) == 4
+
+
+def test_a_gpu_alone_waits_for_no_other() -> None:
+    frame = uncounted()
+    alone = np.where(np.arange(4) == 0, frame.signal("power_w"), 30.0)
+    idle = changed(changed(frame, "power_w", alone), "gpu_util_ratio", np.where(np.arange(4) == 0, 1.0, 0.0))
+    assert reported(idle) == ()
+
+
+def test_gpus_that_have_no_work_do_not_hide_the_hang_of_the_others() -> None:
+    job = np.arange(4) < 2
+    frame = changed(uncounted(), "power_w", np.where(job, uncounted().signal("power_w"), 30.0))
+    findings = reported(changed(frame, "gpu_util_ratio", np.where(job, 1.0, 0.0)))
+    assert {one.entity_id for one in findings} == {"gpu:GPU-0", "gpu:GPU-1"}
+
+
+def test_a_checkpoint_shortly_before_does_not_hide_a_hang() -> None:
+    pause = (SECONDS >= HUNG_S - 35) & (SECONDS < HUNG_S - 5)
+    frame = changed(uncounted(), "power_w", np.where(pause, 60.0, uncounted().signal("power_w")))
+    findings = reported(changed(frame, "gpu_util_ratio", np.where(pause, 0.05, 1.0)))
+    assert len(findings) == 4
+
+
+def test_after_a_pause_that_ended_in_work_only_three_times_as_long_a_one_is_reported() -> None:
+    pause = (SECONDS >= 70) & (SECONDS < 85)
+    frame = uncounted()
+    power_w = np.where(pause, 115.0 + noise(1.5), frame.signal("power_w"))
+    findings = reported(changed(frame, "power_w", power_w))
+    assert len(findings) == 4
+    assert all(40 * NS_PER_S <= one.time_ns - HUNG_NS <= 50 * NS_PER_S for one in findings)
+
+
+@pytest.mark.parametrize("level_w", [310.0, 110.0], ids=["full power", "low power with steps"])
+def test_it_clears_when_the_power_swings_again(level_w: float) -> None:
+    again = SECONDS >= HUNG_S + 35
+    swings = level_w + 0.2 * level_w * np.sign(np.sin(SECONDS * 4.0)) + noise(1.0)
+    findings = reported(power_after(np.where(again, swings, uncounted().signal("power_w"))))
+    assert [one.status for one in findings if one.entity_id == "gpu:GPU-0"] == [
+        FindingStatus.RAISED,
+        FindingStatus.CLEARED,
+    ]
+
+
+def test_in_parts_of_any_size_the_rows_give_the_same_findings() -> None:
+    frame, detector = uncounted(), Hang(limits=HangLimits())
+    state, found = detector.start(frame.spec), []
+    for start in range(0, ROWS, 7):
+        state, findings = detector.step(state, frame.rows(start, min(start + 7, ROWS)), node_of(4))
+        found.extend(findings)
+    assert tuple(found) == reported(frame)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    scale=st.floats(0.2, 4.0),
+    share=st.floats(0.15, 0.45),
+    noise_ratio=st.floats(0.001, 0.012),
+    seed=st.integers(0, 1000),
+)
+def test_it_is_found_at_any_power_and_level_that_is_constant_within_the_noise_of_sensors(
+    scale: float, share: float, noise_ratio: float, seed: int
+) -> None:
+    level_w = 320.0 * share * (1.0 + noise(noise_ratio, seed))
+    frame = power_after(level_w)
+    findings = reported(changed(frame, "power_w", scale * frame.signal("power_w")))
+    assert len(findings) == 4
+    assert all(0 < one.time_ns - HUNG_NS <= 30 * NS_PER_S for one in findings)
+
+
+@settings(max_examples=25, deadline=None)
+@given(swing=st.floats(0.0, 0.07), seed=st.integers(0, 1000))
+def test_without_a_clear_swing_before_nothing_is_reported(swing: float, seed: int) -> None:
+    steady_w = 320.0 * (1.0 + swing * np.sign(np.sin(SECONDS * 4.0))) + noise(3.0, seed)
+    assert reported(changed(uncounted(), "power_w", np.where(AFTER, 115.0 + noise(1.0), steady_w))) == ()
