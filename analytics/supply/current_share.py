@@ -142,15 +142,18 @@ class ShareTest:
     voltage_v: FloatArray
     bus_a: FloatArray
 
-    def fallen(self, usual: UsualShare, groups: GroupArray, *, step_v: FloatArray, low_ratio: float) -> MaskArray:
+    def fallen(
+        self, usual: UsualShare, groups: GroupArray, *, step_v: FloatArray, hangs: MaskArray, low_ratio: float
+    ) -> MaskArray:
         """Return a mask of supplies with a joint that got worse.
 
         Their share fell below a ratio of the usual while their voltage rose, or by the same part at other loads or in
         the load's steps; or their voltage rose in proportion to the current. A rise within one step of the voltage's
-        meter, `step_v`, is none: rounding moves a mean by half a step each way.
+        meter, `step_v`, is none: rounding moves a mean by half a step each way. Nor is one of a voltage that `hangs`,
+        which lies ever higher over its siblings' as the load grows.
         """
         sure, stepped = self.judged & (self.cusum.below > THRESHOLD_SD), self.judged & self.swing.certain
-        risen = self.judged & self.output.certain
+        risen = self.judged & self.output.certain & ~hangs
         if not (sure | stepped | risen).any():
             return risen
         noise, noise_v = usual.share.noise(SHARE_FLOOR), usual.volts.noise(VOLTS_FLOOR)
@@ -161,12 +164,13 @@ class ShareTest:
         alike |= stepped & self.swing.fallen(usual.swing, low_ratio=low_ratio)
         # A set point that fell takes the voltage of its own output down too.
         alike &= ~self.swing.by_meter & (self.rise > -known_v)
-        slow = sure & self._fell_slowly(noise, noise_v, least_v)
+        slow = sure & ~hangs & self._fell_slowly(noise, noise_v, least_v)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
         risen &= self.output.goes_with_load(usual.volts.slope_sd) & (self.fall < SURE_SD * noise)
         risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
-        return np.asarray((((far & (self.rise > known_v)) | alike | slow) & few) | risen, dtype=np.bool_)
+        higher = far & ~hangs & (self.rise > known_v)
+        return np.asarray(((higher | alike | slow) & few) | risen, dtype=np.bool_)
 
     def _fell_slowly(self, noise: FloatArray, noise_v: FloatArray, least_v: FloatArray) -> MaskArray:
         """Return a mask of supplies whose share fell a little and whose voltage rose a little, over minutes.

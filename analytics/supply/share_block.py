@@ -5,6 +5,8 @@ from typing import Annotated
 
 import numpy as np
 
+from analytics.connectivity import GroupArray
+from analytics.supply.branches import group_sum
 from analytics.supply.pair_rows import SAME_V, PairRows, values_before
 from analytics.supply.stream_estimate import unless_rounding
 from telemetry.frames import FloatArray, MaskArray
@@ -21,7 +23,8 @@ class ShareBlock:
     """Sums of the block that is open; the first axis of each array is the supply.
 
     `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `last_v` and `last_a` are the
-    newest values, `step_v` and `step_a` the smallest moves of them ever: the steps of their meters.
+    newest values, `step_v` and `step_a` the smallest moves of them ever: the steps of their meters. `moved_v` marks
+    voltages that moved in the open block.
     """
 
     start_ns: int | None
@@ -31,6 +34,7 @@ class ShareBlock:
     sums: Annotated[FloatArray, 0.0, _COLUMNS]
     last_v: FloatArray
     step_v: FloatArray
+    moved_v: MaskArray
     last_a: FloatArray
     step_a: FloatArray
 
@@ -59,13 +63,22 @@ class ShareBlock:
             sums=np.add.accumulate(sums, axis=0)[-1],
             last_v=last_v,
             step_v=np.fmin(self.step_v, step_v),
+            moved_v=self.moved_v | np.isfinite(step_v),
             last_a=last_a,
             step_a=np.fmin(self.step_a, step_a),
         )
 
     def restart(self) -> "ShareBlock":
         """Drop the open block, as when the clock was set back or it was closed."""
-        return replace(self, start_ns=None, rows=0, sums=np.zeros_like(self.sums))
+        still = np.zeros_like(self.moved_v)
+        return replace(self, start_ns=None, rows=0, sums=np.zeros_like(self.sums), moved_v=still)
+
+    def voltage_hangs(self, groups: GroupArray) -> MaskArray:
+        """Return a mask of supplies whose voltage stood still in the open block while all others of the bus moved."""
+        read = self.sums[:, _N] > 0
+        moved = group_sum(np.where(read & self.moved_v, 1.0, 0.0), groups)
+        others = group_sum(np.where(read, 1.0, 0.0), groups) - 1.0
+        return np.asarray(read & ~self.moved_v & (others > 0) & (moved >= others), dtype=np.bool_)
 
     def means(self) -> "ShareMeans":
         """Return the means of the open block."""

@@ -190,6 +190,15 @@ def test_a_voltage_meter_whose_offset_moved_is_no_joint(*, moved_v: float, share
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_a_voltage_that_hangs_while_the_load_grows_is_no_joint(seed: int) -> None:
+    bus = replace(BUS, shared=True, step_v=2.0**-9, droop_ohm=0.02)
+    load_a = np.concatenate((job(100, seed=seed), job(10, high=30.0, low=24.0, seed=seed), shifts(seed)[rows_of(90) :]))
+    frame = bus.frame(load_a, sound(320), seed=seed)
+    late = slice(rows_of(105), None)
+    assert reported(changed(frame, "voltage_v", late, 0, frame.signal("voltage_v")[late.start, 0])) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_a_joint_under_a_loop_is_nothing_at_meters_of_the_bus(seed: int) -> None:
     bus = replace(BUS, shared=True, meters_at_bus=True)
     assert reported(bus.frame(shifts(seed), worn(300, 3.0), seed=seed)) == []

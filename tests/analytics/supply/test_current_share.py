@@ -47,7 +47,8 @@ class Watch:
             self.usual, self.test, block, self.now_ns, active=np.zeros_like(self.ever), groups=self.groups
         )
         step_v = np.full(len(self.groups), 2.0**-7)
-        found = self.test.fallen(self.usual, self.groups, step_v=step_v, low_ratio=LIMITS.low_ratio)
+        hangs = np.zeros(len(self.groups), dtype=np.bool_)
+        found = self.test.fallen(self.usual, self.groups, step_v=step_v, hangs=hangs, low_ratio=LIMITS.low_ratio)
         self.ever = self.ever | found
         return found
 
