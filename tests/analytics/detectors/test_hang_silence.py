@@ -215,7 +215,8 @@ def test_it_clears_when_the_power_swings_again(level_w: float) -> None:
 
 def test_in_parts_of_any_size_the_rows_give_the_same_findings() -> None:
     frame, detector = uncounted(), Hang(limits=HangLimits())
-    state, found = detector.start(frame.spec), []
+    state = detector.start(frame.spec)
+    found: list[Finding] = []
     for start in range(0, ROWS, 7):
         state, findings = detector.step(state, frame.rows(start, min(start + 7, ROWS)), node_of(4))
         found.extend(findings)
