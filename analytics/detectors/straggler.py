@@ -169,6 +169,10 @@ _ERRORS_OFF = 3.0
 _UPDATES_OFF = 1.5
 # heuristic: steps of training last from some tenths of a second to some seconds.
 _COURSE_HZ = 2.0
+# heuristic: a GPU that is late by three tenths of a step still shares most of it; one with a load of its own does not.
+_OWN_ALIKE = 0.2
+# heuristic: of eight GPUs two may hold up the rest; half of a node that is late runs a job of its own.
+_MOST_LATE = 0.25
 # heuristic: three tenths of a step late is the far end of the score.
 _WORST_RATIO = 0.3
 
@@ -244,11 +248,13 @@ class Straggler:
         if late.any():
             for phase_s in (state.phases.waited_s, state.phases.worked_s):
                 late &= sibling_median(phase_s, state.siblings.groups, min_siblings=MIN_SIBLINGS) < _LONGEST_WAIT_S
+            sure = self._is_sure(state, lateness)
+            late &= sure & ~_are_many(sure & (lateness > self.limits.clear_late_ratio), state.siblings.groups)
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
             elapsed_ns=passed * NS_PER_S,
-            over=late & self._is_sure(state, lateness),
+            over=late,
             under=lateness < self.limits.clear_late_ratio,
             seen=known,
             holds=Holds.of_seconds(set_s=self.limits.hold_s, clear_s=self.limits.clear_after_s),
@@ -262,6 +268,7 @@ class Straggler:
         phases, limits = state.phases, self.limits
         alike = sibling_median(phases.alike_ratio, state.siblings.groups, min_siblings=MIN_SIBLINGS)
         ripe = (phases.lasted_s >= limits.settle_s) & (alike >= limits.alike_ratio)
+        ripe &= phases.alike_ratio >= _OWN_ALIKE
         return np.where(ripe, phases.late_ratio - phases.early_ratio, np.nan)
 
     def _is_sure(self, state: StragglerState, lateness: FloatArray) -> MaskArray:
@@ -312,6 +319,12 @@ class Straggler:
         return findings_from(
             self.name, Cause.STRAGGLER, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
+
+
+def _are_many(late: MaskArray, groups: GroupArray) -> MaskArray:
+    """Return a mask of GPUs on nodes where too many are late for stragglers; they run another job than the rest."""
+    n_late, n_gpus = np.bincount(groups, weights=late), np.bincount(groups)
+    return np.asarray((n_late > np.maximum(_MOST_LATE * n_gpus, 1.0))[groups], dtype=np.bool_)
 
 
 def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, left_out: MaskArray) -> StragglerState:

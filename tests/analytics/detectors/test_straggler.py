@@ -76,9 +76,34 @@ def test_what_heat_or_a_brake_slows_is_left_to_their_findings() -> None:
     assert reported(frame_of(EntityKind.GPU, GPUS, hot, rate_hz=2.0)) == ()
 
 
+@pytest.mark.parametrize(("n_late", "found"), [(1, 1), (2, 2), (3, 0), (4, 0)])
+def test_many_gpus_that_are_late_together_run_a_job_of_their_own(n_late: int, found: int) -> None:
+    at_s = np.arange(2400)[:, np.newaxis] / 10.0
+    phase = (at_s / 0.93) % 1.0
+    gpus, slow = tuple(gpu(number) for number in range(8)), np.arange(8) < n_late
+    power_w = np.where(phase < np.where(slow, 0.75, 0.5), 300.0, 130.0)
+    power_w += np.random.default_rng(1).normal(0.0, 2.0, power_w.shape)
+    frame = frame_of(EntityKind.GPU, gpus, {"power_w": power_w}, rate_hz=10.0)
+    detector = Straggler(limits=StragglerLimits())
+    raised = detector.step(detector.start(frame.spec), frame, node_of(8))[1]
+    assert len({one.entity_id for one in raised}) == found
+
+
 def test_constant_power_has_no_phases() -> None:
     flat = frame_of(EntityKind.GPU, GPUS, {"power_w": np.full((400, 4), 250.0)}, rate_hz=2.0)
     assert reported(flat) == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gpus_with_requests_of_their_own_beside_a_job_hold_up_nobody(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    phase = (np.arange(4000)[:, np.newaxis] / 25.0 / 1.3) % 1.0
+    requests = np.repeat(rng.random((200, 3)) < 0.25, 20, axis=0)
+    high = np.concatenate((np.broadcast_to(phase < 0.1, (4000, 5)), requests), axis=1)
+    power_w = np.where(high, 500.0, 200.0) + rng.normal(0.0, 3.0, high.shape)
+    frame = frame_of(EntityKind.GPU, tuple(map(gpu, range(8))), {"power_w": power_w}, rate_hz=25.0)
+    detector = Straggler(limits=StragglerLimits())
+    assert detector.step(detector.start(frame.spec), frame, node_of(8))[1] == ()
 
 
 def test_a_job_that_goes_on_beside_gpus_that_are_idle_now_has_no_straggler() -> None:
