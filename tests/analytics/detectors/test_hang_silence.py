@@ -1,7 +1,11 @@
 """A hang that only power shows: no steps are counted, and no thread of the driver is read."""
 
+import csv
+import gzip
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +16,11 @@ from hypothesis import strategies as st
 from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.hang import Hang
 from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 from tests.analytics.detectors.bus_scenes import hanging
-from tests.analytics.scenes import START_NS, node_of
+from tests.analytics.scenes import START_NS, frame_of, gpu, node_of
 
 RATE_HZ = 5
 # The job trains for 100 s, and hangs for 60 s.
@@ -245,3 +250,24 @@ def test_it_is_found_at_any_power_and_level_that_is_constant_within_the_noise_of
 def test_without_a_clear_swing_before_nothing_is_reported(swing: float, seed: int) -> None:
     steady_w = 320.0 * (1.0 + swing * np.sign(np.sin(SECONDS * 4.0))) + noise(3.0, seed)
     assert reported(changed(uncounted(), "power_w", np.where(AFTER, 115.0 + noise(1.0), steady_w))) == ()
+
+
+DATA = os.environ.get("RAILWATCH_DATA", "")
+
+
+@pytest.mark.skipif(not DATA, reason="RAILWATCH_DATA does not name a folder of public recordings")
+@pytest.mark.parametrize("limits", [HangLimits(), HangLimits(swing_ratio=0.0, swing_s=0.0)], ids=["usual", "any swing"])
+def test_the_power_of_real_training_jobs_raises_nothing_even_if_no_swing_were_required(limits: HangLimits) -> None:
+    paths = sorted((Path(DATA) / "mlperf_training_power").glob("*.csv.gz"))[::6]
+    assert paths
+    for path in paths:
+        with gzip.open(path, "rt") as text:
+            rows = list(csv.DictReader(text))
+        watts = np.array([float(row["watts"]) for row in rows if row["node"] == rows[0]["node"]])[:, np.newaxis]
+        power_w = watts / 8 * (1.0 + np.random.default_rng(1).normal(0, 0.01, (len(watts), 8)))
+        # The meter is one of the node, without utilisation: a node above 40 % of its peak is taken to be at work.
+        util = np.where(watts > 0.4 * watts.max(), 1.0, 0.0) + np.zeros((1, 8))
+        gpus = tuple(gpu(number) for number in range(8))
+        frame = frame_of(EntityKind.GPU, gpus, {"power_w": power_w, "gpu_util_ratio": util}, rate_hz=1.0)
+        detector = Hang(limits=limits)
+        assert detector.step(detector.start(frame.spec), frame, node_of(8))[1] == (), path.name
