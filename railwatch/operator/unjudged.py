@@ -94,7 +94,7 @@ def _of_jobs(shown: _Shown) -> Iterator[Unjudged]:
         yield Unjudged(what="hangs at the first missed step", why="no job reports its steps", how_to_get=_READINGS)
     else:
         why = "no job reports its steps, and the driver's threads are not read"
-        yield Unjudged(what="hangs", why=why, how_to_get=_READINGS)
+        yield Unjudged(what="hangs that power does not show", why=why, how_to_get=_READINGS)
 
 
 def _own_rails(supplies: Mapping[str, Sequence[Entity]], signal: str) -> tuple[Entity, ...]:

@@ -62,7 +62,10 @@ def test_where_all_is_read_nothing_is_left_unjudged() -> None:
             [*GPU, *AIR, (BOX, "nv_queue_ratio"), *PSU0],
             "hangs at the first missed step: no job reports its steps",
         ),
-        ([*GPU, *AIR, *PSU0], "hangs: no job reports its steps, and the driver's threads are not read"),
+        (
+            [*GPU, *AIR, *PSU0],
+            "hangs that power does not show: no job reports its steps, and the driver's threads are not read",
+        ),
     ],
 )
 def test_each_missing_reading_is_named_with_what_it_leaves_unjudged(shown: Shown, expected: str) -> None:
