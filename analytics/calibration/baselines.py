@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from analytics.detectors.hotter_than_siblings import SLOT_WINDOWS
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty import Novelty
 from analytics.detectors.source_resistance import SourceResistanceState
@@ -85,6 +86,11 @@ LEARNT: tuple[LearntQuantity, ...] = (
         detector="bus_rail",
         what="voltage lost between the supplies of its bus and the board at a like load",
         ratio=lambda state, _: np.where(state.buses.single, state.usual.learnt_blocks / LEARN_BLOCKS, np.nan),
+    ),
+    LearntQuantity(
+        detector="hotter_than_siblings",
+        what="what its slot adds to its siblings' heat, within minutes",
+        ratio=lambda state, _: np.minimum(state.slots.windows / SLOT_WINDOWS, 1.0),
     ),
     LearntQuantity(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
     LearntQuantity(

@@ -111,7 +111,8 @@ def _seen(sign: Sign, since_ns: int, text: str, *, present: bool = True) -> Obse
 def _of_finding(finding: Finding, scene: IncidentScene) -> Iterator[Observation]:
     since_ns, name = finding.since_ns, scene.kinship.label(finding.entity_id)
     sign = _PLAIN_SIGNS.get(finding.cause)
-    if sign is not None:
+    # An excess that is there from the start is as likely one of the slot: no sign of a fault.
+    if sign is not None and finding.number("over_siblings_c") is None:
         yield _seen(sign, since_ns, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
     margin_ratio = finding.number("bus_margin_ratio")
     if finding.cause is Cause.SUPPLY_SAG and margin_ratio is not None and margin_ratio >= 0.0:

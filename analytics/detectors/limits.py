@@ -147,14 +147,14 @@ class HotterThanSiblingsLimits:
     Parameters
     ----------
     ratio, clear_ratio
-        Thermal resistance over the median of the siblings. Assumption, tuned on simulated thermal interfaces: a
-        mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W) gives 1.48; one in a thousand healthy ones is above 1.15.
+        Thermal resistance over what is normal for the slot: the median of the siblings and the learnt excess over it.
+        Assumption, tuned on simulated thermal interfaces: a mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W) gives
+        1.48; one in a thousand healthy ones is above 1.15 even where slots are not learnt.
     excess_c, clear_excess_c
         Floor in kelvin to be reported, and what a ratio at its limit must make at the load of the moment for a lower
-        one to clear it: an excess falls with the power, so that it alone would come and go with the load. The floor is
-        so high that 1 K steps of the sensor, slots that breathe their neighbours' warm air (up to 2.5 K) and boards
-        that report their power wrong (within 5 %) do not count: one healthy GPU in a thousand is above 5 K (assumption,
-        simulated).
+        one to clear it: an excess falls with the power, so that it alone would come and go with the load. heuristic:
+        an excess over a learnt slot stays below 4 K on simulated healthy GPUs while jobs and fans change. A load that
+        was not learnt yet has a higher limit, by what slots may differ.
     min_power_ratio, min_power_w
         Power from which heat depends on the interface and not on the slot: 40 % of the limit in force, or 120 W (40 %
         of a V100's 300 W) where the limit is unknown.
@@ -169,10 +169,10 @@ class HotterThanSiblingsLimits:
         Quiet time before it counts as over.
     """
 
-    ratio: float = 1.20
-    clear_ratio: float = 1.12
-    excess_c: float = 6.0
-    clear_excess_c: float = 4.0
+    ratio: float = 1.15
+    clear_ratio: float = 1.08
+    excess_c: float = 5.0
+    clear_excess_c: float = 3.0
     min_power_ratio: float = 0.4
     min_power_w: float = 120.0
     inlet_c: float = 25.0

@@ -1,14 +1,17 @@
 """A GPU hotter than its siblings, where each has requests of its own and the heat sinks are slower than assumed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analytics.detectors.hotter_than_siblings import HotterThanSiblings
 from analytics.detectors.limits import HotterThanSiblingsLimits
+from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
-from telemetry.records import Cause, Finding
-from tests.analytics.scenes import frame_of, gpu, node_of
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+from tests.analytics.scenes import START_NS, frame_of, gpu, node_of
 
 N_GPUS, SECONDS = 8, 3600
 LIMIT_W, IDLE_W = 700.0, 70.0
@@ -49,3 +52,62 @@ def test_a_bad_interface_under_one_load_is_found_with_slow_heat_sinks_too(seed: 
     power_w = 600.0 + 20.0 * np.random.default_rng(seed).standard_normal((120, N_GPUS))
     found = reported(warmed(power_w, K_PER_W * np.where(np.arange(N_GPUS) == 2, 1.4, 1.0)))
     assert {(one.entity_id, one.cause) for one in found} == {(gpu(2).id, Cause.THERMAL_INTERFACE)}
+
+
+# A healthy node of eight: some slots breathe what the others heated, the more the more the node works.
+SLOT_SHARE = np.array([0.25, 0.0, 0.0, 0.25, 0.25, 0.0, 0.0, 0.25])
+
+
+def with_slots(power_w: FloatArray, worse: FloatArray | float = 0.0) -> Frame:
+    """Return rows of GPUs whose slots add a share of the rise; GPU 2 is `worse` by a share ``(n_seconds,)``."""
+    frame = warmed(power_w, K_PER_W * (1.0 + SLOT_SHARE))
+    rise_c = frame.signal("gpu_temp_c") - AIR_C
+    more_c = np.broadcast_to(np.asarray(worse), len(power_w))[:, np.newaxis] * rise_c * (np.arange(N_GPUS) == 2)
+    values = frame.values.copy()
+    values[:, :, frame.spec.signals.index("gpu_temp_c")] += np.rint(more_c)
+    return replace(frame, values=values)
+
+
+def steady(seconds: int, power_w: float, seed: int = 0) -> FloatArray:
+    return power_w + 10.0 * np.random.default_rng(seed).standard_normal((seconds, N_GPUS))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slots_that_differ_for_good_are_information_until_they_are_learnt(seed: int) -> None:
+    found = reported(with_slots(steady(1800, 500.0, seed)))
+    assert {one.severity for one in found} == {Severity.INFO}
+    raised = {one.entity_id: one for one in found if one.status is FindingStatus.RAISED}
+    assert set(raised) == {gpu(number).id for number in (0, 3, 4, 7)}
+    assert "since the start" in raised[gpu(0).id].summary
+    assert raised[gpu(0).id].number("excess_c") is None, "rules act on it"
+    assert {one.entity_id for one in found if one.status is FindingStatus.CLEARED} == set(raised)
+
+
+@pytest.mark.parametrize("before_w", [100.0, 300.0, 400.0])
+def test_what_slots_add_at_full_load_is_not_judged_by_what_they_add_at_less(before_w: float) -> None:
+    found = reported(with_slots(np.concatenate([steady(900, before_w), steady(900, 550.0, 1)])))
+    assert {one.severity for one in found} <= {Severity.INFO}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("over_s", [5.0, 60.0])
+def test_a_change_of_a_gpu_among_unlike_slots_is_a_warning_within_a_minute(seed: int, over_s: float) -> None:
+    onset_s, time_s = 600, np.arange(1200.0)
+    worse = 0.4 * np.clip((time_s - onset_s) / over_s, 0.0, 1.0)
+    found = [one for one in reported(with_slots(steady(1200, 500.0, seed), worse)) if one.severity is Severity.WARNING]
+    assert {one.entity_id for one in found} == {gpu(2).id}
+    assert (found[0].time_ns - START_NS) / NS_PER_S - onset_s < 60.0
+    assert "usual for its slot" in found[0].summary or "its siblings" in found[0].summary
+
+
+def test_an_excess_that_no_slot_explains_is_a_warning_from_the_start() -> None:
+    found = reported(warmed(steady(300, 500.0), K_PER_W * np.where(np.arange(N_GPUS) == 2, 1.45, 1.0)))
+    assert {(one.entity_id, one.severity) for one in found} == {(gpu(2).id, Severity.WARNING)}
+
+
+def test_an_accepted_gpu_is_learnt_again() -> None:
+    detector, frame = HotterThanSiblings(limits=HotterThanSiblingsLimits()), with_slots(steady(900, 500.0))
+    state, _ = detector.step(detector.start(frame.spec), frame, node_of(N_GPUS, 1))
+    after = detector.accept(state, np.arange(N_GPUS) == 3)
+    assert after.slots.windows[3] == 0.0
+    assert after.slots.windows[4] == state.slots.windows[4] > 0.0

@@ -8,8 +8,8 @@ import pytest
 
 from analytics.detectors.build import DETECTORS, AnyDetector
 from analytics.detectors.condition import Conditions
-from analytics.detectors.hotter_than_siblings import WarmMeans, add_row, add_rows
 from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.warm_means import WarmMeans, add_row, add_rows
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame, filled

@@ -47,7 +47,8 @@ def test_constant_and_proportional_parts_are_reported_apart_where_the_load_chang
 def test_where_the_load_never_changed_the_offset_is_right_there_and_near_elsewhere() -> None:
     offsets = taught([25.0] * 30, [2.5] * 30)
     assert slot_offset_c(offsets, np.array([25.0]))[0] == pytest.approx(2.5, abs=0.05)
-    assert slot_offset_c(offsets, np.array([15.0]))[0] == pytest.approx(2.5, abs=0.6)
+    # Between the same kelvin and the same share of the rise, 1.5 K.
+    assert slot_offset_c(offsets, np.array([15.0]))[0] == pytest.approx(2.0, abs=0.3)
 
 
 def test_a_slot_is_sure_where_it_was_seen_and_unsure_elsewhere() -> None:

@@ -1,0 +1,85 @@
+"""Summaries and evidence of the `hotter_than_siblings` detector."""
+
+from dataclasses import dataclass
+
+from analytics.detectors.limits import HotterThanSiblingsLimits
+from analytics.detectors.statements import Statement, evidence
+from telemetry.quantities import multiple
+from telemetry.records import FindingStatus, Severity
+
+# 30 % over the siblings is the far end of the score, the level that physics-based estimators call severe.
+_WORST_RATIO = 1.30
+# heuristic: a slot that adds less is as its siblings' are.
+_NOTABLE_C = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotGpu:
+    """One GPU beside its siblings: `over_c` hotter than they are, `slot_c` of it by its slot, `excess_c` unexplained.
+
+    `sibling_c` is the temperature that it would have with its siblings' thermal resistance, `ratio` its thermal
+    resistance over what is normal for it.
+    """
+
+    name: str
+    power_w: float
+    temp_c: float
+    sibling_c: float
+    over_c: float
+    slot_c: float
+    excess_c: float
+    ratio: float
+    seconds: float
+
+
+def change_statement(gpu: HotGpu, status: FindingStatus, limits: HotterThanSiblingsLimits) -> Statement:
+    """Return the statement on a GPU that is hotter than its siblings and its slot explain."""
+    against = "its siblings" if abs(gpu.slot_c) < _NOTABLE_C else "is usual for its slot"
+    summary = (
+        f"{gpu.name} {gpu.excess_c:.0f} K hotter than {against} at {gpu.power_w:.0f} W "
+        f"({gpu.temp_c:.0f} °C, thermal resistance {multiple(gpu.ratio)})"
+        if status is not FindingStatus.CLEARED
+        else f"{gpu.name} as warm as its siblings at {gpu.power_w:.0f} W ({gpu.temp_c:.0f} °C)"
+    )
+    return Statement(
+        severity=Severity.WARNING,
+        score=(gpu.ratio - 1.0) / (_WORST_RATIO - 1.0),
+        summary=summary,
+        evidence=evidence(
+            ("excess_c", gpu.excess_c, "K"),
+            ("limit_c", limits.excess_c, "K"),
+            ("slot_offset_c", gpu.slot_c, "K"),
+            ("sibling_median_c", gpu.sibling_c, "°C"),
+            ("gpu_temp_c", gpu.temp_c, "°C"),
+            ("power_w", gpu.power_w, "W"),
+            ("theta_ratio", gpu.ratio, "ratio"),
+            ("excess_c_per_w", gpu.excess_c / gpu.power_w, "K/W"),
+            ("duration_s", gpu.seconds, "s"),
+        ),
+    )
+
+
+def slot_statement(gpu: HotGpu, status: FindingStatus) -> Statement:
+    """Return the statement on a GPU that is hotter than its siblings since the start, which its slot may explain.
+
+    It has no `excess_c`, on which rules act.
+    """
+    summary = (
+        f"{gpu.name} {gpu.over_c:.0f} K hotter than its siblings since the start ({gpu.temp_c:.0f} °C): "
+        "slot or mounting"
+        if status is not FindingStatus.CLEARED
+        else f"{gpu.name} {gpu.over_c:.0f} K hotter than its siblings, {gpu.slot_c:.0f} K of it usual for its slot"
+    )
+    return Statement(
+        severity=Severity.INFO,
+        score=0.0,
+        summary=summary,
+        evidence=evidence(
+            ("over_siblings_c", gpu.over_c, "K"),
+            ("slot_offset_c", gpu.slot_c, "K"),
+            ("sibling_median_c", gpu.sibling_c, "°C"),
+            ("gpu_temp_c", gpu.temp_c, "°C"),
+            ("power_w", gpu.power_w, "W"),
+            ("duration_s", gpu.seconds, "s"),
+        ),
+    )
