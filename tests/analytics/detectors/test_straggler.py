@@ -95,7 +95,7 @@ def test_constant_power_has_no_phases() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_gpus_with_requests_of_their_own_beside_a_job_hold_up_nobody(seed: int) -> None:
+def test_gpus_with_requests_of_their_own_are_no_stragglers_of_a_job(seed: int) -> None:
     rng = np.random.default_rng(seed)
     phase = (np.arange(4000)[:, np.newaxis] / 25.0 / 1.3) % 1.0
     requests = np.repeat(rng.random((200, 3)) < 0.25, 20, axis=0)
