@@ -383,6 +383,22 @@ def test_a_file_with_the_former_names_of_fields_still_loads() -> None:
     np.testing.assert_array_equal(supply_state(one).ageing.reported_ns, own.detectors[0].ageing.reported_ns)
 
 
+def test_a_file_from_before_slots_were_learnt_by_the_second_still_loads() -> None:
+    slow = ThermalResistance(limits=ThermalResistanceLimits())
+    fast = next(one for one in ALL if one.name == "hotter_than_siblings")
+    rows, now_ns = scene(slow), int(scene(slow).time_ns[-1])
+    before = panel_of(slow)
+    taught, _ = before.step(before.start([rows.spec]), [rows], TOPOLOGY)
+    after = panel_of(fast, slow)
+    one = with_learnt(
+        after, after.start([rows.spec]), pack_learnt(before, taught, now_ns, frozen={}), now_ns=now_ns, holding=()
+    )
+    assert "learning again: hotter_than_siblings (nothing was saved)" in one.summary
+    windows = one.state.detectors[1].offsets.windows
+    np.testing.assert_array_equal(windows, taught.detectors[0].offsets.windows)
+    assert windows.any()
+
+
 def test_the_head_is_plain_json() -> None:
     head, _ = opened(kept()[1])
     assert json.loads(json.dumps(head)) == head
