@@ -78,12 +78,17 @@ class PhaseCounts:
     waited_s: FromZero
     worked_s: FromZero
 
-    def with_updates(self, power_w: FloatArray, high: MaskArray) -> "PhaseCounts":
-        """Count the updates of each sensor, and the steps that it shows, between rows of shape ``(n_rows, n_gpus)``."""
+    def with_updates(self, power_w: FloatArray, middle_w: FloatArray) -> "PhaseCounts":
+        """Count the updates of each sensor, and the steps that it shows, between rows of shape ``(n_rows, n_gpus)``.
+
+        `middle_w` ``(n_gpus,)`` is the level above which a GPU computes. A row without power shows neither.
+        """
+        moved_w = np.diff(power_w, axis=0)
+        begins = (power_w[1:] > middle_w) & (power_w[:-1] <= middle_w)
         return replace(
             self,
-            updates=self.updates + (np.diff(power_w, axis=0) != 0.0).sum(axis=0),
-            steps=self.steps + (high[1:] & ~high[:-1]).sum(axis=0),
+            updates=self.updates + (np.isfinite(moved_w) & (moved_w != 0.0)).sum(axis=0),
+            steps=self.steps + begins.sum(axis=0),
         )
 
     def add(self, high: MaskArray, known: MaskArray, groups: GroupArray) -> "PhaseCounts":
@@ -179,13 +184,14 @@ _WORST_RATIO = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StragglerState:
-    """State between rows; arrays of shape ``(n_gpus,)``."""
+    """State between rows; arrays of shape ``(n_gpus,)``. `last_w` is the newest row of the running second."""
 
     second: int | None
     judged: int | None
     conditions: Conditions
     power: SignalTally
     clock: SignalTally
+    last_w: FloatArray
     swing: PowerSwing
     phases: PhaseCounts
     clock_mhz: FloatArray
@@ -242,6 +248,7 @@ class Straggler:
             ),
             power=SignalTally.start(size),
             clock=SignalTally.start(size),
+            last_w=np.full(size, np.nan),
         )
         lateness = self._lateness(state)
         late, known = lateness >= self.limits.late_ratio, ~np.isnan(lateness)
@@ -333,9 +340,12 @@ def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, 
     high = power_w > middle_w
     known = ~np.isnan(power_w) & ~np.isnan(middle_w) & ~left_out
     groups: GroupArray = state.siblings.groups
+    # The frame may cut a second in two.
+    rows_w = np.concatenate((state.last_w[np.newaxis], power_w))
     return replace(
         state,
         power=state.power.add(power_w),
         clock=state.clock.add(np.where(high & known, clock_mhz, np.nan)),
-        phases=state.phases.add(high, known, groups).with_updates(power_w, high),
+        last_w=power_w[-1],
+        phases=state.phases.add(high, known, groups).with_updates(rows_w, middle_w),
     )

@@ -46,6 +46,22 @@ def test_steps_in_time_with_the_updates_of_the_sensors_are_late_only_by_more_tha
     assert {one.entity_id for one in found} == (set() if not late_s else {"gpu:GPU-0"})
 
 
+def test_updates_and_steps_are_the_same_however_the_rows_are_cut_and_gaps_are_none_of_them() -> None:
+    high = np.arange(300) // 3 % 2 == 0
+    power_w = np.where(high[:, np.newaxis], 300.0, 130.0) + np.zeros(4)
+    power_w[::10, 0] = np.nan
+    frame = frame_of(EntityKind.GPU, GPUS, {"power_w": power_w}, rate_hz=10.0)
+    detector = Straggler(limits=StragglerLimits())
+    whole = cut = detector.start(frame.spec)
+    whole, _ = detector.step(whole, frame, node_of(4))
+    for row in range(len(frame)):
+        cut, _ = detector.step(cut, frame.rows(row, row + 1), node_of(4))
+    assert cut.phases.updates.tolist() == whole.phases.updates.tolist()
+    assert cut.phases.steps.tolist() == whole.phases.steps.tolist()
+    assert 0.0 < whole.phases.updates[0] <= whole.phases.updates[1]
+    assert 0.0 < whole.phases.steps[0] <= whole.phases.steps[1]
+
+
 def test_it_is_found_at_one_row_a_second_of_a_step_that_lasts_no_whole_second() -> None:
     at_s = np.arange(400)[:, np.newaxis] * 1.0
     phase = (at_s / 0.93) % 1.0
