@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from analytics.detectors.hotter_than_siblings import SLOT_WINDOWS
+from analytics.detectors.input_voltage import InputVoltageState
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty import Novelty
 from analytics.detectors.source_resistance import SourceResistanceState
 from analytics.detectors.thermal_resistance import ThermalResistanceState
+from analytics.supply.input_voltage import LEARNT_S as INPUT_LEARNT_S
 from analytics.supply.reference import REFERENCE_WINDOWS
 from analytics.supply.slow_change import BASELINE_HOURS
 from analytics.supply.usual_share import LEARN_BLOCKS
@@ -65,6 +67,13 @@ def _slot(state: ThermalResistanceState, limits: DetectorLimits) -> FloatArray:
     return np.minimum(like, 1.0)
 
 
+def _input(state: InputVoltageState, limits: DetectorLimits) -> FloatArray:
+    """Return the progress of a voltage that slides with the mains from then on; NaN for inputs without a meter."""
+    del limits
+    known = np.isfinite(state.levels.usual_v)
+    return np.where(known, np.minimum(state.levels.learnt_s / INPUT_LEARNT_S, 1.0), np.nan)
+
+
 LEARNT: tuple[LearntQuantity, ...] = (
     LearntQuantity(detector="source_resistance", what="source resistance when it was first seen", ratio=_reference),
     LearntQuantity(
@@ -87,6 +96,8 @@ LEARNT: tuple[LearntQuantity, ...] = (
         what="voltage lost between the supplies of its bus and the board at a like load",
         ratio=lambda state, _: np.where(state.buses.single, state.usual.learnt_blocks / LEARN_BLOCKS, np.nan),
     ),
+    LearntQuantity(detector="input_voltage", what="usual voltage of its input", ratio=_input),
+    LearntQuantity(detector="mains_voltage", what="usual voltage of its mains", ratio=_input),
     LearntQuantity(
         detector="hotter_than_siblings",
         what="what its slot adds to its siblings' heat, within minutes",
@@ -113,5 +124,5 @@ def baselines_of(detector: str, state: Any, limits: DetectorLimits, entities: Se
         for one in LEARNT
         if one.detector == detector
         for entity, ratio in zip(entities, one.ratio(state, limits).tolist(), strict=True)
-        if not math.isnan(ratio)  # no rail of a board
+        if not math.isnan(ratio)  # no rail of a board, no meter
     )

@@ -28,7 +28,7 @@ _METER_RATIO, _SHOWN_S = 0.005, 0.1
 # Time constant of the sliding reference (IEC 61000-4-30, 5.4.4), and heuristic: an hour downwards.
 _RISES_S, _FALLS_S = 60.0, 3600.0
 # heuristic: seconds with a reading before a meter is judged, and seconds far above after which the mains are others.
-_LEARNT_S, _OTHER_MAINS_S = 5.0, 10.0
+LEARNT_S, _OTHER_MAINS_S = 5.0, 10.0
 # heuristic: one meter alone needs two new readings, or lasts longer than a controller's round of ten seconds: a failed
 # conversion is shown until the next one.
 _ALONE_READINGS, _ALONE_NS = 2, 11 * NS_PER_S
@@ -108,7 +108,7 @@ def after_second(levels: InputLevels, now_ns: int, readings: InputReadings, *, p
     voltage_v = readings.voltage_v
     known = np.isfinite(voltage_v)
     limit_v = np.where(levels.low, BACK_RATIO, DIP_RATIO) * levels.usual_v
-    low = known & (levels.learnt_s >= _LEARNT_S) & (voltage_v < limit_v)
+    low = known & (levels.learnt_s >= LEARNT_S) & (voltage_v < limit_v)
     begins = low & ~levels.low
     carried = readings.current_a > np.fmax(DEAD_RATIO * levels.usual_a, _OFFSET_A)
     after = replace(
