@@ -7,6 +7,22 @@ from GPUs that were moved on purpose (`load_response`).
 """
 
 from analytics.connectivity.kinship import Kinship, root_of
-from analytics.connectivity.siblings import GroupArray, Siblings, any_sibling, sibling_groups, sibling_median
+from analytics.connectivity.siblings import (
+    GroupArray,
+    Siblings,
+    any_sibling,
+    sibling_groups,
+    sibling_median,
+    sums_of_others,
+)
 
-__all__ = ["GroupArray", "Kinship", "Siblings", "any_sibling", "root_of", "sibling_groups", "sibling_median"]
+__all__ = [
+    "GroupArray",
+    "Kinship",
+    "Siblings",
+    "any_sibling",
+    "root_of",
+    "sibling_groups",
+    "sibling_median",
+    "sums_of_others",
+]

@@ -55,6 +55,16 @@ def any_sibling(mask: MaskArray, groups: GroupArray) -> MaskArray:
     return found
 
 
+def sums_of_others(rows: FloatArray, groups: GroupArray) -> FloatArray:
+    """Return for each value of rows ``(n_rows, n_entities)`` the sum over the others of its group, in each row."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    place = np.empty(len(groups), dtype=np.intp)
+    place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(groups)))
+    sums: FloatArray = np.add.reduceat(rows[:, order], starts, axis=1)
+    return sums[:, place] - rows
+
+
 def sibling_median(values: FloatArray, groups: GroupArray, *, min_siblings: int) -> FloatArray:
     """Return for each entity the median over the others of its group whose value is known.
 

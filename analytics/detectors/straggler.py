@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.clock_accounting import WITH_OWN_FINDING
-from analytics.connectivity import GroupArray, Siblings, sibling_median
+from analytics.connectivity import GroupArray, Siblings, sibling_median, sums_of_others
 from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.bus_limits import StragglerLimits
 from analytics.detectors.columns import bits_set, optional
@@ -98,17 +98,8 @@ class PhaseCounts:
         """
         if not known.any():
             return self
-        order = np.argsort(groups, kind="stable")
-        starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-        place = np.empty(len(groups), dtype=np.intp)
-        place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(groups)))
         up = high & known
-
-        def others(mask: MaskArray) -> FloatArray:
-            sums: FloatArray = np.add.reduceat(mask[:, order].astype(np.float64), starts, axis=1)
-            return sums[:, place] - mask
-
-        n_others, n_up = others(known), others(up)
+        n_others, n_up = sums_of_others(known.astype(np.float64), groups), sums_of_others(up.astype(np.float64), groups)
         usable = known & (n_others >= 2) & (2 * n_up != n_others)
         they_compute = 2 * n_up > n_others
         return replace(

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from analytics.connectivity import GroupArray
+from analytics.connectivity import GroupArray, sums_of_others
 from analytics.supply.branches import DEAD_RATIO
 from analytics.supply.pair_rows import PairRows
 from analytics.supply.stream_estimate import ResistanceWindows
@@ -53,13 +53,12 @@ class SiblingFit:
     def after_rows(self, rows: PairRows, buses: GroupArray) -> "SiblingFit":
         """Add rows of one stretch; a supply that is alone on its bus, or beside one that is silent, has no fit."""
         amps = rows.current_a
-        same = (buses[:, np.newaxis] == buses) & ~np.eye(len(buses), dtype=np.bool_)
-        weights = same / np.fmax(same.sum(axis=0), 1)
+        siblings = np.bincount(buses, minlength=1)[buses] - 1
         zero_a = np.where(np.isnan(self.zero_a) & rows.used.any(axis=0), _first(amps), self.zero_a)
         known = np.isfinite(amps)
-        y = np.where(known, amps - zero_a, 0.0)
-        x = np.where(known, amps, 0.0) @ weights - np.nan_to_num(zero_a) @ weights
-        used = rows.used & (known @ weights > 1.0 - 1e-9)
+        y = np.where(known, amps - np.nan_to_num(zero_a), 0.0)
+        x = sums_of_others(y, buses) / np.fmax(siblings, 1)
+        used = rows.used & (siblings > 0) & (sums_of_others(known.astype(np.float64), buses) == siblings)
         y, x = np.where(used, y, 0.0), np.where(used, x, 0.0)
         added = np.stack((used, y, x, y * y, x * y, x * x), axis=2)
         sums = np.add.accumulate(np.concatenate((self.sums[np.newaxis], added)), axis=0)[-1]

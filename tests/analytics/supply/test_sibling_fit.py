@@ -1,5 +1,7 @@
 """A current that is late leaves the line on which the currents of its bus lie."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,14 @@ def test_the_sums_do_not_depend_on_how_rows_are_cut() -> None:
     for start, stop in ((0, 1), (1, 17), (17, ROWS)):
         cut = cut.after_rows(rows_of(amps[start:stop]), ONE_BUS)
     assert (at_once.sums == cut.sums).all()
+
+
+def test_the_supplies_of_a_fleet_cost_memory_by_their_number_and_not_by_its_square() -> None:
+    n_supplies = 4000
+    buses: GroupArray = np.arange(n_supplies) // 2
+    rows, empty = rows_of(shared(steps(5, 1)[:4], n_supplies)), filled(SiblingFit, n_supplies)
+    tracemalloc.start()
+    empty.after_rows(rows, buses)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 8 * n_supplies**2 / 4
