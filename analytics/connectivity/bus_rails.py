@@ -1,6 +1,6 @@
 """Rails of the board that show one of several buses of 48 or 54 V, with the supplies of that bus."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from analytics.connectivity.board_bus import BoardBuses, main_buses
 from analytics.connectivity.kinship import ByIdentity, Kinship
+from analytics.connectivity.siblings import GroupArray
 from physics.rail_classes import MAIN_BUSES_V
 from telemetry.entities import BUS_TAG, SOURCE_TAG, Entity, Topology
 from telemetry.frames import FloatArray, MaskArray
@@ -17,14 +18,17 @@ from telemetry.frames import FloatArray, MaskArray
 class BusRails:
     """Rails of the board on nodes with several main buses, among the entities of a table of supplies.
 
-    `buses` marks each such rail as one that is judged, with its nominal voltage; `places` are the positions of the
-    rails, `on_bus` marks the supplies whose bus each of them shows, shape ``(n_rails, n_supplies)``: none for a rail of
-    which the bus is not known.
+    `buses` marks each such rail as one that is judged, with its nominal voltage. `places` are the positions of the
+    rails. Buses have numbers: `bus_of_rail` ``(n_rails,)`` is the one that each rail shows, `bus_of` ``(n_entities,)``
+    the one of each supply, -1 where no rail shows it. A rail of which the bus is not known has a number of its own.
+    `nominal_v` ``(n_entities,)`` is NaN where it is unknown.
     """
 
     buses: BoardBuses
     places: tuple[int, ...]
-    on_bus: MaskArray
+    bus_of_rail: GroupArray
+    bus_of: GroupArray
+    nominal_v: FloatArray
 
     @staticmethod
     def of(entities: Sequence[Entity], topology: Topology) -> "BusRails":
@@ -33,9 +37,15 @@ class BusRails:
 
     def spread(self, of_rails: FloatArray) -> FloatArray:
         """Return values of the rails as values of all entities of the table, NaN at the others."""
-        values = np.full(self.on_bus.shape[1], np.nan)
+        values = np.full(len(self.bus_of), np.nan)
         values[list(self.places)] = of_rails
         return values
+
+    def sums(self, values: FloatArray, where: MaskArray) -> FloatArray:
+        """Return for each rail the sum of some values ``(n_entities,)`` of the supplies of its bus."""
+        counted = where & (self.bus_of >= 0)
+        by_bus = np.bincount(self.bus_of[counted], weights=values[counted], minlength=len(self.places))
+        return np.asarray(by_bus[self.bus_of_rail], dtype=np.float64)
 
 
 @lru_cache(maxsize=16)
@@ -50,18 +60,20 @@ def _bus_rails(entities: ByIdentity[Sequence[Entity]], topology: ByIdentity[Topo
         and one.nominal_v in MAIN_BUSES_V
         and (one.tag(BUS_TAG) is not None or several[nodes[place]])
     )
-    on_bus = np.zeros((len(places), len(entities.it)), dtype=np.bool_)
-    for row, place in enumerate(places):
-        rail = entities.it[place]
-        for column, other in enumerate(entities.it):
-            is_alike = (nodes[column], other.tag(BUS_TAG)) == (nodes[place], rail.tag(BUS_TAG) or "")
-            on_bus[row, column] = is_alike and not other.is_rail_of_board and other.nominal_v == rail.nominal_v
-    nominal_v = np.full(len(entities.it), np.nan)
-    nominal_v[list(places)] = [entities.it[place].nominal_v for place in places]
-    buses = BoardBuses(topology=topology.it, nominal_v=nominal_v, single=np.isfinite(nominal_v))
-    for array in (on_bus, buses.nominal_v, buses.single):
+    keys = [(node, one.tag(BUS_TAG), one.nominal_v) for node, one in zip(nodes, entities.it, strict=True)]
+    numbers: dict[Hashable, int] = {}
+    shown = [numbers.setdefault(place if keys[place][1] is None else keys[place], len(numbers)) for place in places]
+    supplied = [
+        -1 if one.is_rail_of_board else numbers.get(key, -1) for one, key in zip(entities.it, keys, strict=True)
+    ]
+    bus_of_rail, bus_of = np.array(shown, dtype=np.intp), np.array(supplied, dtype=np.intp)
+    nominal_v = np.array([one.nominal_v for one in entities.it], dtype=np.float64)
+    rail_v = np.full(len(nominal_v), np.nan)
+    rail_v[list(places)] = nominal_v[list(places)]
+    buses = BoardBuses(topology=topology.it, nominal_v=rail_v, single=np.isfinite(rail_v))
+    for array in (bus_of_rail, bus_of, nominal_v, buses.nominal_v, buses.single):
         array.flags.writeable = False  # several have it
-    return BusRails(buses=buses, places=places, on_bus=on_bus)
+    return BusRails(buses=buses, places=places, bus_of_rail=bus_of_rail, bus_of=bus_of, nominal_v=nominal_v)
 
 
 def bus_label(rail: Entity) -> str:

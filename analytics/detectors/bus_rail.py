@@ -15,7 +15,7 @@ from analytics.detectors.columns import optional
 from analytics.detectors.joined_columns import JoinedColumn
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray
+from telemetry.frames import Frame
 from telemetry.records import Finding
 
 _METERS = ("voltage_v", "current_a"), ("output_voltage_v", "output_current_a")
@@ -52,25 +52,20 @@ class BusRail(BoardRail):
 def _row(rails: BusRails, frame: Frame, place: int) -> BoardRow:
     """Return the readings of the rails in a row, and of the supplies of their buses that are on."""
     board_v = optional(frame, "rail_voltage_v")[place]
-    nominal_v = rails.buses.nominal_v[list(rails.places), np.newaxis]
     output_v, mean_a, total_a = np.full((3, len(rails.places)), np.nan)
     for voltage, current in _METERS:
         outputs_v, outputs_a = (optional(frame, name)[place] for name in (voltage, current))
-        is_on = rails.on_bus & (np.abs(outputs_v / nominal_v - 1.0) < OUTPUT_RATIO) & np.isfinite(outputs_a)
+        is_on = (np.abs(outputs_v / rails.nominal_v - 1.0) < OUTPUT_RATIO) & np.isfinite(outputs_a)
+        count = rails.sums(np.ones(len(is_on)), is_on)
+        sum_v, sum_a = rails.sums(outputs_v, is_on), rails.sums(outputs_a, is_on)
+        counted = np.where(count > 0, count, np.nan)
         missing = np.isnan(output_v)
-        output_v = np.where(missing, _mean(outputs_v, is_on), output_v)
-        mean_a = np.where(missing, _mean(outputs_a, is_on), mean_a)
-        total_a = np.where(missing, _mean(outputs_a, is_on) * is_on.sum(axis=1), total_a)
+        output_v = np.where(missing, sum_v / counted, output_v)
+        mean_a = np.where(missing, sum_a / counted, mean_a)
+        total_a = np.where(missing & (count > 0), sum_a, total_a)
     return BoardRow(
         board_v=np.where(rails.buses.single, board_v, np.nan),
         output_v=rails.spread(output_v),
         mean_a=rails.spread(mean_a),
         total_a=rails.spread(total_a),
     )
-
-
-def _mean(values: FloatArray, where: MaskArray) -> FloatArray:
-    """Return the mean of some of the values ``(n_supplies,)`` by row of a mask; NaN where it has none."""
-    count = where.sum(axis=1)
-    total = np.where(where, values, 0.0).sum(axis=1)
-    return np.asarray(total / np.where(count > 0, count, np.nan), dtype=np.float64)
