@@ -113,8 +113,11 @@ def after_second(levels: InputLevels, now_ns: int, readings: InputReadings, *, p
     carried = readings.current_a > np.fmax(DEAD_RATIO * levels.usual_a, _OFFSET_A)
     after = replace(
         levels,
-        since_ns=np.where(known, np.where(low, np.where(begins, now_ns, levels.since_ns), 0), levels.since_ns),
-        until_ns=np.where(low, now_ns, levels.until_ns),
+        # A clock that was set back leaves no sag that begins in the future.
+        since_ns=np.minimum(
+            np.where(known, np.where(low, np.where(begins, now_ns, levels.since_ns), 0), levels.since_ns), now_ns
+        ),
+        until_ns=np.minimum(np.where(low, now_ns, levels.until_ns), now_ns),
         readings=np.where(begins, 0.0, levels.readings) + (low & (readings.is_new | begins)),
         now_v=np.where(known, voltage_v, levels.now_v),
         lowest_v=np.where(low, np.fmin(voltage_v, np.where(begins, np.inf, levels.lowest_v)), levels.lowest_v),

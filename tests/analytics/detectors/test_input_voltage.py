@@ -1,5 +1,7 @@
 """Inputs that sag, are lost, drift, or have never been connected."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from analytics.detectors.input_voltage import InputVoltage
 from analytics.supply.input_voltage import rides_s
 from physics.wiring import Bus, Origin, WiredSupply, Wiring
+from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
@@ -81,6 +84,16 @@ def test_supplies_are_compared_with_those_of_their_own_feed() -> None:
     wired = DETECTOR.with_wiring(TWO_FEEDS)
     both = raised(inputs(sag_of(0.8, rows=10, of=2, all_of=4)), wired)
     assert ["2 of 2 inputs" in one.summary for one in both] == [True, True]
+
+
+def test_a_loss_is_found_within_seconds_where_the_clock_was_set_back_at_its_first_second() -> None:
+    volts, amps = sag_of(0.0, rows=30), np.full((150, 2), 40.0)
+    amps[60:90] = 0.0
+    frame = inputs(volts, amps=amps)
+    back_ns = np.where(np.arange(len(frame)) >= 62, 3600 * NS_PER_S, 0)
+    lost = [one for one in raised(replace(frame, time_ns=frame.time_ns - back_ns)) if one.cause is Cause.SUPPLY_LOST]
+    assert len(lost) == 2
+    assert all(one.time_ns < frame.time_ns[66] - back_ns[66] for one in lost)
 
 
 # Inside of the ITIC curve, and outside of it.
