@@ -89,12 +89,14 @@ def supplies_of_board(entity_id: str, topology: Topology) -> tuple[str, ...]:
 
 
 def board_bus(supplies: Sequence[str], node: MeasuredNode) -> BoardBus | None:
-    """Return the supplies of a bus together; None where one of them is not measured under load."""
+    """Return the supplies of a bus together; None where one is not measured, or all carry nothing."""
     measured = [_Output.of(node.supply(one)) for one in supplies]
     known = [one for one in measured if one is not None]
     if not known or len(known) < len(measured):
         return None
     high_a, low_a = sum(one.high_a for one in known), sum(one.low_a for one in known)
+    if not high_a > 0.0:
+        return None
     dip_v = fmean(one.dip_v for one in known)
     return BoardBus(
         open_v=fmean(one.open_v for one in known),

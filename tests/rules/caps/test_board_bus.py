@@ -132,6 +132,15 @@ def test_a_cap_holds_the_rail_whatever_the_meters_are_off_by(
         assert bus.board_v(1530.0) >= SCALE_54 * HOLD_V
 
 
+def test_supplies_that_carry_nothing_are_not_measured_under_load() -> None:
+    bus = Bus(0.060)
+    idle = replace(
+        bus.state(), supplies=tuple(replace(one, current_high_a=0.0, current_low_a=0.0) for one in bus.state().supplies)
+    )
+    assert board_bus([one.entity_id for one in idle.supplies], idle) is None
+    assert "not known" in chosen(bus.sag(), idle).reason
+
+
 def test_the_reason_names_the_step_of_the_meter_and_what_it_costs() -> None:
     bus = Bus(0.060)
     found = chosen(bus.rise(), bus.state())
