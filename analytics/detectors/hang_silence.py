@@ -105,15 +105,14 @@ def fell_silent(
     groups
         GPUs of one node have the same number.
     """
-    found: MaskArray = np.zeros(len(groups), dtype=np.bool_)
     if not (spin.lasted_s >= limits.silence_s).any():
-        return found
+        return np.zeros(len(groups), dtype=np.bool_)
     stepped = swing.swung_s >= limits.swing_s
     least_s = np.maximum(limits.silence_s, limits.stall_steps * swing.pause_s)
     constant = (spin.lasted_s >= least_s) & (spin.spread_ratio <= limits.constant_ratio)
     silent = stepped & constant & ~(mem_util_ratio > limits.memory_busy_ratio)
-    for group in np.unique(groups[silent]).tolist():
-        job = np.flatnonzero((groups == group) & stepped)
-        # A lone GPU waits for no other; all at one value each are a reader that stopped.
-        found[job] = len(job) > 1 and silent[job].all() and (spin.spread_ratio[job] > _MOVES_RATIO).any()
-    return found
+    moves = silent & (spin.spread_ratio > _MOVES_RATIO)
+    n_job, n_silent, n_moving = (np.bincount(groups, weights=one)[groups] for one in (stepped, silent, moves))
+    # A lone GPU waits for no other; all at one value each are a reader that stopped.
+    found = stepped & (n_job > 1) & (n_silent == n_job) & (n_moving > 0)
+    return np.asarray(found, dtype=np.bool_)
