@@ -16,7 +16,11 @@ from telemetry.key_problems import KeyProblemError, KeyProblemsError, missing_ke
 # `gpus: all`, as it is kept inside.
 EVERY_GPU = ("all",)
 _NAME = r"^\w[\w .:/()-]*$"
-_GPU = re.compile(r"\d+|gpu\d+|GPU-[0-9a-f-]{8,}|([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+# Any writer of the store can send a wiring: the indices below the highest one are counted, so that it is limited.
+_MOST_INDEX = 9999
+_GPU = re.compile(
+    r"[0-9]{1,4}|gpu[0-9]{1,4}|GPU-[0-9a-f-]{8,}|([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE
+)
 
 
 def _known_plug(name: str) -> str:
@@ -36,7 +40,7 @@ def _rail_nominal(nominal_v: float) -> float:
 
 
 def _gpu_reference(reference: object) -> str:
-    if isinstance(reference, int) and not isinstance(reference, bool) and reference >= 0:
+    if isinstance(reference, int) and not isinstance(reference, bool) and 0 <= reference <= _MOST_INDEX:
         return str(reference)
     if isinstance(reference, str) and (reference in EVERY_GPU or _GPU.fullmatch(reference)):
         return reference

@@ -79,6 +79,14 @@ def test_a_wiring_that_cannot_be_is_refused_with_its_key(change: dict[str, objec
     assert reason in refused(json.dumps(WHOLE | change))
 
 
+@pytest.mark.parametrize("gpu", ["gpu999999999", "999999999", 999_999_999, "9" * 5000])
+def test_an_index_that_no_node_has_is_refused_and_those_below_it_are_not_counted(gpu: object) -> None:
+    bus = {"name": "main", "supplies": ["psu0"], "branches": [{"gpus": [gpu]}]}
+    reason = refused(json.dumps({"supplies": [{"name": "psu0"}], "buses": [bus]}))
+    assert "topology.buses[0].branches[0].gpus[0]" in reason
+    assert "expected an index" in reason
+
+
 def test_a_document_without_a_bus_is_refused() -> None:
     assert refused("{}") == "wiring: topology.buses: no buses; expected at least one bus"
 
