@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 _NAMES_BY_UNIT = {
     "": (
-        "best_pcie_generation best_pcie_width brakes code correlation count cusum_sd dips nodes nvlink_errors "
-        "nvlink_repeats of_nodes pci_present pcie_errors pcie_generation pcie_retrains pcie_width "
+        "best_pcie_generation best_pcie_width brakes code correlation count cusum_sd dips inputs_low inputs_measured "
+        "nodes nvlink_errors nvlink_repeats of_nodes pci_present pcie_errors pcie_generation pcie_retrains pcie_width "
         "sibling_nvlink_errors sibling_nvlink_repeats sibling_pcie_errors sibling_pcie_retrains siblings "
         "siblings_answering signals_lost signals_watched sources"
     ),
@@ -14,14 +14,14 @@ _NAMES_BY_UNIT = {
         "current_a current_high_a current_low_a current_spread_a load_a rating_a siblings_a siblings_usual_a "
         "step_a usual_a"
     ),
-    "K": "excess_c least_margin_c margin_c normal_rise_c rise_c slot_offset_c",
+    "K": "excess_c least_margin_c margin_c normal_rise_c over_siblings_c rise_c slot_offset_c",
     "K/W": "excess_c_per_w normal_k_per_w theta_k_per_w",
     "K/s": "climb_c_per_s",
     "MHz": "sibling_clock_mhz sm_clock_mhz usual_sm_clock_mhz",
     "V": (
-        "baseline_open_circuit_v depth_v drop_v fallen_v limit_v minimum_v open_circuit_high_v open_circuit_low_v "
-        "open_circuit_v over_siblings_v predicted_dip_v recent_minimum_v recovered_minimum_v risen_v usual_drop_v "
-        "usual_spread_v voltage_spread_v voltage_v"
+        "baseline_open_circuit_v depth_v drop_v fallen_v input_voltage_v limit_v lowest_v minimum_v "
+        "open_circuit_high_v open_circuit_low_v open_circuit_v over_siblings_v predicted_dip_v "
+        "recent_minimum_v recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v voltage_spread_v voltage_v"
     ),
     "W": (
         "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w peak_w power_limit_w power_w rated_w "
@@ -41,7 +41,7 @@ _NAMES_BY_UNIT = {
     ),
     "rpm": "fan_rpm limit_rpm",
     "s": (
-        "apart_s brake_s counted_brake_s duration_s median_step_s polled_brake_s seconds silent_s "
+        "apart_s brake_s counted_brake_s duration_s itic_s median_step_s polled_brake_s seconds silent_s "
         "since_link_error_s slowed_s spinning_s stalled_s threads_spinning_s time_to_limit_s window_s"
     ),
     "°C": (

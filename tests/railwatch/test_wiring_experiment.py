@@ -230,10 +230,12 @@ def test_ctrl_c_pressed_again_while_the_clock_is_restored_leaves_no_clock_set(bo
 
 
 def test_ctrl_c_interrupts_again_once_it_is_not_held_back_any_more() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a run in the background
     with held_back_interrupt():
         signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_refusal_of_the_actuator_ends_the_experiment_with_its_reason(box: LiveBox) -> None:

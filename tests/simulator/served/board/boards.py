@@ -33,5 +33,6 @@ READINGS = BmcReadings(
 )
 
 
-def readings(**changes: object) -> BmcReadings:
-    return replace(READINGS, **changes)  # type: ignore[arg-type]  # names and types are those of the readings
+def readings(*, rail_v: float = READINGS.rail_v, **changes: object) -> BmcReadings:
+    changes.setdefault("bus_v", np.array([rail_v]))
+    return replace(READINGS, rail_v=rail_v, **changes)  # type: ignore[arg-type]  # names and types are those of the readings
