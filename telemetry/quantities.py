@@ -21,7 +21,8 @@ _NAMES_BY_UNIT = {
     "V": (
         "baseline_open_circuit_v depth_v drop_v fallen_v input_voltage_v limit_v lowest_v minimum_v "
         "open_circuit_high_v open_circuit_low_v open_circuit_v over_siblings_v predicted_dip_v "
-        "recent_minimum_v recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v voltage_spread_v voltage_v"
+        "recent_minimum_v recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v "
+        "voltage_spread_v voltage_v"
     ),
     "W": (
         "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w peak_w power_limit_w power_w rated_w "

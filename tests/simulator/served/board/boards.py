@@ -33,6 +33,8 @@ READINGS = BmcReadings(
 )
 
 
-def readings(*, rail_v: float = READINGS.rail_v, **changes: object) -> BmcReadings:
-    changes.setdefault("bus_v", np.array([rail_v]))
-    return replace(READINGS, rail_v=rail_v, **changes)  # type: ignore[arg-type]  # names and types are those of the readings
+def readings(**changes: object) -> BmcReadings:
+    """Return the readings with changes; the rail of the board is that of its one bus."""
+    if "rail_v" in changes:
+        changes.setdefault("bus_v", np.array([changes["rail_v"]]))
+    return replace(READINGS, **changes)  # type: ignore[arg-type]  # names and types are those of the readings
