@@ -1,5 +1,6 @@
 """The live pipeline over a recording, the same every time: what ``replay`` prints and what ``evaluate`` scores."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from agent.guard.retracing import RecordedSteps, retrace
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import tables_of
 from config.topology import TopologySection
-from physics.feeding import feeding_of
+from physics.feeding import described_supplies, feeding_of, misfits
 from physics.wiring import Wiring
 from rules.limits.node import NodeLimits
 from rules.policy.model import ActionClass
@@ -23,6 +24,8 @@ from telemetry.frames import Frame, TableSpec, joined_frames
 from telemetry.recording import Recording
 from telemetry.records import Action, Event, Mode, Record
 from telemetry.topology import topology_of
+
+logger = logging.getLogger(__name__)
 
 # As the live guard wakes with every fast row, a replay steps through short windows; 50 ms is one row at 20 Hz.
 WINDOW_NS = 50_000_000
@@ -48,12 +51,14 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
     Where the recording holds no steps of a live guard, each step takes the rows of `window_ns`. Longer ones give the
     same findings at less cost, and report them up to that much later.
     """
+    wiring = recorded_wiring(read) if settings.wiring is None else settings.wiring
+    if settings.wiring is not None:
+        read = as_described(read, settings.wiring)
     # The tables that are judged where the recording does not keep which ones the guard judged live.
     names = _earlier_names(read)
     specs = [_renamed(spec, names) for spec in read.tables if not spec.is_late and spec.name != STEPS]
     trace = _trace(read)
     clocks = read.meta.config.get("supported_mhz", {})
-    wiring = recorded_wiring(read) if settings.wiring is None else settings.wiring
     pipeline = Pipeline(
         specs if trace is None else [table.spec for table in trace.tables.values()],
         recorded_topology(read),
@@ -83,8 +88,27 @@ def recorded_topology(read: Recording) -> Topology:
     """Return the recording's topology; a foreign file has none, so everything is taken to be one node."""
     if read.topology.edges:
         return read.topology
+    return topology_of(_node(read), read.tables, partial(feeding_of, None))
+
+
+def _node(read: Recording) -> Entity:
     name = read.meta.node or read.path.stem
-    return topology_of(Entity(kind=EntityKind.NODE, key=name, name=name), read.tables, partial(feeding_of, None))
+    unnamed = Entity(kind=EntityKind.NODE, key=name, name=name)
+    return next((one for one in read.topology.entities if one.kind is EntityKind.NODE), unnamed)
+
+
+def as_described(read: Recording, wiring: Wiring) -> Recording:
+    """Return the recording of a node as another description of it has it: names, tags and edges of its supplies."""
+    tables = []
+    for spec in read.tables:
+        if spec.kind is EntityKind.SUPPLY:
+            supplies = described_supplies(spec.entities, wiring)
+            for text in misfits(spec.entities, supplies):
+                logger.warning("described wiring does not fit %s: %s", read.path, text)
+            tables.append(replace(spec, entities=supplies))
+        else:
+            tables.append(spec)
+    return replace(read, tables=tuple(tables), topology=topology_of(_node(read), tables, partial(feeding_of, wiring)))
 
 
 def recorded_wiring(read: Recording) -> Wiring | None:

@@ -1,6 +1,6 @@
 """Which supply feeds which GPU: from the wiring that is configured, else from the nominal voltages of the rails."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -116,6 +116,31 @@ def feeding_of(wiring: Wiring | None, supplies: Sequence[Entity], gpus: Sequence
     edges += _to_converters(known, supplies)
     shelves, held = _shelves(known, supplies, edges)
     return Feeding(entities=shelves, edges=tuple(dict.fromkeys((*held, *edges))))
+
+
+def described_supplies(supplies: Sequence[Entity], wiring: Wiring) -> tuple[Entity, ...]:
+    """Return supplies with their described tags and names; ids stay. A name that another part has is not used."""
+    found = [with_described_tags(supply, wiring) for supply in supplies]
+    for place, entity in enumerate(found):
+        wired = wiring.supply_of(entity)
+        if wired is None:
+            continue
+        others = {one.name for at, one in enumerate(found) if at != place}
+        others |= {sensor for one in wiring.supplies if one != wired for sensor in one.sensors}
+        if wired.name not in others:
+            found[place] = replace(entity, name=wired.name)
+    return tuple(found)
+
+
+def misfits(measured: Sequence[Entity], described: Sequence[Entity]) -> Iterator[str]:
+    """Yield the described nominal voltages that the sensors of the supplies contradict, a line each."""
+    for before, after in zip(measured, described, strict=True):
+        if before.nominal_v is not None and before.nominal_v != after.nominal_v:
+            source = before.tag(NOMINAL_SOURCE_TAG) or "tag"
+            yield (
+                f"supply {before.name} is described as {after.nominal_v:g} V and its {source} is that of "
+                f"{before.nominal_v:g} V"
+            )
 
 
 def with_described_tags(supply: Entity, wiring: Wiring | None) -> Entity:

@@ -69,7 +69,7 @@ def _excess(margin: Margin, limits: SupplyMarginsLimits) -> str:
             text += f", over the {percent(limits.continuous_ratio)} for a lasting load"
     mended = f"; {margin.total_w or margin.mend_w:.0f} W less mends it"
     if margin.total_w > margin.mend_w:
-        mended += f", {margin.mend_w:.0f} W of it on bus {margin.bus}"
+        mended += f" ({margin.bus} {margin.mend_w:.0f} W)"
     return f"{text[0].upper()}{text[1:]}{mended}"
 
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,12 @@ from agent.sampler.watched_thread import WorkerState, WorkerStatus
 from config.models import Config
 from config.sources import SourceUse
 from config.topology_match import mismatches
-from physics.feeding import feeding_of, with_described_tags
+from physics.feeding import described_supplies, feeding_of, misfits
 from physics.wiring import Wiring
 from railwatch.run_context import RunContext
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
-from telemetry.entities import NOMINAL_SOURCE_TAG, Entity, EntityKind
+from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec
 from telemetry.gpu import GpuIdentity
 from telemetry.topology import topology_of
@@ -191,32 +191,11 @@ def _marked(spec: TableSpec, supply_names: Mapping[str, str]) -> TableSpec:
 
 
 def _described(spec: TableSpec, wiring: Wiring) -> TableSpec:
-    """Return the table with the described tags; a nominal voltage that differs from the measured one is logged."""
-    described = _named([with_described_tags(entity, wiring) for entity in spec.entities], wiring)
-    for before, after in zip(spec.entities, described, strict=True):
-        if before.nominal_v is not None and before.nominal_v != after.nominal_v:
-            logger.warning(
-                "described wiring does not fit this node: supply %s is described as %g V and its %s is that of %g V",
-                before.name,
-                after.nominal_v,
-                before.tag(NOMINAL_SOURCE_TAG) or "tag",
-                before.nominal_v,
-            )
+    """Return the table with the described names and tags; what does not fit the node is logged."""
+    described = described_supplies(spec.entities, wiring)
+    for text in misfits(spec.entities, described):
+        logger.warning("described wiring does not fit this node: %s", text)
     return replace(spec, entities=described)
-
-
-def _named(supplies: Sequence[Entity], wiring: Wiring) -> tuple[Entity, ...]:
-    """Return supplies under their described names; ids stay. A name that another supply or sensor has is not used."""
-    found = list(supplies)
-    for place, entity in enumerate(supplies):
-        supply = wiring.supply_of(entity)
-        if supply is None:
-            continue
-        others = {one.name for at, one in enumerate(found) if at != place}
-        others |= {sensor for one in wiring.supplies if one != supply for sensor in one.sensors}
-        if supply.name not in others:
-            found[place] = replace(entity, name=supply.name)
-    return tuple(found)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
