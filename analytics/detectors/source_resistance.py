@@ -120,6 +120,7 @@ class SourceResistance:
             slow=accept(state.slow, accepted),
             fall=input_fall.forget(state.fall, accepted),
             shares=reset_where(state.shares, filled(BusShares, len(accepted)), accepted),
+            carried=reset_where(state.carried, filled(CarriedLoad, len(accepted)), accepted),
         )
 
     def step(

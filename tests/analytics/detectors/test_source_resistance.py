@@ -335,6 +335,7 @@ def test_what_a_person_accepted_becomes_the_new_reference() -> None:
     assert np.isfinite(state.shares.usual.level).all()
     state = DETECTOR.accept(state, np.array([True, False]))
     assert np.isfinite(state.shares.usual.level).tolist() == [False, True]
+    assert np.isfinite(state.carried.high_w).tolist() == [False, True]
     amps = scenes.load(8, 1200)
     later = scenes.frame(scenes.rail(amps, seed=8, ohm=np.array([0.008, 0.005])), amps)
     later = replace(later, time_ns=later.time_ns + 60 * NS_PER_S)
