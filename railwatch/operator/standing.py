@@ -17,7 +17,7 @@ from analytics.detectors.supply_margins_limits import SupplyMarginsLimits
 from analytics.supply.standing import BusStanding, LinkStanding, OffDraw, StandingVerdict
 from physics.link_loads import LinkKind
 from physics.wiring import Wiring
-from telemetry.clock import NS_PER_S
+from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Topology, label_list, label_of
 from telemetry.frames import Frame
 
@@ -78,9 +78,10 @@ def standing_lines(verdict: StandingVerdict | None) -> Iterator[str]:
         *off_lines(verdict),
         *(f"  not known: {one}" for one in (supplies.unknown if supplies else ())),
     ]
-    if found:
-        span_s = supplies.span_s if supplies else verdict.gpus.span_s if verdict.gpus else 0
-        yield from ("", f"standing verdict of {span_s} s: now, in load steps, and with the worst one lost", *found)
+    of = supplies or verdict.gpus
+    if found and of:
+        span = f"{of.span_s} s until {iso_utc(of.time_ns)[11:19]} UTC"
+        yield from ("", f"standing verdict of {span}: now, in load steps, and with the worst one lost", *found)
 
 
 def _bus_lines(bus: BusStanding) -> Iterator[str]:
