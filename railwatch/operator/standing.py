@@ -81,7 +81,7 @@ def standing_lines(verdict: StandingVerdict | None) -> Iterator[str]:
     of = supplies or verdict.gpus
     if found and of:
         span = f"{of.span_s} s until {iso_utc(of.time_ns)[11:19]} UTC"
-        yield from ("", f"standing verdict of {span}: now, in load steps, and with the worst one lost", *found)
+        yield from ("", f"standing verdict, {span}: now, in load steps, worst one lost", *found)
 
 
 def _bus_lines(bus: BusStanding) -> Iterator[str]:
