@@ -33,6 +33,9 @@ _NOISE_VARIANCE, _NOISE_SHARE, _NOISE_MOST, _NOISE_MOST_LN = 0.03**2, 0.1, 9.0, 
 _GAP_WINDOWS = 2.0
 # heuristic: a minute of windows for the idle power and for the mean of memory-bound load.
 _MEMORY = 20
+# Two idle windows in a row that differ by no more are of a board that has come to rest. heuristic: the 10 % by which a
+# board's idle power moves with heat; power that falls after a job, or is still averaged with it, moves by more.
+_REST_RATIO = 0.1
 # heuristic: power this far above idle is a load; below, gain and noise of the sensor decide.
 _LEAST_LOAD_RATIO = 1.3
 # heuristic: clocks by which seconds are counted; drivers list up to about 150.
@@ -73,6 +76,8 @@ class BoardState:
         Power above which a board that reports no utilisation is not idle: its utilisation is renewed later.
     learnt
         Curve from the steps that are over; `curve` includes the step under way.
+    idle_before
+        The last idle window, whether or not it was at rest; None before any.
     load_w, load_ratio
         Plateau of its last compute load, and the clock then over the highest; None before any.
     other_w, other_ratio, other_kind
@@ -97,6 +102,7 @@ class BoardState:
     learnt: BoardCurve
     curve: BoardCurve
     idle_windows: int = 0
+    idle_before: LoadWindow | None = None
     noise_variance: float = _NOISE_VARIANCE
     jump_variance: float = 0.0
     before: Segment | None = None
@@ -149,7 +155,10 @@ def learn(state: BoardState, window: LoadWindow) -> BoardState:
 
 
 def _idle(state: BoardState, window: LoadWindow) -> BoardState:
-    """Return the state with the idle power of the board in place of the table's."""
+    """Return the state with the idle power of the board in place of the table's, once it is at rest."""
+    earlier, state = state.idle_before, replace(state, idle_before=window)
+    if earlier is None or not _rests(earlier, window):
+        return state
     windows = min(state.idle_windows + 1, _MEMORY)
     was = state.curve.idle_w
     idle_w = was + (window.power_w - was) / windows
@@ -160,6 +169,12 @@ def _idle(state: BoardState, window: LoadWindow) -> BoardState:
         for one in (state.learnt, state.curve)
     )
     return replace(state, idle_windows=windows, learnt=learnt, curve=curve, before=before, segment=segment)
+
+
+def _rests(earlier: LoadWindow, window: LoadWindow) -> bool:
+    """Return True for two idle windows in a row of the same power."""
+    follows = 0 < window.end_ns - earlier.end_ns < 2 * WINDOW_NS
+    return follows and abs(window.power_w - earlier.power_w) <= _REST_RATIO * earlier.power_w
 
 
 def _loaded(state: BoardState, window: LoadWindow) -> BoardState:

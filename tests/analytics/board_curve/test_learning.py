@@ -112,6 +112,15 @@ def test_an_idle_board_shows_its_own_idle_power() -> None:
     assert state.curve.steps == 0
 
 
+def test_power_that_still_falls_after_a_job_is_no_idle_power() -> None:
+    rows, found = Rows(), learner()
+    fed(rows.load(30.0), found)
+    falling = fed([frame for power_w in (150.0, 120.0, 100.0) for frame in rows.idle(3.0, power_w=power_w)], found)
+    assert (falling.idle_windows, falling.curve.idle_w) == (0, IDLE_W)
+    rests = fed(rows.idle(12.0, power_w=85.0), found)
+    assert rests.curve.idle_w == pytest.approx(85.0, rel=0.01)
+
+
 def test_power_near_idle_is_no_load() -> None:
     state = fed(Rows(noise=0.001).load(30.0, level_w=10.0))
     assert dict(state.kind_s)[LoadKind.COMPUTE] == 0.0
