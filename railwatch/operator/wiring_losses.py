@@ -1,6 +1,6 @@
 """What each loss of one supply or feed would do to the rest of its bus, as text and as JSON."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -8,6 +8,7 @@ from physics.link_loads import Draw, LinkKind, LinkLoad, link_loads
 from physics.next_failure import Loss, after_loss, carrying, is_tied, single_losses
 from physics.wiring import Bus, Wiring
 from railwatch.operator.standing import OVER
+from railwatch.operator.wiring_values import SupplyValues
 from railwatch.operator.wiring_view import WiredNode
 from telemetry.entities import label_list, label_of
 
@@ -30,10 +31,11 @@ class LossEffect:
 def loss_effects(node: WiredNode, bus: Bus) -> Iterator[LossEffect]:
     """Yield the effect of each loss; none for a bus of which a supply is not measured, or nothing is rated."""
     wiring = _rated(node)
-    now, most = _draws(node, bus, highest=False), _draws(node, bus, highest=True)
+    now, most = _draws(node, bus, _load_a), _draws(node, bus, lambda values: values.highest_a)
     if len(now) < len(bus.supplies) or is_tied(wiring, bus):
         return
-    counted = carrying(bus, now)
+    # By the last second: one that was lost in the stretch carried its part of it.
+    counted = carrying(bus, _draws(node, bus, lambda values: values.current_a))
     off = frozenset(bus.supplies).difference(counted)
     for loss in single_losses(wiring, bus, counted):
         left, steps = after_loss(wiring, now, loss.supplies | off), after_loss(wiring, most, loss.supplies | off)
@@ -101,12 +103,15 @@ def _rated(node: WiredNode) -> Wiring:
     return replace(node.wiring, supplies=tuple(replace(one, rated_w=node.rated_w(one)) for one in node.wiring.supplies))
 
 
-def _draws(node: WiredNode, bus: Bus, *, highest: bool) -> Mapping[str, Draw]:
+def _draws(node: WiredNode, bus: Bus, current_of: Callable[[SupplyValues], float | None]) -> Mapping[str, Draw]:
     found = {}
     for supply in node.wiring.on_bus(bus):
         values = node.values_of(supply)
-        load_a = values.current_a if values.load_a is None else values.load_a
-        current_a = values.highest_a if highest else load_a
+        current_a = current_of(values)
         if values.voltage_v is not None and current_a is not None:
             found[supply.name] = Draw(voltage_v=values.voltage_v, current_a=max(current_a, 0.0))
     return found
+
+
+def _load_a(values: SupplyValues) -> float | None:
+    return values.current_a if values.load_a is None else values.load_a

@@ -16,8 +16,16 @@ RATE_HZ, SECONDS = 10.0, 20
 TERMINAL_COLUMNS = 80
 
 
-def _recorded(path: Path, *, n_gpus: int, bus_of_gpu: list[int], bus_of_supply: list[int], nominal_v: float) -> Path:
-    """Write a recording of GPUs of 300 W and supplies that share the load of their bus."""
+def _recorded(
+    path: Path,
+    *,
+    n_gpus: int,
+    bus_of_gpu: list[int],
+    bus_of_supply: list[int],
+    nominal_v: float,
+    is_first_lost: bool = False,
+) -> Path:
+    """Write a recording of GPUs of 300 W and supplies that share the load of their bus; the first may fall out."""
     node = Entity(kind=EntityKind.NODE, key="box", name="box")
     gpus = tuple(
         Entity(kind=EntityKind.GPU, key=f"GPU-{n:08x}", name=f"gpu{n}", tags=(("pci", f"0000:{n + 16:02x}:00.0"),))
@@ -37,14 +45,16 @@ def _recorded(path: Path, *, n_gpus: int, bus_of_gpu: list[int], bus_of_supply: 
     def constant(values: list[float]) -> FloatArray:
         return np.tile(np.array(values), (rows, 1))
 
-    volts = constant([nominal_v] * len(supplies))
+    volts, amperes = constant([nominal_v] * len(supplies)), constant(loads_a)
     volts[rows // 2] -= 0.02 * nominal_v
+    if is_first_lost:
+        amperes[rows // 2 :, 0] = 0.0
     frames = [
         frame_of(EntityKind.GPU, gpus, {"power_w": constant([300.0] * n_gpus)}, rate_hz=RATE_HZ, name="gpu_fast"),
         frame_of(
             EntityKind.SUPPLY,
             supplies,
-            {"voltage_v": volts, "current_a": constant(loads_a)},
+            {"voltage_v": volts, "current_a": amperes},
             rate_hz=RATE_HZ,
             name="supply",
         ),
@@ -133,6 +143,14 @@ def test_plugs_feeds_and_ratings_of_a_description_are_drawn_with_their_load(
     row = next(line for line in lines if line.startswith("PSU 2"))
     assert row.split() == ["PSU", "2", "A", "200", "W", "12.00", "11.76", "25.0", "25.0", "300", "150%", "over"]
     assert max(map(len, out.splitlines())) <= TERMINAL_COLUMNS
+
+
+def test_a_supply_that_was_lost_a_while_ago_is_none_to_lose(described: Path, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "lost.parquet"
+    buses = [0, 0, 0, 1]
+    _recorded(path, n_gpus=4, bus_of_gpu=buses, bus_of_supply=[0, 0, 1], nominal_v=12.0, is_first_lost=True)
+    _, out, _ = run("wiring", "show", path, "--config", described)
+    assert "without" not in out
 
 
 def test_each_loss_is_drawn_with_the_supply_and_the_plug_that_it_leaves_nearest_to_their_ratings(
