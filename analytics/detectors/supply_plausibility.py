@@ -3,6 +3,7 @@
 - A value repeats exactly while the other one changes as before.
 - Voltage and current no longer belong together: the pair fitted better, now it fits better one sample away, and that of
   a sibling is as it was. A source resistance from such a pair may even have the wrong sign.
+- The current no longer follows those of its bus, more than a job makes of all of them, and no voltage acquits it.
 - The supply's own power and voltage times current differ by more than two meters may.
 
 Disproved if the siblings' voltage repeats too, or their resistance changes at the same time.
@@ -10,7 +11,6 @@ Disproved if the siblings' voltage repeats too, or their resistance changes at t
 
 import math
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Annotated
 
 import numpy as np
@@ -19,8 +19,9 @@ from analytics.connectivity import Siblings, sibling_median
 from analytics.connectivity.buses import Buses
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
-from analytics.detectors.statements import Statement, evidence, findings_from
+from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
+from analytics.detectors.supply_plausibility_summary import ReadingFault, SupplyReadings, reading_statement
 from analytics.supply.branches import DEAD_RATIO, USUAL_SHARE, group_sum, others_sum, took_over
 from analytics.supply.pair_rows import PAIR, PairRows
 from analytics.supply.plausibility import (
@@ -47,8 +48,7 @@ from analytics.supply.usual_fit import UsualFit
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
-from telemetry.quantities import percent
-from telemetry.records import Cause, Finding, FindingStatus, Severity
+from telemetry.records import Cause, Finding, FindingStatus
 
 # heuristic: memory of the mismatch of power, some steps of a job.
 _MISMATCH_S = 10.0
@@ -68,16 +68,6 @@ _FAR_MORE = 3.0
 # heuristic: what a job moved is forgotten by half in ten minutes of blocks.
 _FADES = 0.9977
 
-
-class ReadingFault(StrEnum):
-    """Faults of the readings; the first that holds is reported."""
-
-    VOLTAGE_STUCK = "voltage stuck"
-    CURRENT_STUCK = "current stuck"
-    SKEWED = "voltage and current not taken together"
-    POWER = "power differs from voltage times current"
-
-
 _FAULTS = tuple(ReadingFault)
 
 
@@ -88,7 +78,8 @@ class SupplyPlausibilityState:
     `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `ReadingFault`. `usual_v` and `usual_a`
     are the spreads of the block in which both moved most, fading; `usual_mean_a` is the mean current of some blocks.
     `fit` is how well the pair usually fits, `currents` how well the current follows its bus; `mismatch` is NaN before
-    the first, `agreed` counts the blocks in which the two powers were nearly one.
+    the first, `agreed` counts the blocks in which the two powers were nearly one. `by_bus` marks supplies whose current
+    left its bus in the newest block that was skewed, while their pair fitted as usual.
     """
 
     last_ns: int | None
@@ -110,6 +101,7 @@ class SupplyPlausibilityState:
     agreed: FromZero
     stillness: Stillness
     streaks: Annotated[FloatArray, 0.0, len(_FAULTS)]
+    by_bus: MaskArray
     conditions: Conditions
 
 
@@ -154,8 +146,11 @@ class SupplyPlausibility:
         blocks, means, windows = close(state.blocks, now_ns)
         passed_ns = _passed_ns(state, now_ns)
         power = _compared(state, means, passed_ns, power_ratio=limits.power_ratio)
-        currents = state.currents.after_block(windows, state.stillness.step[:, 1], state.usual_mean_a)
-        streaks, bad, good = _counted(replace(state, currents=currents), means, windows, limits.blocks)
+        currents = state.currents.after_block(
+            windows, state.stillness.step[:, 1], state.usual_mean_a, state.buses.groups
+        )
+        skew = _skew(state, windows, currents)
+        streaks, bad, good = _counted(state, means, skew, limits.blocks)
         streaks[:, 3] = _power_streaks(power, streaks[:, 3], limits)
         usual_v, usual_a = _usual_spreads(state, means)
         state = replace(
@@ -176,6 +171,7 @@ class SupplyPlausibility:
             agreed=power.agreed,
             stillness=_stood(state.stillness, means),
             streaks=streaks,
+            by_bus=np.where(skew.pair | skew.bus, skew.bus & ~skew.pair, state.by_bus),
         )
         over: MaskArray = np.any(streaks >= limits.blocks, axis=1)
         under = ~bad & (good | (power.known & ~power.differs)) & (streaks == 0).all(axis=1)
@@ -205,39 +201,22 @@ class SupplyPlausibility:
     ) -> Statement:
         holds = np.flatnonzero(state.streaks[index] >= self.limits.blocks)
         fault = _FAULTS[int(holds[0])] if holds.size else None
-        means = state.means
-        mean_v, mean_a, spread_v, spread_a = (
-            float(part[index]) for part in (means.mean_v, means.mean_a, means.spread_v, means.spread_a)
+        means, currents = state.means, state.currents
+        readings = SupplyReadings(
+            name=entity.label,
+            mean_v=float(means.mean_v[index]),
+            mean_a=float(means.mean_a[index]),
+            spread_v=float(means.spread_v[index]),
+            spread_a=float(means.spread_a[index]),
+            usual_v=float(state.usual_v[index]),
+            correlation=float(state.correlation[index]),
+            by_bus=bool(state.by_bus[index]),
+            bus_blur=float(currents.blur[index]),
+            usual_bus_blur=float(currents.usual[index]) if currents.windows[index] else math.nan,
+            mismatch=float(state.mismatch[index]),
+            seconds=state.conditions.lasted_s(index, now_ns),
         )
-        correlation, mismatch = float(state.correlation[index]), float(state.mismatch[index])
-        match fault:
-            case ReadingFault.VOLTAGE_STUCK:
-                text = f"voltage repeats {mean_v:.3f} V exactly while the current varies by {spread_a:.1f} A"
-            case ReadingFault.CURRENT_STUCK:
-                text = f"current repeats {mean_a:.2f} A exactly while the voltage varies by {spread_v:.3f} V"
-            case ReadingFault.SKEWED:
-                text = f"voltage and current no longer taken together (correlation {correlation:.2f})"
-            case ReadingFault.POWER:
-                text = f"power differs from voltage times current by {percent(mismatch)}, at most 5 % expected"
-            case None:
-                text = "readings agree again"
-        if status is FindingStatus.CLEARED:
-            text = "readings agree again"
-        return Statement(
-            severity=Severity.WARNING,
-            score=0.5 if fault is not ReadingFault.POWER else abs(mismatch) / (4 * self.limits.power_ratio),
-            summary=f"{entity.label} sensors: {text}",
-            evidence=evidence(
-                ("voltage_v", mean_v, "V"),
-                ("voltage_spread_v", spread_v, "V"),
-                ("usual_spread_v", float(state.usual_v[index]), "V"),
-                ("current_a", mean_a, "A"),
-                ("current_spread_a", spread_a, "A"),
-                ("correlation", correlation, ""),
-                ("power_mismatch_ratio", mismatch, "ratio"),
-                ("duration_s", state.conditions.lasted_s(index, now_ns), "s"),
-            ),
-        )
+        return reading_statement(readings, fault, status, power_ratio=self.limits.power_ratio)
 
 
 def _passed_ns(state: SupplyPlausibilityState, now_ns: int) -> int:
@@ -326,8 +305,23 @@ def _stood(stillness: Stillness, means: BlockMeans) -> Stillness:
     return stillness.after_block(_spreads(means), (means.samples >= _MIN_SAMPLES)[:, np.newaxis])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Skew:
+    """Supplies whose pair, or whose current towards its bus, shows a delay in a block, and those that `fit`."""
+
+    pair: MaskArray
+    bus: MaskArray
+    fit: MaskArray
+
+
+def _skew(state: SupplyPlausibilityState, windows: ResistanceWindows, currents: SiblingFit) -> Skew:
+    pair = windows.skewed & state.fit.worse(windows, state.siblings.groups, step_v=state.stillness.step[:, 0])
+    late = currents.late(state.fit.unexplained, state.buses.groups)
+    return Skew(pair=pair, bus=late, fit=np.isfinite(windows.resistance_ohm) | (currents.complete & ~late))
+
+
 def _counted(
-    state: SupplyPlausibilityState, means: BlockMeans, windows: ResistanceWindows, limit: int
+    state: SupplyPlausibilityState, means: BlockMeans, skew: Skew, limit: int
 ) -> tuple[FloatArray, MaskArray, MaskArray]:
     """Return the streaks after a block, where it is evidence for a fault, and where against one."""
     seen = means.samples >= _MIN_SAMPLES
@@ -337,20 +331,16 @@ def _counted(
     # converter then may be flat now.
     volts &= (means.spread_a > 0.5 * state.usual_a) & (state.usual_v >= _COUNTS * state.stillness.step[:, 0])
     amps &= (means.spread_v > 0.5 * state.usual_v) & (state.usual_a >= _COUNTS * state.stillness.step[:, 1])
-    skewed = windows.skewed & state.fit.worse(windows, state.siblings.groups, step_v=state.stillness.step[:, 0])
-    late = state.currents.late(state.fit.unexplained, state.buses.groups)
-    skewed |= late
-    fits = np.isfinite(windows.resistance_ohm) | (state.currents.complete & ~late)
     broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
     flat = np.stack((volts, amps), axis=1) | broken
     if flat.any():
         flat &= ~_flat_by_load(state, means)
         flat[:, 1] &= ~_off(state, means)
         broken &= flat
-    bad = np.concatenate((flat, skewed[:, np.newaxis]), axis=1)
+    bad = np.concatenate((flat, (skew.pair | skew.bus)[:, np.newaxis]), axis=1)
     # A block that noise alone should have moved is nearly proof; two, as the first may be a gap in the log.
     counts = np.stack((*np.where(broken, max(limit / 2.0, 1.0), 1.0).T, np.ones(len(seen))), axis=1)
-    good = np.stack((seen & (means.spread_v > 0.0), seen & (means.spread_a > 0.0), fits), axis=1)
+    good = np.stack((seen & (means.spread_v > 0.0), seen & (means.spread_a > 0.0), skew.fit), axis=1)
     streaks = state.streaks.copy()
     streaks[:, :3] = np.where(bad, streaks[:, :3] + counts, np.where(good, 0.0, streaks[:, :3]))
     return streaks, np.asarray(bad.any(axis=1), dtype=np.bool_), np.asarray(good.all(axis=1), dtype=np.bool_)

@@ -2,8 +2,10 @@
 
 Supplies of one bus share each step of the load, so their currents lie on a line whatever the voltage shows. A current
 that is late leaves that line, on coarse meters too, whose voltage is worth nothing. A job of another shape blurs the
-lines of meters that are read in turn as well, but of all supplies alike: the late one is the one whose current fits
-its own voltage worse while its siblings fit theirs as before or, of three and more, the one that fits the others worst.
+lines of meters that are read in turn as well: each in proportion to how far apart they are read, which its usual fit
+shows. So the late one is the one whose current fits its own voltage worse while its siblings fit theirs as before or,
+of three and more, the one that fits the others worst by more than the job makes of its usual fit. A current that still
+fits a voltage that shows the load was taken together with it, whatever its siblings do.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from analytics.connectivity import GroupArray, sums_of_others
+from analytics.connectivity import GroupArray, any_sibling, sums_of_others
 from analytics.supply.branches import DEAD_RATIO
 from analytics.supply.pair_rows import PairRows
 from analytics.supply.stream_estimate import ResistanceWindows
@@ -25,6 +27,10 @@ _LEARN_WINDOWS, _LATER_SHARE = 4, 1.0 / 32.0
 _LOST_FIT = 0.25
 # heuristic: the siblings lose less than half of what the late one does.
 _CALM_PART = 0.5
+# heuristic: a usual fit below this is the noise of a window, and no measure of how far apart the meters are read.
+_LEAST_USUAL = 0.05
+# heuristic: a voltage of which the current usually explains half shows a current that is late.
+_SHOWS_LOAD = 0.5
 # heuristic: currents that move by fewer steps of their meter show its rounding.
 _LEAST_STEPS = 5.0
 
@@ -64,7 +70,9 @@ class SiblingFit:
         sums = np.add.accumulate(np.concatenate((self.sums[np.newaxis], added)), axis=0)[-1]
         return replace(self, zero_a=zero_a, sums=sums)
 
-    def after_block(self, windows: ResistanceWindows, step_a: FloatArray, usual_a: FloatArray) -> "SiblingFit":
+    def after_block(
+        self, windows: ResistanceWindows, step_a: FloatArray, usual_a: FloatArray, buses: GroupArray
+    ) -> "SiblingFit":
         """Close windows that have enough samples; `step_a` is the step of each meter, `usual_a` the usual current."""
         n = np.fmax(self.sums[:, _N], 1.0)
         yy = self.sums[:, _YY] / n - (self.sums[:, _Y] / n) ** 2
@@ -76,8 +84,9 @@ class SiblingFit:
         )
         moved = full & (yy > least_a**2) & (xx > 0.0)
         blur = np.where(moved, 1.0 - xy**2 / np.where(moved, yy * xx, 1.0), self.blur)
-        seen = moved & ~(blur - self.usual > _LOST_FIT)
-        learns = moved & ((self.windows < _LEARN_WINDOWS) | seen)
+        # Of a bus all learn or none: siblings that go on to learn a job look calm beside the one that does not.
+        lost = moved & (blur - self.usual > _LOST_FIT)
+        learns = moved & ((self.windows < _LEARN_WINDOWS) | ~(lost | any_sibling(lost, buses)))
         count = self.windows + learns
         share = np.where(learns, np.fmax(1.0 / np.fmax(count, 1.0), _LATER_SHARE), 0.0)
         # A voltage that shows one value through a window fits any current.
@@ -95,16 +104,20 @@ class SiblingFit:
     def late(self, usual_own: FloatArray, buses: GroupArray) -> MaskArray:
         """Return a mask of supplies whose current is late; `usual_own` is the usual part of `own`."""
         lost = np.where(self.windows >= _LEARN_WINDOWS, self.blur - self.usual, np.nan)
-        suspects = self.complete & (lost > _LOST_FIT)
+        own, shown = self.own - usual_own, 1.0 - usual_own
+        # What its current lost towards the bus, a voltage that shows the load loses towards the current.
+        still_fits = (shown > _SHOWS_LOAD) & (own < _CALM_PART * shown * lost)
+        suspects: MaskArray = self.complete & (lost > _LOST_FIT) & ~still_fits
         if not suspects.any():
             return suspects
-        own = self.own - usual_own
+        usual = np.fmax(self.usual, _LEAST_USUAL)
         found = np.zeros(len(lost), dtype=np.bool_)
         for index in np.flatnonzero(suspects).tolist():
             others = np.flatnonzero(buses == buses[index])
             others = others[others != index]
             by_voltage = own[index] > _LOST_FIT and bool(np.all(own[others] < _CALM_PART * own[index]))
-            by_majority = len(others) > 1 and bool(np.all(lost[others] < _CALM_PART * lost[index]))
+            by_job = lost[others] * np.fmax(usual[index] / usual[others], 1.0)
+            by_majority = len(others) > 1 and bool(np.all(by_job < _CALM_PART * lost[index]))
             found[index] = by_voltage or by_majority
         return found
 

@@ -161,3 +161,31 @@ def test_a_supply_that_is_off_is_no_stuck_meter_where_another_bus_changes_its_lo
     kept = [edge for edge in whole.edges if edge[0] not in {one.id for one in members}]
     two_buses = replace(whole, edges=(*kept, *feeds))
     assert detector.step(detector.start(frame.spec), frame, two_buses)[1] == ()
+
+
+def late_on_a_bus_of_four(*, step_v: float) -> Frame:
+    """Return two minutes of four supplies of one bus; half-way the current of the first comes late by a quarter second.
+
+    The meters of their voltages have steps of `step_v`.
+    """
+    rng = np.random.default_rng(7)
+    rows = np.arange(2400)
+    steps_a = np.repeat(rng.choice([10.0, 40.0], 480), 5)
+    truth_a = np.repeat(steps_a[:, np.newaxis], 4, axis=1)
+    amps = truth_a + rng.normal(0.0, 0.3, truth_a.shape)
+    amps[1200:, 0] = amps[rows[1200:] - 5, 0]
+    volts = np.round((12.2 - 0.002 * truth_a + rng.normal(0.0, step_v, truth_a.shape)) / step_v) * step_v
+    members = tuple(supply(one) for one in range(4))
+    return frame_of(EntityKind.SUPPLY, members, {"voltage_v": volts, "current_a": amps}, rate_hz=scenes.RATE_HZ)
+
+
+@pytest.mark.parametrize(
+    ("step_v", "seen"), [(0.004, "no longer taken together (correlation"), (0.0625, "no longer follows its bus (")]
+)
+def test_a_late_current_is_reported_with_what_showed_it(step_v: float, seen: str) -> None:
+    frame = late_on_a_bus_of_four(step_v=step_v)
+    detector = SupplyPlausibility(limits=SupplyPlausibilityLimits())
+    (finding,) = detector.step(detector.start(frame.spec), frame, node_of(4, 4))[1]
+    assert finding.entity_id == supply(0).id
+    assert seen in finding.summary
+    assert (finding.number("bus_unexplained_ratio") or 0.0) > 0.5

@@ -49,7 +49,7 @@ def fitted(
     n = amps.shape[1]
     for block in amps.reshape(-1, ROWS, n):
         fit = fit.after_rows(rows_of(block), buses)
-        fit = fit.after_block(pair_windows(n, correlation), np.full(n, 0.1), np.full(n, 25.0))
+        fit = fit.after_block(pair_windows(n, correlation), np.full(n, 0.1), np.full(n, 25.0), buses)
     return fit
 
 
@@ -65,11 +65,50 @@ def usual(n: int = 3, *, buses: GroupArray = ONE_BUS) -> SiblingFit:
 
 
 USUAL_OWN = np.full(3, 0.2)
+# A stiff rail on a coarse meter: the voltage follows its noise, whatever the current does.
+COARSE_OWN, COARSE = np.full(8, 0.8), -0.45
 
 
 def test_of_three_supplies_the_late_one_fits_the_others_worst() -> None:
-    fit = fitted(usual(), shared(steps(2, 3), 3, late=3))
-    assert fit.late(USUAL_OWN, ONE_BUS).tolist() == [True, False, False]
+    fit = fitted(usual(), shared(steps(2, 3), 3, late=3), correlation=COARSE)
+    assert fit.late(COARSE_OWN[:3], ONE_BUS).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(("own", "late"), [(-0.9, False), (-0.3, True)])
+def test_a_current_that_its_own_voltage_follows_as_before_is_not_late(own: float, *, late: bool) -> None:
+    correlation = np.array([own, -0.9, -0.9])
+    fit = fitted(usual(), shared(steps(2, 3), 3, late=3), correlation=correlation)
+    assert fit.late(USUAL_OWN, ONE_BUS).tolist() == [late, False, False]
+
+
+def read_apart(seed: int, step_s: float, apart_s: FloatArray) -> FloatArray:
+    """Return four minutes of a job of steps on supplies that convert every 0.13 s, each at a phase of its own."""
+    rng = np.random.default_rng(seed)
+    ends_s = np.cumsum(rng.normal(step_s, 0.02 * step_s, 2000))
+    edges = np.sort(np.concatenate((ends_s, ends_s - 0.25 * step_s)))
+    taken_s = np.floor((np.arange(60 * ROWS)[:, np.newaxis] * 0.1 - apart_s) / 0.13) * 0.13 + apart_s
+    amps = np.where(np.searchsorted(edges, taken_s) % 2 == 0, 22.0, 16.0)
+    return np.asarray(amps + rng.normal(0.0, 0.15, amps.shape), dtype=np.float64)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_faster_job_blurs_meters_that_are_read_apart_and_shows_none_of_them(seed: int) -> None:
+    bus: GroupArray = np.zeros(4, dtype=np.intp)
+    apart_s = np.random.default_rng(100 + seed).uniform(0.0, 0.13, 4)
+    fit = fitted(filled(SiblingFit, 4), read_apart(seed, 1.8, apart_s), buses=bus, correlation=COARSE)
+    found: list[list[bool]] = []
+    for block in read_apart(seed + 50, 0.7, apart_s).reshape(-1, ROWS, 4):
+        fit = fitted(fit, block, buses=bus, correlation=COARSE)
+        found.append(fit.late(COARSE_OWN[:4], bus).tolist())
+    in_a_row = np.lib.stride_tricks.sliding_window_view(np.array(found), 3, axis=0).all(axis=2)
+    assert not in_a_row.any()
+
+
+def test_a_bus_whose_job_is_not_learnt_by_one_is_learnt_by_none() -> None:
+    bus: GroupArray = np.zeros(8, dtype=np.intp)
+    before = usual(8, buses=bus)
+    after = fitted(before, shared(steps(2, 1), 8, late=3), buses=bus)
+    assert (after.windows == before.windows).all()
 
 
 @pytest.mark.parametrize(("correlation", "late"), [((0.0, -0.9), [True, False]), ((0.0, 0.0), [False, False])])
