@@ -167,7 +167,8 @@ class ShareTest:
         slow = sure & ~hangs & self._fell_slowly(noise, noise_v, least_v)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
-        risen &= self.output.goes_with_load(usual.volts.slope_sd) & (self.fall < SURE_SD * noise)
+        risen &= self.output.goes_with_load(usual.volts.slope_sd) & self.output.follows_steps()
+        risen &= self.fall < SURE_SD * noise
         risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
         higher = far & ~hangs & (self.rise > known_v)
         return np.asarray(((higher | alike | slow) & few) | risen, dtype=np.bool_)

@@ -11,6 +11,9 @@ Two changes of a bus look alike at one load and part at another:
 
 The change is fitted both ways over the blocks since it began, and the better fit decides. Where the load stands still
 neither is better: nothing distinguishes the two, and nothing is reported.
+
+A meter whose gain drifts while a job changes looks like either. What goes with the load follows each of its steps from
+one block to the next, in which a drift has no time (`follows_steps`).
 """
 
 from dataclasses import dataclass, replace
@@ -34,13 +37,19 @@ _LEAST_BLOCKS = 12.0
 _SLOPE_SD = 4.0
 # heuristic: means of fine meters scatter by a third of the floor of what healthy blocks do.
 _LEAST_SCATTER = 0.1
+# heuristic: steps of the load show at least half of the rise, at four standard deviations.
+_STEPS_PART, _STEPS_SD = 0.5, 4.0
+# Differences of noise that is independent from block to block are not: their slope is known worse by a half.
+_OF_DIFFERENCES = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadFit:
     """Sums over the blocks since the quantity began to rise, shape ``(n_supplies,)``.
 
-    `weight` sums the weights of the blocks, `load` and `rise` their weighted loads and rises, the others the products.
+    `weight` sums the weights of the blocks, `load` and `rise` their weighted loads and rises, the others the products;
+    `step_...` are those of the differences from each block to the next. `last_load`, `last_rise` and `last_sigma` are of
+    the newest block, NaN where the next one has none before it.
     """
 
     cusum: CusumState
@@ -51,6 +60,13 @@ class LoadFit:
     load_load: FromZero
     load_rise: FromZero
     rise_rise: FromZero
+    steps: FromZero
+    step_load_load: FromZero
+    step_load_rise: FromZero
+    step_rise_rise: FromZero
+    last_load: FloatArray
+    last_rise: FloatArray
+    last_sigma: FloatArray
 
     @property
     def certain(self) -> MaskArray:
@@ -70,6 +86,9 @@ class LoadFit:
         keeps, added = np.where(goes_on, np.where(where, _KEEPS, 1.0), 0.0), where & rising
         weight = np.where(added, 1.0 / sigma**2, 0.0)
         x, y = np.where(added, load, 0.0), np.where(added, rise, 0.0)
+        stepped = added & goes_on & np.isfinite(self.last_load)
+        dx, dy = (np.where(stepped, now - last, 0.0) for now, last in ((load, self.last_load), (rise, self.last_rise)))
+        step_weight = np.where(stepped, 1.0 / (sigma**2 + np.where(stepped, self.last_sigma, 0.0) ** 2), 0.0)
         return LoadFit(
             cusum=cusum,
             blocks=keeps * self.blocks + added,
@@ -79,6 +98,13 @@ class LoadFit:
             load_load=keeps * self.load_load + weight * x * x,
             load_rise=keeps * self.load_rise + weight * x * y,
             rise_rise=keeps * self.rise_rise + weight * y * y,
+            steps=keeps * self.steps + stepped,
+            step_load_load=keeps * self.step_load_load + step_weight * dx * dx,
+            step_load_rise=keeps * self.step_load_rise + step_weight * dx * dy,
+            step_rise_rise=keeps * self.step_rise_rise + step_weight * dy * dy,
+            last_load=np.where(added, load, np.where(where, np.nan, self.last_load)),
+            last_rise=np.where(added, rise, np.where(where, np.nan, self.last_rise)),
+            last_sigma=np.where(added, sigma, np.where(where, np.nan, self.last_sigma)),
         )
 
     def forget(self, where: MaskArray) -> "LoadFit":
@@ -98,6 +124,14 @@ class LoadFit:
         by_load, constant = self._misfits()
         known = self.slope() > _SLOPE_SD * slope_sd
         return self._better(by_load, constant, least_scatter=_LEAST_SCATTER) & known
+
+    def follows_steps(self) -> MaskArray:
+        """Return a mask of supplies whose rise follows the load from block to block, not only over the whole time."""
+        load_load = np.where(self.step_load_load > 0.0, self.step_load_load, np.nan)
+        slope = self.step_load_rise / load_load
+        left = np.maximum(self.step_rise_rise - slope * self.step_load_rise, 0.0)
+        sd = _OF_DIFFERENCES * np.sqrt(left / np.maximum(self.steps - 1.0, 1.0) / load_load)
+        return np.asarray((slope > _STEPS_SD * sd) & (slope > _STEPS_PART * self.slope()), dtype=np.bool_)
 
     def is_constant(self, slope_sd: FloatArray) -> MaskArray:
         """Return a mask of supplies whose rise is constant rather than proportional to the load."""

@@ -5,7 +5,7 @@ their resistances, and by their set points: ``ln(I_i / I_mean) = level + slope (
 is the current that a higher set point pushes, over the usual current. The voltage at the meters differs by their gains,
 which a ratio leaves constant, and by what lies between meter and bus: ``ln(V_i / V_others) = level + slope (I_mean /
 I_usual - 1)``. The level is the median of the first blocks under load and frozen then, so that a fault never becomes
-normal. The slope starts at 0 with a wide uncertainty and is learnt while the load differs from the usual one.
+normal. The slope starts at 0 with a wide uncertainty and is learnt from the steps of the load, block to block.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,8 @@ LEARN_BLOCKS = 8
 SHARE_FLOOR = 0.008
 # heuristic: 3 mV of 54 V; such blocks scatter by 1 to 3 mV.
 VOLTS_FLOOR = 5e-5
-# heuristic: set points of one per mille (54 mV of 54 V) over 10 milliohm push 5 A, a tenth of the usual current.
+# heuristic: set points of one per mille (54 mV of 54 V) over 10 milliohm push 5 A, a tenth of the usual current. A
+# share that is not an equal one may be all that of a set point: ``I_i - I_mean`` is then the same at any load.
 SHARE_SLOPE_SD = 0.1
 # heuristic: resistances between meter and bus that differ by 2 milliohm at 50 A are 2 per mille of 54 V, and less at
 # less current.
@@ -42,6 +43,9 @@ SWAPPED_BLOCKS = 8
 CAUTION_SD = 2.0
 # heuristic: later blocks count by a thirtieth in the scatter, so that it follows the meters within a minute.
 _LATER_SHARE = 1.0 / 32.0
+# Differences share the noise of a block with the ones before and after: a load that changes in every block has a slope
+# that is known to ``sqrt(3)`` of the noise, one that changes seldom to ``sqrt(2)``.
+_OF_DIFFERENCES = 3.0**0.5
 # heuristic: blocks further off than this teach nothing, as they may belong to a fault.
 _TEACHES_SD = 3.0
 
@@ -50,7 +54,8 @@ _TEACHES_SD = 3.0
 class LoadLine:
     """A quantity of each supply as a line over the load; the first axis of each array is the supply.
 
-    `level` is NaN until the first blocks are complete. `variance` is that of one block about the line.
+    `level` is NaN until the first blocks are complete. `variance` is that of one block about the line. `last` and
+    `last_load` are of the block before, NaN where it taught nothing.
     """
 
     first: Annotated[FloatArray, np.nan, LEARN_BLOCKS]
@@ -58,6 +63,8 @@ class LoadLine:
     slope: FromZero
     slope_variance: FromZero
     variance: FromZero
+    last: FloatArray
+    last_load: FloatArray
 
     def off(self, value: FloatArray, by_load: FloatArray) -> FloatArray:
         """Return how far values lie off the line at a load."""
@@ -77,18 +84,27 @@ class LoadLine:
         return np.sqrt(np.maximum(self.variance, floor**2))
 
     def taught(self, where: MaskArray, value: FloatArray, by_load: FloatArray, floor: float) -> "LoadLine":
-        """Learn slope and scatter from blocks that lie near the line, by a Kalman filter of a constant."""
+        """Learn slope and scatter from blocks that lie near the line.
+
+        The slope is that of the differences from block to block, by a Kalman filter of a constant: a meter that drifts
+        through a job has no part in it.
+        """
         off, noise = self.off(value, by_load), self.noise(floor)
         near = where & (np.abs(off) < _TEACHES_SD * np.hypot(noise, self.doubt(by_load)))
-        gain = self.slope_variance * by_load / (self.slope_variance * by_load**2 + noise**2)
-        gain, off = np.where(near, gain, 0.0), np.where(near, off, 0.0)
-        load = np.where(near, by_load, 0.0)
-        left = off - gain * load * off
+        step = by_load - self.last_load
+        change = value - self.last - self.slope * step
+        noise_of_change = _OF_DIFFERENCES * noise
+        steady = np.abs(change) < _TEACHES_SD * np.hypot(noise_of_change, self.doubt(step))
+        step, change = np.where(near & steady, step, 0.0), np.where(near & steady, change, 0.0)
+        gain = self.slope_variance * step / (self.slope_variance * step**2 + noise_of_change**2)
+        left = np.where(near, off - gain * change * by_load, 0.0)
         return replace(
             self,
-            slope=self.slope + gain * off,
-            slope_variance=np.maximum(self.slope_variance * (1.0 - gain * load), 0.0),
+            slope=self.slope + gain * change,
+            slope_variance=np.maximum(self.slope_variance * (1.0 - gain * step), 0.0),
             variance=np.where(near, self.variance + _LATER_SHARE * (left**2 - self.variance), self.variance),
+            last=np.where(where, value, np.nan),
+            last_load=np.where(where, by_load, np.nan),
         )
 
     def begun(self, where: MaskArray, place: FloatArray, value: FloatArray, slope_sd: FloatArray) -> "LoadLine":
@@ -170,7 +186,7 @@ class UsualShare:
         usual_a[done] = np.median(first_a[done], axis=1)
         return replace(
             self,
-            share=self.share.begun(where, place, share, np.full(len(where), SHARE_SLOPE_SD)),
+            share=self.share.begun(where, place, share, np.hypot(SHARE_SLOPE_SD, np.expm1(-share))),
             volts=self.volts.begun(where, place, volts, np.minimum(VOLTS_SLOPE_SD, VOLTS_SLOPE_SD_PER_A * usual_a)),
             first_a=first_a,
             load_a=usual_a,

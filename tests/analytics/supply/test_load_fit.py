@@ -50,6 +50,17 @@ def test_noise_about_nothing_is_no_change(seed: int) -> None:
     assert not (fit.certain | fit.goes_with_load(SLOPE_SD) | fit.is_constant(SLOPE_SD)).any()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_drift_while_the_load_grows_goes_with_the_load_and_does_not_follow_its_steps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    load = np.linspace(0.5, 1.0, 120) * rng.uniform(0.95, 1.05, 120)
+    noise = rng.normal(0.0, NOISE, 120)
+    drift, joint = fitted(np.linspace(0.5, 1.0, 120) + noise, load), fitted(load + noise, load)
+    assert drift.goes_with_load(SLOPE_SD)[0]
+    assert not drift.follows_steps()[0]
+    assert joint.follows_steps()[0]
+
+
 def test_a_usual_line_that_is_not_known_decides_nothing() -> None:
     load = np.where(np.arange(60) % 2, 1.0, 0.5)
     assert fitted(0.3 * load, load).goes_with_load(np.array([0.05]))[0]
