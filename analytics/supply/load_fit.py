@@ -48,8 +48,8 @@ class LoadFit:
     """Sums over the blocks since the quantity began to rise, shape ``(n_supplies,)``.
 
     `weight` sums the weights of the blocks, `load` and `rise` their weighted loads and rises, the others the products;
-    `step_...` are those of the differences from each block to the next. `last_load`, `last_rise` and `last_sigma` are of
-    the newest block, NaN where the next one has none before it.
+    `step_...` are those of the differences from each block to the next. `last_load`, `last_rise` and `last_sigma` are
+    of the newest block, NaN where the next one has none before it.
     """
 
     cusum: CusumState
