@@ -25,6 +25,9 @@ _WINDOW_SAMPLES = 32.0
 _LEARN_WINDOWS, _LATER_SHARE = 4, 1.0 / 32.0
 # heuristic: a quarter of the variance that no line explains any more. Jobs of another shape reach it too, on all alike.
 _LOST_FIT = 0.25
+# heuristic: a current of which the siblings usually leave as much unexplained is read too far apart from them, and
+# drifts through better and worse fits as the readings beat with the steps of the load: not identifiable.
+_MOST_USUAL = 0.25
 # heuristic: the siblings lose less than half of what the late one does.
 _CALM_PART = 0.5
 # heuristic: a usual fit below this is the noise of a window, and no measure of how far apart the meters are read.
@@ -103,7 +106,8 @@ class SiblingFit:
 
     def late(self, usual_own: FloatArray, buses: GroupArray) -> MaskArray:
         """Return a mask of supplies whose current is late; `usual_own` is the usual part of `own`."""
-        lost = np.where(self.windows >= _LEARN_WINDOWS, self.blur - self.usual, np.nan)
+        judged = (self.windows >= _LEARN_WINDOWS) & (self.usual < _MOST_USUAL)
+        lost = np.where(judged, self.blur - self.usual, np.nan)
         own, shown = self.own - usual_own, 1.0 - usual_own
         # What its current lost towards the bus, a voltage that shows the load loses towards the current.
         still_fits = (shown > _SHOWS_LOAD) & (own < _CALM_PART * shown * lost)

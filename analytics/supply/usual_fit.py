@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.connectivity import GroupArray
+from analytics.connectivity import GroupArray, sibling_median
 from analytics.supply.branches import group_sum, known_count
 from analytics.supply.stream_estimate import ResistanceWindows
 from telemetry.frames import FloatArray, FromZero, MaskArray
@@ -26,7 +26,8 @@ _LEAST_STEPS = 1.0
 # heuristic: a sibling up to this ratio is as usual.
 _CALM_RATIO = 1.5
 # heuristic: a pair that usually leaves more than a tenth unexplained (a correlation weaker than -0.95) drifts through
-# better and worse fits by itself, as the conversions of its meter beat with the steps of the load: not identifiable.
+# better and worse fits by itself, as the conversions of its meter beat with the steps of the load: not identifiable. So
+# does one most of whose siblings are like that: meters of one kind, of which it has not shown it yet.
 _MOST_UNEXPLAINED = 0.1
 
 
@@ -62,7 +63,9 @@ class UsualFit:
         calm = np.where(ratio < _CALM_RATIO, 1.0, 0.0)
         others_calm = group_sum(calm, groups) - calm
         others_known = known_count(ratio, groups) - np.isfinite(ratio)
-        fits = (self.unexplained < _MOST_UNEXPLAINED) & (windows.scatter_v > _LEAST_STEPS * step_v)
+        others = sibling_median(self.unexplained, groups, min_siblings=1)
+        fits = np.fmax(self.unexplained, others) < _MOST_UNEXPLAINED
+        fits &= windows.scatter_v > _LEAST_STEPS * step_v
         return np.asarray(fits & (ratio > _WORSE_RATIO) & ((others_calm > 0) | (others_known == 0)), dtype=np.bool_)
 
     def after(self, windows: ResistanceWindows) -> "UsualFit":

@@ -104,6 +104,23 @@ def test_a_faster_job_blurs_meters_that_are_read_apart_and_shows_none_of_them(se
     assert not in_a_row.any()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_supplies_that_a_meter_reads_in_turn_as_the_job_steps_are_not_judged(seed: int) -> None:
+    bus: GroupArray = np.zeros(6, dtype=np.intp)
+    rng = np.random.default_rng(seed)
+    ends_s = np.cumsum(rng.normal(0.9, 0.03, 400))
+    edges = np.sort(np.concatenate((ends_s, ends_s - 0.3)))
+    # One supply every 0.05 s, so each is new every 0.3 s and held between.
+    ticks = np.arange(60 * ROWS)[:, np.newaxis]
+    taken_s = 0.05 * ((ticks - np.arange(6)) // 6 * 6 + np.arange(6))
+    amps = np.where(np.searchsorted(edges, taken_s) % 2 == 0, 22.0, 12.0)
+    fit, found = filled(SiblingFit, 6), []
+    for block in amps.reshape(-1, ROWS, 6):
+        fit = fitted(fit, block, buses=bus, correlation=COARSE)
+        found.append(fit.late(COARSE_OWN[:6], bus))
+    assert not np.any(found)
+
+
 def test_a_bus_whose_job_is_not_learnt_by_one_is_learnt_by_none() -> None:
     bus: GroupArray = np.zeros(8, dtype=np.intp)
     before = usual(8, buses=bus)

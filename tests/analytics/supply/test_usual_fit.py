@@ -1,5 +1,7 @@
 """What a worse fit of voltage and current is, and what only the meter's rounding makes of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,11 @@ def test_scatter_beyond_the_usual_of_one_supply_is_worse() -> None:
 
 def test_scatter_within_a_step_of_the_meter_is_its_rounding() -> None:
     assert not usual().worse(windows(scatter_v=0.02), GROUPS, step_v=np.full(2, 0.03125)).any()
+
+
+def test_a_supply_whose_siblings_are_read_in_turn_is_not_judged() -> None:
+    fit = replace(usual(), unexplained=np.array([0.02, 0.5]))
+    assert not fit.worse(windows(scatter_v=0.02), GROUPS, step_v=np.full(2, 0.001)).any()
 
 
 def test_a_voltage_that_repeats_through_a_window_teaches_no_fit() -> None:
