@@ -8,8 +8,10 @@ its own did, because what a sink still carries is known only as well as its time
 
 Slots differ for good: in healthy nodes of eight GPUs some run 10 K hotter than the others at the same power. So the
 excess of each GPU is learnt as a line over the rise of its siblings, from the first seconds on, and what the line does
-not explain is judged. Until a load was seen, the line is as uncertain as slots differ, so an excess counts only where
-no slot explains it. An excess that is there from the start is reported as information.
+not explain is judged. Siblings are compared without what their own slots add: which of them are comparable changes with
+their loads, and beside the coolest two a healthy GPU would look hot. Until a load was seen, the line is as uncertain as
+slots differ, so an excess counts only where no slot explains it. An excess that is there from the start is reported as
+information.
 """
 
 import math
@@ -29,6 +31,7 @@ from analytics.heat.baseline import (
     SlotOffsets,
     accept_slots,
     learn_slots,
+    rise_without_slot_c,
     slot_offset_c,
     slot_variance_c2,
 )
@@ -79,12 +82,14 @@ _NEW_SLOT_C, _NEW_SLOT_RATIO = 6.0, 1.2
 class SiblingComparison:
     """Comparison of each GPU with its siblings, shape ``(n_gpus,)``; NaN where it is not possible.
 
-    `rise_c` is how far above the inlet the GPU would be at its power with its siblings' thermal resistance, `over_c`
-    how much hotter it is, `unlike_c` what other loads explain of that, `start_c` how uncertain it is by what the heat
-    sink carried at the start. `slot_c` is what its slot adds by what was
-    learnt, `sd_c` the standard deviation of an excess over that; `ratio` and `excess_c` compare with both.
+    `siblings_c` is how far above the inlet the GPU would be at its power with the thermal resistance of its siblings as
+    they are, `rise_c` the same without what their slots add. `over_c` is how much hotter it is than the latter,
+    `unlike_c` what other loads explain of that, `start_c` how uncertain it is by what the heat sink carried at the
+    start. `slot_c` is what its slot adds by what was learnt, `sd_c` the standard deviation of an excess over that;
+    `ratio` and `excess_c` compare with both.
     """
 
+    siblings_c: FloatArray
     rise_c: FloatArray
     over_c: FloatArray
     unlike_c: FloatArray
@@ -195,14 +200,15 @@ class HotterThanSiblings:
     ) -> tuple[Conditions, Changes]:
         """Judge the excess that is there from the start, until the slot is no longer new."""
         limits, seen = self.limits, state.comparison
-        least_c = np.maximum(_NEW_SLOT_C, (_NEW_SLOT_RATIO - 1.0) * seen.rise_c)
+        least_c = np.maximum(_NEW_SLOT_C, (_NEW_SLOT_RATIO - 1.0) * seen.siblings_c)
+        hotter_c = seen.rise_c + seen.over_c - seen.siblings_c
         known = state.slots.windows >= SLOT_WINDOWS
         develops = state.conditions.active | (seen.excess_c > _LEARNT_WITHIN_C)
         return judge(
             state.slot_conditions,
             now_ns=now_ns,
             elapsed_ns=held_ns,
-            over=settled & (seen.over_c - seen.unlike_c > least_c) & ~known & ~develops,
+            over=settled & (hotter_c - seen.unlike_c > least_c) & ~known & ~develops,
             under=known | develops,
             seen=settled & ~np.isnan(seen.ratio),
             holds=Holds.of_seconds(set_s=limits.clear_after_s, clear_s=limits.hold_s),
@@ -235,20 +241,25 @@ class HotterThanSiblings:
         )
         sinks = np.where(seen, means.sink_w / state.slow_w, np.nan)
         loaded &= _like(sinks, groups, within=_UNLIKE_SINKS_RATIO)
-        theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.felt_w, np.nan)
-        free = ~means.cooled_within(now_ns, limits.smoothing_s)
-        others = sibling_median(np.where(free, theta, np.nan), groups, min_siblings=MIN_SIBLINGS)
+        reference = loaded & ~means.cooled_within(now_ns, limits.smoothing_s)
+        total_c = means.temp_c - limits.inlet_c
+
+        def sibling_theta(rise_c: FloatArray) -> FloatArray:
+            return sibling_median(np.where(reference, rise_c / means.felt_w, np.nan), groups, min_siblings=MIN_SIBLINGS)
+
+        others = sibling_theta(rise_without_slot_c(state.slots, total_c))
         rise_c = others * means.felt_w
         rise_c = np.where(rise_c >= MIN_RISE_C, rise_c, np.nan)
         unlike_c = _UNLIKE_C * unlikeness(np.where(loaded, means.felt_w, np.nan), groups)
         unlike_c += LAG_ERROR * others * np.abs(means.power_w - means.felt_w)
         # Where sinks are slower than assumed, they carry what theirs would.
         unlike_c += AIR_SHARE * rise_c * unlikeness(np.where(loaded, sinks, np.nan), groups)
-        over_c = means.temp_c - limits.inlet_c - rise_c
+        over_c = total_c - rise_c
         start_c = _START_ERROR * rise_c * np.exp(-means.observed_s / SINK_S)
         slot_c = slot_offset_c(state.slots, rise_c)
         normal_c = np.maximum(rise_c + slot_c, MIN_RISE_C)
         return SiblingComparison(
+            siblings_c=sibling_theta(total_c) * means.felt_w,
             rise_c=rise_c,
             over_c=over_c,
             unlike_c=unlike_c,
@@ -269,13 +280,14 @@ class HotterThanSiblings:
     ) -> tuple[Finding, ...]:
         def gpu_at(index: int, conditions: Conditions) -> HotGpu:
             seen = state.comparison
+            more_c = float(seen.rise_c[index] - seen.siblings_c[index])
             return HotGpu(
                 name=entities[index].label,
                 power_w=float(state.means.power_w[index]),
                 temp_c=float(state.means.temp_c[index]),
-                sibling_c=float(self.limits.inlet_c + seen.rise_c[index]),
-                over_c=float(seen.over_c[index]),
-                slot_c=float(seen.slot_c[index]),
+                sibling_c=float(self.limits.inlet_c + seen.siblings_c[index]),
+                over_c=float(seen.over_c[index]) + more_c,
+                slot_c=float(seen.slot_c[index]) + more_c,
                 excess_c=float(seen.excess_c[index]),
                 ratio=float(seen.ratio[index]),
                 seconds=conditions.lasted_s(index, now_ns),

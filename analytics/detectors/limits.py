@@ -153,8 +153,8 @@ class HotterThanSiblingsLimits:
     excess_c, clear_excess_c
         Floor in kelvin to be reported, and what a ratio at its limit must make at the load of the moment for a lower
         one to clear it: an excess falls with the power, so that it alone would come and go with the load. heuristic:
-        an excess over a learnt slot stays below 4 K on simulated healthy GPUs while jobs and fans change. A load that
-        was not learnt yet has a higher limit, by what slots may differ.
+        an excess over a learnt slot that lasts stays below 1.5 K on simulated healthy GPUs while jobs and fans change,
+        and scatters by 1 K. A load that was not learnt yet has a higher limit, by what slots may differ.
     min_power_ratio, min_power_w
         Power from which heat depends on the interface and not on the slot: 40 % of the limit in force, or 120 W (40 %
         of a V100's 300 W) where the limit is unknown.
@@ -171,7 +171,7 @@ class HotterThanSiblingsLimits:
 
     ratio: float = 1.15
     clear_ratio: float = 1.08
-    excess_c: float = 5.0
+    excess_c: float = 4.0
     clear_excess_c: float = 3.0
     min_power_ratio: float = 0.4
     min_power_w: float = 120.0

@@ -26,6 +26,8 @@ CONSTANT_SD_C = 2.0
 # deviations. The air that neighbours heat grows with the load of the node, as the rise does. Boards that report their
 # power within 5 % (Yang et al., SC'24, arXiv 2312.02741) and interfaces that differ come on top, and are less.
 SLOPE_SD_RATIO = 0.12
+# heuristic: no slot more than halves the rise, four standard deviations; below, a power or a temperature is wrong.
+_LEAST_SLOT_RATIO = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +69,13 @@ def slot_offset_c(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
     constant_c, slope = slot_line(offsets)
     added: FloatArray = constant_c + slope * rise_c
     return added
+
+
+def rise_without_slot_c(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
+    """Return the rise that a GPU would show in a slot that adds nothing, from what it shows in its own."""
+    constant_c, slope = slot_line(offsets)
+    without: FloatArray = (rise_c - constant_c) / np.maximum(1.0 + slope, _LEAST_SLOT_RATIO)
+    return without
 
 
 def slot_variance_c2(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:

@@ -89,6 +89,36 @@ def test_what_slots_add_at_full_load_is_not_judged_by_what_they_add_at_less(befo
     assert {one.severity for one in found} <= {Severity.INFO}
 
 
+def among_cool_slots(seed: int, worse: float = 0.0) -> Frame:
+    """Return rows of a node of which, after ten minutes, only GPU 2 and those of the coolest slots keep their load.
+
+    GPU 2 is `worse` by a share of its rise from two minutes before the end.
+    """
+    share = np.array([0.0, 0.05, 0.2, 0.2, 0.2, 0.25, 0.3, 0.3])
+    power_w = steady(2400, 500.0, seed)
+    power_w[600:, 3:] = IDLE_W
+    frame = warmed(power_w, K_PER_W * (1.0 + share))
+    values, temp = frame.values.copy(), frame.spec.signals.index("gpu_temp_c")
+    values[-120:, 2, temp] += np.rint(worse * (values[-120:, 2, temp] - AIR_C))
+    return replace(frame, values=values)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gpu_that_is_left_with_siblings_of_cool_slots_is_no_hotter_than_before(seed: int) -> None:
+    assert {one.severity for one in reported(among_cool_slots(seed))} <= {Severity.INFO}
+    found = [one for one in reported(among_cool_slots(seed, worse=0.25)) if one.severity is Severity.WARNING]
+    assert {one.entity_id for one in found} == {gpu(2).id}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_excess_over_a_slot_that_was_learnt_at_this_load_is_a_change(seed: int) -> None:
+    worse = 0.18 * np.outer(np.arange(1800) >= 900, np.arange(N_GPUS) == 2)
+    found = reported(warmed(steady(1800, 320.0, seed), K_PER_W * (1.0 + SLOT_SHARE + worse)))
+    changes = [one for one in found if one.severity is Severity.WARNING]
+    assert {one.entity_id for one in changes} == {gpu(2).id}
+    assert 4.0 <= (changes[0].number("excess_c") or 0.0) < 5.0
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("over_s", [5.0, 60.0])
 def test_a_change_of_a_gpu_among_unlike_slots_is_a_warning_within_a_minute(seed: int, over_s: float) -> None:

@@ -10,6 +10,7 @@ from analytics.heat.baseline import (
     expected_from_past,
     learn_past,
     learn_slots,
+    rise_without_slot_c,
     slot_line,
     slot_offset_c,
     slot_variance_c2,
@@ -49,6 +50,18 @@ def test_where_the_load_never_changed_the_offset_is_right_there_and_near_elsewhe
     assert slot_offset_c(offsets, np.array([25.0]))[0] == pytest.approx(2.5, abs=0.05)
     # Between the same kelvin and the same share of the rise, 1.5 K.
     assert slot_offset_c(offsets, np.array([15.0]))[0] == pytest.approx(2.0, abs=0.3)
+
+
+@pytest.mark.parametrize("rise_c", [5.0, 20.0, 45.0])
+def test_the_rise_without_its_slot_is_that_to_which_the_slot_adds(rise_c: float) -> None:
+    offsets = taught([15.0, 25.0, 35.0] * 20, [2.0 - 0.1 * rise for rise in (15.0, 25.0, 35.0)] * 20)
+    shown_c = rise_c + slot_offset_c(offsets, np.array([rise_c]))
+    assert rise_without_slot_c(offsets, shown_c)[0] == pytest.approx(rise_c)
+
+
+def test_a_slot_that_would_take_all_heat_is_a_wrong_reading_and_stays_finite() -> None:
+    offsets = taught([10.0, 20.0, 40.0] * 200, [-10.0, -20.0, -40.0] * 200)
+    assert abs(rise_without_slot_c(offsets, np.array([20.0]))[0]) < 60.0
 
 
 def test_a_slot_is_sure_where_it_was_seen_and_unsure_elsewhere() -> None:
