@@ -84,7 +84,7 @@ class StragglerLimits:
         Share of time by which it computes longer than its siblings do, who wait. heuristic: 8 % of a step is eight
         times the 1 % that a phase of a simulated step moves by itself.
     clear_late_ratio
-        Share below which it may clear.
+        Share below which it may clear, and that it must reach in each of three blocks of 15 s in a row to be reported.
     clock_ratio
         Clock under load over the siblings' median from which the clock is named as the reason. heuristic: healthy
         boards at one power limit differ by less than 5 %.

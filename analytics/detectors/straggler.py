@@ -4,8 +4,9 @@ In a synchronous step all ranks begin together and the fast ones wait, so power 
 the phases of power, above or below each GPU's own middle, with those of most siblings: time in which it is high and
 they are low makes it late, time in which it is low and they are high counts against it. A sensor that shows everything
 later gives both alike, an independent load has many of both. Steps may run in time with the updates of a sensor: then
-it shows every end up to one update late and every begin at once, and less than that is no lateness. Time under heat or
-power brake is left out: other detectors report it.
+it shows every end up to one update late and every begin at once, and less than that is no lateness. A straggler is late
+in each step, so it must be late in several blocks in a row: what an earlier load or the change to this one left in the
+counts is no evidence. Time under heat or power brake is left out: other detectors report it.
 """
 
 from dataclasses import dataclass, replace
@@ -13,151 +14,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.clock_accounting import WITH_OWN_FINDING
-from analytics.connectivity import GroupArray, Siblings, sibling_median, sums_of_others
+from analytics.connectivity import GroupArray, Siblings, sibling_median
 from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.bus_limits import StragglerLimits
 from analytics.detectors.columns import bits_set, optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
-from analytics.detectors.seconds import SignalTally, passed_s, running_sum, stretches
+from analytics.detectors.seconds import SignalTally, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
+from analytics.detectors.straggler_phases import PhaseCounts, PowerSwing, RunningPhases
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# heuristic: a swing of a quarter of the high level is a phase; a training step swings by a third and more (0.35 of the
-# compute power while gradients are exchanged, in simulation).
-_MIN_SWING = 0.25
 # heuristic: ranks wait for a slow one within its step. Siblings that have not computed for longer than this do not wait
-# for it: their job has ended, or is another one. Nor do those that have not waited for as long.
+# for it: their job has ended, or is another one. Nor do those that have not waited for as long. The same of the GPU.
 _LONGEST_WAIT_S = 20.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PowerSwing:
-    """The high and the low level of each GPU's power of late, shape ``(n_gpus,)``; NaN before they are known."""
-
-    high_w: FloatArray
-    low_w: FloatArray
-
-    def after(self, power: SignalTally, *, passed_s: float, memory_s: float) -> "PowerSwing":
-        """Return the levels a second later: new extremes at once, old ones fade towards the mean."""
-        seen = power.count > 0
-        if not seen.any():
-            return self
-        eased = min(passed_s / memory_s, 1.0)
-        mean_w = np.where(seen, power.mean, np.nan)
-        high_w = np.fmax(np.where(seen, power.high, np.nan), self.high_w + (mean_w - self.high_w) * eased)
-        low_w = np.fmin(np.where(seen, power.low, np.nan), self.low_w + (mean_w - self.low_w) * eased)
-        return PowerSwing(high_w=np.where(seen, high_w, self.high_w), low_w=np.where(seen, low_w, self.low_w))
-
-    @property
-    def middle_w(self) -> FloatArray:
-        """Return the level between high and low; NaN where power does not swing, so that there are no phases."""
-        swings = self.high_w - self.low_w > _MIN_SWING * self.high_w
-        return np.where(swings, (self.high_w + self.low_w) / 2, np.nan)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PhaseCounts:
-    """Phases of each GPU compared with those of most siblings, as fading counts of rows, shape ``(n_gpus,)``.
-
-    `waited_s` is how long ago a GPU was last seen to compute, `worked_s` how long ago not to. `steps` counts rows in
-    which it begins to, `updates` those with another value of its sensor, and `spanned_s` the seconds of all of these.
-    """
-
-    seen: FromZero
-    both: FromZero
-    late: FromZero
-    early: FromZero
-    steps: FromZero
-    updates: FromZero
-    spanned_s: FromZero
-    lasted_s: FromZero
-    waited_s: FromZero
-    worked_s: FromZero
-
-    def with_updates(self, power_w: FloatArray, middle_w: FloatArray) -> "PhaseCounts":
-        """Count the updates of each sensor, and the steps that it shows, between rows of shape ``(n_rows, n_gpus)``.
-
-        `middle_w` ``(n_gpus,)`` is the level above which a GPU computes. A row without power shows neither.
-        """
-        moved_w = np.diff(power_w, axis=0)
-        begins = (power_w[1:] > middle_w) & (power_w[:-1] <= middle_w)
-        return replace(
-            self,
-            updates=self.updates + (np.isfinite(moved_w) & (moved_w != 0.0)).sum(axis=0),
-            steps=self.steps + begins.sum(axis=0),
-        )
-
-    def add(self, high: MaskArray, known: MaskArray, groups: GroupArray) -> "PhaseCounts":
-        """Count rows of shape ``(n_rows, n_gpus)``; nothing where fewer than two siblings are known.
-
-        A tie among the siblings counts for none: half of them have ended and half have not.
-        """
-        if not known.any():
-            return self
-        up = high & known
-        n_others, n_up = sums_of_others(known.astype(np.float64), groups), sums_of_others(up.astype(np.float64), groups)
-        usable = known & (n_others >= 2) & (2 * n_up != n_others)
-        they_compute = 2 * n_up > n_others
-        return replace(
-            self,
-            seen=running_sum(self.seen, usable.astype(np.float64)),
-            both=running_sum(self.both, (usable & up & they_compute).astype(np.float64)),
-            late=running_sum(self.late, (usable & up & ~they_compute).astype(np.float64)),
-            early=running_sum(self.early, (usable & ~up & they_compute).astype(np.float64)),
-            waited_s=np.where(up.any(axis=0), 0.0, self.waited_s),
-            worked_s=np.where((known & ~high).any(axis=0), 0.0, self.worked_s),
-        )
-
-    def faded(self, fade: float, *, passed_s: float) -> "PhaseCounts":
-        """Return the counts a while later; `lasted_s` runs while any phase is seen."""
-        some = self.seen > 0
-        return PhaseCounts(
-            seen=self.seen * fade,
-            both=self.both * fade,
-            late=self.late * fade,
-            early=self.early * fade,
-            steps=self.steps * fade,
-            updates=self.updates * fade,
-            spanned_s=self.spanned_s * fade + np.where(some, passed_s, 0.0),
-            lasted_s=np.where(some, self.lasted_s + passed_s, 0.0),
-            waited_s=self.waited_s + passed_s,
-            worked_s=self.worked_s + passed_s,
-        )
-
-    @property
-    def late_ratio(self) -> FloatArray:
-        """Return the share of rows in which it computes while most siblings do not; NaN where nothing was seen."""
-        return self._share(self.late)
-
-    @property
-    def early_ratio(self) -> FloatArray:
-        """Return the share of rows in which it does not compute while most siblings do."""
-        return self._share(self.early)
-
-    @property
-    def alike_ratio(self) -> FloatArray:
-        """Return how alike its phases are to most siblings': time in which both compute over time in which either does.
-
-        The same is made of waiting, and the lower of the two is given: independent loads that are mostly high, or
-        mostly low, agree most of the time and yet share few of their rare phases.
-        """
-        apart = self.late + self.early
-        neither = self.seen - self.both - apart
-        computing, waiting = self.both + apart, neither + apart
-        usable = (computing >= 1) & (waiting >= 1)
-        high = self.both / np.where(usable, computing, 1.0)
-        low = neither / np.where(usable, waiting, 1.0)
-        return np.where(usable, np.minimum(high, low), np.nan)
-
-    def _share(self, count: FloatArray) -> FloatArray:
-        usable = self.seen >= 1
-        return np.where(usable, count / np.where(usable, self.seen, 1.0), np.nan)
-
-
 # heuristic: standard errors by which the late share must exceed the early one, so that 1 Hz rows need longer.
 _ERRORS_OFF = 3.0
 # heuristic: updates of a sensor by which a GPU must be late: one of its own, and half of one by which most of its
@@ -165,6 +38,10 @@ _ERRORS_OFF = 3.0
 _UPDATES_OFF = 1.5
 # heuristic: steps of training last from some tenths of a second to some seconds.
 _COURSE_HZ = 2.0
+# heuristic: five steps and more, which last some seconds at most.
+_BLOCK_S = 15
+# heuristic: blocks in a row in which it must be late; a change of load falls into two of them at most.
+_LATE_BLOCKS = 3
 # heuristic: a GPU that is late by three tenths of a step still shares most of it; one with a load of its own does not.
 _OWN_ALIKE = 0.2
 # heuristic: of eight GPUs two may hold up the rest; half of a node that is late runs a job of its own.
@@ -175,7 +52,11 @@ _WORST_RATIO = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StragglerState:
-    """State between rows; arrays of shape ``(n_gpus,)``. `last_w` is the newest row of the running second."""
+    """State between rows; arrays of shape ``(n_gpus,)``.
+
+    `last_w` is the newest row of the running second, `running` its phases. `phases` fade, those of `block` do not;
+    `late_blocks` counts the blocks in a row in which it was late, and `lasted_s` is how long phases are seen.
+    """
 
     second: int | None
     judged: int | None
@@ -184,7 +65,11 @@ class StragglerState:
     clock: SignalTally
     last_w: FloatArray
     swing: PowerSwing
+    running: RunningPhases
     phases: PhaseCounts
+    block: PhaseCounts
+    lasted_s: FromZero
+    late_blocks: FromZero
     clock_mhz: FloatArray
     siblings: Siblings
 
@@ -226,12 +111,12 @@ class Straggler:
         # Nothing fades across a gap.
         fade = float(np.exp(-passed / self.limits.memory_s))
         size = len(state.clock_mhz)
+        state = _with_phases(state, fade, passed_s=passed)
         fresh_mhz = state.clock.mean
         state = replace(
             state,
             judged=second,
             swing=state.swing.after(state.power, passed_s=passed, memory_s=self.limits.memory_s),
-            phases=state.phases.faded(fade, passed_s=passed),
             clock_mhz=np.where(
                 np.isnan(fresh_mhz) | np.isnan(state.clock_mhz),
                 np.fmax(fresh_mhz, state.clock_mhz),
@@ -241,10 +126,13 @@ class Straggler:
             clock=SignalTally.start(size),
             last_w=np.full(size, np.nan),
         )
+        if now_ns // (_BLOCK_S * NS_PER_S) != second // _BLOCK_S:
+            state = self._with_block_ended(state)
         lateness = self._lateness(state)
         late, known = lateness >= self.limits.late_ratio, ~np.isnan(lateness)
         if late.any():
-            for phase_s in (state.phases.waited_s, state.phases.worked_s):
+            for phase_s in (state.running.waited_s, state.running.worked_s):
+                late &= phase_s < _LONGEST_WAIT_S
                 late &= sibling_median(phase_s, state.siblings.groups, min_siblings=MIN_SIBLINGS) < _LONGEST_WAIT_S
             sure = self._is_sure(state, lateness)
             late &= sure & ~_are_many(sure & (lateness > self.limits.clear_late_ratio), state.siblings.groups)
@@ -263,11 +151,25 @@ class Straggler:
 
     def _lateness(self, state: StragglerState) -> FloatArray:
         """Return the share of time by which each is late, NaN where its siblings run no synchronous job with it."""
-        phases, limits = state.phases, self.limits
-        alike = sibling_median(phases.alike_ratio, state.siblings.groups, min_siblings=MIN_SIBLINGS)
-        ripe = (phases.lasted_s >= limits.settle_s) & (alike >= limits.alike_ratio)
-        ripe &= phases.alike_ratio >= _OWN_ALIKE
-        return np.where(ripe, phases.late_ratio - phases.early_ratio, np.nan)
+        phases = state.phases
+        ripe = (state.lasted_s >= self.limits.settle_s) & (phases.alike_ratio >= _OWN_ALIKE)
+        ripe &= self._are_in_step(phases, state.siblings.groups)
+        return np.where(ripe, phases.lateness, np.nan)
+
+    def _are_in_step(self, phases: PhaseCounts, groups: GroupArray) -> MaskArray:
+        """Return a mask of GPUs most of whose siblings share most of their phases."""
+        alike = sibling_median(phases.alike_ratio, groups, min_siblings=MIN_SIBLINGS)
+        return np.asarray(alike >= self.limits.alike_ratio, dtype=np.bool_)
+
+    def _with_block_ended(self, state: StragglerState) -> StragglerState:
+        """Return the state with the block counted if it was late, and another one begun."""
+        late = self._are_in_step(state.block, state.siblings.groups)
+        late &= state.block.lateness >= self.limits.clear_late_ratio
+        return replace(
+            state,
+            block=PhaseCounts.start(len(late)),
+            late_blocks=np.where(late, state.late_blocks + 1.0, 0.0),
+        )
 
     def _is_sure(self, state: StragglerState, lateness: FloatArray) -> MaskArray:
         phases = state.phases
@@ -278,6 +180,7 @@ class Straggler:
         by_updates |= phases.updates < _COURSE_HZ * phases.spanned_s
         # What is low while the others compute waits for none of them: it does something else.
         sure: MaskArray = (lateness > _ERRORS_OFF * spread) & (phases.early_ratio < lateness) & by_updates
+        sure &= state.late_blocks >= _LATE_BLOCKS
         return sure
 
     def _findings(
@@ -286,7 +189,7 @@ class Straggler:
         others_mhz = sibling_median(state.clock_mhz, state.siblings.groups, min_siblings=MIN_SIBLINGS)
 
         def describe(index: int, status: FindingStatus) -> Statement:
-            late, early = float(state.phases.late_ratio[index]), float(state.phases.early_ratio[index])
+            late, lateness = float(state.phases.late_ratio[index]), float(state.phases.lateness[index])
             clock_mhz, theirs_mhz = float(state.clock_mhz[index]), float(others_mhz[index])
             slow = clock_mhz < self.limits.clock_ratio * theirs_mhz
             why = (
@@ -302,15 +205,15 @@ class Straggler:
             )
             return Statement(
                 severity=Severity.WARNING,
-                score=(late - early) / _WORST_RATIO,
+                score=lateness / _WORST_RATIO,
                 summary=summary,
                 evidence=evidence(
                     ("late_ratio", late, "ratio"),
-                    ("early_ratio", early, "ratio"),
+                    ("early_ratio", float(state.phases.early_ratio[index]), "ratio"),
                     ("alike_ratio", float(state.phases.alike_ratio[index]), "ratio"),
                     ("sm_clock_mhz", clock_mhz, "MHz"),
                     ("sibling_clock_mhz", theirs_mhz, "MHz"),
-                    ("window_s", float(state.phases.lasted_s[index]), "s"),
+                    ("window_s", float(state.lasted_s[index]), "s"),
                 ),
             )
 
@@ -323,6 +226,20 @@ def _are_many(late: MaskArray, groups: GroupArray) -> MaskArray:
     """Return a mask of GPUs on nodes where too many are late for stragglers; they run another job than the rest."""
     n_late, n_gpus = np.bincount(groups, weights=late), np.bincount(groups)
     return np.asarray((n_late > np.maximum(_MOST_LATE * n_gpus, 1.0))[groups], dtype=np.bool_)
+
+
+def _with_phases(state: StragglerState, fade: float, *, passed_s: float) -> StragglerState:
+    """Return the state with the phases of the second that ended."""
+    counts = state.running.counts
+    phases = state.phases.plus(counts, fade=fade)
+    some = phases.seen > 0
+    return replace(
+        state,
+        running=state.running.next_second(passed_s=passed_s),
+        phases=replace(phases, spanned_s=phases.spanned_s + np.where(some, passed_s, 0.0)),
+        block=state.block.plus(counts),
+        lasted_s=np.where(some, state.lasted_s + passed_s, 0.0),
+    )
 
 
 def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, left_out: MaskArray) -> StragglerState:
@@ -338,5 +255,5 @@ def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, 
         power=state.power.add(power_w),
         clock=state.clock.add(np.where(high & known, clock_mhz, np.nan)),
         last_w=power_w[-1],
-        phases=state.phases.add(high, known, groups).with_updates(rows_w, middle_w),
+        running=state.running.add(high, known, groups).with_updates(rows_w, middle_w),
     )

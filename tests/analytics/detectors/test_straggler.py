@@ -5,16 +5,64 @@ import pytest
 
 from analytics.detectors.bus_limits import StragglerLimits
 from analytics.detectors.straggler import Straggler
+from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.frames import Frame
+from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause, Finding, Severity
 from tests.analytics.detectors.bus_scenes import GPUS, lagging
 from tests.analytics.scenes import frame_of, gpu, node_of
 
+_LOAD_HZ = 50
+
+
+def sensed(load_w: FloatArray, rng: np.random.Generator, *, window_s: float, rate_hz: float) -> Frame:
+    """Return readings of a load at 50 Hz ``(n_times, n_gpus)``, of sensors that average over a window.
+
+    Each sensor takes another value every 0.1 s, at times of its own, and has a scale of its own. One poll in 100 is
+    lost.
+    """
+    n_times, n_gpus = load_w.shape
+    summed = np.concatenate((np.zeros((1, n_gpus)), np.cumsum(load_w, axis=0)))
+    at_s = np.arange(window_s + 0.2, n_times / _LOAD_HZ - 1.0, 1 / rate_hz)
+    at_s = at_s[rng.random(len(at_s)) > 0.01][:, np.newaxis]
+    own_s = rng.uniform(0.0, 0.1, n_gpus)
+    stop = np.round((np.floor((at_s - own_s) / 0.1) * 0.1 + own_s) * _LOAD_HZ).astype(int)
+    rows = max(round(window_s * _LOAD_HZ), 1)
+    each = np.arange(n_gpus)
+    power_w = (summed[stop, each] - summed[stop - rows, each]) / rows * rng.normal(1.0, 0.02, n_gpus)
+    frame = frame_of(EntityKind.GPU, tuple(map(gpu, range(n_gpus))), {"power_w": power_w}, rate_hz=rate_hz)
+    return replace(frame, time_ns=frame.time_ns[0] + (at_s[:, 0] * NS_PER_S).astype(np.int64))
+
+
+def training_w(rng: np.random.Generator, *, seconds: int, step_s: float, late: float = 0.0) -> FloatArray:
+    """Return the load of eight GPUs whose steps are computing, waiting and exchanging; the first works longer."""
+    load_w, start_s = np.full((seconds * _LOAD_HZ, 8), 330.0), 0.0
+    while start_s < seconds:
+        work_s = 0.75 * step_s * (rng.normal(1.0, 0.008, 8) + late * (np.arange(8) == 0))
+        first, wait = round(start_s * _LOAD_HZ), round((start_s + work_s.max()) * _LOAD_HZ)
+        for one, stop in enumerate(np.round((start_s + work_s) * _LOAD_HZ).astype(int).tolist()):
+            load_w[first:stop, one] = 680.0
+            load_w[stop:wait, one] = 290.0
+        start_s += work_s.max() + 0.25 * step_s * rng.normal(1.0, 0.02)
+    return load_w
+
+
+def requests_w(rng: np.random.Generator, *, seconds: int, busy: FloatArray) -> FloatArray:
+    """Return the load of GPUs that answer requests of their own, each for a share of the time."""
+    return np.repeat(np.where(rng.random((seconds // 2, len(busy))) < busy, 600.0, 110.0), 2 * _LOAD_HZ, axis=0)
+
+
+def stages_w(rng: np.random.Generator, *, seconds: int, step_s: float) -> FloatArray:
+    """Return the load of eight stages of a pipeline, each with a level of its own, one after the other."""
+    rows = (np.arange(seconds * _LOAD_HZ) / _LOAD_HZ)[:, np.newaxis]
+    begin_s = np.arange(8) * 0.04 * step_s
+    busy = ((rows - begin_s) % step_s) < 0.72 * step_s
+    return np.where(busy & (rows > begin_s), rng.uniform(350.0, 680.0, 8), 200.0)
+
 
 def reported(frame: Frame) -> tuple[Finding, ...]:
     detector = Straggler(limits=StragglerLimits())
-    return detector.step(detector.start(frame.spec), frame, node_of(4))[1]
+    return detector.step(detector.start(frame.spec), frame, node_of(len(frame.spec.entities)))[1]
 
 
 def test_a_rank_that_computes_while_the_others_wait_is_reported_with_its_clock() -> None:
@@ -146,3 +194,53 @@ def test_a_steady_job_after_a_synchronous_one_has_no_straggler() -> None:
     steps = np.where((rows % 8 < 5)[:, np.newaxis], 300.0, 130.0) * np.ones(4)
     steps[600:] = 215.0 + np.array([4.0, -4.0, -4.0, -4.0])
     assert reported(frame_of(EntityKind.GPU, GPUS, {"power_w": steps}, rate_hz=5.0)) == ()
+
+
+@pytest.mark.parametrize("window_s", [0.02, 0.1, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_after_requests_of_their_own_has_no_straggler(seed: int, window_s: float) -> None:
+    rng = np.random.default_rng(seed)
+    busy = np.where(np.isin(np.arange(8), (0, 5)), 0.6, 0.1)
+    loads = (requests_w(rng, seconds=140, busy=busy), training_w(rng, seconds=160, step_s=2.0))
+    assert reported(sensed(np.concatenate(loads), rng, window_s=window_s, rate_hz=5.0)) == ()
+
+
+@pytest.mark.parametrize("rate_hz", [4.0, 5.0, 10.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_stages_of_a_pipeline_after_a_job_of_other_levels_are_no_stragglers(seed: int, rate_hz: float) -> None:
+    rng = np.random.default_rng(seed)
+    loads = (training_w(rng, seconds=150, step_s=3.0), stages_w(rng, seconds=150, step_s=2.0))
+    assert reported(sensed(np.concatenate(loads), rng, window_s=1.0, rate_hz=rate_hz)) == ()
+
+
+@pytest.mark.parametrize("rate_hz", [4.0, 5.0, 10.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_whose_load_grows_after_a_pipeline_has_no_straggler(seed: int, rate_hz: float) -> None:
+    rng = np.random.default_rng(seed)
+    stages, training = stages_w(rng, seconds=150, step_s=2.0), training_w(rng, seconds=120, step_s=1.6)
+    grown = np.minimum(0.55 + 0.45 * np.arange(len(training)) / (40 * _LOAD_HZ), 1.0)[:, np.newaxis]
+    loads = (stages, 100.0 + (training - 100.0) * grown)
+    assert reported(sensed(np.concatenate(loads), rng, window_s=1.0, rate_hz=rate_hz)) == ()
+
+
+@pytest.mark.parametrize("window_s", [0.02, 0.1, 1.0])
+@pytest.mark.parametrize("rate_hz", [4.0, 5.0, 10.0])
+def test_a_straggler_is_found_through_the_average_of_its_sensor(rate_hz: float, window_s: float) -> None:
+    rng = np.random.default_rng(1)
+    frame = sensed(training_w(rng, seconds=240, step_s=3.0, late=0.35), rng, window_s=window_s, rate_hz=rate_hz)
+    assert {one.entity_id for one in reported(frame)} == {"gpu:GPU-0"}
+
+
+def test_a_gpu_that_goes_on_alone_once_in_a_while_is_no_straggler() -> None:
+    rng = np.random.default_rng(1)
+    load_w = training_w(rng, seconds=400, step_s=1.5)
+    for start_s in range(30, 400, 60):
+        load_w[start_s * _LOAD_HZ : (start_s + 12) * _LOAD_HZ] = np.where(np.arange(8) == 0, 680.0, 290.0)
+    assert reported(sensed(load_w, rng, window_s=0.02, rate_hz=10.0)) == ()
+
+
+def test_a_gpu_that_waits_no_more_runs_another_job_than_its_siblings() -> None:
+    rng = np.random.default_rng(1)
+    load_w = training_w(rng, seconds=200, step_s=1.5, late=0.3)
+    load_w[65 * _LOAD_HZ :, 0] = 600.0
+    assert reported(sensed(load_w, rng, window_s=0.02, rate_hz=10.0)) == ()
