@@ -40,8 +40,8 @@ _MOST_CELLS = 32_768
 _ROUNDING = 1e-11
 
 # Columns of the sums.
-_N, _A, _V, _AA, _AV, _VV, _LATE, _EARLY, _PAIRS = range(9)
-_COLUMNS = 9
+_N, _A, _V, _AA, _AV, _VV, _LATE, _EARLY, _PAIRS, _HELD = range(10)
+_COLUMNS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,6 +148,8 @@ def add_rows(blocks: Blocks, rows: PairRows) -> Blocks:
     added[:, :, _LATE] = np.where(pair, before_x, 0.0) * y
     added[:, :, _EARLY] = np.where(pair, before_y, 0.0) * x
     added[:, :, _PAIRS] = pair
+    # A meter that reads its supplies in turn is logged again before it has another value.
+    added[:, :, _HELD] = pair & (x == before_x) & (y == before_y)
     return replace(
         blocks,
         start_ns=rows.time_ns[0] if blocks.start_ns is None else blocks.start_ns,
@@ -195,11 +197,11 @@ def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, ResistanceWi
         spread_a=np.sqrt(about[:, _AA] / divisor),
         spread_v=np.sqrt(about[:, _VV] / divisor),
     )
-    steps = np.maximum(samples, 1.0)
-    alone = np.minimum(seconds / steps / INDEPENDENT_AFTER_S, 1.0)
+    new = samples - blocks.sums[:, _HELD]
+    alone = np.minimum(seconds / np.maximum(new, 1.0) / INDEPENDENT_AFTER_S, 1.0)
     pooled = blocks.pooled + about
     pooled_s = np.where(samples > 0, blocks.pooled_s + seconds, blocks.pooled_s)
-    independent = blocks.independent + samples * alone
+    independent = blocks.independent + new * alone
     complete = (samples > 0) & (independent >= MIN_SAMPLES)
     windows = _judge(pooled, independent, complete, blocks)
     done = complete | (pooled_s > LONGEST_WINDOW_S)
