@@ -33,6 +33,7 @@ from analytics.supply.usual_share import (
     VOLTS_FLOOR,
     UsualShare,
 )
+from physics.constants import MAD_TO_SD
 from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
@@ -52,6 +53,8 @@ LEAST_RISE = 2e-4
 _SAME_RAIL_RATIO = 0.1
 # heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
 _LOAD_MOVES_RATIO = 0.1
+# heuristic: a voltage that rises by two standard deviations of its siblings' rises by more than a meter that drifts.
+_DRIFTS_SD = 2.0
 # heuristic: where half of a bus falls together, the load moved between buses that were taken for one.
 _MOST_FALLING = 0.5
 
@@ -149,8 +152,9 @@ class ShareTest:
 
         Their share fell below a ratio of the usual while their voltage rose, or by the same part at other loads or in
         the load's steps; or their voltage rose in proportion to the current. A rise within one step of the voltage's
-        meter, `step_v`, is none: rounding moves a mean by half a step each way. Nor is one of a voltage that `hangs`,
-        which lies ever higher over its siblings' as the load grows.
+        meter, `step_v`, is none: rounding moves a mean by half a step each way. Nor is one by which siblings' voltages
+        drift too, up or down, or one of a voltage that `hangs`, which lies ever higher over its siblings' as the load
+        grows.
         """
         sure, stepped = self.judged & (self.cusum.below > THRESHOLD_SD), self.judged & self.swing.certain
         risen = self.judged & self.output.certain & ~hangs
@@ -165,12 +169,14 @@ class ShareTest:
         # A set point that fell takes the voltage of its own output down too.
         alike &= ~self.swing.by_meter & (self.rise > -known_v)
         slow = sure & ~hangs & self._fell_slowly(noise, noise_v, least_v)
+        slow &= self.slow_rise > _drift(self.slow_rise, groups, slow)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
         risen &= self.output.goes_with_load(usual.volts.slope_sd) & self.output.follows_steps()
         risen &= self.fall < SURE_SD * noise
         risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
         higher = far & ~hangs & (self.rise > known_v)
+        higher &= self.rise > _drift(self.rise, groups, higher)
         return np.asarray(((higher | alike | slow) & few) | risen, dtype=np.bool_)
 
     def _fell_slowly(self, noise: FloatArray, noise_v: FloatArray, least_v: FloatArray) -> MaskArray:
@@ -270,6 +276,22 @@ def _tested(
         voltage_v=np.where(judged, block.voltage_v, test.voltage_v),
         bus_a=np.where(judged, total_a, test.bus_a),
     )
+
+
+def _drift(rise: FloatArray, groups: GroupArray, where: MaskArray) -> FloatArray:
+    """Return for each marked supply by how much the voltages of its siblings drift, else 0.
+
+    The median of what each of them rose or fell by, against the median of them all: one sibling with a joint of its own
+    does not move it where there are three and more. One sibling alone shows nothing.
+    """
+    drift = np.zeros(len(rise))
+    for place in np.flatnonzero(where).tolist():
+        is_sibling = (groups == groups[place]) & np.isfinite(rise)
+        is_sibling[place] = False
+        siblings = rise[is_sibling]
+        if len(siblings) > 1:
+            drift[place] = _DRIFTS_SD * MAD_TO_SD * float(np.median(np.abs(siblings - np.median(siblings))))
+    return drift
 
 
 def _sure_fall(off: FloatArray, doubt: FloatArray) -> FloatArray:
