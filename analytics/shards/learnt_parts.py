@@ -46,6 +46,8 @@ class LearntParts:
         Mask ``(n_entities,)`` of values that no step of the detector produces and that the next step would fail on.
     moved_to
         Place that now holds all that files of earlier versions have at the top.
+    starts_over
+        Names of fields below the saved places that are not saved: the block before, and what its differences showed.
     """
 
     learnt: tuple[str, ...]
@@ -57,10 +59,12 @@ class LearntParts:
     columns: Callable[[Sequence[str]], tuple[str, ...]] = lambda _signals: ()
     odd: Callable[[Any, Leaves], MaskArray | bool] = lambda _detector, _leaves: False
     moved_to: str = ""
+    starts_over: frozenset[str] = frozenset()
 
     def keeps(self, place: str) -> bool:
         """Return True if a leaf is saved."""
-        return _under(place, self.learnt) or _under(place, self.holding)
+        is_saved = _under(place, self.learnt) or _under(place, self.holding)
+        return is_saved and place.rpartition(".")[2] not in self.starts_over
 
     def holds(self, place: str) -> bool:
         """Return True if a leaf is saved only where a finding continues."""
@@ -127,12 +131,17 @@ _INPUT_PARTS = LearntParts(
     holding=("sag", "lost", "levels.since_ns", "levels.lowest_v"),
     causes={"sag": (Cause.INPUT_SAG,), "lost": (Cause.SUPPLY_LOST,)},
 )
+# Of `LoadLine` and `LoadFit`: the block before, and the differences since a quantity began to rise.
+_STEP_SUMS = ("steps", "step_load_load", "step_load_rise", "step_rise_rise")
+_DIFFERENCES = frozenset(("last", "last_load", "last_ns", "last_rise", "last_sigma", *_STEP_SUMS))
+
 _BOARD_RAIL = LearntParts(
     learnt=("usual", "rails", "rail.step_v"),
     holding=("ageing", "test", "rising", "rail.sag", "rail.sagging", "rail.low"),
     causes={"ageing": (Cause.JOINT_AGEING,), "rail.sag": (Cause.SUPPLY_SAG,)},
     odd=_full_without_level,
     moved_to="rail.",
+    starts_over=_DIFFERENCES,
 )
 
 PARTS: Mapping[str, LearntParts] = {
@@ -164,6 +173,7 @@ PARTS: Mapping[str, LearntParts] = {
         holding=("ageing", "test", "streaks"),
         causes={"ageing": (Cause.JOINT_AGEING,)},
         odd=_full_without_load,
+        starts_over=_DIFFERENCES,
     ),
     "board_rail": _BOARD_RAIL,
     "bus_rail": _BOARD_RAIL,

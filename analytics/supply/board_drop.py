@@ -209,7 +209,7 @@ def take_block(
         total_a=np.where(judged, block.total_a, test.total_a),
     )
     calm = judged & ~active & (sure < _CALM_RATIO * least)
-    usual = replace(usual, line=usual.line.taught(calm, block.drop, by_load, DROP_FLOOR))
+    usual = replace(usual, line=usual.line.taught_by_levels(calm, block.drop, by_load, DROP_FLOOR))
     usual = usual.learn(seen, block)
     outgrown = calm & (block.load_a > HEAVY_RATIO * usual.load_a)
     return usual.forget(outgrown), test.forget(outgrown)

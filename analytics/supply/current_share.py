@@ -27,6 +27,7 @@ from analytics.supply.slow_change import THRESHOLD_SD
 from analytics.supply.swing_share import GAIN, MOST_SUM_SD, SURE_SD, SwingTest
 from analytics.supply.usual_share import (
     CAUTION_SD,
+    FOLLOWS_NS,
     HEAVY_RATIO,
     LIGHT_RATIO,
     SHARE_FLOOR,
@@ -169,14 +170,14 @@ class ShareTest:
         # A set point that fell takes the voltage of its own output down too.
         alike &= ~self.swing.by_meter & (self.rise > -known_v)
         slow = sure & ~hangs & self._fell_slowly(noise, noise_v, least_v)
-        slow &= self.slow_rise > _drift(self.slow_rise, groups, slow)
+        slow &= self.slow_rise > _drift(self.slow_rise, groups, slow, judged=self.judged)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
         risen &= self.output.goes_with_load(usual.volts.slope_sd) & self.output.follows_steps()
         risen &= self.fall < SURE_SD * noise
         risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
         higher = far & ~hangs & (self.rise > known_v)
-        higher &= self.rise > _drift(self.rise, groups, higher)
+        higher &= self.rise > _drift(self.rise, groups, higher, judged=self.judged)
         return np.asarray(((higher | alike | slow) & few) | risen, dtype=np.bool_)
 
     def _fell_slowly(self, noise: FloatArray, noise_v: FloatArray, least_v: FloatArray) -> MaskArray:
@@ -217,6 +218,8 @@ def take_block(
     judged = usual.known & block.ready & same & (block.load_a >= LIGHT_RATIO * usual.load_a)
     light = np.where(judged, usual.load_a / block.load_a - 1.0, 0.0)
     heavy = np.where(judged, block.load_a / usual.load_a - 1.0, 0.0)
+    if (now_ns - usual.share.last_ns > FOLLOWS_NS).any():
+        test = replace(test, shares=test.shares.after_gap(), output=test.output.after_gap())
     test = _tested(usual, test, block, now_ns, judged=judged, light=light, heavy=heavy)
     # Most of the time nothing is active anywhere.
     free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0
@@ -226,8 +229,8 @@ def take_block(
     swing = usual.swing.taught(calm, block.swing).learn(calm | (block.ready & ~usual.known), block.swing)
     usual = replace(
         usual,
-        share=usual.share.taught(calm, block.share, light, SHARE_FLOOR),
-        volts=usual.volts.taught(level, block.volts, heavy, VOLTS_FLOOR),
+        share=usual.share.taught_by_steps(calm, block.share, light, SHARE_FLOOR, now_ns=now_ns),
+        volts=usual.volts.taught_by_steps(level, block.volts, heavy, VOLTS_FLOOR, now_ns=now_ns),
         swing=swing,
     )
     usual = usual.learn(block.ready, share=block.share, volts=block.volts, load_a=block.load_a, carriers=block.carriers)
@@ -278,15 +281,15 @@ def _tested(
     )
 
 
-def _drift(rise: FloatArray, groups: GroupArray, where: MaskArray) -> FloatArray:
-    """Return for each marked supply by how much the voltages of its siblings drift, else 0.
+def _drift(rise: FloatArray, groups: GroupArray, where: MaskArray, *, judged: MaskArray) -> FloatArray:
+    """Return for each marked supply by how much the voltages of its siblings that are judged drift, else 0.
 
     The median of what each of them rose or fell by, against the median of them all: one sibling with a joint of its own
     does not move it where there are three and more. One sibling alone shows nothing.
     """
     drift = np.zeros(len(rise))
     for place in np.flatnonzero(where).tolist():
-        is_sibling = (groups == groups[place]) & np.isfinite(rise)
+        is_sibling = judged & (groups == groups[place])
         is_sibling[place] = False
         siblings = rise[is_sibling]
         if len(siblings) > 1:

@@ -39,8 +39,9 @@ _SLOPE_SD = 4.0
 _LEAST_SCATTER = 0.1
 # heuristic: steps of the load show at least half of the rise, at four standard deviations.
 _STEPS_PART, _STEPS_SD = 0.5, 4.0
-# Differences of noise that is independent from block to block are not: their slope is known worse by a half.
-_OF_DIFFERENCES = 1.5
+# Differences of noise that is independent from block to block are not: their slope is known worse by a half. heuristic:
+# eight of them show their scatter.
+_SHARED_NOISE, _LEAST_DIFFERENCES = 1.5, 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,6 +108,11 @@ class LoadFit:
             last_sigma=np.where(added, sigma, np.where(where, np.nan, self.last_sigma)),
         )
 
+    def after_gap(self) -> "LoadFit":
+        """Return the fit whose next block follows none."""
+        unknown = np.full_like(self.last_load, np.nan)
+        return replace(self, last_load=unknown, last_rise=unknown, last_sigma=unknown)
+
     def forget(self, where: MaskArray) -> "LoadFit":
         """Reset the fit of some supplies."""
         return reset_where(self, filled(LoadFit, len(where)), where)
@@ -130,8 +136,9 @@ class LoadFit:
         load_load = np.where(self.step_load_load > 0.0, self.step_load_load, np.nan)
         slope = self.step_load_rise / load_load
         left = np.maximum(self.step_rise_rise - slope * self.step_load_rise, 0.0)
-        sd = _OF_DIFFERENCES * np.sqrt(left / np.maximum(self.steps - 1.0, 1.0) / load_load)
-        return np.asarray((slope > _STEPS_SD * sd) & (slope > _STEPS_PART * self.slope()), dtype=np.bool_)
+        sd = _SHARED_NOISE * np.sqrt(left / np.maximum(self.steps - 1.0, 1.0) / load_load)
+        known = (self.steps >= _LEAST_DIFFERENCES) & (slope > _STEPS_SD * sd)
+        return np.asarray(known & (slope > _STEPS_PART * self.slope()), dtype=np.bool_)
 
     def is_constant(self, slope_sd: FloatArray) -> MaskArray:
         """Return a mask of supplies whose rise is constant rather than proportional to the load."""

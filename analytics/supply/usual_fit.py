@@ -63,7 +63,8 @@ class UsualFit:
         calm = np.where(ratio < _CALM_RATIO, 1.0, 0.0)
         others_calm = group_sum(calm, groups) - calm
         others_known = known_count(ratio, groups) - np.isfinite(ratio)
-        others = sibling_median(self.unexplained, groups, min_siblings=1)
+        learnt = np.where(self.windows >= _LEARN_WINDOWS, self.unexplained, np.nan)
+        others = sibling_median(learnt, groups, min_siblings=1)
         fits = np.fmax(self.unexplained, others) < _MOST_UNEXPLAINED
         fits &= windows.scatter_v > _LEAST_STEPS * step_v
         return np.asarray(fits & (ratio > _WORSE_RATIO) & ((others_calm > 0) | (others_known == 0)), dtype=np.bool_)

@@ -15,7 +15,8 @@ import numpy as np
 
 from analytics.supply.swing_share import UsualSwing
 from physics.constants import MAD_TO_SD
-from telemetry.frames import FloatArray, FromZero, MaskArray, filled, reset_where
+from telemetry.clock import NS_PER_S
+from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
 # heuristic: the median of eight blocks of two seconds is known to half of the scatter of one, and a screw that works
 # loose after half a minute is no part of it.
@@ -43,9 +44,12 @@ SWAPPED_BLOCKS = 8
 CAUTION_SD = 2.0
 # heuristic: later blocks count by a thirtieth in the scatter, so that it follows the meters within a minute.
 _LATER_SHARE = 1.0 / 32.0
-# Differences share the noise of a block with the ones before and after: a load that changes in every block has a slope
-# that is known to ``sqrt(3)`` of the noise, one that changes seldom to ``sqrt(2)``.
-_OF_DIFFERENCES = 3.0**0.5
+# Differences share the noise of a block with the ones before and after: a load that changes now and then has a slope
+# that is known to ``sqrt(2)`` of the noise, one that changes at random in each block to ``sqrt(3)`` of it, one that
+# alternates to twice of it.
+_DIFFERENCE_NOISE = 2.0
+# heuristic: a block that ends so long after the one before follows none: what drifts had time to.
+FOLLOWS_NS = 10 * NS_PER_S
 # heuristic: blocks further off than this teach nothing, as they may belong to a fault.
 _TEACHES_SD = 3.0
 
@@ -55,7 +59,7 @@ class LoadLine:
     """A quantity of each supply as a line over the load; the first axis of each array is the supply.
 
     `level` is NaN until the first blocks are complete. `variance` is that of one block about the line. `last` and
-    `last_load` are of the block before, NaN where it taught nothing.
+    `last_load` are of the block at `last_ns`, NaN where that was not a calm one.
     """
 
     first: Annotated[FloatArray, np.nan, LEARN_BLOCKS]
@@ -65,6 +69,7 @@ class LoadLine:
     variance: FromZero
     last: FloatArray
     last_load: FloatArray
+    last_ns: TimeArray
 
     def off(self, value: FloatArray, by_load: FloatArray) -> FloatArray:
         """Return how far values lie off the line at a load."""
@@ -83,28 +88,50 @@ class LoadLine:
         """Return the standard deviation of one block, at least the floor."""
         return np.sqrt(np.maximum(self.variance, floor**2))
 
-    def taught(self, where: MaskArray, value: FloatArray, by_load: FloatArray, floor: float) -> "LoadLine":
-        """Learn slope and scatter from blocks that lie near the line.
+    def taught_by_levels(self, where: MaskArray, value: FloatArray, by_load: FloatArray, floor: float) -> "LoadLine":
+        """Learn slope and scatter from blocks that lie near the line, by a Kalman filter of a constant."""
+        off, noise = self.off(value, by_load), self.noise(floor)
+        near = self._near(where, off, by_load, noise)
+        off, load = np.where(near, off, 0.0), np.where(near, by_load, 0.0)
+        gain = self.slope_variance * load / (self.slope_variance * load**2 + noise**2)
+        return self._learnt(near, off - gain * load * off, slope_gain=gain * load, slope_change=gain * off)
 
-        The slope is that of the differences from block to block, by a Kalman filter of a constant: a meter that drifts
-        through a job has no part in it.
+    def taught_by_steps(
+        self, where: MaskArray, value: FloatArray, by_load: FloatArray, floor: float, *, now_ns: int
+    ) -> "LoadLine":
+        """Learn scatter from blocks that lie near the line, and the slope from the differences between them.
+
+        A meter that drifts through a job has no part in these. Value and load are of one time.
         """
         off, noise = self.off(value, by_load), self.noise(floor)
-        near = where & (np.abs(off) < _TEACHES_SD * np.hypot(noise, self.doubt(by_load)))
-        step = by_load - self.last_load
-        change = value - self.last - self.slope * step
-        noise_of_change = _OF_DIFFERENCES * noise
-        steady = np.abs(change) < _TEACHES_SD * np.hypot(noise_of_change, self.doubt(step))
-        step, change = np.where(near & steady, step, 0.0), np.where(near & steady, change, 0.0)
-        gain = self.slope_variance * step / (self.slope_variance * step**2 + noise_of_change**2)
-        left = np.where(near, off - gain * change * by_load, 0.0)
+        near = self._near(where, off, by_load, noise)
+        follows = near & (now_ns - self.last_ns <= FOLLOWS_NS)
+        step = np.where(follows, by_load - self.last_load, np.nan)
+        change, noise = value - self.last - self.slope * step, _DIFFERENCE_NOISE * noise
+        steady = np.abs(change) < _TEACHES_SD * np.hypot(noise, self.doubt(step))
+        step, change = np.where(steady, step, 0.0), np.where(steady, change, 0.0)
+        gain = self.slope_variance * step / (self.slope_variance * step**2 + noise**2)
+        learnt = self._learnt(near, off - gain * change * by_load, slope_gain=gain * step, slope_change=gain * change)
         return replace(
-            self,
-            slope=self.slope + gain * change,
-            slope_variance=np.maximum(self.slope_variance * (1.0 - gain * step), 0.0),
-            variance=np.where(near, self.variance + _LATER_SHARE * (left**2 - self.variance), self.variance),
+            learnt,
             last=np.where(where, value, np.nan),
             last_load=np.where(where, by_load, np.nan),
+            last_ns=np.full_like(self.last_ns, now_ns),
+        )
+
+    def _near(self, where: MaskArray, off: FloatArray, by_load: FloatArray, noise: FloatArray) -> MaskArray:
+        near: MaskArray = where & (np.abs(off) < _TEACHES_SD * np.hypot(noise, self.doubt(by_load)))
+        return near
+
+    def _learnt(
+        self, near: MaskArray, left: FloatArray, *, slope_gain: FloatArray, slope_change: FloatArray
+    ) -> "LoadLine":
+        """Return the line with another slope, and the scatter with what is `left` of the blocks near it."""
+        return replace(
+            self,
+            slope=self.slope + slope_change,
+            slope_variance=np.maximum(self.slope_variance * (1.0 - slope_gain), 0.0),
+            variance=np.where(near, self.variance + _LATER_SHARE * (left**2 - self.variance), self.variance),
         )
 
     def begun(self, where: MaskArray, place: FloatArray, value: FloatArray, slope_sd: FloatArray) -> "LoadLine":

@@ -98,9 +98,7 @@ def test_meters_that_drift_within_minutes_while_jobs_change_are_no_joint(size: i
 
 
 @pytest.mark.parametrize(("ratio", "found"), [(0.0, True), (1e-3, False)])
-def test_a_small_rise_of_a_voltage_shows_a_joint_unless_siblings_drift_further(
-    ratio: float, *, found: bool
-) -> None:
+def test_a_small_rise_of_a_voltage_shows_a_joint_unless_siblings_drift_further(ratio: float, *, found: bool) -> None:
     rng, watch = np.random.default_rng(1), Watch(buses(6))
     for block in range(400):
         grown = np.where(np.arange(6) == 0, np.clip((block - 100) / 60.0, 0.0, 1.0), 0.0)

@@ -1,4 +1,4 @@
-"""Windows of a stream: rows that a meter only repeats tell nothing new."""
+"""Windows of a stream: rows that only repeat a reading are no further evidence."""
 
 import numpy as np
 import pytest
