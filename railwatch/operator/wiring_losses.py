@@ -12,6 +12,8 @@ from railwatch.operator.wiring_values import SupplyValues
 from railwatch.operator.wiring_view import WiredNode
 from telemetry.entities import label_list, label_of
 
+# heuristic: a bus that draws less than a third of its load has lost the job, and its supplies may sleep.
+_RUNS_RATIO = 1.0 / 3.0
 # Loads below this are drawn with one digit behind the point.
 _WHOLE_FROM = 20.0
 
@@ -34,8 +36,7 @@ def loss_effects(node: WiredNode, bus: Bus) -> Iterator[LossEffect]:
     now, most = _draws(node, bus, _load_a), _draws(node, bus, lambda values: values.highest_a)
     if len(now) < len(bus.supplies) or is_tied(wiring, bus):
         return
-    # By the last second: one that was lost in the stretch carried its part of it.
-    counted = carrying(bus, _draws(node, bus, lambda values: values.current_a))
+    counted = carrying(bus, _shares(now, _draws(node, bus, lambda values: values.current_a)))
     off = frozenset(bus.supplies).difference(counted)
     for loss in single_losses(wiring, bus, counted):
         left, steps = after_loss(wiring, now, loss.supplies | off), after_loss(wiring, most, loss.supplies | off)
@@ -111,6 +112,15 @@ def _draws(node: WiredNode, bus: Bus, current_of: Callable[[SupplyValues], float
         if values.voltage_v is not None and current_a is not None:
             found[supply.name] = Draw(voltage_v=values.voltage_v, current_a=max(current_a, 0.0))
     return found
+
+
+def _shares(loads: Mapping[str, Draw], last: Mapping[str, Draw]) -> Mapping[str, Draw]:
+    """Return the draws that show which supplies carry: those of the last second, unless nothing ran then.
+
+    A supply that was lost in the stretch carried a part of its load; one that sleeps while nothing runs is not lost.
+    """
+    before_a, now_a = (sum(one.current_a for one in draws.values()) for draws in (loads, last))
+    return last if now_a > _RUNS_RATIO * before_a else loads
 
 
 def _load_a(values: SupplyValues) -> float | None:

@@ -149,7 +149,9 @@ def test_a_supply_that_was_lost_a_while_ago_is_none_to_lose(described: Path, run
     path = tmp_path / "lost.parquet"
     buses = [0, 0, 0, 1]
     _recorded(path, n_gpus=4, bus_of_gpu=buses, bus_of_supply=[0, 0, 1], nominal_v=12.0, is_first_lost=True)
-    _, out, _ = run("wiring", "show", path, "--config", described)
+    status, out, _ = run("wiring", "show", path, "--config", described)
+    assert status == 0
+    assert "plugs of PSU 2" in out
     assert "without" not in out
 
 
