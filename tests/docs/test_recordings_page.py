@@ -1,0 +1,39 @@
+"""The page on the format of recordings: its file can be read, and its words are those of the code."""
+
+from pathlib import Path
+
+import pytest
+
+from telemetry.entities import EntityKind, NominalSource
+from telemetry.errors import ConfigError
+from telemetry.ratings import RatingSource
+from telemetry.recording import FORMAT, read_recording
+from telemetry.recording_files import COLUMNS
+from telemetry.signals import signal
+
+PAGE = Path("docs/reference/recordings.md").read_text()
+SMALLEST = PAGE.partition("```text\n")[2].partition("```")[0]
+
+
+def test_the_smallest_file_is_a_recording(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(SMALLEST)
+    read = read_recording(path)
+    assert {table.kind: table.signals for table in read.tables} == {
+        EntityKind.GPU: ("power_w",),
+        EntityKind.SUPPLY: ("voltage_v", "current_a"),
+    }
+    assert [signal(table.kind, name).unit for table in read.tables for name in table.signals] == ["W", "V", "A"]
+
+
+def test_a_bad_row_is_refused_with_its_number_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(SMALLEST.replace("gpu,0,power_w,608.0", "card,0,power_w,608.0"))
+    with pytest.raises(ConfigError, match=r"mine\.csv:\d+: kind: got 'card'"):
+        read_recording(path)
+
+
+def test_the_page_names_what_the_code_knows() -> None:
+    assert f"`format` | {FORMAT}" in PAGE
+    for name in (*COLUMNS, *EntityKind, *NominalSource, *RatingSource):
+        assert f"`{name}`" in PAGE
