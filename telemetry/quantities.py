@@ -34,11 +34,12 @@ _NAMES_BY_UNIT = {
         "transient_impedance_ohm"
     ),
     "ratio": (
-        "alike_ratio bus_margin_ratio bus_share_ratio early_ratio fan_power_ratio fan_ratio gpu_util_ratio "
-        "grows_with_power_ratio hourly_rise_high_ratio hourly_rise_low_ratio hourly_rise_ratio imbalance_ratio "
-        "late_ratio limit_ratio mem_util_ratio nominal_ratio normal_fan_ratio nvlinks_up_ratio power_mismatch_ratio "
-        "power_spread_ratio rise_ratio share_ratio smoothed_theta_ratio swing_before_ratio theta_ratio "
-        "theta_ratio_hours thread_ratio usual_bus_share_ratio usual_gpu_util_ratio usual_mem_util_ratio"
+        "alike_ratio bus_margin_ratio bus_share_ratio bus_unexplained_ratio early_ratio fan_power_ratio fan_ratio "
+        "gpu_util_ratio grows_with_power_ratio hourly_rise_high_ratio hourly_rise_low_ratio hourly_rise_ratio "
+        "imbalance_ratio late_ratio limit_ratio mem_util_ratio nominal_ratio normal_fan_ratio nvlinks_up_ratio "
+        "power_mismatch_ratio power_spread_ratio rise_ratio share_ratio smoothed_theta_ratio swing_before_ratio "
+        "theta_ratio theta_ratio_hours thread_ratio usual_bus_share_ratio usual_bus_unexplained_ratio "
+        "usual_gpu_util_ratio usual_mem_util_ratio"
     ),
     "rpm": "fan_rpm limit_rpm",
     "s": (

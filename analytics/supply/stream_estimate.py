@@ -148,7 +148,7 @@ def add_rows(blocks: Blocks, rows: PairRows) -> Blocks:
     added[:, :, _LATE] = np.where(pair, before_x, 0.0) * y
     added[:, :, _EARLY] = np.where(pair, before_y, 0.0) * x
     added[:, :, _PAIRS] = pair
-    # A meter that reads its supplies in turn is logged again before it has another value.
+    # As of a meter that reads its supplies in turn and is logged again before it has another value.
     added[:, :, _HELD] = pair & (x == before_x) & (y == before_y)
     return replace(
         blocks,
@@ -197,11 +197,11 @@ def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, ResistanceWi
         spread_a=np.sqrt(about[:, _AA] / divisor),
         spread_v=np.sqrt(about[:, _VV] / divisor),
     )
-    new = samples - blocks.sums[:, _HELD]
-    alone = np.minimum(seconds / np.maximum(new, 1.0) / INDEPENDENT_AFTER_S, 1.0)
+    steps = np.maximum(samples, 1.0)
+    alone = np.minimum(seconds / steps / INDEPENDENT_AFTER_S, 1.0)
     pooled = blocks.pooled + about
     pooled_s = np.where(samples > 0, blocks.pooled_s + seconds, blocks.pooled_s)
-    independent = blocks.independent + new * alone
+    independent = blocks.independent + samples * alone
     complete = (samples > 0) & (independent >= MIN_SAMPLES)
     windows = _judge(pooled, independent, complete, blocks)
     done = complete | (pooled_s > LONGEST_WINDOW_S)
@@ -251,8 +251,10 @@ def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blo
     other_slope = np.abs(near / av - 1.0) > HARMLESS_RATIO
     skewed = moved & (near < av) & better & other_slope
     scatter_vv = np.maximum(vv - av * av / aa, 0.0) / count
-    left_vv = scatter_vv * independent / np.maximum(independent - 2.0, 1.0)
-    sd_ohm = np.sqrt(left_vv / independent) / spread_a
+    # What a reading repeats, its rounding included, it does not know better.
+    known = np.maximum(independent * (1.0 - pooled[:, _HELD] / count), 1.0)
+    left_vv = scatter_vv * known / np.maximum(known - 2.0, 1.0)
+    sd_ohm = np.sqrt(left_vv / known) / spread_a
     good = moved & ~skewed & (correlation < -MIN_CORRELATION) & (sd_ohm < MAX_SD_RATIO * resistance_ohm)
     return ResistanceWindows(
         complete=complete,

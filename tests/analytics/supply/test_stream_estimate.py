@@ -37,8 +37,3 @@ def test_rows_that_repeat_a_reading_make_a_resistance_no_better_known(held: int)
     repeated = windows(*(np.repeat(one, held, axis=0) for one in measured(1, 240)))
     assert repeated.resistance_ohm == pytest.approx(once.resistance_ohm, rel=1e-6)
     assert repeated.sd_ohm == pytest.approx(once.sd_ohm, rel=1e-2)
-
-
-def test_a_window_is_complete_after_enough_readings_not_enough_rows() -> None:
-    assert windows(*measured(1, 36)).complete[0]
-    assert not windows(*(np.repeat(one, 6, axis=0) for one in measured(1, 6))).complete[0]
