@@ -21,7 +21,18 @@ from railwatch.run import NodeRun
 from telemetry.clock import Clock, iso_utc
 from telemetry.commands import Command
 from telemetry.record_json import to_json
-from telemetry.records import IN_FORCE, Action, ActionState, Decision, Event, Finding, Incident, Record, Verdict
+from telemetry.records import (
+    IN_FORCE,
+    Action,
+    ActionState,
+    Decision,
+    Event,
+    Finding,
+    Incident,
+    IncidentState,
+    Record,
+    Verdict,
+)
 
 # heuristic: steps of a cap come about once a second; a line each 5 s can be read while it scrolls.
 STEP_LINE_S = 5.0
@@ -213,7 +224,8 @@ class Reporter:
     def _count(self, record: Record) -> None:
         fields = type(record).__name__.lower()
         self._counts[fields] += 1
-        if fields == "incident":
+        # One that ended before it was confirmed, as part of another, is none of its own.
+        if isinstance(record, Incident) and record.state is not IncidentState.CLOSED:
             self._incidents.add(record.id)
         if isinstance(record, Action):
             key = (record.incident_id, record.entity_id)

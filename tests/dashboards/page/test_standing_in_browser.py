@@ -56,5 +56,5 @@ def test_before_the_first_verdict_its_place_is_hidden_and_fills_when_there_is_on
 
 def test_the_verdict_is_part_of_the_wiring_panel(browser: WebDriver) -> None:
     with page_with(browser, VERDICT):
-        see(browser, "#wiring .standing h3", "Standing verdict of 60 s")
+        see(browser, "#wiring .standing h3", "Standing verdict, 60 s until")
         see(browser, "#wiring .standing li", "PSU 2 draws 14 W while it is off")
