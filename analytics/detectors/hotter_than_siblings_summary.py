@@ -48,10 +48,7 @@ def change_statement(gpu: HotGpu, status: FindingStatus, limits: HotterThanSibli
         evidence=evidence(
             ("excess_c", gpu.excess_c, "K"),
             ("limit_c", limits.excess_c, "K"),
-            ("slot_offset_c", gpu.slot_c, "K"),
-            ("sibling_median_c", gpu.sibling_c, "°C"),
-            ("gpu_temp_c", gpu.temp_c, "°C"),
-            ("power_w", gpu.power_w, "W"),
+            *_readings(gpu),
             ("theta_ratio", gpu.ratio, "ratio"),
             ("excess_c_per_w", gpu.excess_c / gpu.power_w, "K/W"),
             ("duration_s", gpu.seconds, "s"),
@@ -76,10 +73,17 @@ def slot_statement(gpu: HotGpu, status: FindingStatus) -> Statement:
         summary=summary,
         evidence=evidence(
             ("over_siblings_c", gpu.over_c, "K"),
-            ("slot_offset_c", gpu.slot_c, "K"),
-            ("sibling_median_c", gpu.sibling_c, "°C"),
-            ("gpu_temp_c", gpu.temp_c, "°C"),
-            ("power_w", gpu.power_w, "W"),
+            *_readings(gpu),
             ("duration_s", gpu.seconds, "s"),
         ),
+    )
+
+
+def _readings(gpu: HotGpu) -> tuple[tuple[str, float, str], ...]:
+    """Return what is seen of a GPU, as evidence of either statement."""
+    return (
+        ("slot_offset_c", gpu.slot_c, "K"),
+        ("sibling_median_c", gpu.sibling_c, "°C"),
+        ("gpu_temp_c", gpu.temp_c, "°C"),
+        ("power_w", gpu.power_w, "W"),
     )

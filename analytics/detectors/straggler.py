@@ -55,7 +55,8 @@ class StragglerState:
     """State between rows; arrays of shape ``(n_gpus,)``.
 
     `last_w` is the newest row of the running second, `running` its phases. `phases` fade, those of `block` do not;
-    `late_blocks` counts the blocks in a row in which it was late, and `lasted_s` is how long phases are seen.
+    `late_blocks` counts the blocks in a row in which it was late, `lasted_s` is how long phases are seen, and
+    `spanned_s`, which fades with `phases`, the seconds that these are of.
     """
 
     second: int | None
@@ -69,6 +70,7 @@ class StragglerState:
     phases: PhaseCounts
     block: PhaseCounts
     lasted_s: FromZero
+    spanned_s: FromZero
     late_blocks: FromZero
     clock_mhz: FloatArray
     siblings: Siblings
@@ -177,7 +179,7 @@ class Straggler:
         # Updates of the sensor by which each step ends late, where a step has `updates / steps` of them.
         by_updates = lateness * phases.updates > _UPDATES_OFF * phases.steps
         # Readings this rare are picks of steps here and there, of which no end is late by a reading.
-        by_updates |= phases.updates < _COURSE_HZ * phases.spanned_s
+        by_updates |= phases.updates < _COURSE_HZ * state.spanned_s
         # What is low while the others compute waits for none of them: it does something else.
         sure: MaskArray = (lateness > _ERRORS_OFF * spread) & (phases.early_ratio < lateness) & by_updates
         sure &= state.late_blocks >= _LATE_BLOCKS
@@ -236,7 +238,8 @@ def _with_phases(state: StragglerState, fade: float, *, passed_s: float) -> Stra
     return replace(
         state,
         running=state.running.next_second(passed_s=passed_s),
-        phases=replace(phases, spanned_s=phases.spanned_s + np.where(some, passed_s, 0.0)),
+        phases=phases,
+        spanned_s=state.spanned_s * fade + np.where(some, passed_s, 0.0),
         block=state.block.plus(counts),
         lasted_s=np.where(some, state.lasted_s + passed_s, 0.0),
     )

@@ -49,7 +49,7 @@ class PhaseCounts:
 
     `begins_early` and `ends_late` count rows in which it alone is high, `begins_late` and `ends_early` those in which
     it alone is low. `steps` counts rows in which it begins to compute, `updates` those with another value of its
-    sensor, and `spanned_s` the seconds of all of these.
+    sensor.
     """
 
     seen: FromZero
@@ -60,7 +60,6 @@ class PhaseCounts:
     ends_late: FromZero
     steps: FromZero
     updates: FromZero
-    spanned_s: FromZero
 
     @staticmethod
     def start(n_gpus: int) -> "PhaseCounts":
@@ -150,7 +149,7 @@ class RunningPhases:
         if not known.any():
             return self
         up, counts = high & known, self.counts
-        n_others, n_up = sums_of_others(known.astype(np.float64), groups), sums_of_others(up.astype(np.float64), groups)
+        n_others, n_up = np.split(sums_of_others(np.concatenate((known, up)).astype(np.float64), groups), 2)
         usable = known & (n_others >= 2) & (2 * n_up != n_others)
         they_compute = usable & (2 * n_up > n_others)
         they_wait = usable & ~they_compute

@@ -218,8 +218,8 @@ def take_block(
     judged = usual.known & block.ready & same & (block.load_a >= LIGHT_RATIO * usual.load_a)
     light = np.where(judged, usual.load_a / block.load_a - 1.0, 0.0)
     heavy = np.where(judged, block.load_a / usual.load_a - 1.0, 0.0)
-    if (now_ns - usual.share.last_ns > FOLLOWS_NS).any():
-        test = replace(test, shares=test.shares.after_gap(), output=test.output.after_gap())
+    if (gap := now_ns - usual.share.last_ns > FOLLOWS_NS).any():
+        test = replace(test, shares=test.shares.after_gap(gap), output=test.output.after_gap(gap))
     test = _tested(usual, test, block, now_ns, judged=judged, light=light, heavy=heavy)
     # Most of the time nothing is active anywhere.
     free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0

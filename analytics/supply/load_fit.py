@@ -108,10 +108,11 @@ class LoadFit:
             last_sigma=np.where(added, sigma, np.where(where, np.nan, self.last_sigma)),
         )
 
-    def after_gap(self) -> "LoadFit":
-        """Return the fit whose next block follows none."""
-        unknown = np.full_like(self.last_load, np.nan)
-        return replace(self, last_load=unknown, last_rise=unknown, last_sigma=unknown)
+    def after_gap(self, where: MaskArray) -> "LoadFit":
+        """Return the fit of which the next block of the marked supplies follows none."""
+        last = (self.last_load, self.last_rise, self.last_sigma)
+        load, rise, sigma = (np.where(where, np.nan, one) for one in last)
+        return replace(self, last_load=load, last_rise=rise, last_sigma=sigma)
 
     def forget(self, where: MaskArray) -> "LoadFit":
         """Reset the fit of some supplies."""

@@ -36,7 +36,7 @@ def loss_effects(node: WiredNode, bus: Bus) -> Iterator[LossEffect]:
     now, most = _draws(node, bus, _load_a), _draws(node, bus, lambda values: values.highest_a)
     if len(now) < len(bus.supplies) or is_tied(wiring, bus):
         return
-    counted = carrying(bus, _shares(now, _draws(node, bus, lambda values: values.current_a)))
+    counted = carrying(bus, _while_it_runs(now, _draws(node, bus, lambda values: values.current_a)))
     off = frozenset(bus.supplies).difference(counted)
     for loss in single_losses(wiring, bus, counted):
         left, steps = after_loss(wiring, now, loss.supplies | off), after_loss(wiring, most, loss.supplies | off)
@@ -114,7 +114,7 @@ def _draws(node: WiredNode, bus: Bus, current_of: Callable[[SupplyValues], float
     return found
 
 
-def _shares(loads: Mapping[str, Draw], last: Mapping[str, Draw]) -> Mapping[str, Draw]:
+def _while_it_runs(loads: Mapping[str, Draw], last: Mapping[str, Draw]) -> Mapping[str, Draw]:
     """Return the draws that show which supplies carry: those of the last second, unless nothing ran then.
 
     A supply that was lost in the stretch carried a part of its load; one that sleeps while nothing runs is not lost.
