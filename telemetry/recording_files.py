@@ -121,7 +121,9 @@ def _parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except pa.ArrowInvalid as err:
-        raise ConfigError.at(path, "not Parquet", "a Parquet file", key="(file)") from err
+        with path.open("rb") as begin:
+            found = "cut short" if begin.read(4) == b"PAR1" else "not Parquet"
+        raise ConfigError.at(path, found, "a whole Parquet file", key="(file)") from err
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, RecordingRows]]:

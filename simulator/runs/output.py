@@ -101,12 +101,18 @@ def check_outputs(out: Path, truth: Path | None) -> None:
         raise ConfigError(problems)
 
 
-def check_places(recordings: Sequence[Path], truth: Path | None) -> None:
-    """Refuse folders in place of files, or the same file twice, with a ConfigError of every problem."""
+def check_places(recordings: Sequence[Path], truth: Path | None, *, replaces: bool) -> None:
+    """Refuse folders in place of files, files that exist unless `replaces`, and the same file twice.
+
+    Raises a ConfigError of every problem.
+    """
     asked = [("--out", path) for path in recordings]
     if truth is not None:
         asked.append(("--truth", truth))
     problems = [_problem(option, path, "a folder", "a file") for option, path in asked if path.is_dir()]
+    if not replaces:
+        there = [(option, path) for option, path in asked if path.is_file()]
+        problems += [_problem(option, path, "exists", "a new file name, or --force") for option, path in there]
     if truth is not None and truth.absolute() in [path.absolute() for path in recordings]:
         problems.append(_problem("--truth", truth, "the file of --out", "another file"))
     if problems:

@@ -142,7 +142,7 @@ def test_a_data_folder_is_tried_recording_by_recording(run: Run, tmp_path: Path)
     (folder / "cut.parquet").write_bytes(whole[: len(whole) // 2])
     status, out, err = run("test", "--from-store", str(tmp_path), "--since", "2023-11-01")
     assert status == 0
-    assert "cut.parquet: (file): not Parquet" in err
+    assert "cut.parquet: (file): cut short" in err
     assert "1 recording, 1 decision outside of recordings" in out, "one that a crash cut short keeps no other"
 
 

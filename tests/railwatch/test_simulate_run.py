@@ -28,6 +28,21 @@ def test_a_run_is_recorded_and_reported_in_one_object(run: Run, tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.parquet"]
 
 
+def test_files_that_exist_are_replaced_only_when_asked(run: Run, tmp_path: Path) -> None:
+    arguments = ("simulate", "run", "healthy", "--duration", "100ms", "--out", "a.csv", "--truth", "a.json")
+    for name in ("a.csv", "a.json"):
+        (tmp_path / name).write_text("measured on a real node")
+    status, _, err = run(*arguments)
+    assert status == 2
+    assert err.splitlines() == [
+        "railwatch: --out: a.csv: exists; expected a new file name, or --force",
+        "railwatch: --truth: a.json: exists; expected a new file name, or --force",
+    ]
+    assert (tmp_path / "a.csv").read_text() == "measured on a real node"
+    assert run(*arguments, "--force")[0] == 0
+    assert (tmp_path / "a.csv").read_text().startswith("time_ns,")
+
+
 def test_a_run_prints_its_result_as_text(run: Run) -> None:
     status, out, _ = run("simulate", "run", "bus-drop", "--duration", "1s", "--out", "a.csv", "--seed", "4")
     assert status == 0
@@ -177,7 +192,7 @@ def test_a_node_that_cannot_carry_its_load_runs_with_a_warning_in_one_line(run: 
 def test_a_node_is_warned_of_at_full_load_where_nothing_caps_it_alone(run: Run, tmp_path: Path) -> None:
     strong = WEAK.replace("rated_w: 500, open_circuit_v: 5", "rated_w: 900, open_circuit_v: 12.3")
     (tmp_path / "weak.yaml").write_text(strong.replace("joint_mohm: 50", "joint_mohm: 3"), encoding="utf-8")
-    arguments = ("simulate", "run", "--node", "weak.yaml", "--duration", "100ms", "--out", "a.csv")
+    arguments = ("simulate", "run", "--node", "weak.yaml", "--duration", "100ms", "--out", "a.csv", "--force")
     assert "all GPUs at their power limit: a supply is loaded to " in run(*arguments)[2]
     for quiet in (("--workload", "idle"), ("--clock-mhz", "1005")):
         assert run(*arguments, *quiet)[2] == ""

@@ -159,6 +159,7 @@ def test_every_flaw_of_a_file_is_reported_at_once_up_to_a_bound(tmp_path: Path) 
 def test_a_file_that_is_not_what_its_name_states_is_refused(tmp_path: Path) -> None:
     for name, content, expected in (
         ("a.parquet", b"PK junk", "not Parquet"),
+        ("cut.parquet", b"PAR1 begun", "cut short"),
         ("a.csv", b"\xff\xfe\x00", "not UTF-8"),
         ("a.txt", b"", "ends in '.txt'"),
     ):

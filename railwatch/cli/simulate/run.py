@@ -110,6 +110,7 @@ def run(
             "--tier", metavar="a|b", help="Model: a for every millisecond, b for a closed form; default: by duration."
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Simulate a node or a rack faster than real time and record what the sensors show, each node into its own file."""
@@ -127,14 +128,15 @@ def run(
             tier=tier,
         )
     )
+    outs = node_paths(out, len(order.scenario.nodes)) if isinstance(order, RackOrder) else [out]
+    check_places(outs, truth, replaces=force)
     if isinstance(order, RackOrder):
-        _run_rack(order, out, truth, as_json=as_json)
+        _run_rack(order, out, truth, outs=outs, as_json=as_json)
     else:
         _run_node(order, out, truth, closed_form=tier_of(order.duration_s, tier) == "b", as_json=as_json)
 
 
 def _run_node(order: RunOrder, out: Path, truth: Path | None, *, closed_form: bool, as_json: bool) -> None:
-    check_places([out], truth)
     _warn(order)
     record = record_long_run if closed_form else record_run
     watch = _Watch()
@@ -147,9 +149,7 @@ def _run_node(order: RunOrder, out: Path, truth: Path | None, *, closed_form: bo
         typer.echo(node_line(out, summary, times=times))
 
 
-def _run_rack(order: RackOrder, out: Path, truth: Path | None, *, as_json: bool) -> None:
-    outs = node_paths(out, len(order.scenario.nodes))
-    check_places(outs, truth)
+def _run_rack(order: RackOrder, out: Path, truth: Path | None, *, outs: Sequence[Path], as_json: bool) -> None:
     for single in order.nodes():
         _warn(single)
     watch = _Watch()

@@ -56,7 +56,7 @@ def test_a_folder_and_the_same_file_twice_are_refused_at_once(tmp_path: Path) ->
     paths = node_paths(tmp_path / "a.csv", 2)
     paths[0].mkdir()
     with pytest.raises(ConfigError) as refused:
-        check_places(paths, paths[1])
+        check_places(paths, paths[1], replaces=True)
     assert [(problem.where, problem.found) for problem in refused.value.problems] == [
         ("--out", "a folder"),
         ("--truth", "the file of --out"),
