@@ -15,10 +15,10 @@ built from its rows, one per entity kind.
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,6 +49,11 @@ from telemetry.store.chunks import entity_from_json, spec_from_json, spec_to_jso
 
 FORMAT = 1
 SUFFIXES = (".parquet", ".csv")
+_HEADER_KEYS = ("node", "simulated", "config", "tables", "topology")
+_ENTITY = 'an object of "kind", "key", "name" and "tags"'
+_TABLE = f'an object of "name", "kind", "entities" and "signals", each entity {_ENTITY}'
+_MOST_SHOWN = 120
+_Parsed = TypeVar("_Parsed")
 # Rows that are sorted and written at a time: a Parquet row group of about a megabyte.
 _GROUP_ROWS = 200_000
 
@@ -337,13 +342,38 @@ class _Reading:
         if header.get("format") != FORMAT:
             found = f"format {header.get('format')}"
             raise ConfigError.at(self._path, found, f"format {FORMAT}", key="(header)")
-        try:
-            tables = tuple(spec_from_json(json.dumps(spec)) for spec in header["tables"])
-            topology = Topology(
-                entities=tuple(entity_from_json(entity) for entity in header["topology"]["entities"]),
-                edges=tuple((parent, child) for parent, child in header["topology"]["edges"]),
-            )
-            meta = meta_of(header)
-        except (KeyError, TypeError, ValueError) as err:
-            raise ConfigError.at(self._path, repr(err), "a header of railwatch", key="(header)") from err
-        return tables, topology, meta
+        if missing := [key for key in _HEADER_KEYS if key not in header]:
+            found = "lacks " + ", ".join(missing)
+            raise ConfigError.at(self._path, found, "an object of " + ", ".join(_HEADER_KEYS), key="(header)")
+        drawn = header["topology"] if isinstance(header["topology"], dict) else {}
+        topology = Topology(
+            entities=self._parsed("topology.entities", drawn.get("entities"), entity_from_json, expected=_ENTITY),
+            edges=self._parsed("topology.edges", drawn.get("edges"), _edge, expected="[parent, child]"),
+        )
+        tables = self._parsed(
+            "tables", header["tables"], lambda spec: spec_from_json(json.dumps(spec)), expected=_TABLE
+        )
+        return tables, topology, meta_of(header)
+
+    def _parsed(self, key: str, found: Any, parse: Callable[[Any], _Parsed], *, expected: str) -> tuple[_Parsed, ...]:
+        """Return the members of a list of the header; a ConfigError names the first that is something else."""
+        if not isinstance(found, list):
+            raise ConfigError.at(self._path, f"got {_excerpt(found)}", "a list", key=f"(header) {key}")
+        parsed = []
+        for number, one in enumerate(found):
+            try:
+                parsed.append(parse(one))
+            except (KeyError, TypeError, ValueError) as err:
+                place = f"(header) {key}[{number}]"
+                raise ConfigError.at(self._path, f"got {_excerpt(one)}", expected, key=place) from err
+        return tuple(parsed)
+
+
+def _edge(found: Any) -> tuple[str, str]:
+    parent, child = found
+    return parent, child
+
+
+def _excerpt(found: Any) -> str:
+    text = json.dumps(found)
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."

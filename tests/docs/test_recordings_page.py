@@ -1,5 +1,6 @@
 """The page on the format of recordings: its file can be read, and its words are those of the code."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,15 @@ def test_the_smallest_file_is_a_recording(tmp_path: Path) -> None:
         EntityKind.SUPPLY: ("voltage_v", "current_a"),
     }
     assert [signal(table.kind, name).unit for table in read.tables for name in table.signals] == ["W", "V", "A"]
+
+
+def test_the_header_of_the_page_is_read(tmp_path: Path) -> None:
+    header = json.loads(PAGE.partition("```json\n")[2].partition("```")[0])
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{SMALLEST}# railwatch {json.dumps(header)}\n")
+    read = read_recording(path)
+    assert [(table.name, [entity.name for entity in table.entities]) for table in read.tables] == [("rails", ["PSU 1"])]
+    assert read.topology.edges == (("node:box", "supply:PSU1"), ("supply:PSU1", "gpu:0"))
 
 
 def test_a_bad_row_is_refused_with_its_number_and_column(tmp_path: Path) -> None:

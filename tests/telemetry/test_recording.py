@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import ConfigError, EnvironmentLacksError
 from telemetry.frames import Frame, joined_frames
 from telemetry.recording import Recording, RecordingMeta, read_recording, write_recording
+from telemetry.recording_files import COLUMNS
 from telemetry.recording_rows import KernelLogRow
 from telemetry.records import Event, EventKind, Severity
 from telemetry.signals import RateClass
@@ -122,6 +124,17 @@ def test_a_foreign_csv_makes_its_own_tables(tmp_path: Path) -> None:
     assert recording.meta == RecordingMeta()
 
 
+def _with_header(**changed: object) -> str:
+    header = {"format": 1, "node": "n", "simulated": False, "config": {}, "tables": [], **changed}
+    return f"# railwatch {json.dumps({'topology': {'entities': [], 'edges': []}, **header})}\n{','.join(COLUMNS)}\n"
+
+
+_BAD_TABLE = (
+    'bad.csv: (header) tables[0]: got {"name": "a", "kind": "gpu", "entities": ["g0"], "signals": []}; '
+    'expected an object of "name", "kind", "entities" and "signals", each entity an object of "kind", "key"'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -137,7 +150,10 @@ def test_a_foreign_csv_makes_its_own_tables(tmp_path: Path) -> None:
         ("time_ns,kind,entity,signal,value\n1,event,a,boom,1\n", "bad.csv:2: text: a record as JSON"),
         ("# railwatch {torn\ntime_ns,kind,entity,signal,value\n", "bad.csv: (header): not JSON"),
         ('# railwatch {"format": 9}\ntime_ns,kind,entity,signal,value\n', "bad.csv: (header): format 9"),
-        ('# railwatch {"format": 1}\ntime_ns,kind,entity,signal,value\n', "bad.csv: (header): KeyError"),
+        ('# railwatch {"format": 1}\ntime_ns,kind,entity,signal,value\n', "bad.csv: (header): lacks node, simulated"),
+        (_with_header(tables={}), "bad.csv: (header) tables: got {}; expected a list"),
+        (_with_header(tables=[{"name": "a", "kind": "gpu", "entities": ["g0"], "signals": []}]), _BAD_TABLE),
+        (_with_header(topology={"entities": [], "edges": ["a"]}), 'bad.csv: (header) topology.edges[0]: got "a"; exp'),
     ],
 )
 def test_a_bad_csv_is_refused_with_row_and_column(tmp_path: Path, text: str, expected: str) -> None:
