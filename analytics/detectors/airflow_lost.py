@@ -29,6 +29,10 @@ _NOW_S = 10.0
 _SO_FAR_S = 600.0
 # Steady time before "so far" means anything. heuristic: two dozen training steps.
 SETTLE_S = 25.0
+# Sinks that still warm from what ran before the first row, or to another load, teach nothing yet: their resistance
+# rises within the time to settle. heuristic: by more than a sensor's steps over all GPUs, and what is left of a slower
+# rise stays below the limit. After five time constants of a sink, it is something else.
+_STILL_WARMS_RATIO, _WARMS_S = 0.02, 5.0 * SINK_S
 # heuristic: the highest temperature before is that of a mean over so long: it does not follow the change to be found.
 _PEAK_S = 300.0
 
@@ -40,6 +44,7 @@ class SuddenState:
     A sudden change needs no learned past, only minutes: resistance now against resistance so far under this load. While
     the load changes, and for some time afterwards, fans still follow it and nothing is reported.
 
+    `steady_s` is the time under the present load, `settled_s` that since the sinks stopped warming to it.
     `peak_c` is the highest that the slow mean `mean_c` of the temperature has been in `watched_s` under any load.
     """
 
@@ -48,6 +53,7 @@ class SuddenState:
     now: FloatArray
     so_far: FloatArray
     settled_s: FromZero
+    steady_s: FromZero
     temp_c: FloatArray
     mean_c: FloatArray
     peak_c: FloatArray
@@ -88,12 +94,16 @@ def add_row(
     usable = known & same & (rise_c >= min_rise_c)
     theta = np.where(usable, rise_c, np.nan) / np.where(known, sink_w, 1.0)
     now = np.where(usable, moved(state.now, theta, _NOW_S), state.now)
-    fits = usable & ~frozen
-    settled_s = np.where(known & ~same, 0.0, state.settled_s + np.where(usable, passed_s, 0.0))
+    learns = usable & ~frozen
+    changed = known & ~same
+    steady_s = np.where(changed, 0.0, state.steady_s + np.where(usable, passed_s, 0.0))
+    settled_s = np.where(changed, 0.0, state.settled_s + np.where(usable, passed_s, 0.0))
+    warms = learns & (settled_s < SETTLE_S) & (steady_s < _WARMS_S) & (now > (1.0 + _STILL_WARMS_RATIO) * state.so_far)
+    settled_s = np.where(warms, 0.0, settled_s)
     begun = np.maximum(settled_s, passed_s)
     share = np.maximum(-math.expm1(-passed_s / _SO_FAR_S), passed_s / np.where(begun > 0, begun, 1.0))
-    so_far = np.where(np.isnan(state.so_far), now, state.so_far + np.where(fits, share * (now - state.so_far), 0.0))
-    changed = known & ~same
+    learnt = state.so_far + np.where(learns, share * (now - state.so_far), 0.0)
+    so_far = np.where(np.isnan(state.so_far) | warms, now, learnt)
     watched = known & (rise_c >= min_rise_c)
     mean_c = np.where(watched & ~frozen, moved(state.mean_c, temp_c, _PEAK_S), state.mean_c)
     return SuddenState(
@@ -102,6 +112,7 @@ def add_row(
         now=np.where(changed, np.nan, now),
         so_far=np.where(changed, np.nan, so_far),
         settled_s=settled_s,
+        steady_s=steady_s,
         temp_c=np.where(known, moved(state.temp_c, temp_c, _NOW_S), state.temp_c),
         mean_c=mean_c,
         peak_c=np.fmax(state.peak_c, mean_c),

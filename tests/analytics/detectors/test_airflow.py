@@ -98,6 +98,14 @@ def test_half_of_the_fans_lost_is_reported_within_two_minutes_where_the_duty_is_
     assert findings[0].cause is Cause.AIRFLOW
 
 
+@pytest.mark.parametrize("time_constant_s", [30.0, 60.0, 90.0])
+def test_gpus_that_still_warm_to_a_job_that_ran_before_the_first_row_are_no_fault(time_constant_s: float) -> None:
+    warming = 24.0 + 38.0 - 18.0 * np.exp(-np.arange(600) / time_constant_s)
+    assert lost(temp_c=warming, fan_ratio=0.3) == ()
+    then_lost = np.concatenate([warming, ramp(0, from_c=62.0, to_c=76.0, over_s=60, after_s=60)])
+    assert 600 < seconds_of(lost(temp_c=then_lost, fan_ratio=0.3)[0]) < 720
+
+
 def test_fans_that_the_controller_let_go_are_no_fault() -> None:
     duty = np.concatenate([np.full(60, 0.5), np.linspace(0.5, 0.25, 60), np.full(120, 0.25)])
     temp_c = 22.0 + 30.0 * resistance_factor(duty)
