@@ -161,7 +161,9 @@ class SourceResistance:
         last_v, step_v = _last_and_step_v(state, rows)
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
         near = {"groups": state.buses.sharing, "nodes": state.siblings.groups, "buses": state.buses.groups}
-        branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, gpus_idle=gpus_idle, **near)
+        branches = watch_row(
+            state.branches, now_ns, current_a=current_a, voltage_v=voltage_v, used=used, gpus_idle=gpus_idle, **near
+        )
         blocks = add_rows(blocks, rows)
         state = replace(state, last_ns=now_ns, blocks=blocks, branches=branches, last_v=last_v, step_v=step_v)
         dead = branches.since_ns > 0

@@ -10,7 +10,9 @@ time, the bus voltage decides: it lies below the open-circuit voltage of the dea
 Cold-redundant supplies sleep at a light load and wake within some tenths of a second when it grows. At a light load a
 branch that carries nothing is therefore no lost one, unless its own output is gone too: it is one as soon as the load
 has grown and it still carries nothing. Light is half of the most that the bus was seen at; before any load was seen, it
-is what a bus carries whose GPUs all idle, as supplies are chosen for GPUs that work.
+is what a bus carries whose GPUs all idle, as supplies are chosen for GPUs that work. One that lowered its own output
+as it fell asleep is alive, and wakes at a share of its rating that may lie far above any load seen so far: while its
+output stays, it is no lost one.
 """
 
 from dataclasses import dataclass, replace
@@ -78,24 +80,29 @@ MIN_ROWS = 3
 LIGHT_RATIO = 0.5
 # heuristic: a supply that sleeps wakes within a tenth of a second; a meter that averages shows it a little later.
 WAKES_NS = 3 * NS_PER_S // 10
+# heuristic: supplies sleep at a set point some per cent lower; usual differences between meters repeat within a tenth.
+SLEEPS_LOWER_RATIO = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Branches:
-    """Usual current of each branch, and since when it carries none; shape ``(n_branches,)``.
+    """Usual current and voltage of each branch, and since when it carries none; shape ``(n_branches,)``.
 
     `since_ns` is 0 where it carries something. `rows`, `others_a`, `lowest_a` and `highest_a` are since then: rows
     seen, the siblings' current summed, and the own extremes. `usual_others_a` is what those that take over usually
     carry, NaN where there are none, `most_a` the most that was ever usual for the whole bus. `heavy_ns` is the time
-    since which a branch without current cannot be asleep at the load of its bus, 0 where it may be. `least_a` is the
-    least usual current of a branch that is watched, 3 A at 12 V and the same power elsewhere.
+    since which a branch without current cannot be asleep at the load of its bus, 0 where it may be. `lowered` marks
+    those that lowered their own output as they fell asleep. `least_a` is the least usual current of a branch that is
+    watched, 3 A at 12 V and the same power elsewhere.
     """
 
     usual_a: FloatArray
+    usual_v: FloatArray
     usual_others_a: FloatArray
     most_a: FloatArray
     since_ns: TimeArray
     heavy_ns: TimeArray
+    lowered: MaskArray
     least_a: Annotated[FloatArray, MIN_USUAL_A]
     rows: FromZero
     others_a: FromZero
@@ -122,6 +129,7 @@ def watch_row(
     now_ns: int,
     *,
     current_a: FloatArray,
+    voltage_v: FloatArray,
     used: MaskArray,
     groups: GroupArray,
     nodes: GroupArray,
@@ -150,10 +158,21 @@ def watch_row(
         branches,
         since_ns=np.where(still, branches.since_ns, np.where(dead, now_ns, 0)),
         heavy_ns=np.where(still | dead, heavy_ns, 0),
+        lowered=(still | dead) & (branches.lowered | (light & _is_lower(branches, voltage_v, dead, buses))),
         rows=counts + dead,
         others_a=np.where(still, branches.others_a, 0.0) + np.where(dead, others_a, 0.0),
         lowest_a=np.fmin(np.where(still, branches.lowest_a, np.inf), np.where(dead, current_a, np.inf)),
         highest_a=np.fmax(np.where(still, branches.highest_a, -np.inf), np.where(dead, current_a, -np.inf)),
+    )
+
+
+def _is_lower(branches: Branches, voltage_v: FloatArray, dead: MaskArray, buses: GroupArray) -> MaskArray:
+    """Return a mask of branches without current whose output is on, and lower than its siblings' by more than usual."""
+    level = voltage_v / branches.usual_v
+    others = np.where(dead, np.nan, level)
+    usual = group_sum(others, buses) / np.fmax(known_count(others, buses), 1.0)
+    return np.asarray(
+        dead & (level > LEAST_PLAUSIBLE_RATIO) & (level < (1.0 - SLEEPS_LOWER_RATIO) * usual), dtype=np.bool_
     )
 
 
@@ -174,7 +193,8 @@ def gone(
 
     `open_v` is the open-circuit voltage, NaN where unknown, `first_v` the first reading of each branch. A job that
     ends in the same second takes the siblings' current down too: a branch whose own output is gone as well, while
-    they carry current, is off whatever they carried before. One that may be asleep is not off.
+    they carry current, is off whatever they carried before. One that may be asleep is not off, nor is one that lowered
+    its output as it fell asleep.
     """
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
     others_a = branches.mean_others_a()
@@ -188,7 +208,7 @@ def gone(
     dead_ns = now_ns - branches.since_ns
     at_once = (dead_ns >= _SILENT_FROM_NS) & (dead_ns <= _SILENT_UNTIL_NS)
     shown = taken_over | (share_taken & (off | measures | at_once)) | (carried & measures)
-    return np.asarray(enough & shown & (off | _awake(branches, now_ns)), dtype=np.bool_)
+    return np.asarray(enough & shown & (off | (_awake(branches, now_ns) & ~branches.lowered)), dtype=np.bool_)
 
 
 def took_over(others_a: FloatArray, usual_others_a: FloatArray, usual_a: FloatArray) -> MaskArray:
@@ -215,10 +235,12 @@ def usual_after_block(
     step = np.where(first, 1.0, USUAL_SHARE)
     usual_a = np.where(np.isnan(branches.usual_a), 0.0, branches.usual_a)
     usual_others_a = np.where(np.isnan(branches.usual_others_a), others_a, branches.usual_others_a)
+    usual_v = np.where(np.isnan(branches.usual_v), mean_v, branches.usual_v)
     now_usual_a = np.where(seen, usual_a + step * (mean_a - usual_a), branches.usual_a)
     return replace(
         branches,
         usual_a=now_usual_a,
+        usual_v=np.where(seen, usual_v + step * (mean_v - usual_v), branches.usual_v),
         least_a=np.where(seen & np.isfinite(least_a), least_a, branches.least_a),
         most_a=np.fmax(branches.most_a, group_sum(now_usual_a, buses)),
         usual_others_a=np.where(seen, usual_others_a + step * (others_a - usual_others_a), branches.usual_others_a),

@@ -31,16 +31,31 @@ def relearnt(branches: Branches, amps: float) -> Branches:
     return branches
 
 
-def watched(branches: Branches, totals_a: FloatArray, *, own_v: float = 11.9, idle: Sequence[bool] = ()) -> bool:
+def watched(
+    branches: Branches,
+    totals_a: FloatArray,
+    *,
+    own_v: float = 11.9,
+    others_v: float = 11.9,
+    idle: Sequence[bool] = (),
+) -> bool:
     """Return True if supply 0 is off after rows in which it carries nothing and the others these currents together."""
     rng, found = np.random.default_rng(1), False
-    volts = np.array([own_v, 11.9, 11.9])
+    volts = np.array([own_v, others_v, others_v])
     for row, total_a in enumerate(totals_a.tolist()):
         now_ns = NS_PER_S + row * EVERY_NS
         amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
         gpus_idle = np.full(3, bool(idle) and idle[row])
         branches = watch_row(
-            branches, now_ns, current_a=amps, used=USED, groups=BUS, nodes=BUS, buses=BUS, gpus_idle=gpus_idle
+            branches,
+            now_ns,
+            current_a=amps,
+            voltage_v=volts,
+            used=USED,
+            groups=BUS,
+            nodes=BUS,
+            buses=BUS,
+            gpus_idle=gpus_idle,
         )
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
@@ -73,6 +88,18 @@ def test_a_branch_that_does_not_wake_when_the_load_grows_is_off() -> None:
 
 def test_a_branch_whose_own_output_is_gone_does_not_sleep() -> None:
     assert watched(relearnt(loaded(), 12.0), np.full(MIN_ROWS, 36.0), own_v=0.05)
+
+
+def test_a_branch_that_lowered_its_output_as_it_fell_asleep_is_alive_at_any_load() -> None:
+    light_to_heavy = np.concatenate((np.full(20, 36.0), np.full(30, 110.0)))
+    assert not watched(relearnt(loaded(), 12.0), light_to_heavy, own_v=11.5)
+    assert not watched(loaded(12.0), np.full(30, 36.0), own_v=11.5, idle=[True] * 20 + [False] * 10)
+
+
+def test_a_branch_that_is_lower_with_all_of_its_bus_or_under_load_did_not_fall_asleep() -> None:
+    light_to_heavy = np.concatenate((np.full(20, 36.0), np.full(30, 110.0)))
+    assert watched(relearnt(loaded(), 12.0), light_to_heavy, own_v=11.5, others_v=11.5)
+    assert watched(loaded(), np.full(30, 120.0), own_v=11.5)
 
 
 def test_a_branch_that_is_off_stays_off_at_a_light_load() -> None:
