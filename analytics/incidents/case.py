@@ -137,8 +137,14 @@ def open_case(finding: Finding, root: str, now_ns: int) -> IncidentCase:
 
 
 def with_finding(case: IncidentCase, finding: Finding) -> IncidentCase:
-    """Replace the record of a finding by the newest. Beyond the bound the longest cleared one is removed."""
+    """Replace the record of a finding by the newest. Beyond the bound the longest cleared one is removed.
+
+    One that is over keeps the evidence of what was wrong: what was measured as it ended is no sign of a cause.
+    """
     key = finding_key(finding)
+    if finding.status is FindingStatus.CLEARED:
+        before = [own for own in case.incident.findings if finding_key(own) == key]
+        finding = replace(finding, evidence=before[0].evidence) if before else finding
     others = [own for own in case.incident.findings if finding_key(own) != key]
     if len(others) >= MAX_FINDINGS:
         cleared = [own for own in others if own.status is FindingStatus.CLEARED] or others

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
-from telemetry.records import Cause, Finding, FindingStatus, IncidentState, Severity
+from telemetry.records import Cause, Evidence, FaultClass, Finding, FindingStatus, IncidentState, Severity
 from tests.analytics.incidents.incident_texts import GPUS, SAG, IncidentTexts, at, cleared, finding
 from tests.analytics.scenes import fleet_of, node_of
 
@@ -74,6 +74,18 @@ def test_an_open_incident_states_what_is_still_wrong_and_what_is_over_stays_in_i
     reported.book.note_claim(opened.id, in_force=False, now_ns=at(50))
     (over,) = reported.step(cleared(joint, at_s=60), at_s=60)
     assert over.text == f"{joint.summary}; 12 V at psu0 is back", "what was wrong last, and how it ended"
+
+
+def test_what_is_measured_as_a_finding_ends_changes_no_cause() -> None:
+    def input_sag(ratio: float) -> Finding:
+        found = finding(Cause.INPUT_SAG, SAG.entity_id, detector="source_resistance.input_sag")
+        return replace(found, evidence=(Evidence(name="resistance_ratio", value=ratio, unit="ratio"),))
+
+    reported = IncidentTexts()
+    (opened,) = reported.step(input_sag(1.01))
+    assert opened.hypotheses[0].cause is FaultClass.INPUT_SAG
+    (over,) = reported.step(cleared(input_sag(1.12), at_s=20), at_s=20)
+    assert over.hypotheses == opened.hypotheses
 
 
 def test_a_cap_that_holds_a_sag_down_is_not_stated_to_hold_down_the_lost_supply_beside_it() -> None:
