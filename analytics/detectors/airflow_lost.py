@@ -44,12 +44,14 @@ class SuddenState:
     A sudden change needs no learned past, only minutes: resistance now against resistance so far under this load. While
     the load changes, and for some time afterwards, fans still follow it and nothing is reported.
 
-    `steady_s` is the time under the present load, `settled_s` that since the sinks stopped warming to it.
-    `peak_c` is the highest that the slow mean `mean_c` of the temperature has been in `watched_s` under any load.
+    `load_w` is the mean of the power over the minutes before, a plain one in the first of `known_s`. `steady_s` is the
+    time under the present load, `settled_s` that since the sinks stopped warming to it. `peak_c` is the highest that
+    the slow mean `mean_c` of the temperature has been in `watched_s` under any load.
     """
 
     power_w: FloatArray
     load_w: FloatArray
+    known_s: FromZero
     now: FloatArray
     so_far: FloatArray
     settled_s: FromZero
@@ -89,7 +91,10 @@ def add_row(
         return after
 
     sink_w = np.where(known, moved(state.power_w, power_w, SINK_S), state.power_w)
-    load_w = np.where(known, moved(state.load_w, power_w, _LOAD_S), state.load_w)
+    known_s = state.known_s + np.where(known, passed_s, 0.0)
+    load_share = np.maximum(-math.expm1(-passed_s / _LOAD_S), passed_s / np.where(known_s > 0.0, known_s, 1.0))
+    off_w = np.where(known, power_w - state.load_w, 0.0)
+    load_w = np.where(np.isnan(state.load_w), power_w, state.load_w + load_share * off_w)
     same: MaskArray = np.abs(sink_w - load_w) <= STEADY_RATIO * load_w
     usable = known & same & (rise_c >= min_rise_c)
     theta = np.where(usable, rise_c, np.nan) / np.where(known, sink_w, 1.0)
@@ -109,6 +114,7 @@ def add_row(
     return SuddenState(
         power_w=sink_w,
         load_w=load_w,
+        known_s=known_s,
         now=np.where(changed, np.nan, now),
         so_far=np.where(changed, np.nan, so_far),
         settled_s=settled_s,

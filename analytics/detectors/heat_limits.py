@@ -171,7 +171,7 @@ class AirflowLostLimits:
     blind_floor_c, blind_s
         Where the fan duty is not known: kelvin above the highest that the GPUs had before, and time under load for
         which that must have been watched, so that a controller that slows its fans is not taken for a fault.
-        heuristic: half an hour, and twice the overshoot of a simulated controller.
+        heuristic: twice the overshoot of a simulated controller, and the five minutes in which one settles.
     min_rise_c
         heuristic: rise of the GPUs above the inlet from which it shows the air temperature.
     hold_s
@@ -184,7 +184,7 @@ class AirflowLostLimits:
     clear_ratio: float = 0.10
     floor_c: float = 5.0
     blind_floor_c: float = 4.0
-    blind_s: DurationS = 1800.0
+    blind_s: DurationS = 300.0
     min_rise_c: float = 10.0
     hold_s: DurationS = 15.0
     clear_after_s: DurationS = 120.0
