@@ -9,6 +9,7 @@ from analytics.detectors.build import AnyDetector, AnyEventDetector, build_detec
 from analytics.detectors.joined_columns import ColumnJoin, JoinedColumn, held, widen, widened
 from analytics.detectors.judged_spans import ReadingSpans, has_rails, spans_of
 from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.supply_outputs import outputs_as_rails
 from analytics.detectors.table_join import JoinState, join, start_join
 from analytics.judged import DIPS, Judged
 from physics.wiring import Wiring
@@ -47,7 +48,8 @@ class Panel:
     def start(self, specs: Sequence[TableSpec]) -> PanelState:
         """Return the state before the first row of these tables."""
         kinds = tuple(dict.fromkeys(spec.kind for spec in specs))
-        joins = tuple((kind, start_join([spec for spec in specs if spec.kind is kind])) for kind in kinds)
+        columns = outputs_as_rails(specs)
+        joins = tuple((kind, start_join([spec for spec in columns if spec.kind is kind])) for kind in kinds)
         by_kind = {kind: joined.spec for kind, joined in joins}
         return PanelState(
             joins=joins,

@@ -61,14 +61,15 @@ def signals_of(read: Recording) -> Iterator[tuple[Entity, str]]:
 
 def _of_rails(shown: _Shown) -> Iterator[Unjudged]:
     supplies = shown.get(EntityKind.SUPPLY, {})
-    # Recordings of earlier versions name their rails like readings of the board's controller.
-    names = ("voltage_v", "current_a") if "voltage_v" in supplies else ("rail_voltage_v", "rail_current_a")
-    with_volts, with_amps = (_own_rails(supplies, name) for name in names)
+    with_volts, with_amps = (_own_rails(supplies, name) for name in _rail_names(supplies))
     at_board = "rail_voltage_v" in supplies or "rail_voltage_v" in shown.get(EntityKind.NODE, {})
     if not with_volts:
         what = "joints and loss of supplies" if at_board else "sags, joints and loss of supplies"
         yield Unjudged(what=what, why="no sensor reads their voltage", how_to_get=_SENSOR)
         return
+    if "voltage_v" not in supplies and "output_voltage_v" in supplies:
+        why = f"only their slow meters show {_labels(with_volts)}"
+        yield Unjudged(what="dips between two readings of a supply", why=why, how_to_get=_SENSOR)
     lacking = [one for one in with_volts if one not in with_amps]
     if lacking:
         why = f"{'its current is' if len(lacking) == 1 else 'their currents are'} not read"
@@ -97,10 +98,21 @@ def _of_jobs(shown: _Shown) -> Iterator[Unjudged]:
         yield Unjudged(what="hangs that power does not show", why=why, how_to_get=_READINGS)
 
 
+def _rail_names(supplies: Mapping[str, Sequence[Entity]]) -> tuple[str, str]:
+    """Return the signals by which supplies are judged: rails that are read fast, else their own slow outputs."""
+    if "voltage_v" in supplies:
+        return "voltage_v", "current_a"
+    if "output_voltage_v" in supplies:
+        return "output_voltage_v", "output_current_a"
+    # Recordings of earlier versions name their rails like readings of the board's controller.
+    return "rail_voltage_v", "rail_current_a"
+
+
 def _own_rails(supplies: Mapping[str, Sequence[Entity]], signal: str) -> tuple[Entity, ...]:
-    """Return the supplies that GPUs may hang on and that show a signal, without readings of the board's controller."""
+    """Return the supplies that GPUs may hang on and that show a signal, without rails of the board's controller."""
+    of_supply = signal.startswith("output_")
     found = supplies.get(signal, ())
-    return tuple(one for one in found if may_feed_gpus(one.nominal_v) and one.tag(SOURCE_TAG) is None)
+    return tuple(one for one in found if may_feed_gpus(one.nominal_v) and (of_supply or one.tag(SOURCE_TAG) is None))
 
 
 def _labels(supplies: Sequence[Entity]) -> str:

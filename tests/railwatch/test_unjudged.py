@@ -47,6 +47,10 @@ def test_where_all_is_read_nothing_is_left_unjudged() -> None:
             [*GPU, *AIR, *JOB, (board_rail("54"), "rail_voltage_v")],
             "joints and loss of supplies: no sensor reads their voltage",
         ),
+        (
+            [*GPU, *AIR, *JOB, *((one, f"output_{name}") for one, name in (*PSU0, *PSU1))],
+            "dips between two readings of a supply: only their slow meters show PSUs 0-1",
+        ),
         ([*GPU, *AIR, *JOB, *PSU0, PSU1[0]], "joints, load and loss of PSU 1: its current is not read"),
         ([*GPU, *AIR, *JOB, PSU0[0], PSU1[0]], "joints, load and loss of PSUs 0-1: their currents are not read"),
         (

@@ -5,6 +5,7 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from analytics.detectors.table_join import join, start_join
 from telemetry.entities import EntityKind
+from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause
 from tests.analytics.scenes import event_of, frame_of, gpu, node_of, supply
 
@@ -71,3 +72,23 @@ def test_a_panel_runs_what_the_tables_allow_and_names_what_stays_idle() -> None:
     assert {finding.cause for finding in findings} == {Cause.SUPPLY_SAG, Cause.POWER_BRAKE}
     _, found = panel.step_events(state, [event_of(code=48)], fast.time_ns[-1].item(), node_of())
     assert [finding.cause for finding in found] == [Cause.GPU_ERROR]
+
+
+def outputs_of(volts: FloatArray, amps: FloatArray, *, prefix: str) -> Frame:
+    signals = {f"{prefix}voltage_v": volts, f"{prefix}current_a": amps}
+    return frame_of(EntityKind.SUPPLY, (supply(0), supply(1)), signals, rate_hz=1.0, name=f"{prefix}bmc")
+
+
+def test_supplies_that_only_a_slow_meter_shows_are_judged_by_it() -> None:
+    rng = np.random.default_rng(5)
+    amps = rng.normal(40.0, 4.0, (200, 2))
+    amps[150:] = np.stack((rng.normal(0.0, 0.05, 50), 2.0 * amps[150:, 1]), axis=1)
+    volts = 12.3 - 0.005 * amps
+    volts[150:, 0] = 0.0
+    lost = outputs_of(volts, amps, prefix="output_")
+    panel = Panel.build(DetectorLimits())
+    _, findings = panel.step(panel.start([lost.spec]), [lost], node_of())
+    assert (Cause.SUPPLY_LOST, supply(0).id) in {(one.cause, one.entity_id) for one in findings}
+    rails = outputs_of(np.full((200, 2), 12.2), np.full((200, 2), 40.0), prefix="")
+    _, beside = panel.step(panel.start([rails.spec, lost.spec]), [rails, lost], node_of())
+    assert Cause.SUPPLY_LOST not in {one.cause for one in beside}, "the same supplies a second time"
