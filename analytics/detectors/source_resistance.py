@@ -289,7 +289,9 @@ class SourceResistance:
         fine = seen & (fallen_v < limits.clear_sag_v)
         sagging = state.sagging.after(over=sags, under=fine | (seen & ~flat), now_ns=now_ns)
         groups = state.siblings.groups
-        doubt = known_count(np.where(fine | (sagging.count == 0) & seen, 1.0, np.nan), groups) > 0
+        # A sibling whose path no load step shows may still show that its own output did not fall.
+        steady = ~seen & (state.means.mean_v >= state.fall.usual_v)
+        doubt = known_count(np.where(fine | steady | (sagging.count == 0) & seen, 1.0, np.nan), groups) > 0
         sag, found = settled(
             state.sag,
             now_ns,

@@ -4,6 +4,7 @@
 - Voltage and current no longer belong together: the pair fitted better, now it fits better one sample away, and that of
   a sibling is as it was. A source resistance from such a pair may even have the wrong sign.
 - The current no longer follows those of its bus, more than a job makes of all of them, and no voltage acquits it.
+- The voltage fell alone, by more than a path drops, while the current stayed.
 - The supply's own power and voltage times current differ by more than two meters may.
 
 Disproved if the siblings' voltage repeats too, or their resistance changes at the same time.
@@ -45,6 +46,7 @@ from analytics.supply.stream_estimate import (
     stretch_end,
 )
 from analytics.supply.usual_fit import UsualFit
+from analytics.supply.voltage_alone import UsualLevels
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
@@ -69,17 +71,19 @@ _FAR_MORE = 3.0
 _FADES = 0.9977
 
 _FAULTS = tuple(ReadingFault)
+_FELL, _POWER = _FAULTS.index(ReadingFault.VOLTAGE_FELL), _FAULTS.index(ReadingFault.POWER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SupplyPlausibilityState:
     """State between rows.
 
-    `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `ReadingFault`. `usual_v` and `usual_a`
-    are the spreads of the block in which both moved most, fading; `usual_mean_a` is the mean current of some blocks.
-    `fit` is how well the pair usually fits, `currents` how well the current follows its bus; `mismatch` is NaN before
-    the first, `agreed` counts the blocks in which the two powers were nearly one. `by_bus` marks supplies whose current
-    left its bus in the newest block that was skewed, while their pair fitted as usual.
+    `streaks` counts blocks in a row, shape ``(n_supplies, 5)`` in the order of `ReadingFault`. `usual_v` and `usual_a`
+    are the spreads of the block in which both moved most, fading; `usual_mean_a` is the mean current of some blocks,
+    `levels` are usual voltage and current towards the bus. `fit` is how well the pair usually fits, `currents` how well
+    the current follows its bus; `mismatch` is NaN before the first, `agreed` counts the blocks in which the two powers
+    were nearly one. `by_bus` marks supplies whose current left its bus in the newest block that was skewed, while their
+    pair fitted as usual.
     """
 
     last_ns: int | None
@@ -91,6 +95,7 @@ class SupplyPlausibilityState:
     usual_v: FromZero
     usual_a: FromZero
     usual_mean_a: FloatArray
+    levels: UsualLevels
     fit: UsualFit
     currents: SiblingFit
     correlation: FloatArray
@@ -151,7 +156,9 @@ class SupplyPlausibility:
         )
         skew = _skew(state, windows, currents)
         streaks, bad, good = _counted(state, means, skew, limits.blocks)
-        streaks[:, 3] = _power_streaks(power, streaks[:, 3], limits)
+        fell = state.levels.fell_alone(means, state.buses.groups)
+        streaks[:, _FELL] = np.where(fell, streaks[:, _FELL] + 1.0, 0.0)
+        streaks[:, _POWER] = _power_streaks(power, streaks[:, _POWER], limits)
         usual_v, usual_a = _usual_spreads(state, means)
         state = replace(
             state,
@@ -161,6 +168,7 @@ class SupplyPlausibility:
             usual_v=usual_v,
             usual_a=usual_a,
             usual_mean_a=_usual_mean(state, means.mean_a, still=streaks[:, 1] > 0),
+            levels=state.levels.learn(means, fell, state.buses.groups),
             fit=state.fit.after(windows),
             currents=currents,
             correlation=np.where(windows.complete & windows.moved, windows.correlation, state.correlation),
@@ -209,6 +217,7 @@ class SupplyPlausibility:
             spread_v=float(means.spread_v[index]),
             spread_a=float(means.spread_a[index]),
             usual_v=float(state.usual_v[index]),
+            level_v=float(state.levels.voltage_v[index]),
             correlation=float(state.correlation[index]),
             by_bus=bool(state.by_bus[index]),
             bus_blur=float(currents.blur[index]),

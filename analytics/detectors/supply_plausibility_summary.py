@@ -14,6 +14,7 @@ class ReadingFault(StrEnum):
     VOLTAGE_STUCK = "voltage stuck"
     CURRENT_STUCK = "current stuck"
     SKEWED = "voltage and current not taken together"
+    VOLTAGE_FELL = "voltage fell alone"
     POWER = "power differs from voltage times current"
 
 
@@ -22,7 +23,8 @@ class SupplyReadings:
     """Readings of one supply in the newest block.
 
     `bus_blur` is the part of the current's variance that the currents of its bus leave unexplained, `usual_bus_blur`
-    what they usually leave. `by_bus` is true where the current left its bus and its pair does not show it by itself.
+    what they usually leave. `usual_v` is the usual spread of the voltage, `level_v` its usual value. `by_bus` is true
+    where the current left its bus and its pair does not show it by itself.
     """
 
     name: str
@@ -31,6 +33,7 @@ class SupplyReadings:
     spread_v: float
     spread_a: float
     usual_v: float
+    level_v: float
     correlation: float
     by_bus: bool
     bus_blur: float
@@ -80,5 +83,9 @@ def _fault_text(readings: SupplyReadings, fault: ReadingFault) -> str:
             )
         case ReadingFault.SKEWED:
             return f"voltage and current no longer taken together (correlation {readings.correlation:.2f})"
+        case ReadingFault.VOLTAGE_FELL:
+            return (
+                f"voltage fell from {readings.level_v:.2f} V to {readings.mean_v:.2f} V at the same current: its meter"
+            )
         case ReadingFault.POWER:
             return f"power differs from voltage times current by {percent(readings.mismatch)}, at most 5 % expected"

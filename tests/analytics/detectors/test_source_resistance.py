@@ -256,6 +256,14 @@ def test_one_supply_whose_set_point_fell_is_no_sag_of_the_mains() -> None:
     assert reported(scenes.input_sag(1, both=False)) == ()
 
 
+def test_a_voltage_that_falls_beside_a_sibling_of_unknown_path_that_does_not_is_no_input_sag() -> None:
+    sag = scenes.input_sag(1, both=False)
+    steady = sag.values.copy()
+    steady[:, 1, sag.spec.signals.index("current_a")] = 50.0
+    steady[:, 1, sag.spec.signals.index("voltage_v")] = np.where(np.arange(len(sag)) % 2, 12.05, 12.06)
+    assert reported(replace(sag, values=steady)) == ()
+
+
 def test_one_sensor_for_a_whole_rail_reports_a_lost_supply_by_the_step_of_its_resistance() -> None:
     amps = scenes.load(5)[:, :1]
     ohm = np.where(np.arange(scenes.ROWS) < 160, 0.003, 0.006)[:, np.newaxis]

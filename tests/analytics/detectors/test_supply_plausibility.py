@@ -189,3 +189,16 @@ def test_a_late_current_is_reported_with_what_showed_it(step_v: float, seen: str
     assert finding.entity_id == supply(0).id
     assert seen in finding.summary
     assert (finding.number("bus_unexplained_ratio") or 0.0) > 0.5
+
+
+def test_a_voltage_that_falls_while_its_current_stays_is_reported_with_both_values_and_clears() -> None:
+    frame = late_on_a_bus_of_four(step_v=0.004)
+    values = frame.values[:1200].repeat(2, axis=0).copy()
+    values[600:1200, 0, frame.spec.signals.index("voltage_v")] *= 0.97
+    gain = replace(frame, values=values)
+    detector = SupplyPlausibility(limits=SupplyPlausibilityLimits())
+    raised, cleared = detector.step(detector.start(gain.spec), gain, node_of(4, 4))[1]
+    assert (raised.status, raised.entity_id) == (FindingStatus.RAISED, supply(0).id)
+    assert "voltage fell from 12.1" in raised.summary
+    assert "V at the same current: its meter" in raised.summary
+    assert cleared.status is FindingStatus.CLEARED
