@@ -202,3 +202,18 @@ def test_a_voltage_that_falls_while_its_current_stays_is_reported_with_both_valu
     assert "voltage fell from 12.1" in raised.summary
     assert "V at the same current: its meter" in raised.summary
     assert cleared.status is FindingStatus.CLEARED
+
+
+def test_a_current_that_leaves_its_bus_with_its_share_has_a_loose_joint_and_is_not_late() -> None:
+    rng = np.random.default_rng(3)
+    total_a = 2.0 * np.repeat(rng.choice([10.0, 40.0], 480), 5)
+    own = np.full(2400, 0.5)
+    own[1200:] = 0.5 * np.repeat(rng.uniform(0.2, 0.9, 240), 5)
+    truth_a = np.stack((own, 1.0 - own), axis=1) * total_a[:, np.newaxis]
+    amps = truth_a + rng.normal(0.0, 0.2, truth_a.shape)
+    volts = 12.3 - 0.005 * truth_a + rng.normal(0.0, 0.01, amps.shape)
+    volts[1200:, 0] = 12.3 - 0.0025 * total_a[1200:] + rng.normal(0.0, 0.01, 1200)  # not by its own current
+    columns = {"voltage_v": volts, "current_a": amps}
+    frame = frame_of(EntityKind.SUPPLY, (supply(0), supply(1)), columns, rate_hz=scenes.RATE_HZ)
+    detector = SupplyPlausibility(limits=SupplyPlausibilityLimits())
+    assert detector.step(detector.start(frame.spec), frame, node_of(2, 2))[1] == ()
