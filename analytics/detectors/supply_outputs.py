@@ -6,7 +6,7 @@ from dataclasses import replace
 from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec
 
-_RAIL_OF_OUTPUT = {"output_voltage_v": "voltage_v", "output_current_a": "current_a"}
+RAIL_OF_OUTPUT = {"output_voltage_v": "voltage_v", "output_current_a": "current_a"}
 
 
 def outputs_as_rails(specs: Sequence[TableSpec]) -> tuple[TableSpec, ...]:
@@ -14,11 +14,11 @@ def outputs_as_rails(specs: Sequence[TableSpec]) -> tuple[TableSpec, ...]:
 
     Beside rails that are read fast, the same supplies come a second time from the controller: those stay outputs.
     """
-    rails = set(_RAIL_OF_OUTPUT.values())
+    rails = set(RAIL_OF_OUTPUT.values())
     if any(spec.kind is EntityKind.SUPPLY and rails & set(spec.signals) for spec in specs):
         return tuple(specs)
-    return tuple(_renamed(spec) if set(_RAIL_OF_OUTPUT) <= set(spec.signals) else spec for spec in specs)
+    return tuple(_renamed(spec) if set(RAIL_OF_OUTPUT) <= set(spec.signals) else spec for spec in specs)
 
 
 def _renamed(spec: TableSpec) -> TableSpec:
-    return replace(spec, signals=tuple(_RAIL_OF_OUTPUT.get(name, name) for name in spec.signals))
+    return replace(spec, signals=tuple(RAIL_OF_OUTPUT.get(name, name) for name in spec.signals))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from analytics.connectivity import Kinship
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
+from analytics.detectors.supply_outputs import RAIL_OF_OUTPUT
 from analytics.fleet.already_explained import Folded, NodeReports
 from analytics.fleet.members import Members
 from analytics.fleet.shared_faults import SHOWN_BY, CommonMode
@@ -69,6 +70,8 @@ class FleetState:
     wirings: dict[str, Wiring] = field(default_factory=dict)
     # Members whose newest rows are marked as simulated; a silent one still is.
     simulated: frozenset[str] = frozenset()
+    # Members that have shown rails: the slow outputs of their supplies are the same supplies a second time.
+    with_rails: frozenset[str] = frozenset()
     until_ns: int = 0
 
 
@@ -101,6 +104,9 @@ class FleetJudge:
             for cause, places in SHOWN_BY.items()
         }
         state.simulated = (state.simulated - seen) | window.simulated
+        for rail in RAIL_OF_OUTPUT.values():
+            state.with_rails |= window.nodes_with(EntityKind.SUPPLY, rail)
+        window = window.with_outputs_as_rails(state.with_rails)
         rewired = self._rewired(window.wirings)
         gone, closed = self._settled(window.stop_ns) if state.members.take(window) or rewired else ((), ())
         frames = []
@@ -164,6 +170,7 @@ class FleetJudge:
         self.settle()
         members = frozenset(state.members.nodes)
         state.simulated &= members
+        state.with_rails &= members
         state.reported.keep(members)
         gone = []
         for key, (_, finding) in tuple(state.standing.items()):

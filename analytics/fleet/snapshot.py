@@ -41,6 +41,7 @@ def pack_judge(judge: FleetJudge) -> bytes:
         "common": _COMMON.dump_python(state.common, mode="json"),
         "nodes_told": state.reported.snapshot(),
         "simulated": sorted(state.simulated),
+        "with_rails": sorted(state.with_rails),
         "wirings": _WIRINGS.dump_python(state.wirings, mode="json"),
         "standing": _STANDING.dump_python(state.standing, mode="json"),
         "folded": _FOLDED.dump_python(state.folded.held, mode="json"),
@@ -83,6 +84,7 @@ def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]
     state.standing = _STANDING.validate_python({} if restart_reason else head["standing"])
     state.folded.held = _FOLDED.validate_python({} if restart_reason else head["folded"])
     state.simulated = frozenset(head["simulated"])
+    state.with_rails = frozenset(head.get("with_rails", ()))  # states of before have none
     state.until_ns = head["until_ns"]
     state.book = IncidentBook.restore(
         json.loads(head["book"]), now_ns=state.until_ns, settings=settings.book, detectors_go_on=not restart_reason

@@ -1,13 +1,14 @@
 """Window of all nodes: the signals that the fleet reads, on a grid of whole seconds that all nodes share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from analytics.connectivity.kinship import ByIdentity
+from analytics.detectors.supply_outputs import RAIL_OF_OUTPUT
 from physics.wiring import Wiring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
@@ -139,6 +140,19 @@ class FleetWindow:
         seen = np.isfinite(table.values[:, :, table.signals.index(name)]).any(axis=0)
         names, numbers = _numbered(ByIdentity(table.nodes))
         return frozenset(names[number] for number in np.unique(numbers[seen]).tolist())
+
+    def with_outputs_as_rails(self, but: frozenset[str]) -> "FleetWindow":
+        """Return the window with the slow outputs of supplies as their rails, except of the nodes that have rails."""
+        table = self.tables.get(EntityKind.SUPPLY)
+        if table is None or not {*RAIL_OF_OUTPUT, *RAIL_OF_OUTPUT.values()} <= set(table.signals):
+            return self
+        rows = [place for place, node in enumerate(table.nodes) if node not in but]
+        if not rows:
+            return self
+        values = table.values.copy()
+        for output, rail in RAIL_OF_OUTPUT.items():
+            values[:, rows, table.signals.index(rail)] = values[:, rows, table.signals.index(output)]
+        return replace(self, tables={**self.tables, EntityKind.SUPPLY: replace(table, values=values)})
 
     def values_by_node(self) -> dict[str, int]:
         """Return how many values each node has in it."""

@@ -76,6 +76,28 @@ def test_a_node_at_work_raises_nothing() -> None:
     assert records_of(FleetJudge(FleetSettings()), windows) == []
 
 
+def test_supplies_of_which_a_node_has_only_slow_outputs_are_judged_by_them_those_of_the_others_are_not() -> None:
+    rng = np.random.default_rng(2)
+    supplies = tuple(supply_of(node, number) for node in ("node1", "node2") for number in (0, 1))
+
+    def supplies_at(second: int) -> FleetTable:
+        amps = np.repeat(rng.normal(40.0, 4.0, (5, 2)), 2, axis=1)
+        rails = {"voltage_v": np.where([True, True, False, False], 12.3 - 0.005 * amps, np.nan), "current_a": amps}
+        rails["current_a"] = np.where([True, True, False, False], amps, np.nan)
+        outputs = {"output_voltage_v": 12.3 - 0.005 * amps, "output_current_a": amps}
+        if second >= 150:  # the first supply of each node goes off, as its own outputs show
+            outputs["output_current_a"] = amps * [0.0, 2.0, 0.0, 2.0] + rng.normal(0.0, 0.02, amps.shape)
+            outputs["output_voltage_v"] = outputs["output_voltage_v"] * [0.0, 1.0, 0.0, 1.0]
+        return table_of(EntityKind.SUPPLY, supplies, {**rails, **outputs}, seconds=5)
+
+    nodes = ("node1", "node2")
+    windows = [
+        window_of(second, fleet_tables(nodes) | {EntityKind.SUPPLY: supplies_at(second)}) for second in range(0, 200, 5)
+    ]
+    found = {(one.cause, one.entity_id) for one in records_of(FleetJudge(FED), windows) if isinstance(one, Finding)}
+    assert found == {(Cause.SUPPLY_LOST, supply_of("node2", 0).id)}
+
+
 def test_a_silent_node_holds_up_no_other_and_is_no_bus_drop() -> None:
     lost = gpu_of("node1", 0)
     windows = [
