@@ -23,7 +23,7 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.detectors.supply_plausibility_summary import ReadingFault, SupplyReadings, reading_statement
-from analytics.supply.branches import DEAD_RATIO, USUAL_SHARE, group_sum, others_sum, took_over
+from analytics.supply.branches import DEAD_RATIO, USUAL_SHARE, group_sum, others_sum, share_moved, took_over
 from analytics.supply.pair_rows import PAIR, PairRows
 from analytics.supply.plausibility import (
     MIN_AGREED_W,
@@ -65,8 +65,6 @@ _COUNTS = 3.0
 _HIDDEN_STEPS = 0.6
 # heuristic: supplies without share signal differ by some per cent over the load; a share that fell further is news.
 _SAME_SHARE_RATIO = 0.8
-# heuristic: shares that differ by less are those of another load.
-_OTHER_SHARE = 0.1
 # heuristic: three times what the path explains; a joint that ages that far is reported by itself.
 _FAR_MORE = 3.0
 # heuristic: what a job moved is forgotten by half in ten minutes of blocks.
@@ -156,7 +154,8 @@ class SupplyPlausibility:
         currents = state.currents.after_block(
             windows, state.stillness.step[:, 1], state.usual_mean_a, state.buses.groups
         )
-        skew = _skew(state, windows, currents, share_moved=_share_moved(state, means))
+        moved = share_moved(means.mean_a, state.usual_mean_a, state.buses.groups)
+        skew = _skew(state, windows, currents, moved=moved)
         streaks, bad, good = _counted(state, means, skew, limits.blocks)
         fell = state.levels.fell_alone(means, state.buses.groups)
         streaks[:, _FELL] = np.where(fell, streaks[:, _FELL] + 1.0, 0.0)
@@ -326,11 +325,11 @@ class Skew:
 
 
 def _skew(
-    state: SupplyPlausibilityState, windows: ResistanceWindows, currents: SiblingFit, *, share_moved: MaskArray
+    state: SupplyPlausibilityState, windows: ResistanceWindows, currents: SiblingFit, *, moved: MaskArray
 ) -> Skew:
     pair = windows.skewed & state.fit.worse(windows, state.siblings.groups, step_v=state.stillness.step[:, 0])
     # A late current is as large as before; one whose share moves in fits and starts has a loose joint.
-    late = currents.late(state.fit.unexplained, state.buses.groups) & ~share_moved
+    late = currents.late(state.fit.unexplained, state.buses.groups) & ~moved
     return Skew(pair=pair, bus=late, fit=np.isfinite(windows.resistance_ohm) | (currents.complete & ~late))
 
 
@@ -384,17 +383,6 @@ def _usual_mean(state: SupplyPlausibilityState, mean_a: FloatArray, *, still: Ma
     fell = mean_a * others_sum(known_a, groups) < _SAME_SHARE_RATIO * known_a * others_sum(mean_a, groups)
     hurt = group_sum((still | fell).astype(np.float64), groups) > 0
     return np.where(np.isnan(mean_a) | hurt, usual_a, known_a + USUAL_SHARE * (mean_a - known_a))
-
-
-def _share_moved(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
-    """Return a mask of supplies that carry another share of their bus than usual."""
-    usual_a, groups = state.usual_mean_a, state.buses.groups
-    own, others = means.mean_a / usual_a, others_sum(means.mean_a, groups) / _positive(others_sum(usual_a, groups))
-    return np.asarray(np.abs(own / _positive(others) - 1.0) > _OTHER_SHARE, dtype=np.bool_)
-
-
-def _positive(values: FloatArray) -> FloatArray:
-    return np.where(values > 0.0, values, np.nan)
 
 
 def _off(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:

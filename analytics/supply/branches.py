@@ -29,6 +29,14 @@ from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 # Ten watts in a ring lug, the point from which it warms by some twenty kelvin at 2 K/W (assumption).
 HOT_JOINT_W = 10.0
 
+# heuristic: shares that differ by less are those of another load.
+_OTHER_SHARE = 0.1
+
+
+def positive(values: FloatArray) -> FloatArray:
+    """Return the values above 0, NaN for the others."""
+    return np.where(values > 0.0, values, np.nan)
+
 
 def group_sum(values: FloatArray, groups: GroupArray) -> FloatArray:
     """Return for each branch the sum over its group without NaN."""
@@ -44,6 +52,12 @@ def others_sum(values: FloatArray, groups: GroupArray) -> FloatArray:
 def known_count(values: FloatArray, groups: GroupArray) -> FloatArray:
     """Return for each branch the number of values in its group."""
     return group_sum(np.where(np.isnan(values), np.nan, 1.0), groups)
+
+
+def share_moved(current_a: FloatArray, usual_a: FloatArray, groups: GroupArray) -> MaskArray:
+    """Return a mask of branches that carry another share of their group than usual."""
+    own, others = current_a / usual_a, others_sum(current_a, groups) / positive(others_sum(usual_a, groups))
+    return np.asarray(np.abs(own / positive(others) - 1.0) > _OTHER_SHARE, dtype=np.bool_)
 
 
 def imbalance(current_a: FloatArray, groups: GroupArray) -> FloatArray:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
-from analytics.supply.branches import USUAL_SHARE, group_sum
+from analytics.supply.branches import USUAL_SHARE, group_sum, positive
 from analytics.supply.stream_estimate import BlockMeans
 from telemetry.frames import FloatArray, MaskArray
 
@@ -31,7 +31,7 @@ class UsualLevels:
 
     def fell_alone(self, means: BlockMeans, groups: GroupArray) -> MaskArray:
         """Return a mask of supplies of which in this block only the voltage lies below those of its bus."""
-        volts, amps = np.log(_positive(means.mean_v) / self.voltage_v), np.log(_positive(means.mean_a) / self.current_a)
+        volts, amps = np.log(positive(means.mean_v) / self.voltage_v), np.log(positive(means.mean_a) / self.current_a)
         others_v = sibling_median(volts, groups, min_siblings=1)
         fall = others_v - volts
         share = np.abs(amps - sibling_median(amps, groups, min_siblings=1))
@@ -40,7 +40,7 @@ class UsualLevels:
 
     def learn(self, means: BlockMeans, fell: MaskArray, groups: GroupArray) -> "UsualLevels":
         """Learn from a block, but nothing on a bus of which a voltage fell alone: all are compared with one time."""
-        volts, amps = _positive(means.mean_v), _positive(means.mean_a)
+        volts, amps = positive(means.mean_v), positive(means.mean_a)
         calm = group_sum(fell.astype(np.float64), groups) == 0
         known = calm & np.isfinite(volts) & np.isfinite(amps)
         return replace(
@@ -48,10 +48,6 @@ class UsualLevels:
             voltage_v=_moved(self.voltage_v, volts, known),
             current_a=_moved(self.current_a, amps, known),
         )
-
-
-def _positive(values: FloatArray) -> FloatArray:
-    return np.where(values > 0.0, values, np.nan)
 
 
 def _moved(usual: FloatArray, value: FloatArray, known: MaskArray) -> FloatArray:
