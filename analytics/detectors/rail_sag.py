@@ -30,6 +30,9 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 _WORST_V = 10.80
 # A minimum this much deeper is reported as an update; about the noise of one sample (9.7 mV, see RailSagLimits).
 _DEEPER_V = 0.01
+# heuristic: the first reading of a meter that averages may be the mean of a part of its time. It counts once another
+# one came, or after some periods of the slowest meters that are read as rails.
+_SECOND_NS = 2 * NS_PER_S
 # heuristic: a tenth of the current, and at least 1 A, over the mean of the two seconds before the dip is a load step.
 _STEP_RATIO, _STEP_A = 0.1, 1.0
 
@@ -57,10 +60,11 @@ class Dips:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RailSagState:
-    """State between rows."""
+    """State between rows; `first_ns` is when each rail was first read, shape ``(n_supplies,)``."""
 
     last_ns: int | None
     rails: RailLevels
+    first_ns: TimeArray
     conditions: Conditions
     dips: Dips
     moments: Moments
@@ -92,7 +96,7 @@ class RailSag:
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             passed_ns = elapsed_ns(state.last_ns, now_ns)
-            rails = state.rails.after_row(frame.spec.entities, voltages_v[row])
+            state, rails = _levelled(state, frame.spec.entities, voltages_v[row], now_ns)
             moments = add_sample(
                 state.moments,
                 elapsed_ns=passed_ns,
@@ -102,9 +106,15 @@ class RailSag:
                 memory_s=self.limits.memory_s,
             )
             conditions, dips, changes = self._judge(
-                state, rails, now_ns, passed_ns, voltage_v=voltages_v[row], current_a=currents_a[row]
+                state,
+                rails,
+                now_ns,
+                passed_ns,
+                voltage_v=voltages_v[row],
+                current_a=currents_a[row],
+                fresh=fresh[row],
             )
-            state = RailSagState(last_ns=now_ns, rails=rails, conditions=conditions, dips=dips, moments=moments)
+            state = replace(state, last_ns=now_ns, rails=rails, conditions=conditions, dips=dips, moments=moments)
             if changes.some:
                 buses = ConverterPlan.of(frame.spec.entities, topology).buses_at(voltages_v[row])
                 findings.extend(self._findings(state, changes, now_ns, frame.spec.entities, buses))
@@ -120,6 +130,7 @@ class RailSag:
         *,
         voltage_v: FloatArray,
         current_a: FloatArray,
+        fresh: MaskArray,
     ) -> tuple[Conditions, Dips, Changes]:
         """Judge one row; the state is that after the rows before, but for the levels of the rails."""
         limits, scale = self.limits, rails.scale
@@ -128,6 +139,8 @@ class RailSag:
         dips = state.dips
         if not state.conditions.busy and not over.any():
             return state.conditions, dips, NO_CHANGES
+        again = (fresh & (now_ns > state.first_ns)) | (now_ns - state.first_ns >= _SECOND_NS)
+        over &= again | state.conditions.engaged
         off = voltage_v <= LEAST_PLAUSIBLE_RATIO * rails.nominal_v
         if off.any():
             over, voltage_v = over & ~off, np.where(off, np.nan, voltage_v)
@@ -141,7 +154,7 @@ class RailSag:
             under=voltage_v > scale * limits.clear_above_v,
             seen=~np.isnan(voltage_v),
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
-            at_once=voltage_v < scale * limits.at_once_below_v,
+            at_once=over & (voltage_v < scale * limits.at_once_below_v),
         )
         kept = state.conditions.engaged
         dips = _with_load(_count(dips, now_ns, voltage_v, over, kept=kept), dips, state.moments, current_a, kept)
@@ -197,6 +210,17 @@ class RailSag:
                 *_path_evidence(source, state.moments, index),
             ),
         )
+
+
+def _levelled(
+    state: RailSagState, entities: tuple[Entity, ...], voltage_v: FloatArray, now_ns: int
+) -> tuple[RailSagState, RailLevels]:
+    """Return the levels after a row, and the state with the time of each rail that it is the first reading of."""
+    rails = state.rails.after_row(entities, voltage_v)
+    if rails is not state.rails:
+        begins = np.isnan(state.rails.nominal_v) & np.isfinite(rails.nominal_v)
+        state = replace(state, first_ns=np.where(begins, now_ns, state.first_ns))
+    return state, rails
 
 
 def _dips_text(dips: Dips, index: int, seconds: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
-from analytics.supply.branches import USUAL_SHARE, group_sum, positive
+from analytics.supply.branches import DEAD_RATIO, USUAL_SHARE, group_sum, positive
 from analytics.supply.stream_estimate import BlockMeans
 from telemetry.frames import FloatArray, MaskArray
 
@@ -36,18 +36,25 @@ class UsualLevels:
         fall = others_v - volts
         share = np.abs(amps - sibling_median(amps, groups, min_siblings=1))
         calm = np.abs(others_v) < _CALM_RATIO * LEAST_FALL
-        return np.asarray((fall > LEAST_FALL) & (share < _SAME_CURRENT * fall) & calm, dtype=np.bool_)
+        found = (fall > LEAST_FALL) & (share < _SAME_CURRENT * fall) & calm & self._carries(means)
+        return np.asarray(found, dtype=np.bool_)
 
     def learn(self, means: BlockMeans, fell: MaskArray, groups: GroupArray) -> "UsualLevels":
-        """Learn from a block, but nothing on a bus of which a voltage fell alone: all are compared with one time."""
+        """Learn from a block, but nothing on a bus of which a voltage fell alone: all are compared with one time.
+
+        A supply that carries nothing any more teaches nothing.
+        """
         volts, amps = positive(means.mean_v), positive(means.mean_a)
         calm = group_sum(fell.astype(np.float64), groups) == 0
-        known = calm & np.isfinite(volts) & np.isfinite(amps)
+        known = calm & (self._carries(means) | np.isnan(self.current_a)) & np.isfinite(volts) & np.isfinite(amps)
         return replace(
             self,
             voltage_v=_moved(self.voltage_v, volts, known),
             current_a=_moved(self.current_a, amps, known),
         )
+
+    def _carries(self, means: BlockMeans) -> MaskArray:
+        return np.asarray(means.mean_a > DEAD_RATIO * self.current_a, dtype=np.bool_)
 
 
 def _moved(usual: FloatArray, value: FloatArray, known: MaskArray) -> FloatArray:

@@ -56,3 +56,14 @@ def test_a_meter_that_fell_teaches_nothing() -> None:
         found = levels.fell_alone(fallen, BUS)
         levels = levels.learn(fallen, found, BUS)
     assert found.tolist() == [True, False, False]
+
+
+def test_what_the_meters_of_a_supply_that_is_off_show_is_no_gain() -> None:
+    levels, rng = usual(), np.random.default_rng(4)
+    for _ in range(200):
+        off = means(
+            np.array([abs(rng.normal(0.03, 0.02)), 53.8, 54.0]), np.array([abs(rng.normal(0.0, 0.02)), 32.0, 34.0])
+        )
+        found = levels.fell_alone(off, BUS)
+        levels = levels.learn(off, found, BUS)
+        assert not found.any()
