@@ -181,7 +181,9 @@ def test_the_summary_comes_last_and_no_cap_is_left(sag: SagRun) -> None:
     assert summary["type"] == "summary"
     assert summary["caps_left"] == 0
     assert summary["troubles"] == {}
-    assert summary["incidents"] == len({line["id"] for line in sag.node.of(type="incident")}) > 0
+    # One that became part of another before it was confirmed is reported as closed, and never as open.
+    opened = {line["id"] for line in sag.node.of(type="incident") if line["state"] != "closed"}
+    assert summary["incidents"] == len(opened) > 0
     for name in ("finding", "decision", "action", "outcome"):
         assert summary[f"{name}s"] == len(sag.node.of(type=name))
 
