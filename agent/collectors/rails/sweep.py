@@ -33,6 +33,12 @@ _SLACK = 0.25
 _ROWS_PER_UPDATE = 1.25
 # heuristic: rails at rest have rows as often as a GPU whose power is averaged over 100 ms.
 _LEAST_ROWS_HZ = 10.0
+# heuristic: the quickest of these first rounds is what a round takes: the first opens the files, and each may wait for
+# the processor.
+_FIRST_ROUNDS = 3
+# heuristic: the pace is chosen anew where rounds take twice or half as long; looked at this seldom, so that one late
+# wake-up, which the mean forgets within a second or so, does not change it.
+_CHECK_S = 10.0
 _ABSENT = array("d", [float("nan")] * 4)
 
 
@@ -157,6 +163,12 @@ class Sweep:
         self.rounds += 1
         return changed
 
+    def _timed_round_s(self, clock: Clock) -> float:
+        began_s = clock.monotonic_s()
+        self._round()
+        self._last_round_s = clock.monotonic_s()
+        return self._last_round_s - began_s
+
     def _run(self, settings: SweepSettings, clock: Clock, stop: threading.Event) -> None:
         use_realtime_priority()
         while not stop.is_set():
@@ -172,9 +184,9 @@ class Sweep:
     def _sweep(self, settings: SweepSettings, clock: Clock, stop: threading.Event) -> None:
         known = settings.hz is not None or self._period_s is not None
         watch = None if known else SensorsWatch(self._changes)
+        round_s = paced_round_s = min(self._timed_round_s(clock) for _ in range(_FIRST_ROUNDS))
         began_s = clock.monotonic_s()
-        self._round()
-        round_s = clock.monotonic_s() - began_s
+        check_at_s = began_s + _CHECK_S
         pace = self._paced(settings, watch, round_s=round_s, now_s=began_s)
         while wait_until(due_s := pace.schedule.deadline_s, clock, stop):
             now_s = clock.monotonic_s()
@@ -185,7 +197,12 @@ class Sweep:
                 self._report_low(settings.low_v, in_row=added)
             self.missed += pace.schedule.advance(done_s)
             round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
-            if watch is not None and watch.note(now_s):
+            turned = watch is not None and watch.note(now_s)
+            if done_s >= check_at_s:
+                check_at_s = done_s + _CHECK_S
+                turned |= not 0.5 * paced_round_s <= round_s <= 2.0 * paced_round_s
+            if turned:
+                paced_round_s = round_s
                 pace = self._paced(settings, watch, round_s=round_s, now_s=done_s)
 
     def _add_due_row(self, pace: _Pace, due_s: float) -> bool:

@@ -125,6 +125,37 @@ def test_sensors_that_update_in_turn_are_not_taken_for_one_fast_sensor(
     assert sweep.hz == pytest.approx(100.0, rel=0.05), "twice per update of each"
 
 
+@pytest.mark.parametrize("stalled_reads", [4, 40], ids=["first round", "all rounds that choose the first pace"])
+def test_reads_that_waited_for_the_processor_at_first_do_not_choose_the_pace_for_good(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: Callable[[RailTable], RailTable],
+    stalled_reads: int,
+) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"class/hwmon/hwmon{number}/update_interval": "20" for number in (0, 1)})
+    clock, added = Napping(), list[float]()
+    real: Callable[[int, int, int], bytes] = os.pread
+    left = [stalled_reads]
+
+    def late(fd: int, size: int, offset: int) -> bytes:
+        if threading.current_thread().name == "rails" and left[0] > 0:
+            left[0] -= 1
+            clock.sleep_until(clock.monotonic_s() + 0.02)
+        return real(fd, size, offset)
+
+    def add(_: float, period_s: float) -> bool:
+        added.append(period_s)
+        return True
+
+    monkeypatch.setattr(os, "pread", late)
+    collector = RailTable(survey_rails(tmp_path).rails, SweepOptions(settings=SweepSettings(rows_hz=50.0), clock=clock))
+    collector.add_rows_by(add)
+    opened(collector)
+    wait_for(lambda: added[-1:] == [pytest.approx(0.02)], "rows at their rate come from the thread that reads")
+    assert [sweep.hz for sweep in collector.sweeps] == [100.0]
+
+
 @pytest.mark.parametrize(("first_ms", "first_hz"), [(50, 50.0), (140, 50.0 / 3), (40, 50.0)])
 def test_rounds_end_right_before_rows_where_the_rows_have_a_pace(
     tmp_path: Path, opened: Callable[[RailTable], RailTable], first_ms: int, first_hz: float
