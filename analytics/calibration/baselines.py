@@ -98,6 +98,7 @@ LEARNT: tuple[LearntQuantity, ...] = (
     ),
     LearntQuantity(detector="input_voltage", what="usual voltage of its input", ratio=_input),
     LearntQuantity(detector="mains_voltage", what="usual voltage of its mains", ratio=_input),
+    LearntQuantity(detector="feed_voltage", what="usual voltage of its feed", ratio=_input),
     LearntQuantity(
         detector="hotter_than_siblings",
         what="what its slot adds to its siblings' heat, within minutes",

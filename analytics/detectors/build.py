@@ -34,6 +34,7 @@ from analytics.detectors.supply_plausibility import SupplyPlausibility
 from analytics.detectors.thermal_margin import ThermalMargin
 from analytics.detectors.thermal_resistance import ThermalResistance
 from analytics.detectors.warm_inlet import WarmInlet
+from analytics.supply.input_voltage import FEED_METER
 from physics.wiring import Wiring
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
@@ -104,6 +105,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: SourceResistance(limits=limits.source_resistance),
     lambda _: InputVoltage(name="input_voltage", signal="input_voltage_v", sees_loss=True),
     lambda _: InputVoltage(name="mains_voltage", signal="mains_voltage_v", sees_loss=False),
+    lambda _: InputVoltage(name="feed_voltage", signal="voltage_v", sees_loss=True, meter=FEED_METER),
     lambda limits: CurrentShare(limits=limits.current_share),
     lambda limits: BoardRail(limits=limits.board_rail),
     lambda limits: BusRail(limits=limits.board_rail),

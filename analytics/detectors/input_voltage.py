@@ -23,8 +23,11 @@ from analytics.detectors.input_voltage_summary import describe_loss, describe_sa
 from analytics.detectors.seconds import newest, stretches
 from analytics.detectors.statements import findings_from
 from analytics.detectors.streaks import begun
+from analytics.supply.input_fall import MAINS_V
 from analytics.supply.input_voltage import (
+    PLAIN_METER,
     InputLevels,
+    InputMeter,
     InputReadings,
     after_second,
     forget,
@@ -62,12 +65,14 @@ class InputVoltageState:
 class InputVoltage:
     """Raises `Cause.INPUT_SAG` on supplies, and `Cause.SUPPLY_LOST` where `sees_loss`.
 
-    `signal` is the meter's. An outlet of a PDU that shows nothing may be one that is switched off.
+    `signal` is the meter's, `meter` what is known of such meters. An outlet of a PDU that shows nothing may be one that
+    is switched off.
     """
 
     signal: str
     name: str
     sees_loss: bool
+    meter: InputMeter = PLAIN_METER
     wiring: Wiring | None = None
     kind: EntityKind = EntityKind.SUPPLY
 
@@ -95,7 +100,10 @@ class InputVoltage:
         entities = frame.spec.entities
         state = replace(state, siblings=state.siblings.under(topology, entities))
         volts, fresh = frame.signal(self.signal), frame.fresh[:, :, frame.spec.signals.index(self.signal)]
+        if self.meter.paired and state.second is None and not (volts > MAINS_V).any():
+            return state, ()  # rails of direct current
         amps = np.fmax(optional(frame, "current_a"), optional(frame, "output_current_a"))
+        factor = _factor(frame) if self.meter.paired else np.broadcast_to(np.nan, volts.shape)
         findings: list[Finding] = []
         for second, rows, ended_ns in stretches(frame.time_ns, state.second):
             if ended_ns is not None and state.second is not None:
@@ -103,6 +111,7 @@ class InputVoltage:
                 findings.extend(found)
                 state = replace(state, readings=InputReadings.start(len(entities)))
             readings = _with_rows(state.readings, volts[rows], fresh[rows], amps[rows])
+            readings = replace(readings, factor=newest(readings.factor, factor[rows]))
             state = replace(state, second=second, readings=readings)
         return state, tuple(findings)
 
@@ -110,7 +119,7 @@ class InputVoltage:
         self, state: InputVoltageState, now_ns: int, seconds: int, entities: tuple[Entity, ...]
     ) -> tuple[InputVoltageState, tuple[Finding, ...]]:
         """Judge the second that ended; costs a comparison where no input is low, or was."""
-        levels = after_second(state.levels, now_ns, state.readings, passed_s=seconds)
+        levels = after_second(state.levels, now_ns, state.readings, passed_s=seconds, meter=self.meter)
         state = replace(state, levels=levels)
         if not (levels.low.any() or state.sag.busy or state.lost.busy):
             return state, ()
@@ -157,7 +166,11 @@ class InputVoltage:
             return ()
         sags = cause is Cause.INPUT_SAG
         known = np.isfinite(state.levels.usual_v)
-        describe = (describe_sag if sags else describe_loss)(state.levels, known, entities, groups)
+        describe = (
+            describe_sag(state.levels, known, entities, groups, dip_ratio=self.meter.dip_ratio)
+            if sags
+            else describe_loss(state.levels, known, entities, groups)
+        )
         name, conditions = (self.name, state.sag) if sags else (f"{self.name}.{cause.value}", state.lost)
         return findings_from(name, cause, entities, conditions, changes, now_ns=now_ns, describe=describe)
 
@@ -168,11 +181,18 @@ def _passed_s(before: int, after: int) -> int:
 
 
 def _with_rows(readings: InputReadings, volts: FloatArray, fresh: MaskArray, amps: FloatArray) -> InputReadings:
-    return InputReadings(
+    return replace(
+        readings,
         voltage_v=newest(readings.voltage_v, volts),
         is_new=readings.is_new | fresh.any(axis=0),
         current_a=np.fmax(readings.current_a, np.fmax.reduce(amps, axis=0)),
     )
+
+
+def _factor(frame: Frame) -> FloatArray:
+    """Return the power over voltage times current of every row, NaN where one of them is nothing or unknown."""
+    product_w = frame.signal("voltage_v") * optional(frame, "current_a")
+    return optional(frame, "power_w") / np.where(product_w > 0.0, product_w, np.nan)
 
 
 def _outlasts(levels: InputLevels) -> MaskArray:

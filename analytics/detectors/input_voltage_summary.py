@@ -5,7 +5,6 @@ import numpy as np
 from analytics.connectivity import GroupArray
 from analytics.detectors.statements import Describe, Statement, evidence
 from analytics.supply.branches import group_sum
-from analytics.supply.input_fall import DIP_RATIO
 from analytics.supply.input_voltage import InputLevels, outlasts, rides_s
 from telemetry.entities import Entity
 from telemetry.frames import MaskArray
@@ -16,7 +15,9 @@ from telemetry.records import FindingStatus, Severity
 INTERRUPTED_RATIO = 0.1
 
 
-def describe_sag(levels: InputLevels, known: MaskArray, entities: tuple[Entity, ...], groups: GroupArray) -> Describe:
+def describe_sag(
+    levels: InputLevels, known: MaskArray, entities: tuple[Entity, ...], groups: GroupArray, *, dip_ratio: float
+) -> Describe:
     """Return the description of an input that is low; `groups` numbers the feeds, `known` marks meters in use."""
     low, measured = (group_sum(mask.astype(np.float64), groups) for mask in (levels.low, known))
 
@@ -43,7 +44,7 @@ def describe_sag(levels: InputLevels, known: MaskArray, entities: tuple[Entity, 
             evidence=evidence(
                 ("input_voltage_v", float(levels.now_v[index]), "V"),
                 ("usual_input_v", usual_v, "V"),
-                ("limit_v", DIP_RATIO * usual_v, "V"),
+                ("limit_v", dip_ratio * usual_v, "V"),
                 ("lowest_v", float(levels.lowest_v[index]), "V"),
                 ("duration_s", lasted_s, "s"),
                 ("itic_s", rides_s(ratio), "s"),

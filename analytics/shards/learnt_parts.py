@@ -147,6 +147,7 @@ _BOARD_RAIL = LearntParts(
 PARTS: Mapping[str, LearntParts] = {
     "input_voltage": _INPUT_PARTS,
     "mains_voltage": _INPUT_PARTS,
+    "feed_voltage": _INPUT_PARTS,
     "source_resistance": LearntParts(
         learnt=(
             "reference",

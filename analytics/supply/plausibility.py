@@ -25,10 +25,9 @@ LOWEST_OHM, HIGHEST_OHM = 2e-5, 10.0
 
 
 def power_mismatch(
-    power_w: FloatArray, voltage_v: FloatArray, current_a: FloatArray, *, least_w: FloatArray | float = MIN_POWER_W
+    power_w: FloatArray, product_w: FloatArray, *, least_w: FloatArray | float = MIN_POWER_W
 ) -> FloatArray:
     """Return (P - V I) over the larger of the two; NaN where a value is absent or both are below `least_w`."""
-    product_w = voltage_v * current_a
     larger_w = np.maximum(power_w, product_w)
     return np.asarray((power_w - product_w) / np.where(larger_w > least_w, larger_w, np.nan), dtype=np.float64)
 

@@ -28,5 +28,6 @@ def sags(seed: int, signal: str, *, lost: bool) -> Frame:
 
 SCENES: dict[str, Callable[[int], Frame]] = {
     "input_voltage": lambda seed: sags(seed, "input_voltage_v", lost=True),
+    "feed_voltage": lambda seed: sags(seed, "voltage_v", lost=True),
     "mains_voltage": lambda seed: sags(seed, "mains_voltage_v", lost=False),
 }

@@ -61,7 +61,7 @@ def test_a_load_of_constant_power_meets_its_path_or_cannot_be_carried() -> None:
 
 
 def test_power_that_two_meters_cannot_disagree_on_is_a_mismatch() -> None:
-    off = power_mismatch(floats(1000.0, 880.0, 5.0, NAN), floats(12.0, 12.0, 12.0, 12.0), floats(83.0, 83.0, 0.1, 83.0))
+    off = power_mismatch(floats(1000.0, 880.0, 5.0, NAN), 12.0 * floats(83.0, 83.0, 0.1, 83.0))
     assert off[0] == pytest.approx(0.004)
     assert off[1] == pytest.approx(-0.1165, abs=1e-3)
     assert np.isnan(off[2:]).all()
