@@ -13,6 +13,7 @@ from analytics.detectors.bus_rail import BusRail
 from analytics.detectors.converter_rail import ConverterRail
 from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
+from analytics.detectors.feed_meters import FeedMeters
 from analytics.detectors.gpu_errors import GpuErrors
 from analytics.detectors.gpu_lost import GpuLost
 from analytics.detectors.gpu_margins import GpuMargins
@@ -106,6 +107,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda _: InputVoltage(name="input_voltage", signal="input_voltage_v", sees_loss=True),
     lambda _: InputVoltage(name="mains_voltage", signal="mains_voltage_v", sees_loss=False),
     lambda _: InputVoltage(name="feed_voltage", signal="voltage_v", sees_loss=True, meter=FEED_METER),
+    lambda _: FeedMeters(),
     lambda limits: CurrentShare(limits=limits.current_share),
     lambda limits: BoardRail(limits=limits.board_rail),
     lambda limits: BusRail(limits=limits.board_rail),

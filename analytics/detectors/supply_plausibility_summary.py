@@ -70,7 +70,7 @@ def _fault_text(readings: SupplyReadings, fault: ReadingFault) -> str:
     match fault:
         case ReadingFault.VOLTAGE_STUCK:
             return (
-                f"voltage repeats {readings.mean_v:.3f} V exactly while the current varies by {readings.spread_a:.1f} A"
+                f"voltage repeats {readings.mean_v:.3f} V exactly while the current varies by {readings.spread_a:.2g} A"
             )
         case ReadingFault.CURRENT_STUCK:
             return (

@@ -1,5 +1,7 @@
 """Feeds of alternating current as an analyser at the wall reads them, once a second, and faults put into them."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from analytics.detectors.limits import DetectorLimits
@@ -7,7 +9,7 @@ from analytics.detectors.panel import Panel
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.records import Finding
-from tests.analytics.scenes import frame_of
+from tests.analytics.scenes import frame_of, supply
 
 SERVER = Entity(kind=EntityKind.NODE, key="server", name="server")
 
@@ -44,6 +46,20 @@ def feeds_frame(power_w: FloatArray, voltage_v: FloatArray, current_a: FloatArra
     }
     members = tuple(feed(number) for number in range(power_w.shape[1]))
     return frame_of(EntityKind.SUPPLY, members, columns, rate_hz=1.0)
+
+
+def sticking(seed: int) -> Frame:
+    """Two feeds, 400 rows, with a gap; the meter of the first one sticks for a minute and moves again."""
+    power_w = np.repeat(load_of(400, seed=seed)[:, np.newaxis], 2, axis=1)
+    voltage_v = volts_of(400, 2, volts=206.0, seed=seed)
+    voltage_v[250:310, 0] = voltage_v[249, 0]
+    voltage_v[120:125] = np.nan
+    members = (supply(0), supply(1))
+    columns = {"voltage_v": voltage_v, "current_a": power_w / 206.0, "power_w": power_w}
+    return frame_of(EntityKind.SUPPLY, members, columns, rate_hz=1.0)
+
+
+SCENES: dict[str, Callable[[int], Frame]] = {"feed_meters": sticking}
 
 
 def panel_findings(*frames: Frame, topology: Topology, specs: tuple[TableSpec, ...] = ()) -> list[Finding]:
