@@ -76,14 +76,15 @@ def _after_row(
 ) -> tuple[FeedMetersState, Changes]:
     is_feed = state.is_feed | (values[:, 0] > MAINS_V)
     repeats = state.repeats.after(now_ns, values, fresh & is_feed[:, np.newaxis])
-    sticks: MaskArray = repeats.stuck
+    sticks = repeats.stuck
+    any_sticks: MaskArray = np.any(sticks, axis=1)
     stuck, changes = judge(
         state.stuck,
         now_ns=now_ns,
         elapsed_ns=elapsed_ns(state.last_ns, now_ns),
-        over=sticks.any(axis=1),
-        under=~sticks.any(axis=1),
-        seen=fresh.any(axis=1) & is_feed,
+        over=any_sticks,
+        under=~any_sticks,
+        seen=np.any(fresh, axis=1) & is_feed,
         holds=_HOLDS,
     )
     since_ns = np.where(sticks, repeats.since_ns, now_ns).min(axis=1)
