@@ -110,7 +110,7 @@ _WEAK_SUPPLY = (
 
 SYMPTOM_GUIDES: dict[Cause, SymptomGuide] = {
     Cause.SUPPLY_SAG: SymptomGuide(
-        means="the 12 V at the load's end falls below its limit under load",
+        means="the voltage at the load's end falls below its limit under load",
         behind=_WEAK_SUPPLY,
         check="lower the load, then millivolts across each joint at a known current; whether all supplies share it",
     ),

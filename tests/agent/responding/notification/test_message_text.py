@@ -23,7 +23,7 @@ def test_one_message_has_all_that_a_person_needs_to_act() -> None:
     assert received.title == "railwatch: warning: supply_sag on node7, PSU 0"
     assert received.text.splitlines() == [
         "What: psu0 dips to 11.31 V under load",
-        "Means: the 12 V at the load's end falls below its limit under load",
+        "Means: the voltage at the load's end falls below its limit under load",
         "Where: node7, PSU 0 and 1 more",
         "Since: 2026-01-31T12:00:00Z",
         "Numbers: minimum_v 11.31 V, gpus 4",
