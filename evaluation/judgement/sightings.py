@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analytics.connectivity import Kinship
-from telemetry.entities import Topology
+from telemetry.entities import BUS_TAG, Topology
 from telemetry.records import Incident, IncidentState, Record, Severity
 
 
@@ -47,8 +47,8 @@ class Sighting:
 class TrueFault:
     """Label of a scenario.
 
-    `about` holds the entities that it names, what they are part of and what hangs on them: an incident on any of them
-    can be about it. A supply's neighbour is none of these.
+    `about` holds the entities that it names, what they are part of, what hangs on them, and the rail of the board that
+    shows their bus: an incident on any of them can be about it. A supply's neighbour is none of these.
     """
 
     causes: tuple[str, ...]
@@ -113,6 +113,7 @@ def faults_of(
     for label in labels:
         named = frozenset(ids[name] for name in label["entities"] if name in ids)
         about = named.union(*(kinship.ancestors(one) | kinship.descendants(one) for one in named))
+        about |= _rails_of(named, topology)
         faults.append(
             TrueFault(causes=(label["cause"],), about=about, onset_ns=label["onset_ns"], end_ns=label["end_ns"])
         )
@@ -127,3 +128,9 @@ def faults_of(
             end_ns=None if None in ends else max(end for end in ends if end is not None),
         ),
     )
+
+
+def _rails_of(named: frozenset[str], topology: Topology) -> frozenset[str]:
+    """Return the rails of the board that show the buses of these entities: what several supplies share shows there."""
+    buses = {bus for one in topology.entities if one.id in named and (bus := one.tag(BUS_TAG)) is not None}
+    return frozenset(one.id for one in topology.entities if one.is_rail_of_board and one.tag(BUS_TAG) in buses)

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from evaluation.judgement.sightings import RankedCause, faults_of, sightings_of
 from telemetry.clock import NS_PER_S
+from telemetry.entities import BOARD_PLACE, BUS_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 from telemetry.records import Cause, FaultClass, Hypothesis, IncidentState, Severity
 from tests import record_samples
 from tests.analytics.scenes import node_of
@@ -64,6 +65,27 @@ def test_a_fault_is_about_what_it_names_and_all_above_and_below_but_not_the_neig
 def test_a_fault_of_the_node_is_about_everything_on_it() -> None:
     (fault,) = faults_of([label("hang", "node")], node_of(), node="box", together=False)
     assert {"node:box", "supply:psu0", "gpu:GPU-3"} <= fault.about
+
+
+def test_a_fault_of_a_supply_is_about_the_rail_of_its_bus_and_not_of_another() -> None:
+    box = node_of()
+    buses = {"psu0": "A", "psu1": "B"}
+    supplies = [replace(one, tags=(*one.tags, (BUS_TAG, buses[one.name]))) for one in box.entities if one.name in buses]
+    rails = [
+        Entity(
+            kind=EntityKind.SUPPLY,
+            key=bus,
+            name=bus,
+            tags=((SOURCE_TAG, "bmc"), (PLACE_TAG, BOARD_PLACE), (BUS_TAG, bus)),
+        )
+        for bus in buses.values()
+    ]
+    others = [one for one in box.entities if one.name not in buses]
+    (fault,) = faults_of(
+        [label("joint_ageing", "psu1")], replace(box, entities=(*others, *supplies, *rails)), node="box", together=False
+    )
+    assert "supply:B" in fault.about
+    assert "supply:A" not in fault.about
 
 
 def test_labels_that_are_one_event_are_one_fault_that_ends_with_the_last() -> None:
