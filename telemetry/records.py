@@ -219,11 +219,21 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PathStep:
+    """Entity on the path from a cause to the symptom: what it shows, and since when."""
+
+    entity_id: str
+    shows: str
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
     """Hypothesis about the fault, with its probability among all hypotheses.
 
     `for_` and `against` list the evidence, each item with its weight in natural logarithms of odds; `would_disprove`
-    names a measurement that tests it.
+    names a measurement that tests it. `path` leads from the entity at fault to the symptom. `ungrounded` is empty if
+    the topology has that path, each entity on it deviates, and none before the one above it; else what is missing.
     """
 
     cause: FaultClass
@@ -231,6 +241,8 @@ class Hypothesis:
     for_: tuple[str, ...]
     against: tuple[str, ...]
     would_disprove: str
+    path: tuple[PathStep, ...] = ()
+    ungrounded: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

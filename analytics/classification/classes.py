@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from analytics.classification.sign import Sign
+from telemetry.entities import EntityKind
 from telemetry.records import FaultClass
 
 JOINT, LOST, OVERLOAD = FaultClass.JOINT_AGEING, FaultClass.SUPPLY_LOST, FaultClass.SUPPLY_OVERLOAD
@@ -33,6 +34,16 @@ PRIORS: dict[FaultClass, float] = {
     EXPORTER: 0.05,
     BARE: 0.07,
     UNKNOWN: 0.15,
+}
+
+
+# Kinds of entity in which a fault of a class lies; a class that is not listed has no place of its own.
+_SUPPLIES, _GPUS = (EntityKind.SUPPLY, EntityKind.NODE), (EntityKind.GPU, EntityKind.LINK)
+LIES_IN: dict[FaultClass, tuple[EntityKind, ...]] = {
+    **dict.fromkeys((JOINT, LOST, OVERLOAD, SYNCHRONOUS, INPUT), _SUPPLIES),
+    **dict.fromkeys((INTERFACE, LOOSE, BARE), _GPUS),
+    AIR: (EntityKind.NODE, EntityKind.FAN, EntityKind.GPU),
+    HANG: (EntityKind.JOB, EntityKind.NODE, EntityKind.GPU),
 }
 
 

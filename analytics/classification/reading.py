@@ -39,7 +39,7 @@ ELECTRICAL_SIGNS: dict[Cause, Sign] = {
     Cause.SYNCHRONOUS_OVERLOAD: Sign.DIPS_WITH_STEPS,
     Cause.INPUT_SAG: Sign.VOLTAGE_DOWN,
 }
-_PLAIN_SIGNS: dict[Cause, Sign] = {
+PLAIN_SIGNS: dict[Cause, Sign] = {
     **ELECTRICAL_SIGNS,
     Cause.THERMAL_INTERFACE: Sign.ONE_HOT,
     Cause.AIRFLOW: Sign.WARM_AIR,
@@ -104,35 +104,39 @@ def observations(scene: IncidentScene) -> tuple[Observation, ...]:
     return tuple(sorted(first.values(), key=lambda one: (one.since_ns, one.sign)))
 
 
-def _seen(sign: Sign, since_ns: int, text: str, *, present: bool = True) -> Observation:
-    return Observation(sign=sign, present=present, since_ns=since_ns, text=text)
+def _seen(sign: Sign, on: Finding | Event, text: str, *, present: bool = True, entity_id: str = "") -> Observation:
+    """Return the observation of a sign that began with a finding or event; on its entity unless one is named."""
+    since_ns = on.since_ns if isinstance(on, Finding) else on.time_ns
+    return Observation(
+        sign=sign, present=present, since_ns=since_ns, text=text, entity_id=entity_id or on.entity_id or ""
+    )
 
 
 def _of_finding(finding: Finding, scene: IncidentScene) -> Iterator[Observation]:
-    since_ns, name = finding.since_ns, scene.kinship.label(finding.entity_id)
-    sign = _PLAIN_SIGNS.get(finding.cause)
+    name = scene.kinship.label(finding.entity_id)
+    sign = PLAIN_SIGNS.get(finding.cause)
     # An excess that is there from the start is as likely one of the slot: no sign of a fault.
     if sign is not None and finding.number("over_siblings_c") is None:
-        yield _seen(sign, since_ns, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
+        yield _seen(sign, finding, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
     margin_ratio = finding.number("bus_margin_ratio")
     if finding.cause is Cause.SUPPLY_SAG and margin_ratio is not None and margin_ratio >= 0.0:
-        yield _seen(Sign.BUS_HOLDS, since_ns, f"the bus before the converter of {name} is within its limits")
+        yield _seen(Sign.BUS_HOLDS, finding, f"the bus before the converter of {name} is within its limits")
     if finding.cause is Cause.LOOSE_MODULE and _siblings_read(finding):
-        yield _seen(Sign.LINKS_OF_ONE, since_ns, f"the errors stay with {name}")
+        yield _seen(Sign.LINKS_OF_ONE, finding, f"the errors stay with {name}")
     code = finding.number("code")
     if finding.cause is Cause.GPU_ERROR and code is not None:
         kind = Sign.APPLICATION_ERROR if int(code) in _APPLICATION_XIDS else Sign.DEVICE_ERROR
-        yield _seen(kind, since_ns, f"Xid {code:.0f} on {name}")
+        yield _seen(kind, finding, f"Xid {code:.0f} on {name}")
     ratio = _resistance_ratio(finding)
     if ratio is not None and finding.cause is not Cause.JOINT_AGEING:
         if ratio >= _RISEN_RATIO:
-            yield _seen(Sign.RESISTANCE_UP, since_ns, f"source resistance {ratio:.2f} x its baseline on {name}")
+            yield _seen(Sign.RESISTANCE_UP, finding, f"source resistance {ratio:.2f} x its baseline on {name}")
         elif ratio <= _AS_BEFORE_RATIO and scene.judged_by(PATHS, finding):
             text = f"source resistance as before on {name} ({ratio:.2f} x)"
-            yield _seen(Sign.RESISTANCE_UP, since_ns, text, present=False)
+            yield _seen(Sign.RESISTANCE_UP, finding, text, present=False)
     threads = finding.number("thread_ratio")
     if threads is not None and threads >= _SPINNING_RATIO:
-        yield _seen(Sign.THREADS_SPIN, since_ns, f"a driver thread takes {threads:.0%} of a processor on {name}")
+        yield _seen(Sign.THREADS_SPIN, finding, f"a driver thread takes {threads:.0%} of a processor on {name}")
 
 
 def _siblings_read(finding: Finding) -> bool:
@@ -154,7 +158,8 @@ def _together(scene: IncidentScene) -> Iterator[Observation]:
     group = _group(electrical)
     if len(group) > 1:
         names = _named(group, scene.kinship)
-        yield _seen(Sign.SUPPLIES_TOGETHER, min(one.since_ns for one in group), f"{names} deviate together")
+        shared = scene.kinship.common_root(one.entity_id for one in group) or scene.root
+        yield _seen(Sign.SUPPLIES_TOGETHER, _first(group), f"{names} deviate together", entity_id=shared)
 
 
 def _of_brake(scene: IncidentScene) -> Iterator[Observation]:
@@ -168,19 +173,20 @@ def _of_brake(scene: IncidentScene) -> Iterator[Observation]:
         found = "nothing found beside the brake" if all(paths) else "no dip; their paths are not known"
         sign = Sign.BRAKE_ALONE if all(paths) else Sign.BRAKE_WITHOUT_DIP
         text = f"{_labels(chain(*dips), scene.kinship)} judged, {found}"
-        yield _seen(sign, min(one.since_ns for one in brakes), text)
+        yield _seen(sign, _first(brakes), text)
 
 
 def _of_heat(scene: IncidentScene) -> Iterator[Observation]:
     warm = _group(one for one in (*scene.own, *scene.siblings) if one.cause is Cause.THERMAL_MARGIN)
     if len(warm) > 1:
         text = f"{_named(warm, scene.kinship)} near their limit together"
-        yield _seen(Sign.SEVERAL_HOT, min(one.since_ns for one in warm), text)
+        shared = scene.kinship.common_root(one.entity_id for one in warm) or scene.root
+        yield _seen(Sign.SEVERAL_HOT, _first(warm), text, entity_id=shared)
     for one in scene.own:
         grown = one.number("grows_with_power_ratio")
         if grown is not None and not _CONSTANT_RATIO < grown < _GROWS_RATIO:
             text = f"{max(grown, 0.0):.0%} of the excess of {scene.kinship.label(one.entity_id)} grows with power"
-            yield _seen(Sign.HEAT_GROWS_WITH_POWER, one.since_ns, text, present=grown >= _GROWS_RATIO)
+            yield _seen(Sign.HEAT_GROWS_WITH_POWER, one, text, present=grown >= _GROWS_RATIO)
 
 
 def _of_loss(scene: IncidentScene) -> Iterator[Observation]:
@@ -188,42 +194,41 @@ def _of_loss(scene: IncidentScene) -> Iterator[Observation]:
     if not lost:
         others = [one for one in scene.siblings if one.cause is Cause.GPU_LOST]
         if others:
-            first = min(others, key=lambda one: (one.since_ns, one.id))
-            yield _seen(Sign.LOST, first.since_ns, f"{scene.kinship.label(first.entity_id)} beside it was lost")
+            first = _first(others)
+            yield _seen(Sign.LOST, first, f"{scene.kinship.label(first.entity_id)} beside it was lost")
         return
-    first_ns = min(one.since_ns for one in lost)
     group = _group(lost)
     if len({one.entity_id for one in group}) > 1:
-        yield _seen(Sign.SEVERAL_LOST, first_ns, f"{_named(group, scene.kinship)} went together")
+        yield _seen(Sign.SEVERAL_LOST, _first(lost), f"{_named(group, scene.kinship)} went together")
     for one in lost:
         off_bus = one.number("pci_present") == 0 or one.number("code") == XID_FALLEN_OFF_THE_BUS
         if off_bus or one.number("pci_present") == 1:
             name = scene.kinship.label(one.entity_id)
             text = f"{name} is off its bus" if off_bus else f"the PCI device of {name} is still there"
-            yield _seen(Sign.OFF_BUS, one.since_ns, text, present=off_bus)
+            yield _seen(Sign.OFF_BUS, one, text, present=off_bus)
     before = [one for one in scene.beside if one.cause in ELECTRICAL_SIGNS]
     if before:
-        earliest = min(before, key=lambda one: (one.since_ns, one.id))
+        earliest = _first(before)
         text = f"{_stated(earliest.cause)} on {scene.kinship.label(earliest.entity_id)} about the time of the loss"
-        yield _seen(Sign.ELECTRICAL, earliest.since_ns, text)
+        yield _seen(Sign.ELECTRICAL, earliest, text)
     elif all(judged := [scene.judged_by(DIPS, one) for one in lost]):
         text = f"{_labels(chain(*judged), scene.kinship)} judged at the time of the loss, nothing found"
-        yield _seen(Sign.ELECTRICAL, first_ns, text, present=False)
+        yield _seen(Sign.ELECTRICAL, _first(lost), text, present=False)
 
 
 def _of_silence(scene: IncidentScene) -> Iterator[Observation]:
     silent = [one for one in scene.own if one.cause is Cause.SENSOR_LOST]
     if not silent:
         return
-    first = min(silent, key=lambda one: (one.since_ns, one.id))
+    first = _first(silent)
     group = _group(silent)
     kind = first.entity_id.partition(":")[0]
     silent_ids = {one.entity_id for one in group}
     watched = {found for one in group for found in scene.judged_by(one.detector, one) if found.startswith(f"{kind}:")}
     if len(watched) > 1 and watched <= silent_ids:
-        yield _seen(Sign.ALL_SILENT, first.since_ns, f"all {len(watched)} of kind {kind} fell silent together")
+        yield _seen(Sign.ALL_SILENT, first, f"all {len(watched)} of kind {kind} fell silent together")
     else:
-        yield _seen(Sign.ONE_SILENT, first.since_ns, f"{_named(group, scene.kinship)} silent")
+        yield _seen(Sign.ONE_SILENT, first, f"{_named(group, scene.kinship)} silent")
 
 
 def _of_event(event: Event, scene: IncidentScene) -> Iterator[Observation]:
@@ -239,11 +244,15 @@ def _of_event(event: Event, scene: IncidentScene) -> Iterator[Observation]:
         return
     if event.entity_id is not None and sign is Sign.DRIVER_CHANGED and not _near(event.entity_id, scene):
         return
-    yield _seen(sign, event.time_ns, f"event: {event.message}")
+    yield _seen(sign, event, f"event: {event.message}")
 
 
 def _near(entity_id: str, scene: IncidentScene) -> bool:
     return entity_id == scene.root or entity_id in scene.kinship.descendants(scene.root)
+
+
+def _first(findings: Iterable[Finding]) -> Finding:
+    return min(findings, key=lambda one: (one.since_ns, one.id))
 
 
 def _group(findings: Iterable[Finding]) -> list[Finding]:

@@ -52,13 +52,15 @@ class Sign(StrEnum):
 class Observation:
     """Observation of one sign: present, or absent although it was measured.
 
-    What could not be measured has no observation: it counts neither for nor against. `since_ns` is when it began.
+    What could not be measured has no observation: it counts neither for nor against. `since_ns` is when it began,
+    `entity_id` the entity that shows it.
     """
 
     sign: Sign
     present: bool
     since_ns: int
     text: str
+    entity_id: str
 
 
 # heuristic: a symptom that five classes share is worth half of what its number states; a report of another system,

@@ -1,5 +1,6 @@
 """Kinship in the topology, and the entity that explains several others."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -51,6 +52,21 @@ class Kinship:
     def descendants(self, entity_id: str) -> frozenset[str]:
         """Return everything below, the entity itself not included."""
         return _reach(entity_id, self._children)
+
+    def line(self, above_id: str, below_id: str) -> tuple[str, ...]:
+        """Return the shortest chain from an entity to one below it, both included; empty where there is none."""
+        came_from = {above_id: ""}
+        waiting = deque([above_id])
+        while waiting and below_id not in came_from:
+            here = waiting.popleft()
+            for child in self._children.get(here, ()):
+                if child not in came_from:
+                    came_from[child] = here
+                    waiting.append(child)
+        chain = [below_id] if below_id in came_from else []
+        while chain and chain[-1] != above_id:
+            chain.append(came_from[chain[-1]])
+        return tuple(reversed(chain))
 
     def gpus_under(self, entity_id: str) -> tuple[str, ...]:
         """Return the GPUs that the entity feeds or holds, a GPU itself, in declared order."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from analytics.classification.grounds import with_grounds
 from analytics.classification.reading import observations
 from analytics.classification.score import Weights, classify
 from analytics.connectivity import Kinship, root_of
@@ -367,12 +368,14 @@ class IncidentBook:
         scene = self._around.scene(case, on_node, kinship, now_ns=now_ns)
         # A new case has its cause from its lead only once it is settled; the silence needs the cause.
         led = replace(case.incident, cause=case.lead.cause)
+        observed = observations(scene)
+        hypotheses = classify(observed, self._weights)
         # What was over before its silence ended notifies no operator when it does.
         silence = silence_of(self._settings.silences, led, kinship, now_ns=now_ns)
         return CaseAnnotations(
             headline=storm_summary(case, kinship) if case.storm else "",
             remark=supply_remark(case, self._near(ELECTRICAL, node, kinship), kinship, scene.judged),
-            hypotheses=classify(observations(scene), self._weights),
+            hypotheses=with_grounds(hypotheses, observed, scene, case.lead),
             silence=silence if case.active else silence or case.incident.silence,
         )
 

@@ -39,7 +39,8 @@ class RunReport:
 class FaultScore:
     """Score of one true fault; a delay is None where the fault was not found or nothing dropped.
 
-    `reported` has the probability of each hypothesis, the likeliest first, and whether it names the fault.
+    `reported` has the probability of each hypothesis, the likeliest first, and whether it names the fault. `grounded`
+    is `top_1` with a path from where the fault lies that passes the tests of `analytics.classification.grounds`.
     """
 
     cause: str
@@ -51,6 +52,7 @@ class FaultScore:
     first: RankedCause | None
     pages: int
     reported: tuple[tuple[float, bool], ...] = ()
+    grounded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,8 @@ class RunScore:
     """Score of one run.
 
     `false_pages` are the summaries of false pages, `false_reports` their hypotheses; see `FaultScore.reported`.
-    `false_notices` counts false findings of info, `wrong_drops` incidents of a lost GPU while no GPU was lost.
+    `false_notices` counts false findings of info, `wrong_drops` incidents of a lost GPU while no GPU was lost. `exact`
+    is True if the likeliest causes of all pages are those of the faults, no more and no fewer.
     """
 
     run: RunReport
@@ -68,6 +71,7 @@ class RunScore:
     false_notices: int
     wrong_drops: int
     false_reports: tuple[tuple[tuple[float, bool], ...], ...] = ()
+    exact: bool = False
 
     @property
     def right(self) -> bool:
@@ -93,6 +97,7 @@ def score_run(run: RunReport, table: JudgementTable) -> RunScore:
         false_notices=len(noticed),
         wrong_drops=wrong_drops,
         false_reports=tuple(_reported(one, frozenset()) for one in false),
+        exact=_exact(run, table, false_pages=len(false)),
     )
 
 
@@ -131,7 +136,28 @@ def _score_fault(fault: TrueFault, run: RunReport, table: JudgementTable) -> Fau
         first=read.ranked[0],
         pages=sum(one.reported_at(table.page_from) is not None for _, one in about),
         reported=_reported(read, names),
+        grounded=ranked[0] in names and read.ranked[0].grounded and read.ranked[0].root in fault.lies_in,
     )
+
+
+def _exact(run: RunReport, table: JudgementTable, *, false_pages: int) -> bool:
+    """Return True if every fault is named first by an incident about it, and no incident about one names another cause.
+
+    What follows from a fault, such as a hang after a lost GPU, names the fault as its cause or is none of its own.
+    """
+    if false_pages:
+        return False
+    for fault in run.faults:
+        answers = answers_to(fault, table)
+        names = frozenset(name for answer in answers for name in answer.names)
+        level = min((answer.reported_from for answer in answers), key=lambda severity: severity.rank)
+        about = [one for one in run.sightings if _reported_within(one, fault, level, table) is not None]
+        if not any(one.ranked[0].cause in names for one in about):
+            return False
+    named = frozenset(name for fault in run.faults for answer in answers_to(fault, table) for name in answer.names)
+    after = frozenset(table.after_drop) if run.first_drop_ns is not None else frozenset()
+    paged = [one for one in run.sightings if one.reported_at(table.page_from) is not None]
+    return all(one.ranked[0].cause in named | after for one in paged)
 
 
 def _reported(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool], ...]:

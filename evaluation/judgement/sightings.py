@@ -5,16 +5,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analytics.connectivity import Kinship
-from telemetry.entities import BUS_TAG, Topology
+from analytics.connectivity.kinship import NODE_ID
+from telemetry.entities import BUS_TAG, EntityKind, Topology
 from telemetry.records import Incident, IncidentState, Record, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedCause:
-    """Hypothesis of an incident; `probability` is None where there is none."""
+    """Hypothesis of an incident; `probability` is None where there is none.
+
+    `root` is the entity at which it lies, empty where it has no place; `grounded` as `Hypothesis.ungrounded` has it.
+    """
 
     cause: str
     probability: float | None = None
+    root: str = ""
+    grounded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,7 @@ class TrueFault:
     about: frozenset[str]
     onset_ns: int
     end_ns: int | None
+    lies_in: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -99,7 +106,15 @@ def _ranked(incident: Incident) -> tuple[RankedCause, ...]:
     if not incident.hypotheses:
         return (RankedCause(cause=str(incident.cause)),)
     ordered = sorted(incident.hypotheses, key=lambda one: -one.probability)
-    return tuple(RankedCause(cause=str(one.cause), probability=one.probability) for one in ordered)
+    return tuple(
+        RankedCause(
+            cause=str(one.cause),
+            probability=one.probability,
+            root=one.path[0].entity_id if one.path else "",
+            grounded=not one.ungrounded,
+        )
+        for one in ordered
+    )
 
 
 def faults_of(
@@ -113,9 +128,15 @@ def faults_of(
     for label in labels:
         named = frozenset(ids[name] for name in label["entities"] if name in ids)
         about = named.union(*(kinship.ancestors(one) | kinship.descendants(one) for one in named))
-        about |= _rails_of(named, topology)
+        rails = _rails_of(named, topology)
         faults.append(
-            TrueFault(causes=(label["cause"],), about=about, onset_ns=label["onset_ns"], end_ns=label["end_ns"])
+            TrueFault(
+                causes=(label["cause"],),
+                about=about | rails,
+                onset_ns=label["onset_ns"],
+                end_ns=label["end_ns"],
+                lies_in=named | rails | _shared_by(named, kinship),
+            )
         )
     if not together or not faults:
         return tuple(faults)
@@ -126,6 +147,7 @@ def faults_of(
             about=frozenset().union(*(fault.about for fault in faults)),
             onset_ns=min(fault.onset_ns for fault in faults),
             end_ns=None if None in ends else max(end for end in ends if end is not None),
+            lies_in=frozenset().union(*(fault.lies_in for fault in faults)),
         ),
     )
 
@@ -134,3 +156,12 @@ def _rails_of(named: frozenset[str], topology: Topology) -> frozenset[str]:
     """Return the rails of the board that show the buses of these entities: what several supplies share shows there."""
     buses = {bus for one in topology.entities if one.id in named and (bus := one.tag(BUS_TAG)) is not None}
     return frozenset(one.id for one in topology.entities if one.is_rail_of_board and one.tag(BUS_TAG) in buses)
+
+
+def _shared_by(named: frozenset[str], kinship: Kinship) -> frozenset[str]:
+    """Return the lowest entity that holds several of these; of a node itself, the jobs that run on it."""
+    if len(named) > 1:
+        shared = kinship.common_root(sorted(named))
+        return frozenset() if shared is None else frozenset((shared,))
+    below = frozenset[str]().union(*(kinship.descendants(one) for one in named if one.startswith(NODE_ID)))
+    return frozenset(one for one in below if one.startswith(f"{EntityKind.JOB}:"))

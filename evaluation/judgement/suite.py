@@ -70,11 +70,20 @@ def rows_of(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
     for top, right in (("top-1", [one.top_1 for one in faults]), ("top-3", [one.top_3 for one in faults])):
         answers = [*right, *(score.right for score in quiet)]
         yield _row(top, share(sum(answers), len(answers)), "", table.goals[top])
+    yield from _of_grounds(scores, faults, table)
     yield from _of_nodes(scores, table)
     yield from _of_classes(scores, table)
     yield from _of_alarms(scores, quiet, table)
     yield from _of_calibration(scores, table)
     yield from _of_baselines([score for score in scores if score.run.group == FULL_RATE], table)
+
+
+def _of_grounds(scores: Sequence[RunScore], faults: Sequence[FaultScore], table: JudgementTable) -> Iterator[Row]:
+    """Yield how often the likeliest cause also has a path that bears it out, and how often nothing else was named."""
+    grounded = share(sum(fault.grounded for fault in faults), len(faults))
+    yield _row("top-1 grounded", grounded, "", table.goals["top-1 grounded"])
+    faulty = [score for score in scores if score.run.faults]
+    yield _row("exact set", share(sum(score.exact for score in faulty), len(faulty)), "", table.goals["exact set"])
 
 
 def _of_nodes(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:

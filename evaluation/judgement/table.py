@@ -15,7 +15,9 @@ JUDGEMENT = Path(__file__).with_name("judgement.yaml")
 GOALS = (
     "recall",
     "top-1",
+    "top-1 grounded",
     "top-3",
+    "exact set",
     "precision",
     "pages per node-month",
     "quiet runs with a page",

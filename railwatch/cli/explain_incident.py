@@ -36,7 +36,14 @@ from railwatch.cli.run_folder import (
 from railwatch.operator.action_groups import capped_gpus
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.incident_context import SampleEvidence, sample_evidence
-from railwatch.operator.incident_story import IncidentStory, TimelineEntry, meaning_of, story_fields, story_of_incident
+from railwatch.operator.incident_story import (
+    IncidentStory,
+    TimelineEntry,
+    meaning_of,
+    path_text,
+    story_fields,
+    story_of_incident,
+)
 from railwatch.wiring.sample_store import open_sample_reader
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind
@@ -160,7 +167,7 @@ def _print(story: IncidentStory, samples: SampleEvidence, names: EntityNames) ->
     _print_timeline(console, "what was seen, in order", story.seen, one.opened_ns)
     console.print("\n[bold]likely causes[/]")
     for hypothesis in one.hypotheses:
-        _print_hypothesis(console, hypothesis)
+        _print_hypothesis(console, hypothesis, names)
     if not one.hypotheses:
         console.print("  none ranked: the record is of an earlier version", soft_wrap=True)
     print_part(console, "\nevidence against the likeliest cause", story.contradicts)
@@ -190,11 +197,13 @@ def _print_timeline(console: Console, title: str, entries: tuple[TimelineEntry, 
         console.print(f"  [dim]{iso_utc(entry.time_ns)[11:23]} {after_s:+9.1f} s[/]  {text}", soft_wrap=True)
 
 
-def _print_hypothesis(console: Console, one: Hypothesis) -> None:
+def _print_hypothesis(console: Console, one: Hypothesis, names: EntityNames) -> None:
     console.print(
         f"  [bold]{one.probability:5.0%}  {one.cause.value}[/]  {escape(meaning_of(one.cause))}", soft_wrap=True
     )
     for label, lines in (("for", one.for_), ("against", one.against)):
         for line in lines[:_MOST_REASONS]:
             console.print(f"         [dim]{label:<8}[/]{escape(line)}", soft_wrap=True)
+    if one.path:
+        console.print(f"         [dim]path    [/]{escape(path_text(one, names))}", soft_wrap=True)
     console.print(f"         [dim]disproved by[/] {escape(one.would_disprove)}", soft_wrap=True)

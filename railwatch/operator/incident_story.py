@@ -14,7 +14,18 @@ from telemetry.command_events import event_of_command
 from telemetry.commands import Command
 from telemetry.entities import EntityKind
 from telemetry.record_json import to_json
-from telemetry.records import Action, Decision, Event, FaultClass, Finding, FindingStatus, Incident, Outcome, Record
+from telemetry.records import (
+    Action,
+    Decision,
+    Event,
+    FaultClass,
+    Finding,
+    FindingStatus,
+    Hypothesis,
+    Incident,
+    Outcome,
+    Record,
+)
 
 # heuristic: less likely causes are not worth a check.
 _WORTH_A_CHECK = 0.05
@@ -85,6 +96,15 @@ def story_fields(story: IncidentStory) -> dict[str, Any]:
 def meaning_of(cause: FaultClass) -> str:
     """Return the meaning of a class of root cause."""
     return FAULT_CLASS_GUIDES[cause].means
+
+
+def path_text(hypothesis: Hypothesis, names: EntityNames = _NO_NAMES) -> str:
+    """Return the path of a hypothesis in one line, from the cause to the symptom, and whether it is grounded."""
+    steps = " → ".join(
+        f"{names.name(one.entity_id)} ({one.shows.replace('_', ' ')}, {iso_utc(one.since_ns)[11:19]})"
+        for one in hypothesis.path
+    )
+    return f"{steps}; {f'not grounded: {hypothesis.ungrounded}' if hypothesis.ungrounded else 'grounded'}"
 
 
 def checks_of(incident: Incident) -> list[str]:

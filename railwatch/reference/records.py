@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from telemetry.record_json import DERIVED_KEYS, RECORD_TYPES
-from telemetry.records import Evidence, Hypothesis
+from telemetry.records import Evidence, Hypothesis, PathStep
 
 WIDTH = 116
 _INTRODUCTION = (
@@ -41,7 +41,12 @@ def records_markdown() -> str:
         *wrap(_SUMMARY, WIDTH),
     ]
     enums: dict[type[StrEnum], None] = {}
-    for name, record_type in (*RECORD_TYPES.items(), ("evidence", Evidence), ("hypothesis", Hypothesis)):
+    for name, record_type in (
+        *RECORD_TYPES.items(),
+        ("evidence", Evidence),
+        ("hypothesis", Hypothesis),
+        ("pathstep", PathStep),
+    ):
         lines += ["", f"## `{name}`", "", *(getdoc(record_type) or "").splitlines(), ""]
         lines += ["| field | JSON | values |", "| --- | --- | --- |"]
         hints = get_type_hints(record_type)

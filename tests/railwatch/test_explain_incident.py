@@ -11,8 +11,9 @@ from analytics.classification.answers import FAULT_CLASS_GUIDES, SYMPTOM_GUIDES
 from physics.feeding import feeding_of
 from railwatch.cli.explain_incident import _wiring_of_run
 from railwatch.cli.incident_plot import plot
-from railwatch.operator.incident_story import story_of_incident
-from telemetry.clock import NS_PER_S
+from railwatch.operator.entity_names import EntityNames
+from railwatch.operator.incident_story import path_text, story_of_incident
+from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
 from telemetry.recording import RecordingMeta, write_recording
@@ -23,6 +24,7 @@ from telemetry.records import (
     FaultClass,
     FindingStatus,
     Incident,
+    PathStep,
     Record,
 )
 from telemetry.store.records import RecordFile
@@ -66,6 +68,17 @@ def data_dir(tmp_path: Path) -> Path:
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
+
+
+def test_the_path_of_a_cause_is_one_line_with_what_it_lacks() -> None:
+    step = PathStep(entity_id="supply:psu0", shows="resistance_up", since_ns=START_NS)
+    lost = PathStep(entity_id="gpu:GPU-1", shows="gpu_lost", since_ns=LATER_NS)
+    one = replace(INCIDENT.hypotheses[0], path=(step, lost), ungrounded="")
+    names = EntityNames(node_of(4, 2).entities)
+    began, after = iso_utc(START_NS)[11:19], iso_utc(LATER_NS)[11:19]
+    assert path_text(one, names) == f"PSU 0 (resistance up, {began}) → GPU 1 (gpu lost, {after}); grounded"
+    loose = replace(one, path=(step,), ungrounded="no path from PSU 0 to GPU 1")
+    assert path_text(loose, names).endswith("; not grounded: no path from PSU 0 to GPU 1")
 
 
 def test_the_story_is_reported_in_order_with_what_was_done_and_whether_it_helped(run: Run, data_dir: Path) -> None:

@@ -80,7 +80,7 @@ def test_evidence_for_a_class_never_lowers_it(seen: list[Observation], since_ns:
     pairs = [(sign, cause) for sign in Sign for cause in PRIORS if supports(sign, cause)]
     sign, cause = data.draw(st.sampled_from(pairs))
     before = [one for one in seen if one.sign is not sign]
-    after = [*before, Observation(sign=sign, present=True, since_ns=since_ns, text="more")]
+    after = [*before, Observation(sign=sign, present=True, since_ns=since_ns, text="more", entity_id="")]
     # What came first is a statement about all signs together, so it is left out here.
     weights = Weights(precedence=0.0)
     assert scores_of(after, weights)[cause] >= scores_of(before, weights)[cause]
@@ -100,8 +100,10 @@ def test_without_any_sign_the_answer_is_the_priors() -> None:
 
 def test_evidence_that_came_first_weighs_more() -> None:
     def seen(*, link_first: bool) -> list[Observation]:
-        links = Observation(sign=Sign.LINKS_OF_ONE, present=True, since_ns=0 if link_first else 9, text="links")
-        hang = Observation(sign=Sign.NO_PROGRESS, present=True, since_ns=5, text="hang")
+        links = Observation(
+            sign=Sign.LINKS_OF_ONE, present=True, since_ns=0 if link_first else 9, text="links", entity_id=""
+        )
+        hang = Observation(sign=Sign.NO_PROGRESS, present=True, since_ns=5, text="hang", entity_id="")
         return [links, hang]
 
     first, last = scores_of(seen(link_first=True)), scores_of(seen(link_first=False))
@@ -110,7 +112,7 @@ def test_evidence_that_came_first_weighs_more() -> None:
 
 
 def test_a_contradiction_costs_what_its_weight_states_and_is_reported() -> None:
-    seen = [Observation(sign=Sign.DISAGREES, present=True, since_ns=0, text="P and V I disagree")]
+    seen = [Observation(sign=Sign.DISAGREES, present=True, since_ns=0, text="P and V I disagree", entity_id="")]
     mild, hard = scores_of(seen, Weights(contradiction=0.0)), scores_of(seen, Weights(contradiction=2.0))
     assert mild[FaultClass.JOINT_AGEING] - hard[FaultClass.JOINT_AGEING] == pytest.approx(2.0)
     assert mild[FaultClass.SENSOR_FAULT] == hard[FaultClass.SENSOR_FAULT]
@@ -126,7 +128,7 @@ def test_a_gain_is_the_logarithm_of_the_odds_that_the_table_states() -> None:
 
 
 def test_a_temperature_flattens_and_keeps_the_order() -> None:
-    seen = [Observation(sign=Sign.LINK_ERRORS, present=True, since_ns=0, text="links")]
+    seen = [Observation(sign=Sign.LINK_ERRORS, present=True, since_ns=0, text="links", entity_id="")]
     sharp, flat = classify(seen, Weights(temperature=0.5)), classify(seen, Weights(temperature=3.0))
     assert sharp[0].cause is flat[0].cause
     assert sharp[0].probability > flat[0].probability

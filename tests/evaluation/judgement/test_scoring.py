@@ -46,6 +46,7 @@ def fault(cause: str, *, onset_s: float = 30.0, end_s: float | None = None, on: 
         about=frozenset({on, NODE, GPU0}),
         onset_ns=ns(onset_s),
         end_ns=None if end_s is None else ns(end_s),
+        lies_in=frozenset({on}),
     )
 
 
@@ -180,3 +181,35 @@ def test_faults_that_are_one_event_are_found_by_either_name(table: JudgementTabl
     both = replace(fault("supply_lost"), causes=("supply_lost", "supply_overload"))
     (one,) = score_run(reported(seen("supply_overload", 31.0), faults=(both,)), table).faults
     assert (one.cause, one.found, one.top_1) == ("supply_lost and supply_overload", True, True)
+
+
+def test_a_cause_is_grounded_where_its_path_begins_at_the_fault(table: JudgementTable) -> None:
+    there = RankedCause(cause="joint_ageing", probability=0.9, root=PSU0, grounded=True)
+    for ranked, grounded in (
+        (there, True),
+        (replace(there, root=PSU1), False),
+        (replace(there, grounded=False), False),
+        (replace(there, cause="supply_lost"), False),
+    ):
+        score = score_run(
+            reported(seen("joint_ageing", 33.0, ranked=(ranked,)), faults=(fault("joint_ageing"),)), table
+        )
+        assert score.faults[0].grounded is grounded
+
+
+def test_the_set_is_exact_if_every_page_names_the_fault_and_none_another(table: JudgementTable) -> None:
+    named, brake = seen("joint_ageing", 33.0), seen("power_brake", 35.0, on=GPU0)
+    behind = replace(brake, ranked=(RankedCause(cause="joint_ageing"),))
+    faults = (fault("joint_ageing"),)
+    assert score_run(reported(named, faults=faults), table).exact
+    assert score_run(reported(named, behind, faults=faults), table).exact
+    assert not score_run(reported(named, brake, faults=faults), table).exact
+    assert not score_run(reported(behind, seen("novelty", 60.0, on=PSU1), faults=faults), table).exact
+    assert not score_run(reported(faults=faults), table).exact
+
+
+def test_what_a_lost_gpu_leads_to_does_not_spoil_the_set(table: JudgementTable) -> None:
+    run = reported(
+        seen("joint_ageing", 33.0), seen("hang", 50.0, on=NODE), faults=(fault("joint_ageing"),), drop_s=40.0
+    )
+    assert score_run(run, table).exact

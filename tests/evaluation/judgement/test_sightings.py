@@ -3,7 +3,7 @@ from dataclasses import replace
 from evaluation.judgement.sightings import RankedCause, faults_of, sightings_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import BOARD_PLACE, BUS_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
-from telemetry.records import Cause, FaultClass, Hypothesis, IncidentState, Severity
+from telemetry.records import Cause, FaultClass, Hypothesis, IncidentState, PathStep, Severity
 from tests import record_samples
 from tests.analytics.scenes import node_of
 
@@ -42,11 +42,12 @@ def guess(cause: str, probability: float) -> Hypothesis:
 
 
 def test_hypotheses_are_ranked_by_their_probability() -> None:
-    guesses = (guess("unknown", 0.2), guess("joint_ageing", 0.8))
+    path = (PathStep(entity_id="supply:psu0", shows="resistance_up", since_ns=NS_PER_S),)
+    guesses = (replace(guess("unknown", 0.2), ungrounded="no sign"), replace(guess("joint_ageing", 0.8), path=path))
     (one,) = sightings_of([replace(EARLIER, hypotheses=guesses)])
     assert one.ranked == (
-        RankedCause(cause="joint_ageing", probability=0.8),
-        RankedCause(cause="unknown", probability=0.2),
+        RankedCause(cause="joint_ageing", probability=0.8, root="supply:psu0", grounded=True),
+        RankedCause(cause="unknown", probability=0.2, grounded=False),
     )
     assert "joint_ageing" in one.text
 
@@ -86,6 +87,12 @@ def test_a_fault_of_a_supply_is_about_the_rail_of_its_bus_and_not_of_another() -
     )
     assert "supply:B" in fault.about
     assert "supply:A" not in fault.about
+    assert fault.lies_in == {"supply:psu1", "supply:B"}
+
+
+def test_a_fault_of_several_lies_in_what_they_share_too() -> None:
+    (fault,) = faults_of([label("joint_ageing", "psu0", "psu1")], node_of(), node="box", together=False)
+    assert fault.lies_in == {"supply:psu0", "supply:psu1", "node:box"}
 
 
 def test_labels_that_are_one_event_are_one_fault_that_ends_with_the_last() -> None:

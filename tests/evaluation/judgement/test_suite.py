@@ -32,9 +32,12 @@ FOUND = FaultScore(
     first=RankedCause(cause="hang", probability=0.9),
     pages=1,
     reported=((0.9, True), (0.1, False)),
+    grounded=True,
 )
-MISSED = replace(FOUND, found=False, delay_s=None, top_1=False, top_3=False, first=None, pages=0, reported=())
-RIGHT = RunScore(run=RUN, faults=(FOUND,), pages=1, false_pages=(), false_notices=0, wrong_drops=0)
+MISSED = replace(
+    FOUND, found=False, delay_s=None, top_1=False, top_3=False, first=None, pages=0, reported=(), grounded=False
+)
+RIGHT = RunScore(run=RUN, faults=(FOUND,), pages=1, false_pages=(), false_notices=0, wrong_drops=0, exact=True)
 QUIET = replace(RIGHT, run=replace(RUN, quiet=True, faults=()), faults=(), pages=0)
 
 
@@ -54,6 +57,13 @@ def test_a_miss_lowers_recall_and_both_tops() -> None:
     assert reported["top-1"].value == reported["top-3"].value == pytest.approx(2 / 3)
     assert reported["top-1 hang"].missed
     assert reported["delay hang"].value == 12.0
+
+
+def test_a_right_cause_without_its_path_or_beside_another_counts_less() -> None:
+    loose = replace(RIGHT, faults=(replace(FOUND, grounded=False),), exact=False)
+    reported = rows(RIGHT, loose, QUIET)
+    assert reported["top-1"].value == 1.0
+    assert reported["top-1 grounded"].value == reported["exact set"].value == 0.5
 
 
 def test_a_page_in_a_quiet_run_costs_precision_rate_and_top_1() -> None:
