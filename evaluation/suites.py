@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from evaluation.control.suite import control_rows
+from evaluation.domain.suite import domain_rows
 from evaluation.heat.suite import heat_rows
 from evaluation.judgement.suite import judgement_rows
 from evaluation.rows import Effort, Progress, Row
@@ -29,6 +30,7 @@ SUITES: tuple[Suite, ...] = (
     Suite(name="heat", about="cooling that fails, and cooling that does not, under recorded loads", rows=heat_rows),
     Suite(name="control", about="the clock cap in the loop: minutes to the millisecond, months", rows=control_rows),
     Suite(name="wallpower", about="real wall-power traces, as they are and with faults put in", rows=wallpower_rows),
+    Suite(name="domain", about="random machines of another plant, each fault against an oracle", rows=domain_rows),
     Suite(
         name="series", about="general detectors on SMD, ASD and NAB, beside what else could be used", rows=series_rows
     ),

@@ -8,8 +8,7 @@ began has found nothing.
 from dataclasses import dataclass
 
 from evaluation.judgement.sightings import RankedCause, Sighting, TrueFault
-from evaluation.judgement.table import AcceptedCauses, JudgementTable
-from simulator.files.scenario import TrueCause
+from evaluation.judgement.table import AcceptedCauses, AnswerTable
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, Severity
 
@@ -79,7 +78,7 @@ class RunScore:
         return not self.false_pages
 
 
-def score_run(run: RunReport, table: JudgementTable) -> RunScore:
+def score_run(run: RunReport, table: AnswerTable) -> RunScore:
     """Score one run by the table."""
     faults = tuple(_score_fault(fault, run, table) for fault in run.faults)
     paged = [one for one in run.sightings if one.reported_at(table.page_from) is not None]
@@ -101,12 +100,12 @@ def score_run(run: RunReport, table: JudgementTable) -> RunScore:
     )
 
 
-def answers_to(fault: TrueFault, table: JudgementTable) -> tuple[AcceptedCauses, ...]:
+def answers_to(fault: TrueFault, table: AnswerTable) -> tuple[AcceptedCauses, ...]:
     """Return the table's entries for the causes of a fault; several where they are one event."""
-    return tuple(table.answers[TrueCause(cause)] for cause in fault.causes)
+    return tuple(table.answer(cause) for cause in fault.causes)
 
 
-def _score_fault(fault: TrueFault, run: RunReport, table: JudgementTable) -> FaultScore:
+def _score_fault(fault: TrueFault, run: RunReport, table: AnswerTable) -> FaultScore:
     answers = answers_to(fault, table)
     found_by = frozenset[str]().union(*(answer.found for answer in answers))
     names = frozenset(name for answer in answers for name in answer.names)
@@ -164,7 +163,7 @@ def _reported(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool],
     return tuple((each.probability, each.cause in names) for each in one.ranked if each.probability is not None)
 
 
-def _reported_within(one: Sighting, fault: TrueFault, level: Severity, table: JudgementTable) -> int | None:
+def _reported_within(one: Sighting, fault: TrueFault, level: Severity, table: AnswerTable) -> int | None:
     """Return when a sighting about a fault was reported; None if about another one, or outside the fault's time."""
     reported_ns = one.reported_at(level)
     if reported_ns is None or not one.entities & fault.about:
@@ -175,7 +174,7 @@ def _reported_within(one: Sighting, fault: TrueFault, level: Severity, table: Ju
     return reported_ns if late_ns is None or reported_ns <= late_ns else None
 
 
-def _accepted(one: Sighting, run: RunReport, table: JudgementTable) -> bool:
+def _accepted(one: Sighting, run: RunReport, table: AnswerTable) -> bool:
     """Return True for a sighting of a fault of the run, of a GPU lost in it, or a note of how the node is built."""
     if one.causes <= set(table.as_built) and one.reported_at(Severity.WARNING) is None:
         return True

@@ -127,12 +127,11 @@ def faults_of(
     faults = []
     for label in labels:
         named = frozenset(ids[name] for name in label["entities"] if name in ids)
-        about = named.union(*(kinship.ancestors(one) | kinship.descendants(one) for one in named))
         rails = _rails_of(named, topology)
         faults.append(
             TrueFault(
                 causes=(label["cause"],),
-                about=about | rails,
+                about=about_of(named, topology),
                 onset_ns=label["onset_ns"],
                 end_ns=label["end_ns"],
                 lies_in=named | rails | _shared_by(named, kinship),
@@ -150,6 +149,13 @@ def faults_of(
             lies_in=frozenset().union(*(fault.lies_in for fault in faults)),
         ),
     )
+
+
+def about_of(named: frozenset[str], topology: Topology) -> frozenset[str]:
+    """Return the entities that an incident about these may name; see `TrueFault.about`."""
+    kinship = Kinship.of(topology)
+    about = named.union(*(kinship.ancestors(one) | kinship.descendants(one) for one in named))
+    return about | _rails_of(named, topology)
 
 
 def _rails_of(named: frozenset[str], topology: Topology) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """The table of the suite `judgement`: what is run, which answers count as right, and the goals."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -77,6 +77,22 @@ class AcceptedCauses(FilePart):
         return self.found | frozenset(self.beside)
 
 
+class AnswerTable(Protocol):
+    """Table of the answers that count; see `JudgementTable`, which is one."""
+
+    @property
+    def page_from(self) -> Severity: ...  # noqa: D102 -- above
+    @property
+    def early(self) -> float: ...  # noqa: D102 -- above
+    @property
+    def after_end(self) -> float: ...  # noqa: D102 -- above
+    @property
+    def after_drop(self) -> tuple[str, ...]: ...  # noqa: D102 -- above
+    @property
+    def as_built(self) -> tuple[str, ...]: ...  # noqa: D102 -- above
+    def answer(self, cause: str) -> AcceptedCauses: ...  # noqa: D102 -- above
+
+
 class Announced(FilePart):
     """Announced work, as in a silence: on what, and from when to when after the run began."""
 
@@ -122,3 +138,7 @@ class JudgementTable(FilePart):
         if aimless:
             raise ValueError(f"a goal for {', '.join(aimless)}")
         return self
+
+    def answer(self, cause: str) -> AcceptedCauses:
+        """Return what is accepted for a true cause."""
+        return self.answers[TrueCause(cause)]

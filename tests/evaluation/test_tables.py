@@ -17,7 +17,15 @@ from telemetry.errors import ConfigError
 
 
 def test_the_suites_are_those_that_are_promised() -> None:
-    assert [suite.name for suite in SUITES] == ["judgement", "supply", "heat", "control", "wallpower", "series"]
+    assert [suite.name for suite in SUITES] == [
+        "judgement",
+        "supply",
+        "heat",
+        "control",
+        "wallpower",
+        "domain",
+        "series",
+    ]
 
 
 def test_every_run_of_the_table_can_be_made() -> None:
