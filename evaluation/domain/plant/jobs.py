@@ -1,7 +1,8 @@
 """Jobs on the GPUs of many nodes: how much each works at any moment, as a function of time.
 
-A node works through stretches of some minutes to three quarters of an hour. In each, one or two jobs share its GPUs:
-synchronous steps with checkpoints, requests that each GPU answers by itself, one steady kernel, or nothing.
+A node works through stretches of some minutes to three quarters of an hour, with a pause before the next job begins. In
+each, one or two jobs share its GPUs: synchronous steps with checkpoints, requests that each GPU answers by itself, one
+steady kernel, or nothing.
 """
 
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ _JITTER = 0.03
 # What a rank draws that waits in a collective: its kernel polls.
 SPIN_USE = (0.18, 0.32)
 _SLOTS = 2
+_PAUSE_S = (1.0, 60.0)
 _BURST, _STEP, _SHARE, _SPIN = 41, 42, 43, 44
 
 
@@ -88,13 +90,20 @@ def _of_node(rng: np.random.Generator, seconds: float, work: str) -> dict[str, l
         whole = rng.random() < 0.7 or work != MIXED
         kinds = rng.choice(_DRAWN, _SLOTS) if work == MIXED else [JOB_KINDS.index(JobKind(work))] * _SLOTS
         jobs = [_job(rng, int(kind)) for kind in kinds]
-        jobs = [jobs[0], jobs[0]] if whole else jobs
-        columns["begin_s"].append(begin_s)
-        columns["split"].append(1.0 if whole else float(rng.choice([0.25, 0.5, 0.75])))
-        for name in _PER_JOB:
-            columns[name].append([job[name] for job in jobs])
+        split = 1.0 if whole else float(rng.choice([0.25, 0.5, 0.75]))
+        _add(columns, begin_s, split, [jobs[0], jobs[0]] if whole else jobs)
         begin_s += seconds + 1e4 if work != MIXED else rng.uniform(240.0, 2700.0)
+        if begin_s < seconds:
+            _add(columns, begin_s, 1.0, [_job(rng, IDLE)] * _SLOTS)
+            begin_s += rng.uniform(*_PAUSE_S)
     return columns
+
+
+def _add(columns: dict[str, list[object]], begin_s: float, split: float, jobs: Sequence[dict[str, float]]) -> None:
+    columns["begin_s"].append(begin_s)
+    columns["split"].append(split)
+    for name in _PER_JOB:
+        columns[name].append([job[name] for job in jobs])
 
 
 def _job(rng: np.random.Generator, kind: int) -> dict[str, float]:
