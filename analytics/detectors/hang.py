@@ -151,7 +151,14 @@ class Hang:
         # A step that ends as a spin begins may still be its own.
         others = (state.others & (spin.lasted_s > 0)) | (beside & (spin.lasted_s >= self.limits.spin_s))
         swing = swing_after(
-            state.swing, now.power, now.util, spun=state.spin, spin=spin, passed_s=passed, limits=self.limits
+            state.swing,
+            now.power,
+            now.util,
+            now.memory_bytes,
+            spun=state.spin,
+            spin=spin,
+            passed_s=passed,
+            limits=self.limits,
         )
         silent = fell_silent(swing, spin, now.mem_util_ratio, state.siblings.groups, limits=self.limits)
         state = replace(state, spin=spin, swing=swing, others=others, silent=silent & ~state.heartbeat.known)

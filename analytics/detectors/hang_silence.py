@@ -3,7 +3,7 @@
 A rank that waits in a collective draws a constant power, and a rank that computes does not. So where every GPU of a
 node swung from step to step and then all of them draw a constant, low power at full utilisation, they wait for
 something that none of them does. A kernel of constant low power on every GPU looks the same; one that reads memory
-shows it in the memory utilisation, where that is recorded.
+shows it in the memory utilisation, and one of another job in the memory in use, where these are recorded.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,8 @@ class Swing:
 
     `counts`, `totals_w` and `squares_w2` hold one second each, `seconds` counts those written. `swung_s` is how
     long the power has swung, `swing_ratio` the standard deviation over the mean; both keep their values during a spin.
-    `pause_s` is the longest spin that ended in work by itself, remembered for about an hour.
+    `pause_s` is the longest spin that ended in work by itself, remembered for about an hour. `memory_bytes` is the
+    memory in use: where it moves, another job begins, whose steps are not known yet.
     """
 
     counts: Annotated[FloatArray, 0.0, _WINDOW_S]
@@ -49,10 +50,19 @@ class Swing:
     swung_s: FromZero
     idle_s: FromZero
     pause_s: FromZero
+    memory_bytes: FloatArray
 
 
 def swing_after(
-    before: Swing, power: SignalTally, util: SignalTally, *, spun: Spin, spin: Spin, passed_s: float, limits: HangLimits
+    before: Swing,
+    power: SignalTally,
+    util: SignalTally,
+    memory_bytes: FloatArray,
+    *,
+    spun: Spin,
+    spin: Spin,
+    passed_s: float,
+    limits: HangLimits,
 ) -> Swing:
     """Return the swing a second later; `spun` is the spin before that second and `spin` the one after it.
 
@@ -63,7 +73,9 @@ def swing_after(
     resumed = (spin.lasted_s == 0) & (spun.lasted_s >= _PAUSE_S) & (util.low >= limits.util_ratio) & (util.count > 0)
     pause_s = np.where(resumed, np.maximum(before.pause_s, spun.lasted_s), before.pause_s)
     after = replace(before, idle_s=idle_s, pause_s=pause_s * (1.0 - min(passed_s / _PAUSE_MEMORY_S, 1.0)))
-    gone = idle_s >= _FORGET_S
+    moved = np.abs(memory_bytes - before.memory_bytes) > limits.memory_ratio * before.memory_bytes
+    after = replace(after, memory_bytes=np.where(np.isnan(memory_bytes), before.memory_bytes, memory_bytes))
+    gone = (idle_s >= _FORGET_S) | moved
     if gone.any():
         after = replace(after, swung_s=np.where(gone, 0.0, after.swung_s), pause_s=np.where(gone, 0.0, after.pause_s))
     busy = (power.count > 0) & (util.count > 0) & ~idle & (spin.lasted_s == 0)

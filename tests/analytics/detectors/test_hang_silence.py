@@ -126,6 +126,11 @@ def memory_bound_work() -> Frame:
     return with_memory_use(0.7)
 
 
+def another_job() -> Frame:
+    """Return the scene with a steady kernel of another job instead of the hang: other memory is in use."""
+    return changed(uncounted(), "memory_used_bytes", np.where(AFTER, 6.0e10, 6.4e10))
+
+
 def power_near_that_of_work() -> Frame:
     return power_after(220.0 + noise(1.0))
 
@@ -157,6 +162,7 @@ def noisy_low_power() -> Frame:
         load_that_never_stepped,
         low_power_with_steps,
         memory_bound_work,
+        another_job,
         power_near_that_of_work,
         one_gpu_works_on,
         one_gpu_is_idle,
