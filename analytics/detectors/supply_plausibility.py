@@ -58,6 +58,9 @@ _MISMATCH_S = 10.0
 # heuristic: meters that agreed within 2 % over so many blocks are believed at small powers too.
 _AGREED_RATIO = 0.02
 _AGREED_BLOCKS = 8.0
+# heuristic: what current meters of outputs are off by at any load, until both agreed at a small one; supplies state 1
+# to 2 % of a current for loads of a fifth and more, and amperes below.
+_OFFSET_A = 0.5
 # heuristic: fewer samples of one value in a block are no repetition.
 _MIN_SAMPLES = 8
 # heuristic: a spread of three steps of the converter takes levels six steps apart, and half of that still moves it.
@@ -83,8 +86,8 @@ class SupplyPlausibilityState:
     are the spreads of the block in which both moved most, fading; `usual_mean_a` is the mean current of some blocks,
     `levels` are usual voltage and current towards the bus. `fit` is how well the pair usually fits, `currents` how well
     the current follows its bus; `mismatch` is NaN before the first, `agreed` counts the blocks in which the two powers
-    were nearly one. `by_bus` marks supplies whose current left its bus in the newest block that was skewed, while their
-    pair fitted as usual.
+    were nearly one, `agreed_w` is the smallest at which they were. `by_bus` marks supplies whose current left its bus
+    in the newest block that was skewed, while their pair fitted as usual.
     """
 
     last_ns: int | None
@@ -106,6 +109,7 @@ class SupplyPlausibilityState:
     mismatch: FloatArray
     mismatch_s: FromZero
     agreed: FromZero
+    agreed_w: Annotated[FloatArray, np.inf]
     stillness: Stillness
     streaks: Annotated[FloatArray, 0.0, len(_FAULTS)]
     by_bus: MaskArray
@@ -181,6 +185,7 @@ class SupplyPlausibility:
             mismatch=power.mismatch,
             mismatch_s=power.lasted_s,
             agreed=power.agreed,
+            agreed_w=power.agreed_w,
             stillness=_stood(state.stillness, means),
             streaks=streaks,
             by_bus=np.where(skew.pair | skew.bus, skew.bus & ~skew.pair, state.by_bus),
@@ -272,6 +277,7 @@ class PowerComparison:
     mismatch: FloatArray
     lasted_s: FloatArray
     agreed: FloatArray
+    agreed_w: FloatArray
 
 
 def _compared(
@@ -289,14 +295,19 @@ def _compared(
     share = -math.expm1(-means.seconds / _MISMATCH_S)
     mismatch = np.where(known, before + share * (off - before), state.mismatch)
     rounded = rounding_ratio(means.mean_v, means.mean_a, state.stillness.step)
-    differs = known & (np.abs(mismatch) > power_ratio + rounded)
+    # Meters that agreed within some per cent are off by no more watts at any load.
+    offset_w = np.fmin(_OFFSET_A * np.abs(means.mean_v), _AGREED_RATIO * state.agreed_w)
+    by_offset = offset_w / np.where(large, np.fmax(power_w, product_w), np.inf)
+    differs = known & (np.abs(mismatch) > power_ratio + rounded + by_offset)
     lasted_s = np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0)
+    agrees = np.abs(off) < _AGREED_RATIO
     return PowerComparison(
         known=known,
         differs=differs,
         mismatch=mismatch,
         lasted_s=np.where(known, lasted_s, state.mismatch_s),
-        agreed=state.agreed + (np.abs(off) < _AGREED_RATIO),
+        agreed=state.agreed + agrees,
+        agreed_w=np.where(agrees, np.fmin(state.agreed_w, product_w), state.agreed_w),
     )
 
 

@@ -114,6 +114,16 @@ def test_small_powers_are_compared_where_the_meters_agreed_before() -> None:
     assert reported(scenes.frame(volts, amps, power_w=amps * volts * 1.15), limits) == ()
 
 
+def test_an_offset_of_the_current_is_no_gain_at_a_light_load() -> None:
+    """A shelf of 48 V at 4 A a supply: a third of an ampere is 8 % of it, and nothing of the load of a job."""
+    truth_a = np.where(np.arange(1600)[:, np.newaxis] < 400, 40.0, 4.0) * np.ones((1, 2))
+    amps = truth_a + 0.33 + np.random.default_rng(1).normal(0, 0.05, (1600, 2))
+    volts = 48.0 - 0.004 * truth_a
+    limits = SupplyPlausibilityLimits(power_hold_s=8.0)
+    assert reported(scenes.frame(volts, amps, power_w=volts * truth_a), limits) == ()
+    assert "power differs" in reported(scenes.frame(volts, amps, power_w=volts * truth_a * 1.15), limits)[0].summary
+
+
 def idle_after_a_job(seed: int) -> Frame:
     """Return five minutes of two 54 V supplies whose job ends half-way: the current is one step of the meter then."""
     rng = np.random.default_rng(seed)
