@@ -25,6 +25,7 @@ from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.supply import input_fall
 from analytics.supply.branches import (
     Branches,
+    are_light,
     carries_nothing,
     gone,
     group_sum,
@@ -106,6 +107,8 @@ class SourceResistance:
     joined_columns: tuple[JoinedColumn, ...] = (
         JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),
         JoinedColumn(kind=EntityKind.GPU, signal="throttle_reasons", how=Relation.MEAN_BELOW, column="gpu_reasons"),
+        JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=Relation.SUM_BELOW, column="gpus_w"),
+        JoinedColumn(kind=EntityKind.GPU, signal="power_limit_w", how=Relation.SUM_BELOW, column="gpus_limit_w"),
     )
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
@@ -128,6 +131,7 @@ class SourceResistance:
     ) -> tuple[SourceResistanceState, tuple[Finding, ...]]:
         """Judge the rows of a frame: branches row by row, resistances once a block."""
         inlet_c, idle = optional(frame, "inlet_temp_c"), optional(frame, "gpu_reasons") == REASON_IDLE
+        light = are_light(optional(frame, "gpus_w"), optional(frame, "gpus_limit_w"), idle)
         entities = frame.spec.entities
         state = replace(
             state, siblings=state.siblings.under(topology, entities), buses=state.buses.under(topology, entities)
@@ -141,7 +145,7 @@ class SourceResistance:
             state = _with_inlet(state, inlet_c[part.places])
             state, dipped = self._fall(state, part)
             findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
-            state, lost = self._branches(state, part, idle[part.places[-1]])
+            state, lost = self._branches(state, part, light[part.places[-1]])
             findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
                 state, ageing, lost, sag = self._block(state, now_ns)
@@ -153,7 +157,7 @@ class SourceResistance:
         return state, tuple(findings)
 
     def _branches(
-        self, state: SourceResistanceState, rows: PairRows, gpus_idle: MaskArray
+        self, state: SourceResistanceState, rows: PairRows, gpus_light: MaskArray
     ) -> tuple[SourceResistanceState, Changes]:
         """Sum the rows of a stretch, and judge the branches of a loud one, which is a single row."""
         passed_ns, now_ns = _passed_ns(state, rows), rows.time_ns[-1]
@@ -162,7 +166,7 @@ class SourceResistance:
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
         near = {"groups": state.buses.sharing, "nodes": state.siblings.groups, "buses": state.buses.groups}
         branches = watch_row(
-            state.branches, now_ns, current_a=current_a, voltage_v=voltage_v, used=used, gpus_idle=gpus_idle, **near
+            state.branches, now_ns, current_a=current_a, voltage_v=voltage_v, used=used, gpus_light=gpus_light, **near
         )
         blocks = add_rows(blocks, rows)
         state = replace(state, last_ns=now_ns, blocks=blocks, branches=branches, last_v=last_v, step_v=step_v)

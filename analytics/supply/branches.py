@@ -9,10 +9,10 @@ time, the bus voltage decides: it lies below the open-circuit voltage of the dea
 
 Cold-redundant supplies sleep at a light load and wake within some tenths of a second when it grows. At a light load a
 branch that carries nothing is therefore no lost one, unless its own output is gone too: it is one as soon as the load
-has grown and it still carries nothing. Light is half of the most that the bus was seen at; before any load was seen, it
-is what a bus carries whose GPUs all idle, as supplies are chosen for GPUs that work. One that lowered its own output
-as it fell asleep is alive, and wakes at a share of its rating that may lie far above any load seen so far: while its
-output stays, it is no lost one.
+has grown and it still carries nothing. Light is half of the most that the bus was seen at, or what a bus carries whose
+GPUs draw less than half of their limits, or all idle: supplies are chosen for GPUs that work. One that lowered its own
+output as it fell asleep is alive, and wakes at a share of its rating that may lie far above any load seen so far: while
+its output stays, it is no lost one.
 """
 
 from dataclasses import dataclass, replace
@@ -128,6 +128,11 @@ class Branches:
         return self.others_a / np.where(self.rows > 0, self.rows, np.nan)
 
 
+def are_light(power_w: FloatArray, limit_w: FloatArray, idle: MaskArray) -> MaskArray:
+    """Return a mask of supplies whose GPUs draw less than half of their limits, or all report that nothing runs."""
+    return np.asarray(idle | (power_w < LIGHT_RATIO * limit_w), dtype=np.bool_)
+
+
 def carries_nothing(branches: Branches, rows: PairRows) -> MaskArray:
     """Return a mask of rows, shape ``(n_rows,)``, in which a branch that carried something carries nothing."""
     return np.asarray(_dead(branches, rows.current_a, rows.used).any(axis=1), dtype=np.bool_)
@@ -148,13 +153,13 @@ def watch_row(
     groups: GroupArray,
     nodes: GroupArray,
     buses: GroupArray,
-    gpus_idle: MaskArray,
+    gpus_light: MaskArray,
 ) -> Branches:
     """Add one row, `used` where it is a new sample; a held value is neither dead nor alive.
 
     `groups` are the supplies that take over from each other, `nodes` those of one node: what the others of the node
     carry shows that it runs, where a supply is alone on its bus. `buses` are those of one bus: by its load a supply
-    sleeps. `gpus_idle` marks supplies of which all GPUs report that nothing runs on them.
+    sleeps. `gpus_light` marks supplies whose GPUs draw little, see `are_light`.
     """
     dead = _dead(branches, current_a, used)
     was = branches.since_ns > 0
@@ -163,7 +168,7 @@ def watch_row(
     alive = used & ~dead
     still = was & ~alive
     counts = np.where(still, branches.rows, 0.0)
-    light = (group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a) | gpus_idle
+    light = (group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a) | gpus_light
     begins = dead & ~was
     heavy_ns = np.where(_awake(branches, now_ns) | (~light & (branches.heavy_ns > 0)), branches.heavy_ns, now_ns)
     heavy_ns = np.where(light & ~_awake(branches, now_ns), 0, np.where(begins, now_ns - WAKES_NS, heavy_ns))

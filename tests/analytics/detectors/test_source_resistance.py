@@ -87,6 +87,18 @@ def test_a_supply_that_goes_off_is_reported_within_a_second_and_not_its_sibling(
     assert finding.time_ns - finding.since_ns <= NS_PER_S
 
 
+@pytest.mark.parametrize(("gpus_w", "is_lost"), [(500.0, False), (1000.0, True)])
+def test_a_supply_may_be_asleep_while_its_gpus_draw_less_than_half_of_their_limits(
+    gpus_w: float, *, is_lost: bool
+) -> None:
+    """The load is what it was all the time: nothing else shows that it is a light one."""
+    frame = scenes.lost(3)
+    volts, amps = frame.signal("voltage_v"), frame.signal("current_a")
+    limits = {"gpus_w": np.full(volts.shape, gpus_w), "gpus_limit_w": np.full(volts.shape, 1400.0)}
+    found = reported(scenes.frame(volts, amps, **limits))
+    assert any(one.cause is Cause.SUPPLY_LOST for one in found) is is_lost
+
+
 def test_a_supply_that_goes_off_is_reported_though_another_bus_idles() -> None:
     """By the current of the whole node such a load is light, and the supply might sleep."""
     rows = 1600

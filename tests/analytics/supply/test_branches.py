@@ -45,7 +45,7 @@ def watched(
     for row, total_a in enumerate(totals_a.tolist()):
         now_ns = NS_PER_S + row * EVERY_NS
         amps = np.array([rng.normal(0.0, 0.1), total_a / 2, total_a / 2])
-        gpus_idle = np.full(3, bool(idle) and idle[row])
+        gpus_light = np.full(3, bool(idle) and idle[row])
         branches = watch_row(
             branches,
             now_ns,
@@ -55,7 +55,7 @@ def watched(
             groups=BUS,
             nodes=BUS,
             buses=BUS,
-            gpus_idle=gpus_idle,
+            gpus_light=gpus_light,
         )
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
@@ -71,7 +71,7 @@ def test_a_branch_that_carries_nothing_at_a_light_load_may_be_asleep() -> None:
     assert not watched(relearnt(loaded(), 12.0), np.full(100, 36.0))
 
 
-def test_a_branch_may_be_asleep_while_the_gpus_idle_although_no_other_load_was_seen() -> None:
+def test_a_branch_may_be_asleep_while_the_gpus_light_although_no_other_load_was_seen() -> None:
     assert watched(loaded(12.0), np.full(100, 36.0))
     assert not watched(loaded(12.0), np.full(100, 36.0), idle=[True] * 100)
 
