@@ -19,7 +19,7 @@ from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.hang_signs import Heartbeat, Spin, after_second, after_steps
-from analytics.detectors.hang_silence import Swing, fell_silent, swing_after
+from analytics.detectors.hang_silence import Swing, fell_silent, swing_after, with_traffic
 from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.seconds import SignalTally, newest, passed_s, stretches
 from analytics.detectors.statements import Statement, evidence, findings_from
@@ -160,8 +160,9 @@ class Hang:
             passed_s=passed,
             limits=self.limits,
         )
+        swing = with_traffic(swing, now.mem_util_ratio, spin, passed_s=passed)
         silent = fell_silent(swing, spin, now.mem_util_ratio, state.siblings.groups, limits=self.limits)
-        state = replace(state, spin=spin, swing=swing, others=others, silent=silent & ~state.heartbeat.known)
+        state = replace(state, spin=spin, swing=swing, others=others, silent=silent)
         over = self._evidence(state) & (util >= self.limits.util_ratio) & ~progress
         conditions, changes = judge(
             state.conditions,
@@ -183,12 +184,12 @@ class Hang:
         witness = self._witness(state)
         spins = spin.lasted_s >= limits.spin_s
         stalled = beat.stalled(spins, at_least_s=limits.stall_s, steps=limits.stall_steps)
-        reported_stall = stalled & (witness | (beat.stalled_s >= limits.alone_s))
+        reported_stall = stalled & (witness | state.silent | (beat.stalled_s >= limits.alone_s))
         # Without steps of the job, link errors with a small steady load are too weak a sign.
         silent_spin = (
             (~beat.known | state.others) & (spin.lasted_s >= limits.silent_spin_s) & (state.threads_s >= limits.spin_s)
         )
-        found: MaskArray = reported_stall | silent_spin | state.silent
+        found: MaskArray = reported_stall | silent_spin | (state.silent & ~beat.known)
         return found
 
     def _witness(self, state: HangState) -> MaskArray:
@@ -222,7 +223,7 @@ class Hang:
         share, sign = percent(power_w / compute_w), _witness_text(state, index, self.limits)
         if status is FindingStatus.CLEARED:
             summary = f"{entity.label} works again for {duration(self.limits.clear_after_s)}"
-        elif state.silent[index]:
+        elif state.silent[index] and not beat.known[index]:
             n_gpus = np.count_nonzero(state.silent & (state.siblings.groups == state.siblings.groups[index]))
             summary = (
                 f"{entity.label} seems to hang: all {n_gpus} GPUs constant at {share} of compute power"

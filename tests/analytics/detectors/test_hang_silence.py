@@ -92,10 +92,38 @@ def test_link_errors_as_it_begins_make_it_critical() -> None:
     assert "; link errors" in findings[0].summary
 
 
-def test_a_counter_that_stops_is_better_evidence_and_its_own_rule_decides() -> None:
+def test_a_counter_that_stops_and_gpus_that_fall_silent_are_evidence_together() -> None:
     counted = changed(hanging(rows=ROWS, hung_row=HUNG_S * RATE_HZ), "nv_queue_ratio", 0.01)
-    assert all("no step for" in one.summary for one in reported(counted))
-    assert reported(counted.rows(0, (HUNG_S + 50) * RATE_HZ)) == ()
+    findings = reported(counted.rows(0, (HUNG_S + 30) * RATE_HZ))
+    assert len(findings) == 4
+    assert all("no step for" in one.summary for one in findings)
+
+
+def test_a_counter_that_stops_alone_is_not_reported_within_most_of_a_minute() -> None:
+    counted = changed(hanging(rows=ROWS, hung_row=HUNG_S * RATE_HZ), "nv_queue_ratio", 0.01)
+    noisy = power_after(115.0 + noise(4.5), frame=counted)
+    assert reported(noisy.rows(0, (HUNG_S + 50) * RATE_HZ)) == ()
+
+
+@pytest.mark.parametrize("period_s", [0.86, 1.63, 2.9])
+def test_readings_of_one_a_second_that_beat_with_the_steps_show_them_too(period_s: float) -> None:
+    """Now and then one falls into the wait of a step, which alone looks like a second of a spin."""
+    waits = (SECONDS % period_s) > 0.78 * period_s
+    steps_w = np.where(waits, 100.0, 290.0) * (1.0 + noise(0.007))
+    frame = changed(uncounted(), "power_w", np.where(AFTER, uncounted().signal("power_w"), steps_w))
+    slow = replace(
+        frame, time_ns=frame.time_ns[::RATE_HZ], values=frame.values[::RATE_HZ], fresh=frame.fresh[::RATE_HZ]
+    )
+    findings = reported(slow)
+    assert len(findings) == 4
+    assert all(0 < one.time_ns - HUNG_NS <= 32 * NS_PER_S for one in findings)
+
+
+def test_a_job_that_read_its_memory_and_now_only_spins_is_reported_though_its_power_hardly_swung() -> None:
+    steady_w = 320.0 * (1.0 + 0.03 * np.sign(np.sin(SECONDS * 4.0))) + noise(2.0)
+    level = np.where(AFTER, uncounted().signal("power_w"), steady_w)
+    assert len(reported(changed(with_memory_use(0.01), "power_w", level))) == 4
+    assert reported(changed(with_memory_use(0.2), "power_w", level)) == ()
 
 
 def utilisation_falls() -> Frame:
@@ -131,6 +159,13 @@ def another_job() -> Frame:
     return changed(uncounted(), "memory_used_bytes", np.where(AFTER, 6.0e10, 6.4e10))
 
 
+def a_kernel_after_a_pause() -> Frame:
+    """Return the scene in which the job ended, and a steady kernel of another one began some seconds later."""
+    pause = (SECONDS >= HUNG_S - 8) & (SECONDS < HUNG_S)
+    frame = changed(uncounted(), "power_w", np.where(pause, 60.0, uncounted().signal("power_w")))
+    return changed(frame, "gpu_util_ratio", np.where(pause, 0.0, 1.0))
+
+
 def power_near_that_of_work() -> Frame:
     return power_after(220.0 + noise(1.0))
 
@@ -163,6 +198,7 @@ def noisy_low_power() -> Frame:
         low_power_with_steps,
         memory_bound_work,
         another_job,
+        a_kernel_after_a_pause,
         power_near_that_of_work,
         one_gpu_works_on,
         one_gpu_is_idle,
