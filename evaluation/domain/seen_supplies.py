@@ -8,12 +8,12 @@ an unknown load, and ``G`` the drifts of gains and set points with standard devi
 as what is usual is known from the time before the fault alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evaluation.domain.plant.chance import PlaceArray
-from evaluation.domain.plant.circuit import Slow
+from evaluation.domain.plant.circuit import Plant, Slow
 from evaluation.domain.plant.faults import Fault, FaultKind
 from evaluation.domain.plant.meters import TURNS, Turn
 from evaluation.domain.plant.world import Stretch, World, WorldState
@@ -21,17 +21,18 @@ from telemetry.frames import FloatArray
 
 # Rows of more than so many a second are thinned, and each counts for those that it stands for.
 _ROWS_PER_S = 10.0
-# Set points move by a tenth of a per mille over the warmth of minutes.
+# Set points of all supplies move by a tenth of a per mille over the warmth of minutes.
 _SET_POINT_SD = 1e-4
-_LOAD_STEP = 0.02
+_USUAL_LOAD, _LOAD_STEP = 0.6, 0.02
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SupplyView:
-    """What of a node is known: places of its supplies, noise, and directions of load in its readings.
+    """What of a node is known: places of its supplies, noise, and directions in its readings.
 
-    Readings are voltages and then currents, ``(2 n,)``. `load` has a column for each bus. `cycle` is the number of
-    rows until every reading came once, `stride` that between rows that count, each for `weight` of them.
+    Readings are voltages and then currents, ``(2 n,)``. `load` has a column for each bus, `sources` one for the set
+    point of each supply and one for all together; `drift` are the standard deviations of gains and of these. `cycle` is
+    the number of rows until every reading came once, `stride` that between rows that count, each for `weight` of them.
     """
 
     places: PlaceArray
@@ -42,6 +43,7 @@ class SupplyView:
     weight: float
     variance: FloatArray
     load: FloatArray
+    sources: FloatArray
     drift: FloatArray
 
     @staticmethod
@@ -56,7 +58,8 @@ class SupplyView:
         v_sd2 = meters.noise_v[node] ** 2 + meters.v_step[node] ** 2 / 12.0
         a_sd2 = meters.noise_a[node] ** 2 + meters.a_step[node] ** 2 / 12.0
         volts = float(machines.nodes.volts[node])
-        drifts = np.concatenate((meters.drift_v[places], meters.drift_a[places], [_SET_POINT_SD * volts]))
+        wander_v = machines.supplies.wander_ratio[places] * volts
+        drifts = np.concatenate((meters.drift_v[places], meters.drift_a[places], wander_v, [_SET_POINT_SD * volts]))
         return SupplyView(
             places=places,
             buses=np.flatnonzero(machines.buses.node == node),
@@ -66,25 +69,49 @@ class SupplyView:
             weight=float(count),
             variance=np.repeat([v_sd2, a_sd2], len(places)),
             load=_load_directions(world, node, places, state),
+            sources=_source_directions(world, node, places, state),
             drift=drifts,
         )
 
 
 def _load_directions(world: World, node: int, places: PlaceArray, state: WorldState) -> FloatArray:
     """Return how readings of a node change with the load of each of its buses, ``(2 n, n_buses)``."""
+    load_w = _usual_load_w(world)
+    columns = []
+    for bus in np.flatnonzero(world.machines.buses.node == node).tolist():
+        step_w = np.where(np.arange(load_w.shape[1]) == bus, _LOAD_STEP * load_w, 0.0)
+        low, high = (_readings(world, world.plant, places, state, load_w + part * step_w) for part in (-0.5, 0.5))
+        columns.append((high - low) / step_w[0, bus])
+    return np.stack(columns, axis=1)
+
+
+def _source_directions(world: World, node: int, places: PlaceArray, state: WorldState) -> FloatArray:
+    """Return how readings of a node change with the set point of each supply, and of all, ``(2 n, n + 1)``."""
+    machines, load_w = world.machines, _usual_load_w(world)
+    step_v = _SET_POINT_SD * float(machines.nodes.volts[node])
+    usual = _readings(world, world.plant, places, state, load_w)
+    columns = []
+    for moved in (*places[:, np.newaxis], places):
+        off_v = machines.supplies.off_v + np.where(np.isin(np.arange(len(machines.supplies.node)), moved), step_v, 0.0)
+        other = replace(machines, supplies=replace(machines.supplies, off_v=off_v))
+        plant = Plant(other, world.jobs, world.faults)
+        columns.append((_readings(world, plant, places, state, load_w) - usual) / step_v)
+    return np.stack(columns, axis=1)
+
+
+def _usual_load_w(world: World) -> FloatArray:
+    return np.asarray(_USUAL_LOAD * world.machines.buses.full_w[np.newaxis], dtype=np.float64)
+
+
+def _readings(world: World, plant: Plant, places: PlaceArray, state: WorldState, load_w: FloatArray) -> FloatArray:
+    """Return voltages and currents of some supplies under a load of every bus, ``(2 n,)``."""
     machines = world.machines
     time_s = np.full((1, len(machines)), float(state.second))
     slow = Slow(warm_k=np.zeros((1, len(machines))), asleep=state.warmth.asleep[np.newaxis])
-    load_w = np.broadcast_to(0.6 * machines.buses.full_w, (1, len(machines.buses.node)))
-    at_output = machines.meters.at_output[node]
-    columns = []
-    for bus in np.flatnonzero(machines.buses.node == node).tolist():
-        step_w = np.where(np.arange(load_w.shape[1]) == bus, _LOAD_STEP * load_w, 0.0)
-        circuits = [world.plant.at(time_s, slow, load_w + part * step_w) for part in (-0.5, 0.5)]
-        volts = [(one.output_v if at_output else one.bus_v)[0, places] for one in circuits]
-        amps = [one.current_a[0, places] for one in circuits]
-        columns.append(np.concatenate((volts[1] - volts[0], amps[1] - amps[0])) / step_w[0, bus])
-    return np.stack(columns, axis=1)
+    circuit = plant.at(time_s, slow, load_w)
+    at_output = machines.meters.at_output[machines.supplies.node]
+    volts = np.where(at_output, circuit.output_v, circuit.bus_v)
+    return np.concatenate((volts[0, places], circuit.current_a[0, places]))
 
 
 class SupplyRows:
@@ -153,14 +180,13 @@ class SupplyRows:
             return np.zeros(len(grid_s))
         weights = view.weight * self._inverse()
         weighed = changes @ weights
-        drifts = np.concatenate((usual, np.ones((len(usual), 1))), axis=1)
-        common = np.repeat([1.0, 0.0], len(view.places))
-        # A drift of a gain moves one reading by its value, that of the set point every voltage alike.
+        # A drift of a gain moves one reading by its value, that of a set point whatever hangs on it, at any load alike.
+        drifts = np.concatenate((usual, np.ones((len(usual), view.sources.shape[1]))), axis=1)
         squares = np.cumsum((weighed * changes).sum(axis=1))
-        along = np.cumsum(np.concatenate((usual * weighed, (weighed @ common)[:, np.newaxis]), axis=1), axis=0)
+        along = np.cumsum(np.concatenate((usual * weighed, weighed @ view.sources), axis=1), axis=0)
         result = np.zeros(len(grid_s))
         ends = np.searchsorted(since_s, grid_s, side="right")
-        whole = np.concatenate((np.eye(2 * len(view.places)), common[:, np.newaxis]), axis=1)
+        whole = np.concatenate((np.eye(2 * len(view.places)), view.sources), axis=1)
         inner = whole.T @ weights @ whole
         products = np.zeros_like(inner)
         start = 0

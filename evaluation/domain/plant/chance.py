@@ -42,3 +42,10 @@ def normal(*keys: Key) -> FloatArray:
     for part in range(_PARTS):
         total += (bits >> np.uint64(part * _PART_BITS)) & np.uint64(2**_PART_BITS - 1)
     return np.asarray((total / (2**_PART_BITS - 1) - 0.5 * _PARTS) * _TO_SD, dtype=np.float64)
+
+
+def wander(time_s: FloatArray, period_s: FloatArray, seed: PlaceArray) -> FloatArray:
+    """Return how far something has drifted, -1 to 1, at times that broadcast with its period."""
+    slow = np.sin(2.0 * np.pi * (time_s / period_s + uniform(seed, 1)))
+    quick = np.sin(2.0 * np.pi * (time_s / (0.37 * period_s) + uniform(seed, 2)))
+    return np.asarray(0.65 * slow + 0.35 * quick, dtype=np.float64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.domain.plant.chance import uniform
+from evaluation.domain.plant.chance import uniform, wander
 from evaluation.domain.plant.faults import HOLD_UP_S, RESTART_S, FaultKind, Faults
 from evaluation.domain.plant.jobs import Jobs
 from evaluation.domain.plant.machines import Machines
@@ -18,7 +18,7 @@ from telemetry.frames import FloatArray, MaskArray
 # for 20 s of 62 A rated).
 _LIMIT_OHM, _MOST_RATIO = 30.0, 1.1
 _COPPER_PER_K = 0.0039
-_BASE_TAG, _BASE_PHASE = 51, 52
+_BASE_TAG, _BASE_PHASE, _WANDER_TAG = 51, 52, 54
 _OFF_V = 0.05
 
 
@@ -98,7 +98,10 @@ class Plant:
         """Return open-circuit voltages, droops and paths, ``(n_times, n_supplies)``."""
         nodes, supplies, faults = self._machines.nodes, self._machines.supplies, self._faults
         warm_k = slow.warm_k[:, supplies.node]
-        open_v = nodes.volts[supplies.node] * (1.0 + nodes.ppm_per_k[supplies.node] * 1e-6 * warm_k) + supplies.off_v
+        seed = nodes.seed[supplies.node] * 64 + supplies.number + _WANDER_TAG
+        moved = supplies.wander_ratio * wander(time_s[:, supplies.node], supplies.wander_s, seed)
+        moved = moved + nodes.ppm_per_k[supplies.node] * 1e-6 * warm_k
+        open_v = nodes.volts[supplies.node] * (1.0 + moved) + supplies.off_v
         open_v = open_v * (1.0 - faults.grown(time_s, FaultKind.DEEP_SAG))[:, supplies.node]
         path_ohm = supplies.path_ohm * (1.0 + _COPPER_PER_K * warm_k)
         whole_ohm = supplies.droop_ohm + supplies.path_ohm

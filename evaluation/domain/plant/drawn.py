@@ -174,6 +174,9 @@ def _supplies(rng: Rng, size: _Frame, wanted: Wanted, node: NodeTraits, bus_of: 
         feed=np.arange(n) % 2,
         # Without a loop that shares the current, supplies are set alike within a fifth of what a full load takes.
         off_v=spread(rng, n, 0.15) * (droop + path) * volts,
+        # A hundredth of a per cent a kelvin (data sheets state 0.01 to 0.02 %), over some kelvin.
+        wander_ratio=rng.uniform(0.5e-4, 3e-4, n),
+        wander_s=rng.uniform(300.0, 2400.0, n),
         droop_ohm=droop * volts / full_a * (1.0 + spread(rng, n, 0.03)),
         path_ohm=path * volts / full_a * (1.0 + spread(rng, n, 0.10)),
         share=1.0 + spread(rng, n, 0.015),

@@ -79,7 +79,8 @@ class BusTraits:
 class SupplyTraits:
     """Supplies, shape ``(n_supplies,)``: a source, its droop, and the path to the bus.
 
-    Some per cent above `rated_w` the voltage falls steeply where a supply is `limited`.
+    Set points move by `wander_ratio` within `wander_s`, as each supply warms. Some per cent above `rated_w` the voltage
+    falls steeply where a supply is `limited`.
     """
 
     node: PlaceArray
@@ -87,6 +88,8 @@ class SupplyTraits:
     number: PlaceArray
     feed: PlaceArray
     off_v: FloatArray
+    wander_ratio: FloatArray
+    wander_s: FloatArray
     droop_ohm: FloatArray
     path_ohm: FloatArray
     share: FloatArray

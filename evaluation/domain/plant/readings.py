@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.domain.plant.chance import PlaceArray, normal, uniform
+from evaluation.domain.plant.chance import PlaceArray, normal, uniform, wander
 from evaluation.domain.plant.circuit import Circuit, Plant, Slow
 from evaluation.domain.plant.faults import FaultKind, Faults
 from evaluation.domain.plant.machines import Machines
@@ -130,7 +130,9 @@ class Meters:
         supplies, meters = self._machines.supplies, self._machines.meters
         at_s = taken_s[:, supplies.node]
         earlier = np.concatenate((before.taken_s[np.newaxis], at_s[:-1]))
-        new = (at_s > earlier) & (uniform(self._seed, _DROPPED, rows) >= meters.dropped[supplies.node])
+        # What is read in turn is read more rarely than it is renewed.
+        new = (at_s > earlier) | self._in_turn | self._in_pairs
+        new &= uniform(self._seed, _DROPPED, rows) >= meters.dropped[supplies.node]
         own = ~self._in_turn | (rows % self._counts == supplies.number)
         return (
             new & own & (~self._in_pairs | (rows % 2 == 0)),
@@ -142,8 +144,8 @@ class Meters:
         """Return voltage, current, lowest voltage and power with the errors of their meters."""
         meters, node = self._machines.meters, self._machines.supplies.node
         at_s = taken_s[:, node]
-        gain_v = meters.gain_v * (1.0 + meters.drift_v * drift(at_s, meters.drift_v_s, self._seed + _DRIFT_V))
-        gain_a = meters.gain_a * (1.0 + meters.drift_a * drift(at_s, meters.drift_a_s, self._seed + _DRIFT_A))
+        gain_v = meters.gain_v * (1.0 + meters.drift_v * wander(at_s, meters.drift_v_s, self._seed + _DRIFT_V))
+        gain_a = meters.gain_a * (1.0 + meters.drift_a * wander(at_s, meters.drift_a_s, self._seed + _DRIFT_A))
         fallen_v, fallen_a = (
             1.0 - np.where(self._faulty, self._faults.grown(taken_s, kind)[:, node], 0.0)
             for kind in (FaultKind.GAIN_V, FaultKind.GAIN_A)
@@ -181,14 +183,6 @@ class Meters:
 
 def _mean(parts: Sequence[FloatArray]) -> FloatArray:
     return np.asarray(np.add.reduce(parts) / len(parts), dtype=np.float64)
-
-
-def drift(time_s: FloatArray, period_s: FloatArray, seed: PlaceArray) -> FloatArray:
-    """Return how far meters have drifted, -1 to 1, at times ``(n_times, n_meters)``."""
-    first, second = uniform(seed, 1), uniform(seed, 2)
-    slow = np.sin(2.0 * np.pi * (time_s / period_s + first))
-    quick = np.sin(2.0 * np.pi * (time_s / (0.37 * period_s) + second))
-    return np.asarray(0.65 * slow + 0.35 * quick, dtype=np.float64)
 
 
 def _held(values: FloatArray, new: MaskArray, before: FloatArray) -> FloatArray:

@@ -52,7 +52,7 @@ def test_meters_that_drift_make_a_joint_less_certain() -> None:
     machines = replace(machines, meters=replace(meters, drift_v=meters.drift_v * times, drift_a=meters.drift_a * times))
     steady, drifting = seen_of(machines, fault, fault)
     # The steps of the load still show it: a drift does not follow them.
-    assert drifting.sigma < 0.7 * steady.sigma
+    assert drifting.sigma < 0.8 * steady.sigma
 
 
 def test_a_sag_that_outputs_ride_through_shows_on_meters_of_the_input_alone() -> None:
@@ -99,3 +99,13 @@ def test_a_hang_is_certain_only_where_something_beside_the_power_shows_it() -> N
     sees, blind = seen_of(replace(machines, nodes=nodes), fault, fault)
     assert sees.sure_after_s is not None
     assert blind.sure_after_s is None
+
+
+def test_a_set_point_that_may_wander_hides_a_joint_under_a_steady_load() -> None:
+    machines = machines_of((2, 2), wanted=Wanted(nominal_v=54.0, shared=False, at_output=True, stiff=False))
+    wander = np.repeat([1e-6, 5e-3], len(machines.supplies.node) // 2)
+    nodes = replace(machines.nodes, base_ratio=np.full(2, 0.01))
+    machines = replace(machines, nodes=nodes, supplies=replace(machines.supplies, wander_ratio=wander))
+    fault = Fault(kind=FaultKind.JOINT, at_s=AT_S, size=0.3)
+    steady, wandering = seen_of(machines, fault, fault, work="steady")
+    assert wandering.sigma < 0.3 * steady.sigma

@@ -9,7 +9,7 @@ from evaluation.domain.plant.circuit import Circuit, Slow
 from evaluation.domain.plant.drawn import Wanted, drawn_machine
 from evaluation.domain.plant.faults import Fault, FaultKind
 from evaluation.domain.plant.machines import together
-from evaluation.domain.plant.meters import KINDS, RATES_HZ, TURNS, Turn
+from evaluation.domain.plant.meters import KINDS, RATES_HZ, TURNS, MeterKind, Turn
 from evaluation.domain.plant.world import World
 from telemetry.frames import FloatArray
 from tests.evaluation.domain.worlds import machines_of, world_of
@@ -55,7 +55,7 @@ def test_outputs_lie_above_the_bus_by_what_the_path_takes_and_below_the_source_b
     open_v = circuit.output_v + supplies.droop_ohm * circuit.current_a
     wanted_v = np.broadcast_to(nodes.volts[supplies.node] + supplies.off_v, open_v.shape)
     carries = (circuit.current_a > 0.0) & (circuit.current_a < supplies.rated_w / nodes.nominal_v[supplies.node])
-    np.testing.assert_allclose(open_v[carries], wanted_v[carries], rtol=1e-9)
+    np.testing.assert_allclose(open_v[carries], wanted_v[carries], rtol=supplies.wander_ratio.max())
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -130,16 +130,16 @@ def test_meters_that_are_read_in_turn_have_one_new_reading_a_row() -> None:
 
 
 def test_a_stuck_value_repeats_the_last_one_and_a_late_current_is_that_of_a_moment_before() -> None:
-    machines = together([drawn_machine(3, rate_hz=5.0)] * 3)
+    machines = together([drawn_machine(3, rate_hz=10.0, wanted=Wanted(meter=MeterKind.SHUNT))] * 3)
     faults = [Fault(kind=kind, at_s=12.0, size=0.4) for kind in (FaultKind.STUCK_V, FaultKind.LATE)]
-    (stretch,) = world_of(machines, *faults, seconds=20).stretches()
+    (stretch,) = world_of(machines, *faults, seconds=20, rate_hz=10.0).stretches()
     n = len(machines.supplies.node) // 3
     stuck = stretch.readings.voltage_v[stretch.row_s > 12.0, 0]
     assert (stuck == stretch.readings.voltage_v[stretch.row_s < 12.0, 0][-1]).all()
     late, usual = stretch.clean.current_a[:, n], stretch.clean.current_a[:, 2 * n]
     assert np.array_equal(late[stretch.taken_s[:, 1] < 12.0], usual[stretch.taken_s[:, 1] < 12.0])
     after = stretch.row_s > 13.0
-    np.testing.assert_allclose(late[after], usual[np.flatnonzero(after) - 2], rtol=2e-2)
+    np.testing.assert_allclose(late[after], usual[np.flatnonzero(after) - 4], rtol=2e-2)
 
 
 def test_a_machine_shows_the_same_alone_and_among_others() -> None:
