@@ -68,7 +68,7 @@ class CurrentShare:
             stop = stretch_end(state.block, state.last_ns, rows.time_ns, start)
             part, back = rows.part(start, stop), state.last_ns is not None and rows.time_ns[start] < state.last_ns
             start, now_ns = stop, part.time_ns[-1]
-            block = (state.block.restart() if back else state.block).add(part)
+            block = (state.block.restart() if back else state.block).add(part, state.buses.groups)
             state = replace(state, last_ns=now_ns, block=block)
             if is_full(block, now_ns):
                 state, changes = self._block(state, now_ns)
@@ -77,7 +77,7 @@ class CurrentShare:
 
     def _block(self, state: CurrentShareState, now_ns: int) -> tuple[CurrentShareState, Changes]:
         limits, groups = self.limits, state.buses.groups
-        block, hangs = BusBlock.of(state.block.means(), groups), state.block.voltage_hangs(groups)
+        block, hangs = BusBlock.of(state.block.means(groups), groups), state.block.voltage_hangs(groups)
         state = replace(state, block=state.block.restart())
         if not block.ready.any():
             return state, NO_CHANGES

@@ -2,16 +2,19 @@
 
 Kirchhoff's and Ohm's laws show a joint in three ways, and one is enough:
 
-- The supply carries a smaller share of the bus, and its own output, which droops less at less current, lies higher over
-  its siblings' than before. A set point that fell lowers the voltage with the share.
-- Its share fell by the same part at every load (`load_fit`), or in the steps of the load as in the mean
-  (`swing_share`). A set point takes off less the more current flows, and nothing off the steps. No voltage is needed:
+- Its share fell in the steps of the load as in the mean (`swing_share`), or by the same part at every load
+  (`load_fit`). A set point takes off less the more current flows, and nothing off the steps. No voltage is needed:
   meters at the common bus and voltages in coarse steps do.
-- Its output rose over its siblings' in proportion to its current (`load_fit`), as under a loop that shares the current.
-  An offset of a meter is the same at any load.
+- Its output falls less steeply than its siblings' with the steps of the load (`path_rise`), or rose over them in
+  proportion to its current (`load_fit`), as under a loop that shares the current. An offset of a meter is the same at
+  any load.
+- It carries a smaller share of the bus, and its own output lies higher over its siblings' than before, by more than
+  meters drift. A set point that fell lowers the voltage with the share.
 
-Gains of meters are constant, so the ratio to the own past is the measure. One-sided CUSUM after Page, Biometrika 41,
-1954, and an effect that must be there too: an exponentially weighted mean.
+Set points wander by some hundredths of a per cent as a supply warms, which moves the share of a stiff one by several
+per cent, and meters drift by up to two per mille within minutes. So a share or a voltage that moved by little proves
+nothing at a steady load. One-sided CUSUM after Page, Biometrika 41, 1954, and an effect that must be there too: an
+exponentially weighted mean.
 """
 
 from dataclasses import dataclass, replace
@@ -22,9 +25,11 @@ from analytics.change.control_charts import CusumState, cusum_step
 from analytics.connectivity import GroupArray
 from analytics.supply.branches import DEAD_RATIO, MIN_USUAL_A, group_sum, known_count
 from analytics.supply.load_fit import LoadFit
+from analytics.supply.path_rise import PathRise, PathSteps
 from analytics.supply.share_block import ShareMeans
 from analytics.supply.slow_change import THRESHOLD_SD
-from analytics.supply.swing_share import GAIN, MOST_SUM_SD, SURE_SD, SwingTest
+from analytics.supply.step_sums import over_siblings
+from analytics.supply.swing_share import GAIN, MOST_SUM_SD, STEPS_FLOOR, STEPS_RATIO, SURE_SD, SwingTest
 from analytics.supply.usual_share import (
     CAUTION_SD,
     FOLLOWS_NS,
@@ -34,28 +39,22 @@ from analytics.supply.usual_share import (
     VOLTS_FLOOR,
     UsualShare,
 )
-from physics.constants import MAD_TO_SD
 from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
 # heuristic: what may be on its way to a finding teaches nothing.
 _CALM_SD = 0.5 * THRESHOLD_SD
-# heuristic: over some 64 blocks, two minutes and more, means of simulated meters repeat within 0.04 % and 0.3 mV. Then
-# what hides a joint is what heat makes of healthy paths: copper warms by 0.39 % a kelvin, and paths that are a third of
-# the resistance and warm by ten kelvin unlike their siblings' move the share by 1.3 %.
-SLOW_GAIN, SLOW_RATIO = 1.0 / 64.0, 0.985
-# heuristic: half of that, 2.5 standard deviations of the short mean.
-_STILL = 0.5
-# The level is a median of eight blocks, known to 0.44 of the scatter of one; such a mean adds 0.09.
-_SLOW_SD = 0.53
 # heuristic: references of voltage meters drift by 10 to 20 millionths a kelvin; over ten kelvin that is as much.
 LEAST_RISE = 2e-4
+# heuristic: voltage meters of supplies drift by up to two per mille within minutes, as they and their dividers warm: a
+# level that was learnt at one end lies four below the other.
+METER_DRIFT = 4e-3
 # heuristic: supplies of one bus lie within some per cent of each other; others are of another rail.
 _SAME_RAIL_RATIO = 0.1
 # heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
 _LOAD_MOVES_RATIO = 0.1
-# heuristic: a voltage that rises by two standard deviations of its siblings' rises by more than a meter that drifts.
-_DRIFTS_SD = 2.0
+# heuristic: a slope that is known to worse than a twentieth teaches no level.
+_MOST_SWING_SD = 0.05
 # heuristic: where half of a bus falls together, the load moved between buses that were taken for one.
 _MOST_FALLING = 0.5
 
@@ -66,8 +65,10 @@ class BusBlock:
 
     `share` is the logarithm of the current over the mean of the `carriers`, `load_a`; `volts` that of the voltage
     over the mean of the siblings; `swing` that of the steps of the current over the mean of the siblings', where
-    the load moves and all carry throughout; `count_ratio` is the step of the current's meter over those. `ready`
-    marks supplies with siblings that carry, on one rail.
+    the load moves and all carry throughout, `swing_sd` its standard deviation; `count_ratio` is the step of the
+    current's meter over those. `path_ohm` is the slope of the voltage over the current in the steps over the siblings',
+    `path_sd_ohm` its standard deviation, `path_step_v` the step of the voltage's meter over the part of the current
+    that moves. `ready` marks supplies with siblings that carry, on one rail.
     """
 
     current_a: FloatArray
@@ -75,7 +76,11 @@ class BusBlock:
     share: FloatArray
     volts: FloatArray
     swing: FloatArray
+    swing_sd: FloatArray
     count_ratio: FloatArray
+    path_ohm: FloatArray
+    path_sd_ohm: FloatArray
+    path_step_v: FloatArray
     load_a: FloatArray
     carriers: FloatArray
     ready: MaskArray
@@ -100,7 +105,7 @@ class BusBlock:
             voltage_v=voltage_v,
             share=np.log(np.where(ready, current_a / load_a, np.nan)),
             volts=np.log(np.where(ready, voltage_v / others_v, np.nan)),
-            swing=_swing(means, np.where(ready, carriers, np.nan), load_a, groups),
+            **_slopes(means, np.where(ready, carriers, np.nan), load_a, groups),
             count_ratio=np.nan_to_num(means.step_a) / np.where(means.swing_a > 0.0, means.swing_a, np.nan),
             load_a=load_a,
             carriers=carriers,
@@ -108,8 +113,8 @@ class BusBlock:
         )
 
 
-def _swing(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups: GroupArray) -> FloatArray:
-    """Return the logarithm of each supply's steps over the mean of its siblings', NaN where the load stands still.
+def _slopes(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups: GroupArray) -> dict[str, FloatArray]:
+    """Return the share of each supply in the steps and its path by them, NaN where the load stands still.
 
     A supply whose steps are as large as its mean reaches nothing now and then, and its set point shows in its steps.
     """
@@ -117,8 +122,26 @@ def _swing(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups: 
     rests = group_sum(np.where(steps_a > means.current_a, 1.0, 0.0), groups) > 0
     sum_a = group_sum(steps_a, groups)
     moves = ~rests & (steps_a > 0.0) & (sum_a > _LOAD_MOVES_RATIO * carriers * load_a)
-    others_a = np.where(moves & (sum_a > steps_a), (sum_a - steps_a) / (carriers - 1.0), np.nan)
-    return np.asarray(np.log(np.where(moves, steps_a, np.nan) / others_a), dtype=np.float64)
+    nothing = np.full(len(steps_a), np.nan)
+    if means.steps is None or means.step_v is None:
+        others_a = np.where(moves & (sum_a > steps_a), (sum_a - steps_a) / (carriers - 1.0), np.nan)
+        swing = np.log(np.where(moves, steps_a, np.nan) / others_a)
+        return {
+            "swing": swing,
+            "swing_sd": np.zeros(len(swing)),
+            "path_ohm": nothing,
+            "path_sd_ohm": nothing,
+            "path_step_v": nothing,
+        }
+    steps = means.steps
+    path_ohm = np.where(moves, steps.path_ohm, np.nan)
+    return {
+        "swing": np.where(moves, steps.share, np.nan),
+        "swing_sd": np.where(moves, steps.share_sd, np.nan),
+        "path_ohm": over_siblings(path_ohm, groups),
+        "path_sd_ohm": np.where(moves, steps.path_sd_ohm, np.nan),
+        "path_step_v": means.step_v * load_a / np.where(moves, steps_a, np.nan),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,19 +149,17 @@ class ShareTest:
     """Test of each supply, shape ``(n_supplies,)``.
 
     `fall` and `rise` are exponentially weighted means of the logarithms of share and voltage against the usual, less
-    what another load may explain; `slow_fall` and `slow_rise` are those of some minutes. `since_ns` is when the CUSUM
-    began to rise; `judged` marks supplies of the newest block, `certain` those at a load at which the usual share is
-    known. The others are of the newest judged block.
+    what another load may explain. `since_ns` is when the CUSUM began to rise; `judged` marks supplies of the newest
+    block, `certain` those at a load at which the usual share is known. The others are of the newest judged block.
     """
 
     cusum: CusumState
     swing: SwingTest
     shares: LoadFit
     output: LoadFit
+    path: PathRise
     fall: FromZero
     rise: FromZero
-    slow_fall: FromZero
-    slow_rise: FromZero
     since_ns: TimeArray
     judged: MaskArray
     certain: MaskArray
@@ -149,52 +170,38 @@ class ShareTest:
     def fallen(
         self, usual: UsualShare, groups: GroupArray, *, step_v: FloatArray, hangs: MaskArray, low_ratio: float
     ) -> MaskArray:
-        """Return a mask of supplies with a joint that got worse.
+        """Return a mask of supplies with a joint that got worse; see the ways above.
 
-        Their share fell below a ratio of the usual while their voltage rose, or by the same part at other loads or in
-        the load's steps; or their voltage rose in proportion to the current. A rise within one step of the voltage's
-        meter, `step_v`, is none: rounding moves a mean by half a step each way. Nor is one by which siblings' voltages
-        drift too, up or down, or one of a voltage that `hangs`, which lies ever higher over its siblings' as the load
-        grows.
+        A rise within one step of the voltage's meter, `step_v`, is none: rounding moves a mean by half a step each way.
+        Nor is one of a voltage that `hangs`, which lies ever higher over its siblings' as the load grows.
         """
         sure, stepped = self.judged & (self.cusum.below > THRESHOLD_SD), self.judged & self.swing.certain
         risen = self.judged & self.output.certain & ~hangs
-        if not (sure | stepped | risen).any():
+        path = self.judged & ~hangs & self.path.risen(least=LEAST_RISE)
+        if not (sure | stepped | risen | path).any():
             return risen
         noise, noise_v = usual.share.noise(SHARE_FLOOR), usual.volts.noise(VOLTS_FLOOR)
         least_v = np.fmax(step_v / self.voltage_v, 0.0)
-        known_v = np.maximum(SURE_SD * noise_v, least_v)
+        known_v = np.maximum(np.maximum(SURE_SD * noise_v, least_v), METER_DRIFT)
         far = sure & (self.fall < np.minimum(np.log(low_ratio), -SURE_SD * noise))
         alike = far & self.shares.is_constant(usual.share.slope_sd)
-        alike |= stepped & self.swing.fallen(usual.swing, low_ratio=low_ratio)
+        alike |= stepped & self.swing.fallen(usual.swing, low_ratio=STEPS_RATIO)
         # A set point that fell takes the voltage of its own output down too.
         alike &= ~self.swing.by_meter & (self.rise > -known_v)
-        slow = sure & ~hangs & self._fell_slowly(noise, noise_v, least_v)
-        slow &= self.slow_rise > _drift(self.slow_rise, groups, slow, judged=self.judged)
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
         risen &= self.output.goes_with_load(usual.volts.slope_sd) & self.output.follows_steps()
-        risen &= self.fall < SURE_SD * noise
         risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
+        # Of a voltage whose gain fell both the level and the slope did.
+        risen |= path & (self.rise > -METER_DRIFT)
+        risen &= self.fall < SURE_SD * noise
         higher = far & ~hangs & (self.rise > known_v)
-        higher &= self.rise > _drift(self.rise, groups, higher, judged=self.judged)
-        return np.asarray(((higher | alike | slow) & few) | risen, dtype=np.bool_)
-
-    def _fell_slowly(self, noise: FloatArray, noise_v: FloatArray, least_v: FloatArray) -> MaskArray:
-        """Return a mask of supplies whose share fell a little and whose voltage rose a little, over minutes.
-
-        The load moves a voltage over many steps of its meter in that time, so its mean is finer than half a step.
-        """
-        fell = self.slow_fall < np.minimum(np.log(SLOW_RATIO), -SURE_SD * _SLOW_SD * noise)
-        # The long mean goes on for minutes once the joint is mended.
-        fell &= self.fall < _STILL * np.log(SLOW_RATIO)
-        rose = self.slow_rise > np.maximum(SURE_SD * _SLOW_SD * noise_v, 0.5 * least_v)
-        return np.asarray(fell & rose, dtype=np.bool_)
+        return np.asarray(((higher | alike) & few) | risen, dtype=np.bool_)
 
     def usual_again(self, *, clear_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share is back above a ratio of the usual, and whose voltage rises no more."""
         back = np.minimum(self.fall, self.swing.fall) > np.log(clear_ratio)
-        level = (self.rise < LEAST_RISE) | ~self.output.certain
+        level = ((self.rise < LEAST_RISE) | ~self.output.certain) & (self.path.rise < LEAST_RISE)
         return np.asarray(self.judged & self.certain & back & level, dtype=np.bool_)
 
     def forget(self, where: MaskArray) -> "ShareTest":
@@ -207,7 +214,8 @@ class ShareTest:
             return self
         swing = replace(self.swing, cusum=self.swing.cusum.cleared(where))
         shares, output = self.shares.forget(where), self.output.forget(where)
-        return replace(self, cusum=self.cusum.cleared(where), swing=swing, shares=shares, output=output)
+        path = self.path.cleared(where)
+        return replace(self, cusum=self.cusum.cleared(where), swing=swing, shares=shares, output=output, path=path)
 
 
 def take_block(
@@ -225,13 +233,16 @@ def take_block(
     free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0
     calm = judged & free & (np.maximum(test.cusum.below, test.swing.cusum.below) < _CALM_SD)
     usual, changed = usual.counted(block.ready, block.carriers)
-    level = calm & (test.output.cusum.above < _CALM_SD)
-    swing = usual.swing.taught(calm, block.swing).learn(calm | (block.ready & ~usual.known), block.swing)
+    level = calm & (np.maximum(test.output.cusum.above, test.path.cusum.above) < _CALM_SD)
+    # A slope that is hardly known is no level.
+    swing = np.where(block.swing_sd < _MOST_SWING_SD, block.swing, np.nan)
+    swing_learnt = usual.swing.taught(calm, swing, STEPS_FLOOR).learn(calm | (block.ready & ~usual.known), swing)
+    test = replace(test, path=test.path.learn(level, _path_steps(usual, block)))
     usual = replace(
         usual,
         share=usual.share.taught_by_steps(calm, block.share, light, SHARE_FLOOR, now_ns=now_ns),
         volts=usual.volts.taught_by_steps(level, block.volts, heavy, VOLTS_FLOOR, now_ns=now_ns),
-        swing=swing,
+        swing=swing_learnt,
     )
     usual = usual.learn(block.ready, share=block.share, volts=block.volts, load_a=block.load_a, carriers=block.carriers)
     outgrown = level & (block.load_a > HEAVY_RATIO * usual.load_a)
@@ -261,6 +272,7 @@ def _tested(
         swing=test.swing.after_block(
             usual.swing,
             swing=np.where(judged, block.swing, np.nan),
+            swing_sd=np.where(judged, block.swing_sd, 0.0),
             count_ratio=block.count_ratio,
             mean_off=share,
             others_a=np.where(judged, total_a - block.current_a, np.nan),
@@ -268,10 +280,9 @@ def _tested(
         ),
         shares=test.shares.after_block(judged, -share, light + 1.0, sigma),
         output=test.output.after_block(judged, volts, block.current_a / usual.load_a, sigma_v),
+        path=test.path.after_block(_path_steps(usual, block)),
         fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
         rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),
-        slow_fall=np.where(judged, test.slow_fall + SLOW_GAIN * (sure_fall - test.slow_fall), test.slow_fall),
-        slow_rise=np.where(judged, test.slow_rise + SLOW_GAIN * (sure_rise - test.slow_rise), test.slow_rise),
         since_ns=np.where(judged & (test.cusum.below <= 0.0), now_ns, test.since_ns),
         judged=judged,
         certain=judged & (doubt < SHARE_FLOOR),
@@ -281,20 +292,16 @@ def _tested(
     )
 
 
-def _drift(rise: FloatArray, groups: GroupArray, where: MaskArray, *, judged: MaskArray) -> FloatArray:
-    """Return for each marked supply by how much the voltages of its siblings that are judged drift, else 0.
-
-    The median of what each of them rose or fell by, against the median of them all: one sibling with a joint of its own
-    does not move it where there are three and more. One sibling alone shows nothing.
-    """
-    drift = np.zeros(len(rise))
-    for place in np.flatnonzero(where).tolist():
-        is_sibling = judged & (groups == groups[place])
-        is_sibling[place] = False
-        siblings = rise[is_sibling]
-        if len(siblings) > 1:
-            drift[place] = _DRIFTS_SD * MAD_TO_SD * float(np.median(np.abs(siblings - np.median(siblings))))
-    return drift
+def _path_steps(usual: UsualShare, block: BusBlock) -> PathSteps:
+    """Return what the steps of a block show of the paths, at the usual current."""
+    scale = np.where(usual.known & block.ready, usual.load_a / block.voltage_v, np.nan)
+    return PathSteps(
+        drop=block.path_ohm * scale,
+        sd=block.path_sd_ohm * scale,
+        step=block.path_step_v / block.voltage_v * usual.load_a / block.load_a,
+        share_off=block.swing - usual.swing.level,
+        share_sd=block.swing_sd,
+    )
 
 
 def _sure_fall(off: FloatArray, doubt: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 from analytics.connectivity import GroupArray
 from analytics.supply.branches import group_sum
 from analytics.supply.pair_rows import SAME_V, PairRows, values_before
+from analytics.supply.step_sums import BlockSteps, StepSums
 from analytics.supply.stream_estimate import unless_rounding
 from telemetry.frames import FloatArray, MaskArray
 
@@ -37,9 +38,13 @@ class ShareBlock:
     moved_v: MaskArray
     last_a: FloatArray
     step_a: FloatArray
+    steps: StepSums
 
-    def add(self, rows: PairRows) -> "ShareBlock":
-        """Add rows of one stretch, at least one. The sums are the same however the rows are cut."""
+    def add(self, rows: PairRows, groups: GroupArray) -> "ShareBlock":
+        """Add rows of one stretch, at least one; `groups` numbers the buses.
+
+        The sums are the same however the rows are cut.
+        """
         used = rows.used
         zero_a, zero_v = self.zero_a, self.zero_v
         if (first := np.isnan(zero_a) & used.any(axis=0)).any():
@@ -66,12 +71,14 @@ class ShareBlock:
             moved_v=self.moved_v | np.isfinite(step_v),
             last_a=last_a,
             step_a=np.fmin(self.step_a, step_a),
+            steps=self.steps.add(rows, zero_a, zero_v, groups),
         )
 
     def restart(self) -> "ShareBlock":
         """Drop the open block, as when the clock was set back or it was closed."""
         still = np.zeros_like(self.moved_v)
-        return replace(self, start_ns=None, rows=0, sums=np.zeros_like(self.sums), moved_v=still)
+        sums, steps = np.zeros_like(self.sums), self.steps.restart()
+        return replace(self, start_ns=None, rows=0, sums=sums, moved_v=still, steps=steps)
 
     def voltage_hangs(self, groups: GroupArray) -> MaskArray:
         """Return a mask of supplies whose voltage stood still in the open block while all others of the bus moved."""
@@ -80,8 +87,8 @@ class ShareBlock:
         others = group_sum(np.where(read, 1.0, 0.0), groups) - 1.0
         return np.asarray(read & ~self.moved_v & (others > 0) & (moved >= others), dtype=np.bool_)
 
-    def means(self) -> "ShareMeans":
-        """Return the means of the open block."""
+    def means(self, groups: GroupArray) -> "ShareMeans":
+        """Return the means of the open block, and the slopes of its steps."""
         samples = np.where(self.sums[:, _N] > 0, self.sums[:, _N], np.nan)
         off_a, squares_aa = self.sums[:, _A] / samples, self.sums[:, _AA] / samples
         spread_aa = unless_rounding(squares_aa - off_a * off_a, squares_aa)
@@ -90,6 +97,8 @@ class ShareBlock:
             voltage_v=self.zero_v + self.sums[:, _V] / samples,
             swing_a=2.0 * np.sqrt(spread_aa),
             step_a=self.step_a,
+            step_v=self.step_v,
+            steps=self.steps.slopes(groups),
         )
 
 
@@ -105,10 +114,13 @@ class ShareMeans:
     """Means of one block, shape ``(n_supplies,)``, NaN without a sample.
 
     `swing_a` is what the current moved by: twice its standard deviation, as of a load that is high half of the time.
-    `step_a` is the step of its meter, NaN where it is not known.
+    `step_a` and `step_v` are the steps of its meters, NaN where they are not known; `steps` are the slopes of the
+    load's steps, None where only means are known.
     """
 
     current_a: FloatArray
     voltage_v: FloatArray
     swing_a: FloatArray
     step_a: FloatArray
+    step_v: FloatArray | None = None
+    steps: BlockSteps | None = None

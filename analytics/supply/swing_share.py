@@ -22,8 +22,14 @@ from telemetry.frames import FloatArray, FromZero, MaskArray
 
 # heuristic: as for the mean share, the median of eight blocks is known to half of the scatter of one.
 SWING_BLOCKS = 8
-# heuristic: levels learnt from eight blocks, and blocks of meters that beat with the load, lie within as much.
-SWING_FLOOR = 0.02
+# heuristic: levels learnt from eight blocks, and standard deviations of meters that beat with the load, lie within as
+# much. Slopes know their own scatter; half of that leaves room for gains of current meters that drift by 0.2 % each.
+SWING_FLOOR, STEPS_FLOOR = 0.02, 0.01
+# heuristic: three such floors; no set point moves the share in the steps.
+STEPS_RATIO = 0.97
+# A level that is a median of eight blocks is off by 0.44 of their scatter. heuristic: twice their variance keeps a sum
+# that allows half of a deviation from growing by that.
+_LEVEL_DOUBT = 2.0
 # heuristic: a mean over some four blocks rides out one in which the load changed; three standard deviations of a block
 # are eight of such a mean.
 GAIN, SURE_SD = 0.25, 3.0
@@ -36,6 +42,8 @@ _LATER_SHARE, _TEACHES_SD = 1.0 / 32.0, 3.0
 _TAKEN_OVER, _LOAD_KNOWN = 0.5, 1.0 / 3.0
 # heuristic: the load before is a mean over some thirty blocks; sixteen blocks later it may be another job.
 _BEFORE_BLOCKS, _MOST_BLOCKS = 32.0, 16.0
+# heuristic: noise takes the sum this far now and then; a fall of three deviations passes it with its first block.
+_CALM_SUM_SD = 2.0
 # A sum that lasts for years must still go down within minutes.
 MOST_SUM_SD = 4.0 * THRESHOLD_SD
 # Steps below one count of their meter show nothing: no fall is as deep as this.
@@ -53,9 +61,9 @@ class UsualSwing:
     level: FloatArray
     variance: FromZero
 
-    def noise(self) -> FloatArray:
-        """Return the standard deviation of one block, at least the floor."""
-        return np.sqrt(np.maximum(self.variance, SWING_FLOOR**2))
+    def noise(self, floor: float = SWING_FLOOR) -> FloatArray:
+        """Return the standard deviation of one block about a level that is not exact, at least the floor."""
+        return np.sqrt(np.maximum(_LEVEL_DOUBT * self.variance, floor**2))
 
     def learn(self, where: MaskArray, swing: FloatArray) -> "UsualSwing":
         """Add a block to the baselines that are not complete; NaN adds nothing."""
@@ -70,10 +78,10 @@ class UsualSwing:
         variance[done] = (MAD_TO_SD * np.median(np.abs(first[done] - level[done, np.newaxis]), axis=1)) ** 2
         return UsualSwing(first=first, level=level, variance=variance)
 
-    def taught(self, where: MaskArray, swing: FloatArray) -> "UsualSwing":
+    def taught(self, where: MaskArray, swing: FloatArray, floor: float = SWING_FLOOR) -> "UsualSwing":
         """Learn the scatter from blocks that lie near the level."""
         off = swing - self.level
-        near = where & (np.abs(off) < _TEACHES_SD * self.noise())
+        near = where & (np.abs(off) < _TEACHES_SD * self.noise(floor))
         if not near.any():
             return self
         off = np.where(near, off, 0.0)
@@ -118,7 +126,7 @@ class SwingTest:
     def fallen(self, usual: UsualSwing, *, low_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share in the steps fell below a ratio of the usual, as their mean did."""
         rounding = np.log1p(-np.minimum(self.count_ratio, _MOST_COUNT_RATIO))
-        far = self.fall < np.minimum(np.minimum(np.log(low_ratio), rounding), -SURE_SD * usual.noise())
+        far = self.fall < np.minimum(np.minimum(np.log(low_ratio), rounding), -SURE_SD * usual.noise(STEPS_FLOOR))
         return np.asarray(self.certain & far & (self.mean_fall < _SAME_PART * self.fall), dtype=np.bool_)
 
     def after_block(
@@ -126,6 +134,7 @@ class SwingTest:
         usual: UsualSwing,
         *,
         swing: FloatArray,
+        swing_sd: FloatArray | float = 0.0,
         count_ratio: FloatArray,
         mean_off: FloatArray,
         others_a: FloatArray,
@@ -133,18 +142,21 @@ class SwingTest:
     ) -> "SwingTest":
         """Add a block: logarithms of the share in the steps and of the mean share over the usual, NaN where unknown.
 
-        `others_a` is the siblings' current, `bus_share` what the supply carries of the whole bus.
+        `swing_sd` is the standard deviation of the first beyond the usual scatter of blocks. `others_a` is the
+        siblings' current, `bus_share` what the supply carries of the whole bus.
         """
-        off, noise = swing - usual.level, usual.noise()
+        off, noise = swing - usual.level, np.hypot(usual.noise(STEPS_FLOOR), swing_sd)
         shown = np.isfinite(off) & np.isfinite(mean_off)
         cusum = cusum_step(self.cusum, np.where(shown, off, np.nan), mean=0.0, sigma=noise)
         cusum = replace(cusum, below=np.minimum(cusum.below, MOST_SUM_SD))
         known = np.isfinite(others_a) & (others_a > 0.0)
+        # A block whose slope is hardly known moves the mean by little.
+        gain = GAIN * (usual.noise(STEPS_FLOOR) / noise) ** 2
         after = replace(
             self,
             cusum=cusum,
-            fall=self.fall + np.where(shown, GAIN * (off - self.fall), 0.0),
-            mean_fall=self.mean_fall + np.where(shown, GAIN * (mean_off - self.mean_fall), 0.0),
+            fall=self.fall + np.where(shown, gain * (off - self.fall), 0.0),
+            mean_fall=self.mean_fall + np.where(shown, gain * (mean_off - self.mean_fall), 0.0),
             count_ratio=np.where(shown, count_ratio, self.count_ratio),
             shown=shown,
         )
@@ -152,7 +164,7 @@ class SwingTest:
 
     def with_load(self, others: FloatArray, bus_share: FloatArray) -> "SwingTest":
         """Compare the siblings' load since the fall began, a logarithm, with the load before it."""
-        calm = np.isfinite(others) & (self.cusum.below <= 0.0)
+        calm = np.isfinite(others) & (self.cusum.below <= _CALM_SUM_SD)
         falls = np.isfinite(others) & ~calm
         before_blocks = np.minimum(self.before_blocks + calm, _BEFORE_BLOCKS)
         gap = np.where(calm, others - self.before, 0.0)

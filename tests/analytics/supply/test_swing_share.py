@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from analytics.supply.swing_share import SWING_BLOCKS, SwingTest, UsualSwing
+from analytics.supply.swing_share import STEPS_FLOOR, SWING_BLOCKS, SwingTest, UsualSwing
 from telemetry.frames import FloatArray, filled
 
 LOW_RATIO = 0.93
+CALM_SD = 6.0
 ALL = np.ones(3, dtype=np.bool_)
 
 
@@ -17,7 +18,7 @@ class Watch:
     """Three supplies of a bus whose first one changes after some blocks."""
 
     seed: int = 0
-    scatter: float = 0.01
+    scatter: float = 0.005
     load_scatter: float = 0.02
 
     def run(self, *, swing: float, mean: float, others: float, blocks: int = 60) -> SwingTest:
@@ -32,7 +33,7 @@ class Watch:
             test = test.after_block(
                 usual, swing=value, count_ratio=np.zeros(3), mean_off=off, others_a=load, bus_share=np.full(3, 0.3)
             )
-            usual = usual.learn(ALL, value)
+            usual = usual.taught(test.cusum.below < CALM_SD, value, STEPS_FLOOR).learn(ALL, value)
         self.usual = usual
         return test
 
