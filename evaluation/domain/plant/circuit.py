@@ -1,7 +1,7 @@
 """Circuit of many nodes: sources with droop on one or two buses each, and a load of constant power behind them.
 
 A source of open-circuit voltage ``E`` delivers ``I = (E - V) / r`` to its bus, and no current flows back into it. A
-loop that shares the current trims the outputs until each carries its share. The board draws ``P = (V - R I) I``.
+loop that shares the current raises the other outputs until each carries its share. The board draws ``P = (V - R I) I``.
 """
 
 from dataclasses import dataclass
@@ -143,30 +143,42 @@ class Plant:
     def _linear(
         self, open_v: FloatArray, ohm: FloatArray, on: MaskArray, load_w: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        supplies, buses = self._machines.supplies, self._machines.buses
-        shared, bus = self._machines.nodes.shared[supplies.node], supplies.bus
+        supplies, buses, nodes = self._machines.supplies, self._machines.buses, self._machines.nodes
+        shared, bus = nodes.shared[supplies.node], supplies.bus
         weight: FloatArray = np.where(on, supplies.share, 0.0)
         part = weight / self._sum(weight)[:, bus]
-        count = self._sum(np.where(on, 1.0, 0.0))
-        shared_v = self._sum(on * open_v) / count
-        shared_ohm = self._sum(on * ohm * part) / count
         lead = np.where(on, 1.0 / ohm, 0.0)
         is_shared = shared[self._starts]
+        total_a = load_w / nodes.volts[buses.node]
         for _ in range(3):
             total = self._sum(lead)
-            source_v = np.where(is_shared, shared_v, self._sum(lead * open_v) / total)
-            source_ohm = np.where(is_shared, shared_ohm, 1.0 / total)
+            master_v, master_ohm = self._master(open_v, ohm * part, on, total_a)
+            source_v = np.where(is_shared, master_v, self._sum(lead * open_v) / total)
+            source_ohm = np.where(is_shared, master_ohm, 1.0 / total)
             behind_ohm = source_ohm + buses.board_ohm
             # (E - R I) I = P; a load beyond the most that such a source can deliver gets that.
             root = np.sqrt(np.maximum(source_v**2 - 4.0 * behind_ohm * load_w, 0.0))
             total_a = (source_v - root) / (2.0 * behind_ohm)
             bus_v = (source_v - source_ohm * total_a)[:, bus]
-            back = ~shared & (open_v < bus_v) & (lead > 0.0)
-            if not back.any():
-                break
-            lead = np.where(back, 0.0, lead)
+            lead = np.where(~shared & (open_v < bus_v), 0.0, lead)
         current_a = np.where(shared, part * total_a[:, bus], lead * (open_v - bus_v))
         return bus_v, np.maximum(current_a, 0.0)
+
+    def _master(
+        self, open_v: FloatArray, part_ohm: FloatArray, on: MaskArray, total_a: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return source and resistance of the supply that leads each bus under a loop that shares the current.
+
+        The one whose own output would be highest leads, and the others raise theirs to carry their share (automatic
+        master and slaves, as in TI UC3902 and UC3907).
+        """
+        behind = np.where(on, open_v - part_ohm * total_a[:, self._machines.supplies.bus], -np.inf)
+        highest = np.maximum.reduceat(behind, self._starts, axis=1)
+        leads = behind == highest[:, self._machines.supplies.bus]
+        source_v, source_ohm = (
+            np.maximum.reduceat(np.where(leads, one, -np.inf), self._starts, axis=1) for one in (open_v, part_ohm)
+        )
+        return source_v, source_ohm
 
     def _sum(self, values: FloatArray) -> FloatArray:
         """Return sums over the supplies of each bus."""
