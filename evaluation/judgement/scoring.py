@@ -139,7 +139,7 @@ def _score_fault(fault: TrueFault, run: RunReport, table: AnswerTable) -> FaultS
     )
 
 
-def _exact(run: RunReport, table: JudgementTable, *, false_pages: int) -> bool:
+def _exact(run: RunReport, table: AnswerTable, *, false_pages: int) -> bool:
     """Return True if every fault is named first by an incident about it, and no incident about one names another cause.
 
     What follows from a fault, such as a hang after a lost GPU, names the fault as its cause or is none of its own.
