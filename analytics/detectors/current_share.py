@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity.buses import Buses
+from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions
 from analytics.detectors.current_share_summary import describe_share
+from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.statements import findings_from
 from analytics.detectors.streaks import Streaks, settled
 from analytics.detectors.supply_limits import CurrentShareLimits
 from analytics.supply.current_share import BusBlock, ShareTest, take_block
 from analytics.supply.pair_rows import PAIR, PairRows
-from analytics.supply.share_block import ShareBlock
+from analytics.supply.share_block import SHARE_ROWS, ShareBlock
 from analytics.supply.stream_estimate import is_full, stretch_end
 from analytics.supply.usual_share import UsualShare
 from telemetry.entities import EntityKind, Topology
@@ -48,6 +50,9 @@ class CurrentShare:
     name: str = "current_share"
     kind: EntityKind = EntityKind.SUPPLY
     signals: tuple[str, ...] = PAIR
+    joined_columns: tuple[JoinedColumn, ...] = (
+        JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=Relation.SUM_BELOW, column="gpus_w"),
+    )
 
     def start(self, spec: TableSpec) -> CurrentShareState:
         """Return the state before the first row."""
@@ -62,15 +67,15 @@ class CurrentShare:
     ) -> tuple[CurrentShareState, tuple[Finding, ...]]:
         """Judge the rows of a frame: rows are summed, the judgement is made once a block."""
         state = replace(state, buses=state.buses.under(topology, frame.spec.entities))
-        rows, start = PairRows.of(frame), 0
+        rows, start, gpus_w = PairRows.of(frame), 0, optional(frame, "gpus_w")
         findings: list[Finding] = []
         while start < len(rows):
-            stop = stretch_end(state.block, state.last_ns, rows.time_ns, start)
+            stop = stretch_end(state.block, state.last_ns, rows.time_ns, start, least_rows=SHARE_ROWS)
             part, back = rows.part(start, stop), state.last_ns is not None and rows.time_ns[start] < state.last_ns
             start, now_ns = stop, part.time_ns[-1]
-            block = (state.block.restart() if back else state.block).add(part, state.buses.groups)
+            block = (state.block.restart() if back else state.block).add(part, state.buses.groups, gpus_w[part.places])
             state = replace(state, last_ns=now_ns, block=block)
-            if is_full(block, now_ns):
+            if is_full(block, now_ns, least_rows=SHARE_ROWS):
                 state, changes = self._block(state, now_ns)
                 findings.extend(self._findings(state, changes, now_ns, spec=frame.spec))
         return state, tuple(findings)

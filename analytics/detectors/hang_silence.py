@@ -46,7 +46,7 @@ class Swing:
     long the power has swung, `calm_s` how long it has not, `swing_ratio` the standard deviation over the mean; they
     keep their values during a spin. `pause_s` is the longest spin that ended in work by itself, remembered for about an
     hour. `memory_bytes` is the memory in use: where it moves, another job begins, whose steps are not known yet.
-    `traffic_ratio` is the usual share of time with memory traffic, `worked_s` for how long that is known; `anew` marks
+    `traffic_ratio` is the usual share of time with memory traffic, `worked_s` for how long that is known; `from_idle` marks
     spins that begin out of idleness.
     """
 
@@ -61,7 +61,7 @@ class Swing:
     memory_bytes: FloatArray
     calm_s: Annotated[FloatArray, np.inf]
     since_idle_s: Annotated[FloatArray, np.inf]
-    anew: MaskArray
+    from_idle: MaskArray
     traffic_ratio: FromZero
     worked_s: FromZero
 
@@ -97,7 +97,7 @@ def swing_after(
         memory_bytes=np.where(np.isnan(memory_bytes), before.memory_bytes, memory_bytes),
         calm_s=np.where(resumed & ~paused & (spun.lasted_s > 0), 0.0, before.calm_s),
         since_idle_s=since_idle_s,
-        anew=np.where(begins, since_idle_s <= _FROM_IDLE_S, before.anew & (spin.lasted_s > 0)),
+        from_idle=np.where(begins, since_idle_s <= _FROM_IDLE_S, before.from_idle & (spin.lasted_s > 0)),
     )
     gone = (idle_s >= _FORGET_S) | moved
     if gone.any():
@@ -170,7 +170,7 @@ def fell_silent(
     stepped = (swing.swung_s >= limits.swing_s) | (read & ~(mem_util_ratio > _QUIET_MEMORY_RATIO))
     least_s = np.maximum(limits.silence_s, limits.stall_steps * swing.pause_s)
     constant = (spin.lasted_s >= least_s) & (spin.spread_ratio <= limits.constant_ratio)
-    silent = stepped & constant & ~(mem_util_ratio > limits.memory_busy_ratio) & ~swing.anew
+    silent = stepped & constant & ~(mem_util_ratio > limits.memory_busy_ratio) & ~swing.from_idle
     moves = silent & (spin.spread_ratio > _MOVES_RATIO)
     n_job, n_silent, n_moving = (np.bincount(groups, weights=one)[groups] for one in (stepped, silent, moves))
     # A lone GPU waits for no other; all at one value each are a reader that stopped.

@@ -68,7 +68,8 @@ class BusBlock:
     the load moves and all carry throughout, `swing_sd` its standard deviation; `count_ratio` is the step of the
     current's meter over those. `path_ohm` is the slope of the voltage over the current in the steps over the siblings',
     `path_sd_ohm` its standard deviation, `path_step_v` the step of the voltage's meter over the part of the current
-    that moves. `ready` marks supplies with siblings that carry, on one rail.
+    that moves. `gpus_w` is the power of the GPUs of the bus. `ready` marks supplies with siblings that carry, on one
+    rail.
     """
 
     current_a: FloatArray
@@ -82,6 +83,7 @@ class BusBlock:
     path_sd_ohm: FloatArray
     path_step_v: FloatArray
     load_a: FloatArray
+    gpus_w: FloatArray
     carriers: FloatArray
     ready: MaskArray
 
@@ -108,6 +110,7 @@ class BusBlock:
             **_slopes(means, np.where(ready, carriers, np.nan), load_a, groups),
             count_ratio=np.nan_to_num(means.step_a) / np.where(means.swing_a > 0.0, means.swing_a, np.nan),
             load_a=load_a,
+            gpus_w=np.full(len(own_a), np.nan) if means.gpus_w is None else means.gpus_w,
             carriers=carriers,
             ready=ready,
         )
@@ -245,7 +248,9 @@ def take_block(
         swing=swing_learnt,
     )
     usual = usual.learn(block.ready, share=block.share, volts=block.volts, load_a=block.load_a, carriers=block.carriers)
-    outgrown = level & (block.load_a > HEAVY_RATIO * usual.load_a)
+    # What falls is judged by what was learnt, however light the load was at which that was.
+    falls = group_sum(np.where(calm | ~judged, 0.0, 1.0), groups) > 0
+    outgrown = level & ~falls & (block.load_a > HEAVY_RATIO * usual.load_a)
     over = (changed | outgrown) & free
     return usual.forget(over), test.forget(over)
 
@@ -276,6 +281,7 @@ def _tested(
             count_ratio=block.count_ratio,
             mean_off=share,
             others_a=np.where(judged, total_a - block.current_a, np.nan),
+            gpus_w=block.gpus_w,
             bus_share=block.current_a / total_a,
         ),
         shares=test.shares.after_block(judged, -share, light + 1.0, sigma),

@@ -15,8 +15,10 @@ from telemetry.frames import FloatArray, MaskArray
 # Far below the step of any meter of current: equal values that differ in the last bits.
 _SAME_A = 1e-4
 # Columns of the sums.
-_N, _A, _V, _AA = range(4)
-_COLUMNS = 4
+_N, _A, _V, _AA, _KNOWN_W, _W = range(6)
+_COLUMNS = 6
+# heuristic: a slope needs six rows and more; meters that are read once a second have eight in as many seconds.
+SHARE_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,8 +42,8 @@ class ShareBlock:
     step_a: FloatArray
     steps: StepSums
 
-    def add(self, rows: PairRows, groups: GroupArray) -> "ShareBlock":
-        """Add rows of one stretch, at least one; `groups` numbers the buses.
+    def add(self, rows: PairRows, groups: GroupArray, gpus_w: FloatArray) -> "ShareBlock":
+        """Add rows of one stretch, at least one; `groups` numbers the buses, `gpus_w` is the power of their GPUs.
 
         The sums are the same however the rows are cut.
         """
@@ -58,6 +60,8 @@ class ShareBlock:
         off_a = np.where(used, rows.current_a - zero_a, 0.0)
         added[:, :, _A], added[:, :, _AA] = off_a, off_a * off_a
         added[:, :, _V] = np.where(used, rows.voltage_v - zero_v, 0.0)
+        known = used & np.isfinite(gpus_w)
+        added[:, :, _KNOWN_W], added[:, :, _W] = known, np.where(known, gpus_w, 0.0)
         return replace(
             self,
             start_ns=rows.time_ns[0] if self.start_ns is None else self.start_ns,
@@ -99,6 +103,7 @@ class ShareBlock:
             step_a=self.step_a,
             step_v=self.step_v,
             steps=self.steps.slopes(groups),
+            gpus_w=self.sums[:, _W] / np.where(self.sums[:, _KNOWN_W] > 0, self.sums[:, _KNOWN_W], np.nan),
         )
 
 
@@ -115,7 +120,7 @@ class ShareMeans:
 
     `swing_a` is what the current moved by: twice its standard deviation, as of a load that is high half of the time.
     `step_a` and `step_v` are the steps of its meters, NaN where they are not known; `steps` are the slopes of the
-    load's steps, None where only means are known.
+    load's steps, `gpus_w` the power of the GPUs that the bus supplies, each None where only means are known.
     """
 
     current_a: FloatArray
@@ -124,3 +129,4 @@ class ShareMeans:
     step_a: FloatArray
     step_v: FloatArray | None = None
     steps: BlockSteps | None = None
+    gpus_w: FloatArray | None = None

@@ -109,8 +109,10 @@ class OpenBlock(Protocol):
     def zero_a(self) -> FloatArray: ...  # noqa: D102 -- above
 
 
-def stretch_end(blocks: OpenBlock, last_ns: int | None, time_ns: Sequence[int], start: int) -> int:
-    """Return up to where the rows from `start` on belong to one block.
+def stretch_end(
+    blocks: OpenBlock, last_ns: int | None, time_ns: Sequence[int], start: int, *, least_rows: int = BLOCK_ROWS
+) -> int:
+    """Return up to where the rows from `start` on belong to one block, which has `least_rows` at least.
 
     It ends after the row that fills the block, and before one that goes back in time; `last_ns` is the time of the row
     before.
@@ -124,7 +126,7 @@ def stretch_end(blocks: OpenBlock, last_ns: int | None, time_ns: Sequence[int], 
         now_ns = time_ns[at]
         if now_ns < before_ns:
             return at
-        if _is_over(rows + at - start + 1, now_ns - begun_ns):
+        if _is_over(rows + at - start + 1, now_ns - begun_ns, least_rows):
             return at + 1
         before_ns = now_ns
     return min(start + longest, len(time_ns))
@@ -164,16 +166,16 @@ def add_rows(blocks: Blocks, rows: PairRows) -> Blocks:
     )
 
 
-def is_full(blocks: OpenBlock, now_ns: int) -> bool:
+def is_full(blocks: OpenBlock, now_ns: int, *, least_rows: int = BLOCK_ROWS) -> bool:
     """Return True if the open block ends at this row."""
     if blocks.start_ns is None:
         return False
-    return _is_over(blocks.rows, now_ns - blocks.start_ns)
+    return _is_over(blocks.rows, now_ns - blocks.start_ns, least_rows)
 
 
-def _is_over(rows: int, passed_ns: int) -> bool:
+def _is_over(rows: int, passed_ns: int, least_rows: int) -> bool:
     passed_s = passed_ns / NS_PER_S
-    return passed_s >= LONGEST_BLOCK_S or (rows >= BLOCK_ROWS and passed_s >= BLOCK_S)
+    return passed_s >= LONGEST_BLOCK_S or (rows >= least_rows and passed_s >= BLOCK_S)
 
 
 def restart(blocks: Blocks) -> Blocks:

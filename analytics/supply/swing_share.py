@@ -94,10 +94,11 @@ class SwingTest:
 
     `fall` and `mean_fall` are exponentially weighted means of the logarithms of the share in the steps, and of the
     mean share, against the usual. `before` and `variance` are mean and variance of the logarithm of the siblings'
-    current over `before_blocks` blocks in which nothing fell; `after` and `blocks` are its mean and the number of
-    blocks since. `count_ratio` is the step of the current's meter over the steps in the newest block with any:
-    rounding moves them by as much. `shown` marks supplies whose share in the steps is known in the newest block,
-    `meter` those whose siblings took nothing over, `open` those of which that is not known yet.
+    current, `per_watt` of the GPUs where that is known, over `before_blocks` blocks in which nothing fell; `after` and
+    `blocks` are its mean and the number of blocks since. `count_ratio` is the step of the current's meter over the
+    steps in the newest block with any: rounding moves them by as much. `shown` marks supplies whose share in the steps
+    is known in the newest block, `meter` those whose siblings took nothing over, `open` those of which that is not
+    known yet.
     """
 
     cusum: CusumState
@@ -108,6 +109,7 @@ class SwingTest:
     variance: FromZero
     after: FromZero
     blocks: FromZero
+    per_watt: MaskArray
     count_ratio: FromZero
     shown: MaskArray
     meter: MaskArray
@@ -138,12 +140,13 @@ class SwingTest:
         count_ratio: FloatArray,
         mean_off: FloatArray,
         others_a: FloatArray,
+        gpus_w: FloatArray,
         bus_share: FloatArray,
     ) -> "SwingTest":
         """Add a block: logarithms of the share in the steps and of the mean share over the usual, NaN where unknown.
 
         `swing_sd` is the standard deviation of the first beyond the usual scatter of blocks. `others_a` is the
-        siblings' current, `bus_share` what the supply carries of the whole bus.
+        siblings' current, `gpus_w` the power of the GPUs, `bus_share` what the supply carries of the whole bus.
         """
         off, noise = swing - usual.level, np.hypot(usual.noise(STEPS_FLOOR), swing_sd)
         shown = np.isfinite(off) & np.isfinite(mean_off)
@@ -160,7 +163,25 @@ class SwingTest:
             count_ratio=np.where(shown, count_ratio, self.count_ratio),
             shown=shown,
         )
-        return after.with_load(np.log(np.where(known, others_a, np.nan)), bus_share)
+        per_watt = known & (gpus_w > 0.0)
+        after = after.compared_by(per_watt, known)
+        others = np.where(known, others_a, np.nan) / np.where(per_watt, gpus_w, 1.0)
+        return after.with_load(np.log(others), bus_share)
+
+    def compared_by(self, per_watt: MaskArray, known: MaskArray) -> "SwingTest":
+        """Begin anew with the load before where the power of the GPUs came to be known, or no more is."""
+        if not (other := known & (per_watt != self.per_watt)).any():
+            return self
+        return replace(
+            self,
+            before=np.where(other, 0.0, self.before),
+            before_blocks=np.where(other, 0.0, self.before_blocks),
+            variance=np.where(other, 0.0, self.variance),
+            after=np.where(other, 0.0, self.after),
+            blocks=np.where(other, 0.0, self.blocks),
+            per_watt=np.where(known, per_watt, self.per_watt),
+            meter=np.asarray(self.meter & ~other, dtype=np.bool_),
+        )
 
     def with_load(self, others: FloatArray, bus_share: FloatArray) -> "SwingTest":
         """Compare the siblings' load since the fall began, a logarithm, with the load before it."""

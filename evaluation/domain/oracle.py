@@ -2,7 +2,7 @@
 
 The faulty machine is simulated a second time without its fault, under the same load, draws and drifts. What the fault
 changes of the readings, ``d``, is weighed by all else that changes them: noise and steps of the meters, drifts of gains
-and set points, air, and a load that nobody knows. What changes the numbers just as a healthy change does has a
+and set points, air, and an unknown load. What changes the numbers just as a healthy change does has a
 certainty of 0, whatever its size. `analytics` has no part in this.
 """
 

@@ -94,8 +94,8 @@ def test_a_supply_may_be_asleep_while_its_gpus_draw_less_than_half_of_their_limi
     """The load is what it was all the time: nothing else shows that it is a light one."""
     frame = scenes.lost(3)
     volts, amps = frame.signal("voltage_v"), frame.signal("current_a")
-    limits = {"gpus_w": np.full(volts.shape, gpus_w), "gpus_limit_w": np.full(volts.shape, 1400.0)}
-    found = reported(scenes.frame(volts, amps, **limits))
+    watts, limits_w = np.full(volts.shape, gpus_w), np.full(volts.shape, 1400.0)
+    found = reported(scenes.frame(volts, amps, gpus_w=watts, gpus_limit_w=limits_w))
     assert any(one.cause is Cause.SUPPLY_LOST for one in found) is is_lost
 
 

@@ -20,6 +20,7 @@ class Watch:
     seed: int = 0
     scatter: float = 0.005
     load_scatter: float = 0.02
+    gpus_known: bool = False
 
     def run(self, *, swing: float, mean: float, others: float, blocks: int = 60) -> SwingTest:
         """Return the test after changes of the logarithms of swing, mean and siblings' current."""
@@ -29,9 +30,15 @@ class Watch:
             changed = np.where((np.arange(3) == 0) & (block >= 100), 1.0, 0.0)
             value = 0.1 + swing * changed + rng.normal(0.0, self.scatter, 3)
             off = mean * changed + rng.normal(0.0, self.scatter, 3)
-            load = np.full(3, 60.0) * np.exp(others * changed + rng.normal(0.0, self.load_scatter))
+            load = np.full(3, np.exp(rng.normal(0.0, self.load_scatter)))
             test = test.after_block(
-                usual, swing=value, count_ratio=np.zeros(3), mean_off=off, others_a=load, bus_share=np.full(3, 0.3)
+                usual,
+                swing=value,
+                count_ratio=np.zeros(3),
+                mean_off=off,
+                others_a=60.0 * load * np.exp(others * changed + rng.normal(0.0, self.scatter)),
+                gpus_w=900.0 * load if self.gpus_known else np.full(3, np.nan),
+                bus_share=np.full(3, 0.3),
             )
             usual = usual.taught(test.cusum.below < CALM_SD, value, STEPS_FLOOR).learn(ALL, value)
         self.usual = usual
@@ -77,6 +84,13 @@ def test_a_current_whose_siblings_took_nothing_over_is_its_meter(seed: int) -> N
 
 def test_under_a_load_that_varies_too_much_to_show_it_a_joint_is_reported_all_the_same() -> None:
     watch = Watch(load_scatter=0.3)
+    assert watch.found(watch.run(swing=-0.3, mean=-0.3, others=taken(-0.3)))[0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_power_of_the_gpus_shows_what_the_siblings_took_over_under_a_load_that_varies(seed: int) -> None:
+    watch = Watch(seed, load_scatter=0.3, gpus_known=True)
+    assert watch.run(swing=-0.3, mean=-0.3, others=0.0).by_meter[0]
     assert watch.found(watch.run(swing=-0.3, mean=-0.3, others=taken(-0.3)))[0]
 
 
