@@ -46,8 +46,8 @@ class Swing:
     long the power has swung, `calm_s` how long it has not, `swing_ratio` the standard deviation over the mean; they
     keep their values during a spin. `pause_s` is the longest spin that ended in work by itself, remembered for about an
     hour. `memory_bytes` is the memory in use: where it moves, another job begins, whose steps are not known yet.
-    `traffic_ratio` is the usual share of time with memory traffic, `worked_s` for how long that is known; `from_idle` marks
-    spins that begin out of idleness.
+    `traffic_ratio` is the usual share of time with memory traffic, `worked_s` for how long that is known; `from_idle`
+    marks spins that begin out of idleness.
     """
 
     counts: Annotated[FloatArray, 0.0, _WINDOW_S]

@@ -56,8 +56,9 @@ def known_count(values: FloatArray, groups: GroupArray) -> FloatArray:
 
 def share_moved(current_a: FloatArray, usual_a: FloatArray, groups: GroupArray) -> MaskArray:
     """Return a mask of branches that carry another share of their group than usual."""
-    own, others = current_a / usual_a, others_sum(current_a, groups) / positive(others_sum(usual_a, groups))
-    return np.asarray(np.abs(own / positive(others) - 1.0) > _OTHER_SHARE, dtype=np.bool_)
+    own = current_a * positive(others_sum(usual_a, groups))
+    others = usual_a * positive(others_sum(current_a, groups))
+    return np.asarray(np.abs(own - others) > _OTHER_SHARE * others, dtype=np.bool_)
 
 
 def imbalance(current_a: FloatArray, groups: GroupArray) -> FloatArray:
