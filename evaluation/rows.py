@@ -16,10 +16,14 @@ VARIABLE = "RAILWATCH_DATA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """Size of a run: `full` makes the published table; `seeds` per scenario, the suite's own where None."""
+    """Size of a run: `full` makes the published table; `seeds` per scenario, the suite's own where None.
+
+    `answers` is a file of another judge's answers, which the suite `power` scores instead of ours.
+    """
 
     full: bool = False
     seeds: int | None = None
+    answers: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from evaluation import rows as shape
+from evaluation.power.suite import SUITE as POWER
+from evaluation.power.suite import write_cases
 from evaluation.rows import Row
 from evaluation.suites import SUITES, Suite
 from evaluation.workers import none_left_at_work
@@ -34,6 +37,14 @@ def evaluate(
     seeds: Annotated[
         int | None, typer.Option("--seeds", min=1, max=1000, help="Seeds per scenario; default: those of the suite.")
     ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", help="Score the answers in a CSV file instead of railwatch; suite power only."),
+    ] = None,
+    cases: Annotated[
+        Path | None,
+        typer.Option("--cases", help="Write the recordings to be answered to a folder, and end; suite power only."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Score detection and classification on simulated and real data against their goals.
@@ -41,13 +52,20 @@ def evaluate(
     Suites run one after the other on all cores, and each is printed when it is done. Exit status 1 if a row missed its
     goal, which standard error names; 3 if a suite lacks something, such as the recordings in the folder RAILWATCH_DATA.
     """
+    for option, given in (("--answers", answers), ("--cases", cases)):
+        if given is not None and suite != POWER:
+            raise ConfigError.at(option, f"got the suite {suite or 'all'}", f"the suite {POWER}")
+    effort = shape.Effort(full=full, seeds=seeds, answers=answers)
+    if cases is not None:
+        _write_cases(cases, effort)
+        return
     rows: list[Row] = []
     lacking: list[str] = []
     chosen = _chosen(suite)
     for one in chosen:
         try:
             with _ended_quietly(), none_left_at_work():
-                found = _rows(one, shape.Effort(full=full, seeds=seeds), as_json=as_json)
+                found = _rows(one, effort, as_json=as_json)
         except EnvironmentLacksError as err:
             if len(chosen) == 1:
                 raise
@@ -60,6 +78,12 @@ def evaluate(
         goals = [row for row in rows if row.goal]
         typer.echo(f"{sum(not row.missed for row in goals)} of {len(goals)} goals met")
     _report_failures(rows, lacking)
+
+
+def _write_cases(folder: Path, effort: shape.Effort) -> None:
+    with _shown(POWER) as progress:
+        count = write_cases(folder, effort, progress)
+    typer.echo(f"{count} cases written to {folder}; README.md there describes how to answer them")
 
 
 def _report_failures(rows: Sequence[Row], lacking: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ def test_the_suites_are_those_that_are_promised() -> None:
         "control",
         "wallpower",
         "domain",
+        "power",
         "series",
     ]
 

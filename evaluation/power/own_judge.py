@@ -1,0 +1,111 @@
+"""Answers of railwatch: what its detectors and its incident book report of a chain, as it is and with faults.
+
+Up to where a fault begins, a chain with it is the chain as it is. So each chain is judged once, and from the begin of
+each fault on a copy of the judge goes on with the faulty rows.
+"""
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evaluation.detector_pipeline import DetectorPipeline
+from evaluation.power.answers import Answers
+from evaluation.power.cases import Case
+from evaluation.power.chains import Chain
+from evaluation.power.plan import AnswerKind
+from evaluation.power.recordings import Trace
+from telemetry.frames import Frame
+from telemetry.records import Cause, FindingStatus, Incident
+
+NAME = "railwatch"
+# heuristic: ten seconds of a meter that is read once a second, as a slow poll of a PDU comes; a finding has the time of
+# its row all the same.
+_STEP_ROWS = 10
+# A cause without a word of its own here is some other one.
+_KINDS = {
+    Cause.JOINT_AGEING: AnswerKind.CONTACT,
+    Cause.INPUT_SAG: AnswerKind.SAG,
+    Cause.SUPPLY_SAG: AnswerKind.SAG,
+    Cause.SUPPLY_LOST: AnswerKind.LOST,
+    Cause.REDUNDANCY_LOST: AnswerKind.LOST,
+    Cause.SENSOR_FAULT: AnswerKind.METER,
+    Cause.SENSOR_LOST: AnswerKind.METER,
+    Cause.GPU_LOST: AnswerKind.GPU_LOST,
+}
+_WHOLE = frozenset({"server", "card"})
+
+
+@dataclass(slots=True)
+class _Reports:
+    """Findings in incidents, notes among them, each with the time at which it first was in one."""
+
+    seen: dict[str, tuple[int, str, AnswerKind, float]] = field(default_factory=dict)
+
+    def add(self, incidents: Iterable[Incident]) -> None:
+        for incident in incidents:
+            for finding in incident.findings:
+                if finding.status is FindingStatus.CLEARED:
+                    continue
+                name = finding.entity_id.partition(":")[2]
+                entity = "" if name in _WHOLE else name
+                kind = _KINDS.get(finding.cause, AnswerKind.OTHER)
+                self.seen.setdefault(finding.id, (finding.time_ns, entity, kind, finding.score))
+
+    def answers(self) -> list[Answers]:
+        """Return the reports as answers."""
+        rows: dict[tuple[str, AnswerKind], list[tuple[int, float]]] = defaultdict(list)
+        for time_ns, entity, kind, score in self.seen.values():
+            rows[entity, kind].append((time_ns, score))
+        return [
+            Answers(
+                entity=entity,
+                kind=kind,
+                time_ns=np.array([time_ns for time_ns, _ in sorted(own)], dtype=np.int64),
+                score=np.array([score for _, score in sorted(own)], dtype=np.float64),
+            )
+            for (entity, kind), own in rows.items()
+        ]
+
+
+@dataclass(slots=True)
+class _Judge:
+    """Judge of one chain, with what it has reported up to now."""
+
+    pipeline: DetectorPipeline
+    reports: _Reports = field(default_factory=_Reports)
+
+    def step(self, frame: Frame, start: int, stop: int) -> None:
+        for row in range(start, stop, _STEP_ROWS):
+            self.reports.add(self.pipeline.step([frame.rows(row, min(row + _STEP_ROWS, stop))]))
+
+
+def own_answers(chain: Chain, cases: Sequence[Case]) -> list[list[Answers]]:
+    """Return the answers about each of the cases of one chain, in their order."""
+    found: dict[int, list[Answers]] = {}
+    judge, done = _begun(chain.trace), 0
+    frame = chain.trace.frame()
+    rows = len(chain.trace.time_ns)
+    for place, case in sorted(enumerate(cases), key=lambda pair: _begin(pair[1], rows)):
+        begin = _begin(case, rows)
+        judge.step(frame, done, begin)
+        done = begin
+        if case.label is None:
+            found[place] = judge.reports.answers()
+            continue
+        faulty = copy.deepcopy(judge) if begin else _begun(chain.trace)
+        trace = case.trace()
+        end = int(np.searchsorted(trace.time_ns, case.label.until_ns, side="right"))
+        faulty.step(trace.frame(), begin, end)
+        found[place] = faulty.reports.answers()
+    return [found[place] for place in range(len(cases))]
+
+
+def _begin(case: Case, rows: int) -> int:
+    return rows if case.label is None else case.label.rows.start
+
+
+def _begun(trace: Trace) -> _Judge:
+    return _Judge(DetectorPipeline([trace.spec()], trace.topology()))
