@@ -18,7 +18,7 @@ from evaluation.power.chains import Chain
 from evaluation.power.plan import AnswerKind
 from evaluation.power.recordings import Trace
 from telemetry.frames import Frame
-from telemetry.records import Cause, FindingStatus, Incident
+from telemetry.records import FindingStatus, Incident
 
 NAME = "railwatch"
 # heuristic: ten seconds of a meter that is read once a second, as a slow poll of a PDU comes; a finding has the time of
@@ -26,14 +26,17 @@ NAME = "railwatch"
 _STEP_ROWS = 10
 # A cause without a word of its own here is some other one.
 _KINDS = {
-    Cause.JOINT_AGEING: AnswerKind.CONTACT,
-    Cause.INPUT_SAG: AnswerKind.SAG,
-    Cause.SUPPLY_SAG: AnswerKind.SAG,
-    Cause.SUPPLY_LOST: AnswerKind.LOST,
-    Cause.REDUNDANCY_LOST: AnswerKind.LOST,
-    Cause.SENSOR_FAULT: AnswerKind.METER,
-    Cause.SENSOR_LOST: AnswerKind.METER,
-    Cause.GPU_LOST: AnswerKind.GPU_LOST,
+    "joint_ageing": AnswerKind.CONTACT,
+    "input_sag": AnswerKind.SAG,
+    "supply_sag": AnswerKind.SAG,
+    "supply_lost": AnswerKind.LOST,
+    "redundancy_lost": AnswerKind.LOST,
+    "feed_imbalance": AnswerKind.SHARE,
+    "efficiency_loss": AnswerKind.EFFICIENCY,
+    "odd_node": AnswerKind.UNLIKE,
+    "sensor_fault": AnswerKind.METER,
+    "sensor_lost": AnswerKind.METER,
+    "gpu_lost": AnswerKind.GPU_LOST,
 }
 _WHOLE = frozenset({"server", "card"})
 
@@ -51,7 +54,7 @@ class _Reports:
                     continue
                 name = finding.entity_id.partition(":")[2]
                 entity = "" if name in _WHOLE else name
-                kind = _KINDS.get(finding.cause, AnswerKind.OTHER)
+                kind = _KINDS.get(finding.cause.value, AnswerKind.OTHER)
                 self.seen.setdefault(finding.id, (finding.time_ns, entity, kind, finding.score))
 
     def answers(self) -> list[Answers]:

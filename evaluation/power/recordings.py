@@ -85,7 +85,7 @@ def _read(path: Path, of: PowerSet) -> Run:
         return Run(machine=name, run=run, trace=read_pins(path))
     feeds = read_feeds(path)
     machine = "__".join(parts[: of.machine_parts])
-    return Run(machine=f"{machine}__{feeds.power_w.shape[1]}_feeds", run=run, trace=feeds)
+    return Run(machine=f"{machine}, {feeds.power_w.shape[1]} feeds", run=run, trace=feeds)
 
 
 def read_feeds(path: Path) -> FeedTrace:

@@ -77,7 +77,7 @@ def spread_rows(feeds: Sequence[Repeated], plan: PowerPlan) -> Iterator[Row]:
     apart = [one for one in feeds if one not in mains or one.group == plan.sets[0].folder]
     for estimate in ESTIMATES:
         for one in apart:
-            yield _row(f"spread of R, {one.name}, {estimate}", one.spread(estimate))
+            yield _row(f"spread of R, {one.name.replace('__', ' ')}, {estimate}", one.spread(estimate))
         identified = sum(len(one.ohm[estimate]) for one in mains)
         yield _row(f"runs with a resistance, {estimate}", share(identified, sum(one.runs for one in mains)))
         known = sum(one.spread(estimate).value is not None for one in mains)

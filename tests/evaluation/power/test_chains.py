@@ -37,10 +37,10 @@ def test_passes_of_a_run_are_in_one_half_and_every_machine_is_in_both(tmp_path: 
                 write_feeds(tmp_path / "mlperf_feeds" / name, 200, 10 * run + number)
     found = chains(tmp_path, plan, "mlperf_feeds")
     assert [(chain.name, len(chain.trace.time_ns)) for chain in found] == [
-        ("v1__A__3_feeds, calibration 0", 400),
-        ("v1__A__3_feeds, scored 0", 800),
-        ("v1__B__3_feeds, calibration 0", 400),
-        ("v1__B__3_feeds, scored 0", 800),
+        ("v1__A, 3 feeds, calibration 0", 400),
+        ("v1__A, 3 feeds, scored 0", 800),
+        ("v1__B, 3 feeds, calibration 0", 400),
+        ("v1__B, 3 feeds, scored 0", 800),
     ]
 
 

@@ -86,7 +86,7 @@ def test_passes_of_a_run_share_its_name_and_jobs_their_machine(tmp_path: Path, p
     of = plan.sets[0]
     runs = read_runs(tmp_path / "f", of)
     assert {run.run for run in runs} == {"v1__A__model__Offline"}
-    assert {run.machine for run in runs} == {"v1__A__3_feeds"}
+    assert {run.machine for run in runs} == {"v1__A, 3 feeds"}
     nodes = next(of for of in plan.sets if of.folder == "mlperf_training_power")
     for name in ("v1__1x__bert__result_5119_06", "v1__1x__bert__result_5120_06", "v2__8x__lora__result_3"):
         write_nodes(tmp_path / "n" / f"{name}.csv.gz", 20, 1)

@@ -194,7 +194,7 @@ def test_real_feeds_repeat_their_resistance_and_lie_in_both_halves() -> None:
     runs = [run for run in read_runs(folder, of) if "H200" in run.machine]
     assert len(runs) == 22
     feeds = [repeated(one) for one in pairs_of(runs, of, plan)]
-    assert [one.name for one in feeds] == [f"v4.1__H200__3_feeds feed{number}" for number in range(3)]
+    assert [one.name for one in feeds] == [f"v4.1__H200, 3 feeds feed{number}" for number in range(3)]
     assert all(0.01 < (one.spread("regression of differences").value or 0.0) < 0.06 for one in feeds)
     chains = list(chains_of(runs, of, plan))
     labels = [case.label for case in cases_of(chains, plan, draws=1) if case.label is not None]
