@@ -23,7 +23,7 @@ _LEAST_SHARE = 0.1
 MAX_ERROR = 0.1
 _IDLE_PERCENTILE = 1.0
 _MOST_DECIMALS = 6
-# heuristic: 0.7 m of 16 AWG, 13.2 mohm/m, and two contacts of a few milliohm. What moves between pins depends on the
+# heuristic: 0.7 m of 16 AWG, 13.2 mΩ/m, and two contacts of a few mΩ. What moves between pins depends on the
 # ratio of paths alone.
 PIN_PATH_OHM = 0.015
 

@@ -157,11 +157,12 @@ def _judged(
     cases = list(chain_cases(chain, plan, draws=draws))
     own = list(zip(cases, own_answers(chain, cases), strict=True))
     results = [result_of(NAME, chain, own, FIXED, plan)]
+    traces = [case.trace() for case in cases]
     for method in METHODS:
         if not method.judges(chain.track):
             continue
         fitted = method.fit(chain)
-        answered = [(case, fitted(case.trace(), _rows_of(case, plan))) for case in cases]
+        answered = [(case, fitted(trace, _rows_of(case, plan))) for case, trace in zip(cases, traces, strict=True)]
         results.append(result_of(method.name, chain, answered, thresholds[method.name, chain.track], plan))
     return results
 

@@ -81,9 +81,8 @@ def spread_rows(feeds: Sequence[Repeated], plan: PowerPlan) -> Iterator[Row]:
         identified = sum(len(one.ohm[estimate]) for one in mains)
         yield _row(f"runs with a resistance, {estimate}", share(identified, sum(one.runs for one in mains)))
         known = sum(one.spread(estimate).value is not None for one in mains)
-        half = _row(
-            f"spread of R, steadier half of {known} of {len(mains)} feeds, {estimate}", steadier_half(mains, estimate)
-        )
+        name = f"spread of R, steadier half of {known} of {len(mains)} feeds, {estimate}"
+        half = _row(name, steadier_half(mains, estimate))
         yield at_most(half, plan.goals.spread) if estimate == NAME else half
 
 

@@ -77,6 +77,6 @@ def window_means(values: FloatArray, rows: int) -> FloatArray:
 
 
 def spread_of(values: FloatArray) -> FloatArray:
-    """Return the standard deviation of each column; of one that never moves 1, as nothing can be said of it."""
+    """Return the standard deviation of each column; 1 for a column that never moves."""
     spread: FloatArray = np.nanstd(values, axis=0)
     return np.where(spread > 0.0, spread, 1.0)

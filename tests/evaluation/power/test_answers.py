@@ -13,7 +13,7 @@ from tests.evaluation.power.made_up import feed_chain
 JOIN_S = 300.0
 
 
-def said(*seconds: float, entity: str = "", kind: AnswerKind = AnswerKind.NONE, score: float = 1.0) -> Answers:
+def answers_at(*seconds: float, entity: str = "", kind: AnswerKind = AnswerKind.NONE, score: float = 1.0) -> Answers:
     times = np.array([START_NS + round(second * NS_PER_S) for second in seconds], dtype=np.int64)
     return Answers(entity=entity, kind=kind, time_ns=times, score=np.full(len(times), score))
 
@@ -41,15 +41,15 @@ def delay(*answers: Answers, threshold: float = 0.0) -> float | None:
 
 
 def test_answers_close_together_are_one_alarm_and_each_node_has_its_own() -> None:
-    groups = groups_of([said(0.0, 200.0, 900.0, entity="feed0"), said(100.0, entity="feed1")], Track.FEEDS)
+    groups = groups_of([answers_at(0.0, 200.0, 900.0, entity="feed0"), answers_at(100.0, entity="feed1")], Track.FEEDS)
     assert alarms(groups, 0.0, join_s=JOIN_S) == 2
-    nodes = groups_of([said(0.0, entity="node_0"), said(0.0, entity="node_1")], Track.NODES)
+    nodes = groups_of([answers_at(0.0, entity="node_0"), answers_at(0.0, entity="node_1")], Track.NODES)
     assert alarms(nodes, 0.0, join_s=JOIN_S) == 2
     assert alarms(groups, 1.5, join_s=JOIN_S) == 0
 
 
 def test_an_alarm_that_goes_on_counts_again_each_hour() -> None:
-    standing = groups_of([said(*range(0, 9000, 100))], Track.FEEDS)
+    standing = groups_of([answers_at(*range(0, 9000, 100))], Track.FEEDS)
     assert alarms(standing, 0.0, join_s=JOIN_S) == 3
 
 
@@ -69,25 +69,25 @@ def test_a_method_without_answers_has_no_threshold_to_reach() -> None:
 
 
 def test_a_fault_is_found_by_the_first_answer_in_its_time_about_who_has_it() -> None:
-    assert delay(said(405.0, 410.0, entity="feed1")) == 5.0
-    assert delay(said(405.0)) == 5.0
-    assert delay(said(405.0, entity="feed0")) is None
-    assert delay(said(399.0, entity="feed1")) is None
-    assert delay(said(461.0)) is None
-    assert delay(said(405.0), threshold=2.0) is None
+    assert delay(answers_at(405.0, 410.0, entity="feed1")) == 5.0
+    assert delay(answers_at(405.0)) == 5.0
+    assert delay(answers_at(405.0, entity="feed0")) is None
+    assert delay(answers_at(399.0, entity="feed1")) is None
+    assert delay(answers_at(461.0)) is None
+    assert delay(answers_at(405.0), threshold=2.0) is None
 
 
 def test_an_alarm_that_was_there_before_finds_nothing() -> None:
-    assert delay(said(390.0, 405.0)) is None
-    assert delay(said(50.0, 405.0)) == 5.0
-    assert delay(said(390.0, entity="feed0"), said(405.0, entity="feed1")) == 5.0
+    assert delay(answers_at(390.0, 405.0)) is None
+    assert delay(answers_at(50.0, 405.0)) == 5.0
+    assert delay(answers_at(390.0, entity="feed0"), answers_at(405.0, entity="feed1")) == 5.0
 
 
-def test_a_fault_is_named_by_one_of_its_words() -> None:
-    (named,) = found_by([said(405.0, kind=AnswerKind.LOST)], case(), 0.0, join_s=JOIN_S)
-    (other,) = found_by([said(405.0, kind=AnswerKind.SAG)], case(), 0.0, join_s=JOIN_S)
+def test_a_fault_is_named_by_an_accepted_kind() -> None:
+    (named,) = found_by([answers_at(405.0, kind=AnswerKind.LOST)], case(), 0.0, join_s=JOIN_S)
+    (other,) = found_by([answers_at(405.0, kind=AnswerKind.SAG)], case(), 0.0, join_s=JOIN_S)
     assert (named.named, other.named) == (True, False)
-    (strict,) = found_by([said(405.0, kind=AnswerKind.SAG)], case(by_name=True), 0.0, join_s=JOIN_S)
+    (strict,) = found_by([answers_at(405.0, kind=AnswerKind.SAG)], case(by_name=True), 0.0, join_s=JOIN_S)
     assert strict.delay_s is None
 
 
@@ -115,6 +115,6 @@ def test_a_delay_does_not_count_the_pause_between_runs() -> None:
 
 
 def test_the_learning_part_and_the_judged_part_are_all_of_it() -> None:
-    given = [said(1.0, 2.0, 3.0)]
+    given = [answers_at(1.0, 2.0, 3.0)]
     first_ns = START_NS + 2 * NS_PER_S
     assert [len(one.time_ns) for one in (*learning_part(given, first_ns), *judged_part(given, first_ns))] == [1, 2]

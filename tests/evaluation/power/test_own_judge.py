@@ -5,7 +5,7 @@ from evaluation.power.plan import AnswerKind, load_plan
 from tests.evaluation.power.made_up import feed_chain
 
 
-def told(answers: list[Answers]) -> list[tuple[str, str, list[int]]]:
+def plain(answers: list[Answers]) -> list[tuple[str, str, list[int]]]:
     return sorted((one.entity, one.kind.value, one.time_ns.tolist()) for one in answers)
 
 
@@ -22,7 +22,7 @@ def test_a_case_has_the_answers_that_it_has_by_itself() -> None:
     assert len(together) == len(cases) == 3
     for case, answers in zip(cases, together, strict=True):
         (alone,) = own_answers(case.chain, [case])
-        assert told(alone) == told(answers)
+        assert plain(alone) == plain(answers)
 
 
 def test_a_feed_at_no_volts_is_found_and_named_and_a_healthy_chain_is_quiet() -> None:
