@@ -21,15 +21,13 @@ from evaluation.power.answers_file import GivenAnswers
 from evaluation.power.cases import Case, chain_cases
 from evaluation.power.chains import Chain, Half
 from evaluation.power.methods import METHODS
-from evaluation.power.own_judge import NAME, own_answers
+from evaluation.power.own_judge import FIXED, NAME, own_answers
 from evaluation.power.plan import PowerPlan, Track
 from evaluation.rows import Progress, step_counter
 from evaluation.workers import each
 from telemetry.clock import NS_PER_S
 
 _HOURS_A_MONTH = 730.0
-# Our own judge has its limits built in: every answer counts.
-FIXED = -float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +153,7 @@ def _judged(
 ) -> list[ChainResult]:
     """Return the results of all methods on one scored chain."""
     cases = list(chain_cases(chain, plan, draws=draws))
-    own = list(zip(cases, own_answers(chain, cases), strict=True))
+    own = list(zip(cases, own_answers(chain, cases, join_s=plan.join), strict=True))
     results = [result_of(NAME, chain, own, FIXED, plan)]
     traces = [case.trace() for case in cases]
     for method in METHODS:

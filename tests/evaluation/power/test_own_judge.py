@@ -4,6 +4,8 @@ from evaluation.power.own_judge import own_answers
 from evaluation.power.plan import AnswerKind, load_plan
 from tests.evaluation.power.made_up import feed_chain
 
+JOIN_S = 300.0
+
 
 def plain(answers: list[Answers]) -> list[tuple[str, str, list[int]]]:
     return sorted((one.entity, one.kind.value, one.time_ns.tolist()) for one in answers)
@@ -18,20 +20,20 @@ def wanted(*names: str) -> list[Case]:
 def test_a_case_has_the_answers_that_it_has_by_itself() -> None:
     """The judge of a chain goes on from where each fault begins; alone, it judges the case from its first row."""
     cases = wanted("feed at 0 V", "meter of a feed stuck")
-    together = own_answers(cases[0].chain, cases)
+    together = own_answers(cases[0].chain, cases, join_s=JOIN_S)
     assert len(together) == len(cases) == 3
     for case, answers in zip(cases, together, strict=True):
-        (alone,) = own_answers(case.chain, [case])
+        (alone,) = own_answers(case.chain, [case], join_s=JOIN_S)
         assert plain(alone) == plain(answers)
 
 
 def test_a_feed_at_no_volts_is_found_and_named_and_a_healthy_chain_is_quiet() -> None:
     cases = wanted("feed at 0 V")
-    for case, answers in zip(cases, own_answers(cases[0].chain, cases), strict=True):
+    for case, answers in zip(cases, own_answers(cases[0].chain, cases, join_s=JOIN_S), strict=True):
         if case.label is None:
             assert answers == []
             continue
-        (found,) = found_by(answers, case, 0.0, join_s=300.0)
+        (found,) = found_by(answers, case, 0.0, join_s=JOIN_S)
         assert found.named
         assert found.delay_s is not None
         assert found.delay_s <= 10.0
