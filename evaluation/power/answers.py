@@ -89,7 +89,7 @@ def alarms(groups: Iterable[Answers], threshold: float, *, join_s: float) -> int
 def threshold_for(groups: Sequence[Answers], allowed: int, *, join_s: float) -> float:
     """Return the lowest score of any answer at which there are no more alarms than are allowed.
 
-    Above the highest score, where even that one has more.
+    Above the highest score, where even that one has more; infinite without any score, as nothing sets it then.
     """
     scores = np.unique(np.concatenate([np.empty(0), *(group.score for group in groups)]))
     low, high = 0, len(scores)  # alarms at scores[high] are within what is allowed
@@ -101,7 +101,7 @@ def threshold_for(groups: Sequence[Answers], allowed: int, *, join_s: float) -> 
             low = middle + 1
     if high < len(scores):
         return float(scores[high])
-    return math.nextafter(float(scores[-1]), math.inf) if len(scores) else -math.inf
+    return math.nextafter(float(scores[-1]), math.inf) if len(scores) else math.inf
 
 
 def found_by(answers: Iterable[Answers], case: Case, threshold: float, *, join_s: float) -> list[Found]:

@@ -64,8 +64,8 @@ def test_the_threshold_is_the_lowest_with_no_more_alarms_than_are_allowed(allowe
     assert alarms(groups, float(lower), join_s=JOIN_S) > allowed
 
 
-def test_a_method_without_answers_has_no_threshold_to_reach() -> None:
-    assert threshold_for([], 0, join_s=JOIN_S) == -math.inf
+def test_a_method_whose_threshold_nothing_sets_reaches_none() -> None:
+    assert threshold_for([], 0, join_s=JOIN_S) == math.inf
 
 
 def test_a_fault_is_found_by_the_first_answer_in_its_time_about_who_has_it() -> None:
