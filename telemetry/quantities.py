@@ -7,12 +7,12 @@ _NAMES_BY_UNIT = {
     "": (
         "best_pcie_generation best_pcie_width brakes code correlation count cusum_sd dips inputs_low inputs_measured "
         "nodes nvlink_errors nvlink_repeats of_nodes pci_present pcie_errors pcie_generation pcie_retrains pcie_width "
-        "sibling_nvlink_errors sibling_nvlink_repeats sibling_pcie_errors sibling_pcie_retrains siblings "
-        "siblings_answering signals_lost signals_watched sources"
+        "pin pins_open readings_refused sibling_nvlink_errors sibling_nvlink_repeats sibling_pcie_errors "
+        "sibling_pcie_retrains siblings siblings_answering signals_lost signals_watched sources"
     ),
     "A": (
-        "current_a current_high_a current_low_a current_spread_a load_a rating_a siblings_a siblings_usual_a "
-        "step_a usual_a"
+        "current_a current_high_a current_low_a current_spread_a load_a most_loaded_pin_a pin_a rating_a siblings_a "
+        "siblings_usual_a step_a usual_a"
     ),
     "K": "excess_c least_margin_c margin_c normal_rise_c over_siblings_c rise_c slot_offset_c",
     "K/W": "excess_c_per_w normal_k_per_w theta_k_per_w",
@@ -20,9 +20,8 @@ _NAMES_BY_UNIT = {
     "MHz": "sibling_clock_mhz sm_clock_mhz usual_sm_clock_mhz",
     "V": (
         "baseline_open_circuit_v depth_v drop_v fallen_v input_voltage_v limit_v lowest_v minimum_v "
-        "open_circuit_high_v open_circuit_low_v open_circuit_v over_siblings_v predicted_dip_v "
-        "recent_minimum_v recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v "
-        "voltage_spread_v voltage_v"
+        "open_circuit_high_v open_circuit_low_v open_circuit_v over_siblings_v predicted_dip_v recent_minimum_v "
+        "recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v voltage_spread_v voltage_v"
     ),
     "W": (
         "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w peak_w power_limit_w power_w rated_w "
@@ -37,9 +36,9 @@ _NAMES_BY_UNIT = {
         "alike_ratio bus_margin_ratio bus_share_ratio bus_unexplained_ratio early_ratio fan_power_ratio fan_ratio "
         "gpu_util_ratio grows_with_power_ratio hourly_rise_high_ratio hourly_rise_low_ratio hourly_rise_ratio "
         "imbalance_ratio late_ratio limit_ratio mem_util_ratio nominal_ratio normal_fan_ratio nvlinks_up_ratio "
-        "power_mismatch_ratio power_spread_ratio rise_ratio share_ratio smoothed_theta_ratio swing_before_ratio "
-        "theta_ratio theta_ratio_hours thread_ratio usual_bus_share_ratio usual_bus_unexplained_ratio "
-        "usual_gpu_util_ratio usual_mem_util_ratio"
+        "pin_share_ratio power_mismatch_ratio power_spread_ratio rise_ratio share_ratio smoothed_theta_ratio "
+        "swing_before_ratio theta_ratio theta_ratio_hours thread_ratio usual_bus_share_ratio "
+        "usual_bus_unexplained_ratio usual_gpu_util_ratio usual_mem_util_ratio usual_pin_share_ratio"
     ),
     "rpm": "fan_rpm limit_rpm",
     "s": (

@@ -8,6 +8,7 @@ the references.
 from telemetry.catalogue.agent import AGENT_SIGNALS
 from telemetry.catalogue.gpu import GPU_SIGNALS, LINK_SIGNALS
 from telemetry.catalogue.node import FAN_SIGNALS, JOB_SIGNALS, NODE_SIGNALS
+from telemetry.catalogue.pins import PIN_SIGNALS
 from telemetry.catalogue.signal import RateClass, Signal, SignalKind, Source
 from telemetry.catalogue.supply import SUPPLY_SIGNALS
 from telemetry.entities import EntityKind
@@ -19,6 +20,7 @@ SENT_SOURCES = (Source.PROBE, Source.JOB)
 
 CATALOGUE: tuple[Signal, ...] = (
     *GPU_SIGNALS,
+    *PIN_SIGNALS,
     *SUPPLY_SIGNALS,
     *FAN_SIGNALS,
     *LINK_SIGNALS,

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from analytics.detectors.connector_pins import ConnectorPinsState
 from analytics.detectors.hotter_than_siblings import SLOT_WINDOWS
 from analytics.detectors.input_voltage import InputVoltageState
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty import Novelty
 from analytics.detectors.source_resistance import SourceResistanceState
 from analytics.detectors.thermal_resistance import ThermalResistanceState
+from analytics.pins.levels import FULL, LEARN_BLOCKS
 from analytics.supply.input_voltage import LEARNT_S as INPUT_LEARNT_S
 from analytics.supply.reference import REFERENCE_WINDOWS
 from analytics.supply.slow_change import BASELINE_HOURS
-from analytics.supply.usual_share import LEARN_BLOCKS
+from analytics.supply.usual_share import LEARN_BLOCKS as SHARE_BLOCKS
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray
 
@@ -74,6 +76,13 @@ def _input(state: InputVoltageState, limits: DetectorLimits) -> FloatArray:
     return np.where(known, np.minimum(state.levels.learnt_s / INPUT_LEARNT_S, 1.0), np.nan)
 
 
+def _pin_shares(state: ConnectorPinsState, limits: DetectorLimits) -> FloatArray:
+    """Return the progress at a full load; NaN for GPUs whose pins are not measured."""
+    del limits
+    ratio = np.minimum(state.usual.blocks[:, FULL] / LEARN_BLOCKS[FULL], 1.0)
+    return np.where(state.quiet.changed_ns > 0, ratio, np.nan)
+
+
 LEARNT: tuple[LearntQuantity, ...] = (
     LearntQuantity(detector="source_resistance", what="source resistance when it was first seen", ratio=_reference),
     LearntQuantity(
@@ -84,17 +93,22 @@ LEARNT: tuple[LearntQuantity, ...] = (
     LearntQuantity(
         detector="current_share",
         what="share of its bus at a like load",
-        ratio=lambda state, _: state.usual.learnt_blocks / LEARN_BLOCKS,
+        ratio=lambda state, _: state.usual.learnt_blocks / SHARE_BLOCKS,
     ),
     LearntQuantity(
         detector="board_rail",
         what="voltage lost between its supplies and the board at a like load",
-        ratio=lambda state, _: state.usual.learnt_blocks / LEARN_BLOCKS,
+        ratio=lambda state, _: state.usual.learnt_blocks / SHARE_BLOCKS,
     ),
     LearntQuantity(
         detector="bus_rail",
         what="voltage lost between the supplies of its bus and the board at a like load",
-        ratio=lambda state, _: np.where(state.buses.single, state.usual.learnt_blocks / LEARN_BLOCKS, np.nan),
+        ratio=lambda state, _: np.where(state.buses.single, state.usual.learnt_blocks / SHARE_BLOCKS, np.nan),
+    ),
+    LearntQuantity(
+        detector="connector_pins",
+        what="share of each pin of its connector at a full load",
+        ratio=_pin_shares,
     ),
     LearntQuantity(detector="input_voltage", what="usual voltage of its input", ratio=_input),
     LearntQuantity(detector="mains_voltage", what="usual voltage of its mains", ratio=_input),

@@ -10,6 +10,7 @@ from analytics.detectors.airflow import Airflow
 from analytics.detectors.airflow_lost import AirflowLost
 from analytics.detectors.board_rail import BoardRail
 from analytics.detectors.bus_rail import BusRail
+from analytics.detectors.connector_pins import ConnectorPins
 from analytics.detectors.converter_rail import ConverterRail
 from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
@@ -116,6 +117,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: SupplyPlausibility(limits=limits.supply_plausibility),
     lambda limits: SupplyMargins(limits=limits.supply_margins, rated_w=limits.supply_headroom.rated_w),
     lambda limits: GpuMargins(limits=limits.supply_margins),
+    lambda limits: ConnectorPins(limits=limits.connector_pins),
     lambda limits: PowerBrake(limits=limits.power_brake),
     lambda limits: HwSlowdown(limits=limits.hw_slowdown),
     lambda limits: ThermalMargin(limits=limits.thermal_margin),

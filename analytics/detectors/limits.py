@@ -16,6 +16,7 @@ from analytics.detectors.heat_limits import (
     ThermalResistanceLimits,
     WarmInletLimits,
 )
+from analytics.detectors.pin_limits import ConnectorPinsLimits
 from analytics.detectors.supply_limits import (
     BoardRailLimits,
     CoarseRailLimits,
@@ -277,4 +278,5 @@ class DetectorLimits:
     supply_headroom: SupplyHeadroomLimits = field(default_factory=SupplyHeadroomLimits)
     supply_plausibility: SupplyPlausibilityLimits = field(default_factory=SupplyPlausibilityLimits)
     supply_margins: SupplyMarginsLimits = field(default_factory=SupplyMarginsLimits)
+    connector_pins: ConnectorPinsLimits = field(default_factory=ConnectorPinsLimits)
     novelty: NoveltyLimits = field(default_factory=NoveltyLimits)

@@ -21,8 +21,9 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray,
 from telemetry.quantities import duration
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# Signals that the other detectors need. The rest depends on the GPU model and the driver.
-GPU_SIGNALS = ("power_w", "sm_clock_mhz", "throttle_reasons", "gpu_temp_c")
+# Signals that the other detectors need. The rest depends on the GPU model and the driver. The pins of a connector are
+# read together: one of them stands for all.
+GPU_SIGNALS = ("power_w", "sm_clock_mhz", "throttle_reasons", "gpu_temp_c", "pin1_current_a")
 SUPPLY_SIGNALS = ("voltage_v", "current_a")
 # A GPU that gives none of these is silent altogether, see `gpu_lost`.
 _GPU_CORE = ("power_w", "sm_clock_mhz", "gpu_temp_c")

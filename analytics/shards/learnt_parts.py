@@ -176,6 +176,15 @@ PARTS: Mapping[str, LearntParts] = {
         odd=_full_without_load,
         starts_over=_DIFFERENCES,
     ),
+    "connector_pins": LearntParts(
+        learnt=("usual", "quiet.longest_s"),
+        holding=("contact", "rating", "meter", "recent"),
+        causes={
+            "contact": (Cause.JOINT_AGEING,),
+            "rating": (Cause.PLUG_OVER_RATING,),
+            "meter": (Cause.SENSOR_FAULT,),
+        },
+    ),
     "board_rail": _BOARD_RAIL,
     "bus_rail": _BOARD_RAIL,
     "hotter_than_siblings": LearntParts(

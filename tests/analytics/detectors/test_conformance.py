@@ -12,6 +12,7 @@ import pytest
 
 from analytics.detectors.build import DETECTORS, EVENT_DETECTORS, AnyDetector
 from analytics.detectors.limits import DetectorLimits
+from telemetry.catalogue.pins import PIN_CURRENTS, PIN_VOLTAGES
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame
@@ -27,6 +28,7 @@ from tests.analytics.detectors import (
     heat_scenes,
     input_scenes,
     novelty_scenes,
+    pin_scenes,
     supply_scenes,
 )
 from tests.analytics.scenes import START_NS, event_of, fleet_of, frame_of, gpu, node_of, supply
@@ -46,6 +48,7 @@ SCENES: dict[str, Callable[[int], Frame]] = {
     **input_scenes.SCENES,
     **supply_scenes.SCENES,
     **novelty_scenes.SCENES,
+    **pin_scenes.SCENES,
 }
 MEMBERS = {
     EntityKind.GPU: tuple(gpu(number) for number in range(4)),
@@ -214,6 +217,8 @@ def test_a_healthy_stretch_is_silent_for_ten_thousand_entities(detector: AnyDete
         "fan_rpm": np.full(shape, 9000.0),
         "input_voltage_v": 230.0 + rng.normal(0, 0.5, shape),
         "mains_voltage_v": 230.0 + rng.normal(0, 0.5, shape),
+        **{name: 12.0 + rng.normal(0, 0.004, shape) for name in PIN_VOLTAGES},
+        **{name: 7.0 + rng.normal(0, 0.02, shape) for name in PIN_CURRENTS},
     }
     columns = {signal.name: level[signal.name] for signal in signals_of(detector.kind) if signal.name in level}
     assert run(detector, frame_of(detector.kind, members, columns, rate_hz=1.0), topology=topology)[1] == ()

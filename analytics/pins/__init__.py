@@ -1,0 +1,1 @@
+"""Pins of a power connector: which readings count, their shares of the current, and how these changed."""
