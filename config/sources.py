@@ -236,6 +236,10 @@ class Sources(Section):
             "the highest current since the one before; `auto`: twice the update rate of the sensor."
         ),
     )
+    wireview_gpu: str = Field(
+        default="",
+        description="GPU whose 12V-2x6 cable a WireView measures: index, UUID or PCI address; empty: the only one.",
+    )
     pci: SourceUse = Field(default=SourceUse.AUTO, description="Presence and error counters of the GPUs' PCI devices.")
     host: SourceUse = Field(default=SourceUse.AUTO, description="CPU and memory of the host.")
     kernel_log: SourceUse = Field(default=SourceUse.AUTO, description="Driver lines of the kernel log.")

@@ -7,6 +7,7 @@ from evaluation.control.suite import control_rows
 from evaluation.domain.suite import domain_rows
 from evaluation.heat.suite import heat_rows
 from evaluation.judgement.suite import judgement_rows
+from evaluation.pins.suite import pin_rows
 from evaluation.power.suite import power_rows
 from evaluation.rows import Effort, Progress, Row
 from evaluation.series.suite import series_rows
@@ -33,6 +34,7 @@ SUITES: tuple[Suite, ...] = (
     Suite(name="wallpower", about="real wall-power traces, as they are and with faults put in", rows=wallpower_rows),
     Suite(name="domain", about="random machines of another plant, each fault against an oracle", rows=domain_rows),
     Suite(name="power", about="measured power with faults put in, for any judge, beside baselines", rows=power_rows),
+    Suite(name="pins", about="real pins of a power connector, as they are and with faults put in", rows=pin_rows),
     Suite(
         name="series", about="general detectors on SMD, ASD and NAB, beside what else could be used", rows=series_rows
     ),

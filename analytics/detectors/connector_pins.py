@@ -22,8 +22,8 @@ from analytics.detectors.streaks import begun
 from analytics.pins.comparison import PinComparison, open_pins
 from analytics.pins.levels import KEEP, LEVELS_A, LIGHT, NOISE_A, Fingerprint, LevelSums
 from analytics.pins.quiet import QuietTime
-from analytics.pins.rows import PINS, PinRows
-from telemetry.catalogue.pins import PIN_COUNT
+from analytics.pins.rows import PinRows
+from telemetry.catalogue.pins import PIN_COUNT, PINS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled

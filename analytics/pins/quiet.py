@@ -5,7 +5,8 @@ from typing import Annotated
 
 import numpy as np
 
-from analytics.pins.rows import PINS, PinRows
+from analytics.pins.rows import PinRows
+from telemetry.catalogue.pins import PINS
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 

@@ -10,10 +10,8 @@ import numpy as np
 
 from analytics.connectivity import GroupArray
 from physics.connector_pins import PIN_V
-from telemetry.catalogue.pins import PIN_COUNT, PIN_CURRENTS, PIN_VOLTAGES
+from telemetry.catalogue.pins import PIN_COUNT, PINS
 from telemetry.frames import FloatArray, Frame, MaskArray, TimeArray
-
-PINS = (*PIN_VOLTAGES, *PIN_CURRENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent.collectors.hwmon.pins import GPU_PINS, PINS_HZ, PINS_STALE_S
 from agent.collectors.hwmon.rails import SweepOptions
 from agent.collectors.port import BuiltCollector, Collector, SourceState, SourceStatus
 from agent.collectors.rails.pace import DEFAULT_MAX_HZ, MAX_HZ
@@ -88,6 +89,7 @@ def sampler_settings(config: Config) -> SamplerSettings:
         slow=Pace(
             rate_hz=sampling.slow_hz, stale_after_s=max(5.0, 3 * slow_s), hung_after_s=max(5.0, sampling.deadline)
         ),
+        own={GPU_PINS: Pace(rate_hz=PINS_HZ, stale_after_s=PINS_STALE_S, hung_after_s=max(5.0, sampling.deadline))},
         rare=Pace(rate_hz=1.0 / sampling.rare, stale_after_s=3 * sampling.rare, hung_after_s=max(30.0, sampling.rare)),
     )
 

@@ -8,6 +8,8 @@ PIN_COUNT = 6
 _NUMBERS = range(1, PIN_COUNT + 1)
 PIN_VOLTAGES = tuple(f"pin{number}_voltage_v" for number in _NUMBERS)
 PIN_CURRENTS = tuple(f"pin{number}_current_a" for number in _NUMBERS)
+# One read of a connector.
+PINS = (*PIN_VOLTAGES, *PIN_CURRENTS)
 
 PIN_SIGNALS = declare(
     EntityKind.GPU,

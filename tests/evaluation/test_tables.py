@@ -25,6 +25,7 @@ def test_the_suites_are_those_that_are_promised() -> None:
         "wallpower",
         "domain",
         "power",
+        "pins",
         "series",
     ]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.collectors.hwmon import tree
-from agent.collectors.hwmon.channels import HwmonChannel, channels_of, chip_of, hwmon_devices, place_of
+from agent.collectors.hwmon.channels import PIN_CHIPS, HwmonChannel, channels_of, chip_of, hwmon_devices, place_of
 
 _OUTLET = re.compile(r"outlet|exhaust", re.IGNORECASE)
 # Drivers in drivers/hwmon (and drivers/nvme/host/hwmon.c) by what they measure.
@@ -87,9 +87,9 @@ def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
     """Return the fans outside power supplies: key, chip, and path of the speed."""
     found: dict[str, tuple[str, str, Path]] = {}
     for device in hwmon_devices(sysfs_root):
-        if is_supply(device):
-            continue
         chip = chip_of(device)
+        if is_supply(device) or chip in PIN_CHIPS:
+            continue
         for channel in channels_of(device, "fan"):
             key = re.sub(r"[^a-z0-9]+", "-", (channel.label or f"{chip} {channel.stem}").lower()).strip("-")
             if key in found:

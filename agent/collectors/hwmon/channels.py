@@ -8,6 +8,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+# Devices whose channels are the pins of one power connector, read by `pins` alone: no rails, and `fan1_input` of a
+# WireView is a duty.
+ASTRAL, WIREVIEW = "astral12vhpwr", "wireview"
+PIN_CHIPS = (ASTRAL, WIREVIEW)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HwmonChannel:

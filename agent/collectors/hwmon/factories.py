@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from agent.collectors.hwmon.pins import GPU_PINS, PinTable, assigned, pin_devices
 from agent.collectors.hwmon.rails import MAIN_RAILS, RailTable
 from agent.collectors.hwmon.slow import (
     FANS,
@@ -51,6 +52,28 @@ def board_temperatures(settings: SlowSettings) -> BuiltCollector:
     how_to_get = "load coretemp or k10temp, and the driver of the board's monitor (sensors-detect names it)"
     survey = partial(temperature_table, node=settings.node)
     return _built(settings, TEMPERATURES, survey, "no temperature of processors, memory or board", how_to_get)
+
+
+def gpu_pins(settings: SlowSettings) -> BuiltCollector:
+    """Build the collector of the pins of GPUs' power connectors."""
+    if not settings.hwmon:
+        return missing(GPU_PINS, "switched off by configuration")
+    devices = pin_devices(settings.sysfs_root)
+    if not devices:
+        return missing(
+            GPU_PINS,
+            f"no monitor of a 12V-2x6 connector under {settings.sysfs_root}/class/hwmon",
+            "a ROG Astral card with the driver astral-hwmon, or a WireView Pro II with wireview-hwmon",
+        )
+    opened = settings.gpus.gpus()
+    if opened.reader is None:
+        return missing(GPU_PINS, f"{devices[0].chip} found, but {opened.why}", "load the driver of its GPU")
+    found = assigned(devices, opened.reader.gpus(), wireview_gpu=settings.wireview_gpu)
+    if not found.monitors:
+        return missing(GPU_PINS, "; ".join(found.problems), "name the GPU of a WireView with sources.wireview_gpu")
+    text = ", ".join(f"{gpu.name} by {device.chip}" for device, gpu in found.monitors)
+    collector = PinTable(found.monitors, settings.sysfs_root)
+    return working(collector, "; ".join((text, *found.problems)), warnings=found.problems)
 
 
 def _built(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.collectors.hwmon.channels import (
+    PIN_CHIPS,
     HwmonChannel,
     channels_of,
     chip_of,
@@ -74,6 +75,8 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
     odd, contradictory = [], []
     for device in hwmon_devices(sysfs_root):
         chip = chip_of(device)
+        if chip in PIN_CHIPS:  # pins of one connector
+            continue
         currents = channels_of(device, "curr")
         candidates = [channel for channel in channels_of(device, "in") if not INPUT_SIDE.search(channel.label)]
         for channel in candidates:

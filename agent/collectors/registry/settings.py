@@ -37,7 +37,10 @@ class FastSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowSettings:
-    """Sources of the process for slow sources."""
+    """Sources of the process for slow sources.
+
+    `wireview_gpu` names the GPU whose cable a WireView measures; empty for the only one.
+    """
 
     node: str
     clock: Clock
@@ -47,6 +50,7 @@ class SlowSettings:
     gpus: GpuSources = field(default_factory=GpuSources)
     board: BoardSource | None = None
     hwmon: bool = True
+    wireview_gpu: str = ""
     readings: ReadingsSettings | None = None
 
 

@@ -41,6 +41,7 @@ SLOW_COLLECTORS: tuple[SlowFactory, ...] = (
     hwmon.board_supplies,
     hwmon.board_fans,
     hwmon.board_temperatures,
+    hwmon.gpu_pins,
     bmc.bmc,
     bmc.bmc_supplies,
     bmc.bmc_fans,

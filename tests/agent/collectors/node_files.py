@@ -29,6 +29,34 @@ def two_supplies(root: Path) -> None:
     write(root, {"class/hwmon/hwmon2/temp1_input": "22250"})
 
 
+def connector(root: Path, number: int, *, chip: str = "astral12vhpwr", pci: str | None = "0000:3b:00.0") -> str:
+    """Monitor of six pins as its driver shows it: 12.100 to 12.105 V, 5.0 to 5.5 A; return its folder.
+
+    That of a card sits on the I2C bus of the GPU, that of a cable on no bus.
+    """
+    folder = f"class/hwmon/hwmon{number}"
+    pins = range(6)
+    write(root, {f"{folder}/name": chip})
+    write(root, {f"{folder}/in{pin}_input": str(12_100 + pin) for pin in pins})
+    write(root, {f"{folder}/curr{pin + 1}_input": str(5_000 + 100 * pin) for pin in pins})
+    if chip == "wireview":
+        write(root, {f"{folder}/in{pin}_label": f"Pin {pin + 1}" for pin in pins})
+        write(root, {f"{folder}/curr{pin + 1}_label": f"Pin {pin + 1}" for pin in pins})
+        write(root, {f"{folder}/in6_label": "Average", f"{folder}/in6_input": "12102"})
+        write(root, {f"{folder}/in7_label": "Vdd", f"{folder}/in7_input": "3300"})
+        write(root, {f"{folder}/curr7_label": "Total", f"{folder}/curr7_input": "31500"})
+        write(root, {f"{folder}/fan1_input": "75"})  # a duty in per cent
+    else:
+        write(root, {f"{folder}/in{pin}_label": f"12VHPWR Pin{pin + 1} Voltage" for pin in pins})
+        write(root, {f"{folder}/curr{pin + 1}_label": f"12VHPWR Pin{pin + 1} Current" for pin in pins})
+        write(root, {f"{folder}/update_interval": "200"})
+    if pci is not None:
+        device = root / f"devices/pci0000:19/0000:19:00.0/{pci}/i2c-4/4-002b"
+        device.mkdir(parents=True, exist_ok=True)
+        (root / folder / "device").symlink_to(device)
+    return folder
+
+
 def pci_device(root: Path, address: str, *, correctable: int = 0, fatal: int = 0) -> None:
     """A GPU on the bus, with AER counters as the kernel prints them."""
     device = f"bus/pci/devices/{address}"

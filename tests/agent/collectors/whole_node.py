@@ -23,7 +23,7 @@ from telemetry.frames import FloatArray
 from telemetry.gpu import GpuIdentity
 from tests.agent.collectors.bmc.fakes import FakeLink
 from tests.agent.collectors.meters.devices import APC_PDU
-from tests.agent.collectors.node_files import pci_device, proc_tree, two_supplies, write
+from tests.agent.collectors.node_files import connector, pci_device, proc_tree, two_supplies, write
 from tests.agent.fakes import FakeClock, FakeGpuReader, gpu_identities
 
 GPUS = gpu_identities(2)
@@ -101,6 +101,7 @@ def tree(root: Path) -> Path:
     proc_tree(root / "proc")
     for gpu in GPUS:
         pci_device(root, gpu.pci)
+    connector(root, 7, pci=GPUS[0].pci)
     board, supply = "class/hwmon/hwmon4", "class/hwmon/hwmon5"
     write(root, {f"{board}/name": "nct6798", f"{board}/in1_label": "+5V", f"{board}/in1_input": "5020"})
     write(root, {f"{board}/fan1_label": "CPU Fan", f"{board}/fan1_input": "1200"})

@@ -6,9 +6,9 @@ import numpy as np
 
 from analytics.detectors.connector_pins import ConnectorPins, ConnectorPinsState
 from analytics.detectors.limits import DetectorLimits
-from analytics.pins.rows import PINS
 from evaluation.injection import pins as faults
 from evaluation.injection.pins import Pins
+from telemetry.catalogue.pins import PINS
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
 from telemetry.records import Finding

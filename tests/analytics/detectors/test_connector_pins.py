@@ -174,7 +174,7 @@ def test_a_gap_neither_finds_nor_ends_anything() -> None:
     assert contact[-1].time_ns > after.time_ns[0] + 60e9
 
 
-def test_an_accepted_connector_learns_its_pins_anew() -> None:
+def test_an_accepted_connector_learns_its_pins_again() -> None:
     detector = ConnectorPins(limits=DetectorLimits().connector_pins)
     worn = faults.worse_contact(healthy(FULL), 1, ohm=0.003, path_ohm=0.015)
     state, _ = judged(pins_frame([healthy(FULL)]))

@@ -1,0 +1,107 @@
+"""Recorded sessions of a connector as tables, and faults put into copies of them."""
+
+import csv
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evaluation.injection.pins import Pins
+from telemetry.catalogue.pins import PIN_COUNT, PINS
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.errors import ConfigError
+from telemetry.frames import FloatArray, Frame, TableSpec
+
+# Any time: the recordings count from their start.
+_START_NS = 1_700_000_000 * NS_PER_S
+_COLUMNS = (*(f"pin{pin}_v" for pin in range(1, PIN_COUNT + 1)), *(f"pin{pin}_a" for pin in range(1, PIN_COUNT + 1)))
+# What the card reports itself, from another tool at another instant: for the other detectors of a GPU.
+_OWN = {
+    "power_w": ("gpu_w", 1.0),
+    "gpu_temp_c": ("gpu_c", 1.0),
+    "gpu_util_ratio": ("gpu_util_pct", 0.01),
+    "sm_clock_mhz": ("sm_mhz", 1.0),
+}
+Fault = Callable[[Pins], Pins]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Session:
+    """Recording: times ``(n,)`` in seconds, pins ``(n, 6)``, and what the card reported ``(n, 4)``."""
+
+    name: str
+    time_s: FloatArray
+    pins: Pins
+    own: FloatArray
+
+    @property
+    def duration_s(self) -> float:
+        """From the first row to the last."""
+        return float(self.time_s[-1] - self.time_s[0])
+
+    @property
+    def total_a(self) -> FloatArray:
+        """Current of the connector, ``(n,)``."""
+        total_a: FloatArray = self.pins.current_a.sum(axis=1)
+        return total_a
+
+    def frame(self, spoiled: Sequence[tuple[int, Fault]] = ()) -> Frame:
+        """Return copies of the session, one a GPU, each with a fault from a row on; one as it is without any."""
+        whole = np.hstack([self.pins.voltage_v, self.pins.current_a])
+        values = np.repeat(whole[:, np.newaxis], max(len(spoiled), 1), axis=1)
+        for place, (row, fault) in enumerate(spoiled):
+            faulty = fault(Pins(voltage_v=whole[row:, :PIN_COUNT], current_a=whole[row:, PIN_COUNT:]))
+            values[row:, place] = np.hstack([faulty.voltage_v, faulty.current_a])
+        return self._frame("gpu_pins", values, PINS)
+
+    def own_frame(self) -> Frame:
+        """Return what the card reported of itself."""
+        return self._frame("gpu_fast", self.own[:, np.newaxis], tuple(_OWN))
+
+    def _frame(self, name: str, values: FloatArray, signals: tuple[str, ...]) -> Frame:
+        gpus = tuple(
+            Entity(kind=EntityKind.GPU, key=f"GPU-{place}", name=f"gpu{place}") for place in range(values.shape[1])
+        )
+        return Frame(
+            spec=TableSpec(name=name, kind=EntityKind.GPU, entities=gpus, signals=signals),
+            time_ns=_START_NS + np.round(self.time_s * NS_PER_S).astype(np.int64),
+            values=values,
+            fresh=~np.isnan(values),
+        )
+
+
+def topology_of(frame: Frame) -> Topology:
+    """Return the box that holds the GPUs of a table."""
+    box = Entity(kind=EntityKind.NODE, key="box", name="box")
+    return Topology(entities=(box, *frame.spec.entities), edges=tuple((box.id, gpu.id) for gpu in frame.spec.entities))
+
+
+def read_session(path: Path) -> Session:
+    """Read a session; ConfigError where a column is missing or holds no number."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        wanted = ("time_s", *_COLUMNS, *(column for column, _ in _OWN.values()))
+        missing = [name for name in wanted if name not in (reader.fieldnames or ())]
+        if missing:
+            raise ConfigError.at(path, f"no column {', '.join(missing)}", f"the columns {', '.join(wanted)}")
+        rows = [[_number(row[name], path, name, line=reader.line_num) for name in wanted] for row in reader]
+    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(wanted))
+    factors = np.array([factor for _, factor in _OWN.values()])
+    return Session(
+        name=path.name.removesuffix(".csv.gz"),
+        time_s=values[:, 0],
+        pins=Pins(voltage_v=values[:, 1 : 1 + PIN_COUNT], current_a=values[:, 1 + PIN_COUNT : 1 + 2 * PIN_COUNT]),
+        own=values[:, 1 + 2 * PIN_COUNT :] * factors,
+    )
+
+
+def _number(text: str | None, path: Path, column: str, *, line: int) -> float:
+    if not text:
+        return float("nan")
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError.at(path, f"got {text!r}", "a number", key=column, line=line) from None
