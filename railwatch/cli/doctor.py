@@ -115,6 +115,7 @@ def _fast_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -
             links=driver.links,
             pipes=driver.pipes,
             samples=None if driver.nvml is None else driver.nvml.samples,
+            wireview_gpu=context.config.sources.wireview_gpu,
         )
     )
     return _probed("fast", built, optional=_OPTIONAL)

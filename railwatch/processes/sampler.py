@@ -18,6 +18,7 @@ from agent.collectors.events.kernel_log import (
     StartPosition,
 )
 from agent.collectors.gpu.roster import GpuRoster
+from agent.collectors.hwmon.pins import GPU_PINS
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.registry.background import SourceBuilder
 from agent.collectors.registry.settings import FastSettings
@@ -288,6 +289,7 @@ def _builder(
         sysfs_root=Path(context.sysfs),
         sweeping=rail_sweeping(context.config, clock),
         proc_root=Path(context.proc),
+        wireview_gpu=context.config.sources.wireview_gpu,
     )
     return SourceBuilder(FAST_COLLECTORS, settings, clock)
 
@@ -297,10 +299,10 @@ def _collectors(
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
     sources = context.config.sources
     wanted = {EntityKind.SUPPLY: sources.hwmon, EntityKind.NODE: sources.host}
+    own = {"gpu_bus": sources.pci, GPU_PINS: sources.hwmon}
 
     def off(collector: Collector) -> bool:
-        is_bus = collector.name == "gpu_bus"
-        use = sources.pci if is_bus else wanted.get(collector.spec.kind)
+        use = own.get(collector.name, wanted.get(collector.spec.kind))
         return use is SourceUse.OFF
 
     late = context.run_dir / _LATE_FILE

@@ -45,7 +45,6 @@ def slow_settings(context: RunContext, clock: Clock, environ: Mapping[str, str])
         pdus=tuple(pdu.settings(environ) for pdu in sources.pdus),
         upsds=tuple(upsd.settings() for upsd in sources.upsd),
         hwmon=sources.hwmon is SourceUse.AUTO,
-        wireview_gpu=sources.wireview_gpu,
         readings=readings_settings(context),
     )
 

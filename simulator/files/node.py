@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from physics.rail_classes import shown_nominals
 from simulator.driver.layout import MAX_GPUS
@@ -16,13 +16,14 @@ from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, 
 from simulator.files.sensor import load_sensor
 from simulator.files.wiring import Wiring, wiring_of, wiring_problems
 from simulator.files.workload import load_workload
+from telemetry.catalogue.pins import PIN_COUNT
 from telemetry.durations import DurationS
 
 NODES = Path(__file__).parents[1] / "nodes"
 GPUS = Path(__file__).parents[1] / "gpus"
 _REFERENCES: References = {
     ("workload",): load_workload,
-    **{("sensors", place): load_sensor for place in ("rail", "bmc", "inlet")},
+    **{("sensors", place): load_sensor for place in ("rail", "bmc", "inlet", "pins")},
 }
 _UUID_SPACE = uuid.UUID("8d1f5ad4-6a3b-4c57-9f0e-5b6d1c0f7a21")  # any fixed value: same node, same UUIDs
 
@@ -143,12 +144,25 @@ class Cooling(FilePart):
     period: DurationS
 
 
+class PowerConnector(FilePart):
+    """The 12V-2x6 connector of each GPU: six paths side by side from the bus to the card.
+
+    `pins_mohm` is the path of each pin, contacts included, up to where its voltage is measured; `shunt_mohm` lies
+    between there and where the pins meet. `slot_ratio` is the share of a card's power that its slot carries.
+    """
+
+    pins_mohm: Annotated[tuple[Positive, ...], Field(min_length=PIN_COUNT, max_length=PIN_COUNT)]
+    shunt_mohm: Positive
+    slot_ratio: Share
+
+
 class Sensors(FilePart):
     """Sensors of the node, by the name of a kind in `simulator/sensors`; None where there is none."""
 
     rail: str | None
     bmc: str | None
     inlet: str | None
+    pins: str | None = None
 
 
 class NodeFile(FilePart):
@@ -163,10 +177,17 @@ class NodeFile(FilePart):
     supply: Supply
     cooling: Cooling
     sensors: Sensors
+    connector: PowerConnector | None = None
     other_power_w: NotNegative
     other_power_bus: BusName | None = None  # feeds everything but the GPUs, fans too; None: the only one
     inlet_c: Finite
     workload: str  # what runs where nothing else is asked for
+
+    @model_validator(mode="after")
+    def _pins_have_a_connector(self) -> "NodeFile":
+        if self.sensors.pins is not None and self.connector is None:
+            raise ValueError("a connector where sensors.pins measures one")
+        return self
 
     @property
     def gpu_count(self) -> int:

@@ -15,7 +15,7 @@ from telemetry.documents import Lines
 from telemetry.durations import format_duration, parse_duration_s
 from telemetry.errors import ConfigError, Problem
 
-WHAT = re.compile(r"([a-z]+)(\d*)\.([a-z_]+)")
+WHAT = re.compile(r"([a-z]+)(\d*)\.([a-z_0-9]+)")
 NAMED = "an entity and a quantity, such as psu0.joint_mohm"
 DURATION_S = 60.0  # default of a scenario
 
@@ -39,6 +39,13 @@ class Quantity(StrEnum):
     POWER_BRAKE = "power_brake"
     LOOSENESS = "looseness"  # 0: screwed down, 100: about to come off
     CONTACT_MOHM = "contact_mohm"  # between the rail and the module, on top of the part's own
+    # of a GPU's power connector: what the path of a pin gained, on top of the node file's; an open pin has 1e9
+    PIN1_MOHM = "pin1_mohm"
+    PIN2_MOHM = "pin2_mohm"
+    PIN3_MOHM = "pin3_mohm"
+    PIN4_MOHM = "pin4_mohm"
+    PIN5_MOHM = "pin5_mohm"
+    PIN6_MOHM = "pin6_mohm"
     # of the node
     INLET_C = "inlet_c"
     OTHER_POWER_W = "other_power_w"
@@ -50,6 +57,15 @@ class Quantity(StrEnum):
     HANG = "hang"  # 1: the collective never returns
 
 
+# In the order of the pins.
+PIN_QUANTITIES = (
+    Quantity.PIN1_MOHM,
+    Quantity.PIN2_MOHM,
+    Quantity.PIN3_MOHM,
+    Quantity.PIN4_MOHM,
+    Quantity.PIN5_MOHM,
+    Quantity.PIN6_MOHM,
+)
 # Which quantities each kind of thing has.
 _HAS = {
     "supply": (
@@ -69,6 +85,7 @@ _HAS = {
         Quantity.POWER_BRAKE,
         Quantity.LOOSENESS,
         Quantity.CONTACT_MOHM,
+        *PIN_QUANTITIES,
     ),
     "node": (Quantity.INLET_C, Quantity.OTHER_POWER_W, Quantity.FANS, Quantity.POWERED, Quantity.DRIVER),
     "load": (Quantity.LEVEL, Quantity.HANG),
@@ -101,7 +118,7 @@ def find_target(what: str, node: NodeFile) -> Target:
         raise ValueError(NAMED)
     name, number, quantity = match.groups()
     kind, indices = _entities(name, number, node)
-    allowed = _HAS[kind]
+    allowed = tuple(one for one in _HAS[kind] if node.connector is not None or one not in PIN_QUANTITIES)
     if quantity not in allowed:
         raise ValueError(f"a quantity of a {kind}: {', '.join(allowed)}")
     return Target(quantity=Quantity(quantity), indices=indices)

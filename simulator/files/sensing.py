@@ -7,8 +7,10 @@ from enum import StrEnum
 
 from simulator.files.node import NodeFile
 from simulator.files.sensor import load_sensor
+from telemetry.catalogue.pins import PIN_CURRENTS, PIN_VOLTAGES
 
 EXPORTER = "exporter"
+ALL_PINS = "pins"  # every pin of a connector: its monitor
 GPU_SIGNALS = ("power_w", "gpu_temp_c", "hbm_temp_c", "gpu_util_ratio", "mem_util_ratio")
 
 
@@ -50,6 +52,8 @@ def sensor_labels(node: NodeFile) -> tuple[str, ...]:
     supplies = [unit.name for unit in node.supply.units]
     fans = [f"fan{index}" for index in range(node.cooling.fans)]
     labels = [f"gpu{index}.{signal}" for index in range(node.gpu_count) for signal in GPU_SIGNALS]
+    if node.sensors.pins is not None:
+        labels += [label for of_signal in pin_labels(node) for label in of_signal]
     if node.sensors.rail is not None:
         labels += [f"{name}.{channel}" for name in supplies for channel in load_sensor(node.sensors.rail).channels]
     if node.sensors.inlet is not None:
@@ -58,6 +62,13 @@ def sensor_labels(node: NodeFile) -> tuple[str, ...]:
         for channel in load_sensor(node.sensors.bmc).channels:
             labels += bmc_labels(channel, buses=node.wiring.buses, supplies=supplies, fans=fans)
     return tuple(dict.fromkeys(labels))
+
+
+def pin_labels(node: NodeFile) -> tuple[list[str], list[str]]:
+    """Return the names of the voltages and of the currents of all pins, GPU by GPU: ``gpu0.pin3_voltage_v``."""
+    voltages = [f"gpu{index}.{name}" for index in range(node.gpu_count) for name in PIN_VOLTAGES]
+    currents = [f"gpu{index}.{name}" for index in range(node.gpu_count) for name in PIN_CURRENTS]
+    return voltages, currents
 
 
 def board_rails(node: NodeFile) -> tuple[str, ...]:
@@ -90,6 +101,8 @@ def check_sensor(name: str, node: NodeFile) -> tuple[str, ...]:
     entity, _, signal = name.partition(".")
     of_kind = _kind_pattern(entity, node)
     found = tuple(label for label in labels if of_kind.fullmatch(label.partition(".")[0]))
+    if signal == ALL_PINS and (pins := tuple(label for label in found if ".pin" in label)):
+        return pins
     found = tuple(label for label in found if label.partition(".")[2] == signal)
     if entity in _PLURALS and found:
         return found

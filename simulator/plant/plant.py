@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity, ScenarioFile
+from simulator.files.scenario_names import PIN_QUANTITIES
 from simulator.files.workload import Workload, load_workload
 from simulator.jobs.plan import JobPlan
 from simulator.jobs.port import Job
@@ -144,6 +145,8 @@ class Plant:
         self._load_driver(loaded=bool(state.powered and values[Quantity.DRIVER][0] > 0.0))
         if state.powered:
             self._failing.take_out(now_ms, state.gpus, wanted=wanted)
+        if self.node.connector is not None:
+            state.gpus.pin_mohm = np.stack([values[quantity] for quantity in PIN_QUANTITIES], axis=1)
         self._modules.decide(self.settings, state.gpus, brake=values[Quantity.POWER_BRAKE])
 
     def finish_block(self, level: FloatArray, *, job: Job | None = None) -> Stretch:

@@ -10,6 +10,7 @@ from simulator.plant.driver_counters import COUNTED
 from simulator.plant.power import REFERENCE_C, PowerModel
 from simulator.plant.state import GpuState, PlantNodeState, SupplyState
 from simulator.plant.timeline import Values
+from telemetry.catalogue.pins import PIN_COUNT
 from telemetry.frames import FloatArray
 
 
@@ -99,4 +100,5 @@ def _starting_gpus(node: NodeFile, power_w: FloatArray) -> GpuState:
         nvlink_replays=np.zeros(links, dtype=np.int64),
         nvlink_recoveries=np.zeros(links, dtype=np.int64),
         nvlink_bytes=np.zeros(links),
+        pin_mohm=np.zeros((n_gpus, PIN_COUNT)),
     )

@@ -38,6 +38,7 @@ class GpuState:
     nvlink_replays: CountArray
     nvlink_recoveries: CountArray
     nvlink_bytes: FloatArray  # per link and direction; both directions carry as much
+    pin_mohm: FloatArray  # (n_gpus, 6): what the path of each pin of its connector gained
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -10,6 +10,7 @@ from simulator.files.node import NodeFile
 from simulator.files.rack import RackFile
 from simulator.files.rack_scenario import RackChange, RackQuantity
 from simulator.files.scenario import Quantity, ScenarioFile, target_of
+from simulator.files.scenario_names import PIN_QUANTITIES
 from telemetry.frames import FloatArray
 
 Values = dict[Quantity, FloatArray]  # one value for each supply, each GPU, or the node
@@ -34,6 +35,7 @@ def starting_values(node: NodeFile) -> Values:
         Quantity.POWER_BRAKE: np.zeros(count),
         Quantity.LOOSENESS: np.zeros(count),
         Quantity.CONTACT_MOHM: np.zeros(count),
+        **{quantity: np.zeros(count) for quantity in PIN_QUANTITIES},
         Quantity.FANS: np.ones(1),
         Quantity.POWERED: np.ones(1),
         Quantity.DRIVER: np.ones(1),

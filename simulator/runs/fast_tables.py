@@ -4,15 +4,16 @@ import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.plant.plant import BLOCK_MS
-from simulator.plant.state import PlantNodeState
+from simulator.plant.state import CountArray, PlantNodeState
 from simulator.runs.description import START_NS, places_of
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
 from simulator.sensors.instrument import Instrument
+from telemetry.catalogue.pins import PIN_CURRENTS, PIN_VOLTAGES, PINS
 from telemetry.clock import NS_PER_MS
 from telemetry.entities import EntityKind
-from telemetry.frames import FloatArray, TableSpec
+from telemetry.frames import FloatArray, MaskArray, TableSpec
 from telemetry.recording_rows import TICK
 from telemetry.signals import RateClass, Source, signals_of
 
@@ -20,7 +21,7 @@ _POWER = 0
 
 
 class FastTables:
-    """The tables ``gpu_fast`` and ``supply``.
+    """The tables ``gpu_fast``, ``supply`` and ``gpu_pins``.
 
     Power, voltage and current stand in it once per update of their sensor, at the sensor's own time; clock, throttle
     reasons and utilisation are looked at whenever the power of their board is new, and stand in it when they change.
@@ -49,6 +50,18 @@ class FastTables:
             specs.append(rails)
             self._rail_places = out.places(places_of([rails]))
             self._rail_ticks = _Ticks(out, "supply", every_ms=BLOCK_MS)
+        self._pins = None if bank.pins is None else bank.pins.instrument
+        if self._pins is not None:
+            specs.append(TableSpec(name="gpu_pins", kind=EntityKind.GPU, entities=entities.gpus, signals=PINS))
+            self._pin_places = out.places(
+                [
+                    (str(EntityKind.GPU), gpu.key, name)
+                    for names in (PIN_VOLTAGES, PIN_CURRENTS)
+                    for gpu in entities.gpus
+                    for name in names
+                ]
+            )
+            self._with_pins = np.ones(node.gpu_count, dtype=np.bool_)
         self.specs = tuple(specs)
 
     def take(self, start_ms: int, state: PlantNodeState) -> None:
@@ -60,7 +73,10 @@ class FastTables:
         now_ns = START_NS + (start_ms + BLOCK_MS) * NS_PER_MS
         self._ticks.look(start_ms, now_ns, rows=self._take_gpus(now_ns, state))
         if self._rail is not None:
-            self._rail_ticks.look(start_ms, now_ns, rows=self._take_rails(self._rail))
+            self._rail_ticks.look(start_ms, now_ns, rows=self._take_new(self._rail, self._rail_places))
+        if self._pins is not None:
+            self._take_new(self._pins, self._pin_places)
+            self._end_pins(now_ns, state.gpus.present)
 
     def _take_gpus(self, now_ns: int, state: PlantNodeState) -> int:
         power, answers = self._bank.driver.power, self._bank.gpu_answers
@@ -79,11 +95,20 @@ class FastTables:
         self._out.add(self._stamps(power)[gpu], self._gpu_places[changed], now[changed])
         return rows + len(gpu)
 
-    def _take_rails(self, rail: Instrument) -> int:
-        new = rail.renewed
+    def _take_new(self, instrument: Instrument, places: CountArray) -> int:
+        """Add what an instrument renewed, at the place of each of its columns; return the number of rows."""
+        new = instrument.renewed
         if len(new):
-            self._out.add(self._stamps(rail)[new], self._rail_places[new], rail.shown[new])
+            self._out.add(self._stamps(instrument)[new], places[new], instrument.shown[new])
         return len(new)
+
+    def _end_pins(self, now_ns: int, present: MaskArray) -> None:
+        """End the pins of GPUs that left their bus, and their monitor with them: one empty row of each."""
+        (gone,) = (self._with_pins & ~present).nonzero()
+        self._with_pins = present.copy()
+        if len(gone):
+            places = self._pin_places.reshape(2, len(present), -1)[:, gone].ravel()
+            self._out.add(np.full(len(places), now_ns), places, np.full(len(places), np.nan))
 
     def _write_silent(self, now_ns: int) -> int:
         """End the series of GPUs that no longer answer: one empty row of each."""

@@ -9,6 +9,7 @@ from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import PlantNodeState, Stretch, rows_of
 from simulator.sensors.bmc import Bmc, BmcReadings
 from simulator.sensors.instrument_builder import InstrumentBuilder, Role, kind_for
+from simulator.sensors.pins import PinMonitors
 from simulator.sensors.probes import DriverSensors, InletProbe, RailMonitors
 from telemetry.frames import MaskArray
 
@@ -24,6 +25,8 @@ class SensorBank:
     ----------
     driver, rail
         Sensors of the boards and of the branches: their values, and what the last block renewed.
+    pins
+        Monitors of the GPUs' power connectors, None where there are none.
     exporter_alive
         False while what reads the driver is dead: then no GPU answers, though all may be there.
     """
@@ -33,6 +36,8 @@ class SensorBank:
         rail, inlet, bmc = node.sensors.rail, node.sensors.inlet, node.sensors.bmc
         self.driver = DriverSensors(building, kind_for(Role.DRIVER, f"nvml-{node.gpu.architecture}"))
         self.rail = RailMonitors(building, None if rail is None else kind_for(Role.RAIL, rail))
+        pins = node.sensors.pins
+        self.pins = None if pins is None else PinMonitors(building, kind_for(Role.PINS, pins))
         self._inlet = None if inlet is None else InletProbe(building, kind_for(Role.INLET, inlet))
         self._bmc = None if bmc is None else Bmc(building, kind_for(Role.BMC, bmc))
         self._exporter_dead_s = [
@@ -70,6 +75,8 @@ class SensorBank:
         self.gpu_answers = state.gpus.present.copy() if anybody else np.zeros(len(self.gpu_answers), dtype=np.bool_)
         self.driver.advance(start_ms, block, state)
         self.rail.advance(start_ms, block, state)
+        if self.pins is not None:
+            self.pins.advance(start_ms, block, state)
         if self._inlet is not None:
             self._inlet.advance(start_ms, state)
         if self._bmc is not None:
@@ -79,6 +86,8 @@ class SensorBank:
         self._begun = True
         self.driver.begin(block, state)
         self.rail.begin(block, state)
+        if self.pins is not None:
+            self.pins.begin(block, state)
         if self._inlet is not None:
             self._inlet.begin(state)
         if self._bmc is not None:

@@ -76,12 +76,14 @@ class Role(StrEnum):
     RAIL = "rail"
     INLET = "inlet"
     BMC = "bmc"
+    PINS = "pins"
 
 
 REQUIRED = {
     Role.DRIVER: ("gpu_temp_c", "hbm_temp_c", "gpu_util_ratio", "mem_util_ratio"),
     Role.RAIL: ("voltage_v", "current_a"),
     Role.INLET: ("inlet_temp_c",),
+    Role.PINS: ("pin_voltage_v", "pin_current_a"),
     Role.BMC: tuple(BMC_LABELS),
 }
 _OPTIONAL = {Role.RAIL: ("joint_temp_c", "input_voltage_v", "power_w")}

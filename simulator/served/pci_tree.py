@@ -32,6 +32,7 @@ _DEVICE_COUNTERS = {
 _PORT_COUNTERS = {"correctable": "cor", "nonfatal": "nonfatal", "fatal": "fatal"}
 _CONTROLLER_3D, _BRIDGE = 0x030200, 0x060400  # pci-ids.ucw.cz
 _CONFIG_BYTES = 256
+_FIRST_ADAPTER = 4  # assumption: the board's own I2C adapters come first
 # GT/s by generation, pci_speed_string in drivers/pci/probe.c.
 _SPEEDS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 
@@ -63,6 +64,22 @@ def _place(address: str) -> tuple[str, int]:
     return domain, int(bus, 16)
 
 
+def gpu_folders(root: Path, node: NodeFile) -> tuple[Path, ...]:
+    """Return the folder of each GPU in a tree, below that of its port."""
+    found = []
+    for slot, port in zip(node.slots, root_ports(node), strict=True):
+        bridge = (port or slot.pci)[: len("0000:00")]
+        folder = root / f"devices/pci{bridge}"
+        found.append(folder / slot.pci if port is None else folder / port / slot.pci)
+    return tuple(found)
+
+
+def monitor_place(gpu: int) -> Path:
+    """Return where below a GPU's folder the chip sits that measures its power connector (astral-hwmon, README)."""
+    adapter = _FIRST_ADAPTER + gpu
+    return Path(f"i2c-{adapter}/{adapter}-002b")
+
+
 class PciTree:
     """The devices under ``bus/pci/devices``: a lost GPU leaves the bus, its port stays; a cold start brings it back."""
 
@@ -70,6 +87,7 @@ class PciTree:
         self._root = root
         self._node = node
         self._ports = root_ports(node)
+        self._folders = gpu_folders(root, node)
         self._listed: set[int] = set()
         self._counted = {name: np.zeros(node.gpu_count, dtype=np.int64) for name in ("correctable", "fatal")}
         for part in ("bus/pci", "devices"):
@@ -110,11 +128,8 @@ class PciTree:
         fresh.replace(path)
 
     def _device(self, gpu: int) -> Path:
-        """Return the folder of a GPU, below that of its port."""
-        address, port = self._node.slots[gpu].pci, self._ports[gpu]
-        bridge = (port or address)[: len("0000:00")]
-        folder = self._root / f"devices/pci{bridge}"
-        return folder / address if port is None else folder / port / address
+        """Return the folder of a GPU."""
+        return self._folders[gpu]
 
     def _add(self, gpu: int, gpus: GpuState) -> None:
         part, counts = self._node.gpu, {"correctable": gpus.aer_correctable, "fatal": gpus.aer_fatal}
@@ -132,6 +147,8 @@ class PciTree:
             count = int(counts[severity][gpu]) if severity in counts else 0
             attributes[f"aer_dev_{severity}"] = _rows(severity, count)
         self._put(self._device(gpu), gpu, identity=(vendor, device, _CONTROLLER_3D), attributes=attributes)
+        if self._node.sensors.pins is not None:
+            (self._device(gpu) / monitor_place(gpu)).mkdir(parents=True)
 
     def _add_port(self, gpu: int) -> None:
         attributes = {f"aer_rootport_total_err_{counter}": "0\n" for counter in _PORT_COUNTERS.values()}

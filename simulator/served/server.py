@@ -177,7 +177,7 @@ class PlantServer:
             for interface in self._interfaces:
                 interface.receive_event(event, time_ns=self._clock.utc_ns())
         self._publisher.publish()
-        self._hwmon.show(bank)
+        self._hwmon.show(bank, present=self.plant.state.gpus.present)
         self._proc.show(state)
         for interface in self._interfaces:
             interface.show(state, bank, time_ns=self._clock.utc_ns())

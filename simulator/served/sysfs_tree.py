@@ -9,9 +9,14 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from simulator.files.node import NodeFile, SupplyUnit
 from simulator.files.sensor import SensorKind, load_sensor
 from simulator.sensors.bank import SensorBank
+from simulator.served.pci_tree import gpu_folders, monitor_place
+from telemetry.catalogue.pins import PIN_COUNT
+from telemetry.frames import FloatArray, MaskArray
 
 # assumption: warning limits of supplies, VOUT_UV_WARN_LIMIT and VOUT_OV_WARN_LIMIT, as a share of the nominal voltage;
 # the kernel's driver shows them as ``in2_min`` and ``in2_max``.
@@ -90,8 +95,34 @@ class _Supply:
                 attribute.close()
 
 
+class _Connector:
+    """The hwmon device of the monitor on one card, as the driver astral-hwmon shows it (its README)."""
+
+    def __init__(self, device: Path, kind: SensorKind, chip: Path) -> None:
+        pins = range(PIN_COUNT)
+        texts = {"update_interval": f"{round(kind.period * 1e3)}"}
+        texts |= {f"in{pin}_label": f"12VHPWR Pin{pin + 1} Voltage" for pin in pins}
+        texts |= {f"curr{pin + 1}_label": f"12VHPWR Pin{pin + 1} Current" for pin in pins}
+        for name, text in texts.items():
+            (device / name).write_text(f"{text}\n", encoding="utf-8")
+        # Leads nowhere while the GPU is off its bus.
+        (device / "device").symlink_to(os.path.relpath(chip, device))
+        self._voltages = [Attribute(device / f"in{pin}_input") for pin in pins]
+        self._currents = [Attribute(device / f"curr{pin + 1}_input") for pin in pins]
+
+    def show(self, *, voltage_v: FloatArray, current_a: FloatArray) -> None:
+        for attribute, value in zip(self._voltages, voltage_v.tolist(), strict=True):
+            attribute.show(value, per=1e3)
+        for attribute, value in zip(self._currents, current_a.tolist(), strict=True):
+            attribute.show(value, per=1e3)
+
+    def close(self) -> None:
+        for attribute in (*self._voltages, *self._currents):
+            attribute.close()
+
+
 class HwmonTree:
-    """The devices under ``class/hwmon``: one per supply where the rail is measured, one for the inlet's probe."""
+    """The devices under ``class/hwmon``: one per supply where the rail is measured, the inlet's probe, connectors."""
 
     def __init__(self, root: Path, node: NodeFile) -> None:
         self._folder = root / "class/hwmon"
@@ -109,9 +140,20 @@ class HwmonTree:
             device = self._device(len(self._supplies), load_sensor(node.sensors.inlet).name)
             (device / "temp1_label").write_text("inlet\n", encoding="utf-8")
             self._inlet = Attribute(device / "temp1_input")
+        self._connectors: list[_Connector] = []
+        if node.sensors.pins is not None:
+            kind, first = load_sensor(node.sensors.pins), len(self._supplies) + (self._inlet is not None)
+            for index, gpu in enumerate(gpu_folders(root, node)):
+                device = self._device(first + index, kind.name)
+                self._connectors.append(_Connector(device, kind, gpu / monitor_place(index)))
 
-    def show(self, bank: SensorBank) -> None:
-        """Show what the monitors measured."""
+    def show(self, bank: SensorBank, *, present: MaskArray) -> None:
+        """Show what the monitors measured; that of a card that is off its bus shows nothing."""
+        if bank.pins is not None:
+            volts = np.where(present[:, np.newaxis], bank.pins.voltage_v, np.nan)
+            amperes = np.where(present[:, np.newaxis], bank.pins.current_a, np.nan)
+            for index, connector in enumerate(self._connectors):
+                connector.show(voltage_v=volts[index], current_a=amperes[index])
         controller = bank.bmc
         for index, supply in enumerate(self._supplies):
             supply.show(
@@ -126,6 +168,8 @@ class HwmonTree:
         """Close all files."""
         for supply in self._supplies:
             supply.close()
+        for connector in self._connectors:
+            connector.close()
         if self._inlet is not None:
             self._inlet.close()
 

@@ -54,10 +54,8 @@ def board_temperatures(settings: SlowSettings) -> BuiltCollector:
     return _built(settings, TEMPERATURES, survey, "no temperature of processors, memory or board", how_to_get)
 
 
-def gpu_pins(settings: SlowSettings) -> BuiltCollector:
+def gpu_pins(settings: FastSettings) -> BuiltCollector:
     """Build the collector of the pins of GPUs' power connectors."""
-    if not settings.hwmon:
-        return missing(GPU_PINS, "switched off by configuration")
     devices = pin_devices(settings.sysfs_root)
     if not devices:
         return missing(
@@ -65,10 +63,10 @@ def gpu_pins(settings: SlowSettings) -> BuiltCollector:
             f"no monitor of a 12V-2x6 connector under {settings.sysfs_root}/class/hwmon",
             "a ROG Astral card with the driver astral-hwmon, or a WireView Pro II with wireview-hwmon",
         )
-    opened = settings.gpus.gpus()
-    if opened.reader is None:
-        return missing(GPU_PINS, f"{devices[0].chip} found, but {opened.why}", "load the driver of its GPU")
-    found = assigned(devices, opened.reader.gpus(), wireview_gpu=settings.wireview_gpu)
+    if settings.reader is None:
+        why = f"{devices[0].chip} found, but {settings.why_no_reader}"
+        return missing(GPU_PINS, why, "load the driver of its GPU")
+    found = assigned(devices, settings.reader.gpus(), wireview_gpu=settings.wireview_gpu)
     if not found.monitors:
         return missing(GPU_PINS, "; ".join(found.problems), "name the GPU of a WireView with sources.wireview_gpu")
     text = ", ".join(f"{gpu.name} by {device.chip}" for device, gpu in found.monitors)

@@ -50,6 +50,12 @@ class PinDevice:
     place: str
     pci: str | None
 
+    def is_same_as(self, other: "PinDevice") -> bool:
+        """Return True for the monitor of the same card, whatever its numbers; without a card, at the same place."""
+        if self.chip != other.chip:
+            return False
+        return self.place == other.place if self.pci is None else self.pci == other.pci
+
 
 def pin_devices(sysfs_root: Path) -> tuple[PinDevice, ...]:
     """Return the monitors of pins of a node, in a stable order."""
@@ -164,8 +170,8 @@ class PinMonitor:
             self._reads_until_look -= 1
             return
         self._reads_until_look = _LOOK_AGAIN_READS
-        own = (self._device.chip, self._device.place)
-        found = next((one for one in pin_devices(self._sysfs_root) if (one.chip, one.place) == own), None)
+        own = self._device
+        found = next((one for one in pin_devices(self._sysfs_root) if one.is_same_as(own)), None)
         if found is not None and found.folder != self._device.folder:
             logger.info("%s is now %s", self._device.folder, found.folder)
             self.close()

@@ -20,6 +20,7 @@ class FastSettings:
 
     `reader` is None where there is no GPU driver; `why_no_reader` is the reason that `railwatch doctor` shows. Without
     `sweeping` the voltage rails are read once per tick. `samples` are the driver's own buffers, where it has any.
+    `wireview_gpu` names the GPU whose cable a WireView measures; empty for the only one.
     """
 
     node: str
@@ -33,14 +34,12 @@ class FastSettings:
     proc_root: Path = Path("/proc")
     samples: SampleRings | None = None
     sweeping: SweepOptions | None = None
+    wireview_gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowSettings:
-    """Sources of the process for slow sources.
-
-    `wireview_gpu` names the GPU whose cable a WireView measures; empty for the only one.
-    """
+    """Sources of the process for slow sources."""
 
     node: str
     clock: Clock
@@ -50,7 +49,6 @@ class SlowSettings:
     gpus: GpuSources = field(default_factory=GpuSources)
     board: BoardSource | None = None
     hwmon: bool = True
-    wireview_gpu: str = ""
     readings: ReadingsSettings | None = None
 
 

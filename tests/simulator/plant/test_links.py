@@ -45,6 +45,7 @@ def a_state(*, die_c: float = 50.0) -> GpuState:
         nvlink_replays=link_counts(),
         nvlink_recoveries=link_counts(),
         nvlink_bytes=np.zeros(links),
+        pin_mohm=np.zeros((N_GPUS, 6)),
     )
 
 

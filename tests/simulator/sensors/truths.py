@@ -38,6 +38,7 @@ def state_of(node: NodeFile, *, die_c: float = 50.0) -> PlantNodeState:
         nvlink_replays=np.zeros((n, links), dtype=np.int64),
         nvlink_recoveries=np.zeros((n, links), dtype=np.int64),
         nvlink_bytes=np.zeros((n, links)),
+        pin_mohm=np.zeros((n, 6)),
     )
     units = SupplyState(
         on=np.ones(supplies, dtype=np.bool_),

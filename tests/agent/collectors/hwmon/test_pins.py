@@ -6,18 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.gpu.sources import GpuSources, OpenGpus
 from agent.collectors.hwmon.board import survey_fans
 from agent.collectors.hwmon.factories import gpu_pins
 from agent.collectors.hwmon.pins import PinTable, assigned, pin_devices
 from agent.collectors.hwmon.tree import survey_rails
 from agent.collectors.port import SourceState
-from agent.collectors.registry.settings import SlowSettings
-from telemetry.clock import SystemClock
+from agent.collectors.registry.settings import FastSettings
+from agent.sampler.counters import SamplerCounters
 from telemetry.frames import FloatArray
 from telemetry.gpu import GpuIdentity
 from tests.agent.collectors.node_files import connector, two_supplies, write
-from tests.agent.fakes import FakeGpuReader, gpu_identities
+from tests.agent.fakes import FakeClock, FakeGpuReader, gpu_identities
 
 GPUS = gpu_identities(2)
 
@@ -33,9 +32,16 @@ def read(collector: PinTable) -> FloatArray:
     return values
 
 
-def settings(root: Path, *, wireview_gpu: str = "", reader: FakeGpuReader | None = None) -> SlowSettings:
-    gpus = GpuSources(lambda: OpenGpus(reader=reader, why="no NVML"))
-    return SlowSettings(node="n", clock=SystemClock(), sysfs_root=root, gpus=gpus, wireview_gpu=wireview_gpu)
+def settings(root: Path, *, wireview_gpu: str = "", reader: FakeGpuReader | None = None) -> FastSettings:
+    return FastSettings(
+        node="n",
+        clock=FakeClock(),
+        counters=SamplerCounters(),
+        reader=reader,
+        why_no_reader="no NVML",
+        sysfs_root=root,
+        wireview_gpu=wireview_gpu,
+    )
 
 
 @pytest.mark.parametrize("chip", ["astral12vhpwr", "wireview"])
