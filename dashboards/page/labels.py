@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from physics.connector_pins import PIN_LIMIT_A
 from physics.rail_classes import RAIL_CLASSES, limit_scale
 from telemetry.gpu import (
     REASON_HW_SLOWDOWN,
@@ -199,6 +200,11 @@ EVIDENCE = {
     "siblings": "Siblings",
     "siblings_answering": "Siblings that answer",
     "count": "Times",
+    "pin_a": "Current of the pin",
+    "most_loaded_pin_a": "Most loaded pin",
+    "pin_share_ratio": "Share of the connector's current",
+    "usual_pin_share_ratio": "… usually",
+    "fallen_v": "Voltage fallen by",
 }
 
 # Ratios written as a multiple ("3.0x"), as the command line writes them; every other ratio is a percentage.
@@ -244,6 +250,7 @@ class Labels:
     multiples: tuple[str, ...]
     throttle_bits: dict[str, str]
     rail_classes: tuple[RailClassLabel, ...]
+    pin_limit_a: float
 
 
 def labels() -> Labels:
@@ -261,6 +268,7 @@ def labels() -> Labels:
         multiples=MULTIPLES,
         throttle_bits={str(bit): label for bit, label in THROTTLE_BITS.items()},
         rail_classes=rail_class_labels(),
+        pin_limit_a=PIN_LIMIT_A,
     )
 
 

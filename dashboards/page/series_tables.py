@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from telemetry.catalogue.pins import PIN_CURRENTS, PIN_VOLTAGES
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame, TimeArray
@@ -34,6 +35,8 @@ PAGE_SIGNALS: dict[EntityKind, tuple[str, ...]] = {
         "power_limit_w",
         "app_clock_mhz",
         "pci_present",
+        *PIN_VOLTAGES,
+        *PIN_CURRENTS,
     ),
     EntityKind.NODE: ("cpu_util_ratio", "inlet_temp_c"),
     EntityKind.AGENT: ("cpu_ratio", "resident_bytes", "tick_late_p99_s"),

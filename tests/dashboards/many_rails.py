@@ -99,7 +99,7 @@ class ManyRails(FakeSource):
             for supply in spec.entities
             for gpu in gpus[slice(*rails.gpus)]
         ]
-        entities = (node, *(one for spec, _ in specs.values() for one in spec.entities))
+        entities = (node, *dict.fromkeys(one for spec, _ in specs.values() for one in spec.entities))
         return Topology(entities=entities, edges=((node.id, gpus[0].id), *edges))
 
     def records(self) -> Records:

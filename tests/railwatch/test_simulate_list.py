@@ -44,6 +44,11 @@ def test_a_node_is_shown_with_its_branches_and_what_follows(run: Run) -> None:
     assert not any(line.startswith(" ") for line in out.splitlines())
 
 
+def test_a_node_with_measured_pins_is_shown_with_their_paths_and_their_monitor(run: Run) -> None:
+    assert "12V-2x6           13.6 to 15.3 mΩ a pin, measured by astral12vhpwr\n" in run("show", "rtx5090x2")[1]
+    assert "12V-2x6" not in run("show", "v100x4")[1]
+
+
 def test_sources_report_where_each_number_comes_from(run: Run) -> None:
     out = run("show", "v100x4-xt60", "--sources")[1]
     assert "v100x4-xt60.yaml" in out

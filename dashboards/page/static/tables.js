@@ -20,7 +20,7 @@ export function layOutReadings() {
     card("figure-hottest", "Hottest GPU"),
     card("figure-clock", "Lowest SM clock"),
   );
-  byId("readings").querySelector(".body").replaceChildren(gpuTable(), supplyTable());
+  byId("readings").querySelector(".body").replaceChildren(gpuTable(), pinTable(), supplyTable());
   drawReadings();
 }
 
@@ -91,6 +91,36 @@ function gpuTable() {
   return table("gpus", "GPUs now", heads, ofKind("gpu"));
 }
 
+const PINS = [1, 2, 3, 4, 5, 6];
+const pinRow = (id) => `pins of ${id}`;
+const pinsRead = (gpu) => samples.has(gpu.id, "pin1_current_a");
+
+/** The pins of the power connectors; hidden where none is measured. */
+function pinTable() {
+  const heads = [{ text: "12V-2x6" }, ...PINS.map((pin) => number(`Pin ${pin}`)), number("Sum"), number("Lowest pin", "wide")];
+  const rows = ofKind("gpu").map(({ id, label }) => ({ id: pinRow(id), label }));
+  return table("pins", "Current of each pin of the GPUs' 12V-2x6 connectors now", heads, rows);
+}
+
+function drawPins() {
+  const gpus = ofKind("gpu");
+  byId("pins").parentElement.hidden = !gpus.some(pinsRead);
+  for (const gpu of gpus) {
+    const row = rowOf(pinRow(gpu.id));
+    if (!row) continue;
+    row.hidden = !pinsRead(gpu);
+    const amperes = PINS.map((pin) => read(gpu, `pin${pin}_current_a`));
+    const volts = PINS.map((pin) => read(gpu, `pin${pin}_voltage_v`));
+    const whole = (values) => values.every((value) => value !== null);
+    const sum = whole(amperes) ? amperes.reduce((all, value) => all + value, 0) : null;
+    const lowest = whole(volts) ? Math.min(...volts) : null;
+    fillRow(pinRow(gpu.id), [...amperes.map((value) => quantity(value, "A", 2)), quantity(sum, "A"), quantity(lowest, "V", 3)]);
+    [...row.querySelectorAll("td")].slice(0, PINS.length).forEach((cell, place) => {
+      cell.classList.toggle("over", amperes[place] > state.labels.pin_limit_a);
+    });
+  }
+}
+
 function supplyTable() {
   const heads = [
     { text: "Supply" },
@@ -106,13 +136,15 @@ function supplyTable() {
 export function drawReadings() {
   if (!state.status) return;
   drawFigures();
-  for (const gpu of ofKind("gpu")) fillRow(gpu, gpuCells(gpu));
-  for (const rail of rails()) fillRow(rail, railCells(rail));
+  for (const gpu of ofKind("gpu")) fillRow(gpu.id, gpuCells(gpu));
+  drawPins();
+  for (const rail of rails()) fillRow(rail.id, railCells(rail));
 }
 
-function fillRow(entity, texts) {
-  const row = byId("readings").querySelector(`tr[data-entity="${CSS.escape(entity.id)}"]`);
-  row?.querySelectorAll("td").forEach((cell, index) => {
+const rowOf = (id) => byId("readings").querySelector(`tr[data-entity="${CSS.escape(id)}"]`);
+
+function fillRow(id, texts) {
+  rowOf(id)?.querySelectorAll("td").forEach((cell, index) => {
     setText(cell, texts[index]);
     cell.classList.toggle("unknown", texts[index] === UNKNOWN);
   });

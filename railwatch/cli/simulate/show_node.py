@@ -121,6 +121,13 @@ def _figures(source: SupplyFigures, peak_v: float, node: NodeFile) -> list[tuple
     ]
 
 
+def _connector(node: NodeFile) -> list[tuple[str, str]]:
+    if node.connector is None:
+        return []
+    mohm, monitor = node.connector.pins_mohm, node.sensors.pins or "nothing"
+    return [("12V-2x6", f"{min(mohm):.1f} to {max(mohm):.1f} mΩ a pin, measured by {monitor}")]
+
+
 def _parts(node: NodeFile) -> list[tuple[str, str]]:
     part, cooling, sensors = node.gpu, node.cooling, node.sensors
     limits_w, limits_c = part.power_limit_w, part.temperature_c
@@ -145,6 +152,7 @@ def _parts(node: NodeFile) -> list[tuple[str, str]]:
         ("rail sensor", sensors.rail or "none"),
         ("BMC", sensors.bmc or "none"),
         ("inlet sensor", sensors.inlet or "none"),
+        *_connector(node),
         ("power sensor", f"every {part.sensor.period_ms} ms, mean of {part.sensor.window_ms} ms"),
     ]
 

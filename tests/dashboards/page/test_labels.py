@@ -2,6 +2,7 @@ import math
 
 from dashboards.page.labels import labels
 from dashboards.page.series_tables import PAGE_SIGNALS
+from physics.connector_pins import PIN_LIMIT_A
 from physics.rail_classes import RAIL_CLASSES
 from telemetry.records import ActionState, Cause, EventKind, IncidentState, Mode
 from telemetry.signals import signal
@@ -41,3 +42,7 @@ def test_every_class_of_rails_has_its_limit_over_that_of_12_v_and_mains_has_none
         scale = scales[one.nominal_v]
         assert (scale is None) == math.isnan(one.lowest_ratio)
         assert scale is None or math.isclose(scale * 11.4, one.lowest_v)
+
+
+def test_the_page_marks_a_pin_above_the_current_that_the_detector_allows() -> None:
+    assert labels().pin_limit_a == PIN_LIMIT_A
