@@ -49,20 +49,20 @@ _SURE_MOHM = 5.0  # a goal holds for contacts that gained as much
 
 
 class PinFault(FilePart):
-    """Fault; `mohm` is the size of those of a contact."""
+    """Fault; `added_mohm` is the size of those of a contact."""
 
     kind: FaultKind
-    mohm: NotNegative = 0.0
+    added_mohm: NotNegative = 0.0
 
     @property
     def has_goal(self) -> bool:
         """True for faults that must be found; a voltage alone does not exceed a step of the monitor at a light load."""
-        is_small = self.kind is FaultKind.CONTACT and self.mohm < _SURE_MOHM
+        is_small = self.kind is FaultKind.CONTACT and self.added_mohm < _SURE_MOHM
         return self.kind is not FaultKind.VOLTAGE and not is_small
 
     def into(self, pin: int, *, path_mohm: float) -> Fault:
         """Return the function that puts this fault into a pin."""
-        ohm = self.mohm / 1000.0
+        ohm = self.added_mohm / 1000.0
         faults: Mapping[FaultKind, Fault] = {
             FaultKind.OPEN: partial(injection.open_pin, pin=pin),
             FaultKind.CONTACT: partial(injection.worse_contact, pin=pin, ohm=ohm, path_ohm=path_mohm / 1000.0),

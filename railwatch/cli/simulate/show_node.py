@@ -124,8 +124,8 @@ def _figures(source: SupplyFigures, peak_v: float, node: NodeFile) -> list[tuple
 def _connector(node: NodeFile) -> list[tuple[str, str]]:
     if node.connector is None:
         return []
-    mohm, monitor = node.connector.pins_mohm, node.sensors.pins or "nothing"
-    return [("12V-2x6", f"{min(mohm):.1f} to {max(mohm):.1f} mΩ a pin, measured by {monitor}")]
+    pins_mohm, monitor = node.connector.pins_mohm, node.sensors.pins or "nothing"
+    return [("12V-2x6", f"{min(pins_mohm):.1f} to {max(pins_mohm):.1f} mΩ a pin, measured by {monitor}")]
 
 
 def _parts(node: NodeFile) -> list[tuple[str, str]]:

@@ -68,8 +68,8 @@ def test_the_suite_finds_and_names_what_is_put_in(folder: Path, monkeypatch: pyt
     plan = load_document(PinPlan, PLAN)
     for name, fault in plan.faults.items():
         assert not fault.has_goal or (rows[f"found: {name}"].value or 0.0) >= 0.9, name
-    assert rows["named: contact +10 mohm, current moves"].met
-    assert rows["fixed rules: contact +3 mohm, current moves"].value == 0.0
+    assert rows["named: contact +10 mΩ, current moves"].met
+    assert rows["fixed rules: contact +3 mΩ, current moves"].value == 0.0
 
 
 def test_a_session_without_load_has_no_contact_to_judge(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_one_real_session_after_the_other_is_quiet_with_one_fingerprint(order: t
 
 
 @with_recordings
-@pytest.mark.parametrize("name", ["open pin", "contact +5 mohm, current moves", "V - 5 mohm x I, current stays"])
+@pytest.mark.parametrize("name", ["open pin", "contact +5 mΩ, current moves", "V - 5 mΩ x I, current stays"])
 def test_faults_of_a_contact_are_found_in_a_real_burn_within_a_minute(name: str) -> None:
     plan = load_document(PinPlan, PLAN)
     found = judge_fault(read_session(REAL / "burn.csv.gz"), plan.faults[name], plan, seed=3)
