@@ -40,7 +40,8 @@ PRIORS: dict[FaultClass, float] = {
 # Kinds of entity in which a fault of a class lies; a class that is not listed has no place of its own.
 _SUPPLIES, _GPUS = (EntityKind.SUPPLY, EntityKind.NODE), (EntityKind.GPU, EntityKind.LINK)
 LIES_IN: dict[FaultClass, tuple[EntityKind, ...]] = {
-    **dict.fromkeys((JOINT, LOST, OVERLOAD, SYNCHRONOUS, INPUT), _SUPPLIES),
+    **dict.fromkeys((LOST, OVERLOAD, SYNCHRONOUS, INPUT), _SUPPLIES),
+    JOINT: (*_SUPPLIES, EntityKind.GPU),  # the contacts of a GPU's power connector
     **dict.fromkeys((INTERFACE, LOOSE, BARE), _GPUS),
     AIR: (EntityKind.NODE, EntityKind.FAN, EntityKind.GPU),
     HANG: (EntityKind.JOB, EntityKind.NODE, EntityKind.GPU),

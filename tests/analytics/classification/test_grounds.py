@@ -28,6 +28,12 @@ def test_a_joint_that_aged_before_a_gpu_behind_it_was_lost_is_grounded() -> None
     assert not one.ungrounded
 
 
+def test_contacts_of_the_power_connector_of_a_gpu_lie_at_that_gpu() -> None:
+    one = grounded(FaultClass.JOINT_AGEING, finding(Cause.JOINT_AGEING, GPUS[1], at_s=30.0))
+    assert entities_of(one) == [GPUS[1]]
+    assert not one.ungrounded
+
+
 def test_a_joint_that_shows_after_the_loss_is_not() -> None:
     lost = finding(Cause.GPU_LOST, GPUS[2], at_s=30.0)
     one = grounded(FaultClass.JOINT_AGEING, lost, finding(Cause.JOINT_AGEING, SUPPLIES[0], at_s=37.0))
