@@ -170,6 +170,16 @@ PARTS: tuple[BoardPart, ...] = (
     ),
     _part("GeForce RTX 3090", r"RTX 3090\b(?! Ti)", 350.0, 2100.0, _GDDR, source="GeForce RTX 3090 specifications"),
     _part("GeForce RTX 4090", r"RTX 4090\b(?! [DL])", 450.0, 3105.0, _GDDR, source="GeForce RTX 4090 specifications"),
+    _part(
+        "GeForce RTX 5090",
+        r"RTX 5090\b(?! [DL])",
+        575.0,
+        3090.0,
+        _GDDR,
+        source="GeForce RTX 5090 specifications; 3090 MHz, github.com/kekzl/imp/issues/1671; idle 14 to 35 W, "
+        "recordings of github.com/ksokolowski/astral-hwmon",
+        idle_w=25.0,
+    ),
 )
 
 

@@ -29,6 +29,7 @@ NAMES = {
     "NVIDIA H200 NVL": "H200 NVL",
     "NVIDIA B200": "B200",
     "NVIDIA GeForce RTX 4090": "GeForce RTX 4090",
+    "NVIDIA GeForce RTX 5090": "GeForce RTX 5090",
 }
 
 
@@ -41,7 +42,16 @@ def test_the_drivers_name_leads_to_the_part(model: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "model",
-    [None, "", "NVIDIA GB200", "NVIDIA GH200 480GB", "NVIDIA A10G", "AMD Instinct MI300X", "NVIDIA GeForce RTX 4090 D"],
+    [
+        None,
+        "",
+        "NVIDIA GB200",
+        "NVIDIA GH200 480GB",
+        "NVIDIA A10G",
+        "AMD Instinct MI300X",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 5090 Laptop GPU",
+    ],
 )
 def test_another_name_leads_to_no_part(model: str | None) -> None:
     assert part_of(model) is None
@@ -58,7 +68,7 @@ def test_each_part_has_a_source_and_a_stated_uncertainty(part: BoardPart) -> Non
     assert (bounds.high_w - bounds.low_w) / bounds.power_w > 0.2, "one load at two clocks does not make it certain"
 
 
-@pytest.mark.parametrize("name", ["v100x4", "a100x8", "h100x8", "b200x8"])
+@pytest.mark.parametrize("name", ["v100x4", "a100x8", "h100x8", "b200x8", "rtx5090x2"])
 def test_the_bounds_of_the_table_hold_the_simulated_boards(name: str) -> None:
     gpu = load_node(name).gpu
     part, power = part_of(gpu.name), part_power(gpu)
