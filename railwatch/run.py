@@ -26,7 +26,8 @@ from railwatch.run_context import JOURNALS, DriverKind, RunContext, left_dir, re
 from railwatch.supervisor import ChildSpec, Supervisor
 from railwatch.wiring.gpu_probe import ProbeResult, has_driver, probe_nvml
 from rules.policy.model import ActionClass
-from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
+from simulator.files import DEFAULT_SCENARIO
+from simulator.files.scenario import node_for
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.folder_watch import FolderWatch
@@ -96,7 +97,8 @@ def choose_source(
         why = f" ({found.why})"
     else:
         why = ""
-    wanted = replace(wanted, plant_node=wanted.plant_node or DEFAULT_NODE, scenario=wanted.scenario or DEFAULT_SCENARIO)
+    scenario = wanted.scenario or DEFAULT_SCENARIO
+    wanted = replace(wanted, plant_node=wanted.plant_node or node_for(scenario), scenario=scenario)
     sentence = f"simulated node {wanted.plant_node}, scenario {wanted.scenario}{why}"
     return DriverKind.NVML, sentence, wanted
 

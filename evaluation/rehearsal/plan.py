@@ -9,10 +9,9 @@ from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from rules.policy.loading import load_policies
 from rules.policy.model import ActionClass
-from simulator.files import DEFAULT_NODE
 from simulator.files.node import load_node
 from simulator.files.rack_scenario import is_rack_scenario
-from simulator.files.scenario import load_scenario
+from simulator.files.scenario import load_scenario, node_for
 from simulator.files.workload import load_workload
 from simulator.runs.order import RunOrder, check_duration
 from telemetry.errors import ConfigError
@@ -27,18 +26,23 @@ class Rehearsal:
     """
 
     scenario: str
-    node: str = DEFAULT_NODE
+    node: str | None = None
     workload: str | None = None
     rules: Path | None = None
     config_file: Path | None = None
     duration_s: float | None = None
     mode: Mode = Mode.ENFORCE
 
+    @property
+    def node_name(self) -> str:
+        """Name or file of the node, of the scenario's own where none was asked for."""
+        return self.node or node_for(self.scenario, option="SCENARIO")
+
     def order(self, seed: int) -> RunOrder:
         """Return what the simulator is asked for; ConfigError where there is no such thing."""
-        node = load_node(self.node, option="--node")
         if is_rack_scenario(self.scenario):
             raise ConfigError.at("SCENARIO", f"{self.scenario!r} is a scenario of a rack", "a scenario of one node")
+        node = load_node(self.node_name, option="--node")
         scenario = load_scenario(self.scenario, node, option="SCENARIO")
         duration_s = scenario.duration if self.duration_s is None else self.duration_s
         check_duration(duration_s, tier="a")

@@ -22,7 +22,6 @@ from evaluation.workers import none_left_at_work
 from railwatch.cli.durations import duration_option
 from railwatch.cli.printing import print_json, print_table, progress_bar
 from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
-from simulator.files import DEFAULT_NODE
 from telemetry.durations import format_duration
 from telemetry.records import Mode
 
@@ -32,7 +31,9 @@ _FIRST_LINE_S, _LINE_INTERVAL_S, _LOOK_S = 4.0, 9.0, 0.5
 
 def rehearse(
     scenario: Annotated[str, typer.Argument(help="Scenario, by name or YAML file.")],
-    node: Annotated[str, typer.Option("--node", help="Node, by name or YAML file.")] = DEFAULT_NODE,
+    node: Annotated[
+        str | None, typer.Option("--node", help="Node, by name or YAML file; default: the one that the scenario names.")
+    ] = None,
     workload: Annotated[str | None, typer.Option("--workload", help="Workload; default: that of the node.")] = None,
     rules: RulesFolder = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Number of seeds.")] = 3,
@@ -86,7 +87,7 @@ def _summary_fields(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> dict
     return {
         "type": "summary",
         "scenario": rehearsal.scenario,
-        "node": rehearsal.node,
+        "node": rehearsal.node_name,
         "mode": str(rehearsal.mode),
         "seeds": len(results),
         "figures": [
@@ -108,7 +109,7 @@ def _print(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> None:
     length = format_duration(results[0].duration_s)
     first, last = results[0].seed, results[-1].seed
     seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
-    title = f"{rehearsal.scenario} on {rehearsal.node}, {length}, {seeds}, mode {rehearsal.mode}"
+    title = f"{rehearsal.scenario} on {rehearsal.node_name}, {length}, {seeds}, mode {rehearsal.mode}"
     print_table(
         title,
         ("", "with railwatch", "without", ""),

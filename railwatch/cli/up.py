@@ -20,9 +20,9 @@ from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.launcher import Launcher
 from railwatch.run import NodeRun, RunRequest
 from rules.policy.model import ActionClass
-from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
+from simulator.files import DEFAULT_SCENARIO
 from simulator.files.node import load_node
-from simulator.files.scenario import load_scenario
+from simulator.files.scenario import load_scenario, node_for
 from telemetry.clock import SystemClock
 from telemetry.durations import format_duration
 from telemetry.records import Mode
@@ -56,7 +56,8 @@ def up(
     length_s = 0.0
     check_names(config, policies_of(config))  # refuse wrong policies before anything starts
     if simulate is not None or scenario is not None:
-        length_s = load_scenario(scenario or DEFAULT_SCENARIO, load_node(simulate or DEFAULT_NODE)).duration
+        wanted = scenario or DEFAULT_SCENARIO
+        length_s = load_scenario(wanted, load_node(simulate or node_for(wanted))).duration
     clock = SystemClock()
     launcher = Launcher.fork()  # before this process has a second thread, a lock or a socket
     run = NodeRun(config, RunRequest(plant_node=simulate, scenario=scenario, seed=seed), clock, launcher)

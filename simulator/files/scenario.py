@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from simulator.files import DEFAULT_NODE
 from simulator.files.loading import at_key, find, items_of, refuse_other_kind, resolved
-from simulator.files.node import NodeFile
+from simulator.files.node import NODES, NodeFile
 from simulator.files.part import FilePart, Finite, Name, NotNegative, written_as
 from simulator.files.sag import sagging_joints
 from simulator.files.scenario_names import (
@@ -44,6 +45,7 @@ __all__ = [
     "TrueCause",
     "Truth",
     "load_scenario",
+    "node_for",
     "target_of",
 ]
 
@@ -157,11 +159,13 @@ class ScenarioFile(FilePart):
     """Scenario.
 
     `kind` is ``fault`` if something must be found, or ``quiet`` if nothing may alarm; `duration` is the default of
-    ``railwatch simulate run``, and decides the tier.
+    ``railwatch simulate run``, and decides the tier. `node` is the one that it was written for, by name or file, and is
+    simulated where no other is named.
     """
 
     name: Name
     description: str
+    node: str = DEFAULT_NODE
     kind: Literal["fault", "quiet"] = "fault"
     duration: DurationS = DURATION_S
     include: tuple[Included, ...] = ()
@@ -173,6 +177,21 @@ class ScenarioFile(FilePart):
 
 
 UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
+
+
+def node_for(name_or_path: str, *, option: str = "--scenario") -> str:
+    """Return the node that a scenario was written for, by name or path; ConfigError where there is no such scenario."""
+    path = find(name_or_path, folder=SCENARIOS, what="scenario", option=option)
+    data, _ = read_document(path)
+    return _own_node(data, path)
+
+
+def _own_node(data: Any, path: Path) -> str:
+    named = data.get("node", DEFAULT_NODE) if isinstance(data, dict) else DEFAULT_NODE
+    if not isinstance(named, str):
+        return DEFAULT_NODE  # the check of the whole refuses it
+    find(named, folder=NODES, what="node", option=str(path), beside=path.parent)
+    return resolved(named, beside=path.parent)
 
 
 def load_scenario(name_or_path: str, node: NodeFile, *, option: str = "--scenario") -> ScenarioFile:
@@ -194,6 +213,10 @@ def _load(path: Path, node: NodeFile, *, trail: tuple[Path, ...]) -> ScenarioFil
     data, lines = read_document(path)
     refuse_other_kind(data, wanted="scenario", path=path)
     problems = unknown_names(data, node, path=path, lines=lines)
+    try:
+        _own_node(data, path)
+    except ConfigError as err:
+        problems += at_key(err, path=path, line=lines.get(("node",)), key="node")
     others: dict[int, ScenarioFile] = {}
     for index, included in items_of(data, "include"):
         place = ("include", index, "scenario")

@@ -6,12 +6,11 @@ from typing import Any
 
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import JsonFlag
-from simulator.files import DEFAULT_NODE
 from simulator.files.loading import names_in
 from simulator.files.node import NODES, load_node
 from simulator.files.rack import RACKS, load_rack
 from simulator.files.rack_scenario import RACK_SCENARIOS, load_rack_scenario
-from simulator.files.scenario import SCENARIOS, load_scenario
+from simulator.files.scenario import SCENARIOS, load_scenario, node_for
 from simulator.files.workload import WORKLOADS, load_workload
 from telemetry.durations import format_duration
 
@@ -57,9 +56,8 @@ def _entries() -> Iterator[dict[str, Any]]:
     for name in names_in(WORKLOADS):
         job = load_workload(name)
         yield _entry("workload", job.name, job.description, job=job.kind)
-    node = load_node(DEFAULT_NODE)
     for name in names_in(SCENARIOS):
-        scenario = load_scenario(name, node)
+        scenario = load_scenario(name, load_node(node_for(name)))
         fields = {"verdict": scenario.kind, "duration_s": scenario.duration}
         yield _entry("scenario", scenario.name, scenario.description, **fields)
     for name in names_in(RACKS):

@@ -8,7 +8,7 @@ from simulator.files.loading import names_in, unknown_name
 from simulator.files.node import load_node
 from simulator.files.rack import load_rack, nodes_of
 from simulator.files.rack_scenario import RACK_SCENARIOS, is_rack_scenario, load_rack_scenario, undisturbed
-from simulator.files.scenario import SCENARIOS, UNDISTURBED, load_scenario
+from simulator.files.scenario import SCENARIOS, UNDISTURBED, load_scenario, node_for
 from simulator.files.workload import load_workload
 from simulator.runs.order import (
     RackOrder,
@@ -79,7 +79,8 @@ def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, opt
 
 
 def _node_order(options: SimulationOptions) -> RunOrder:
-    node = load_node(options.node or DEFAULT_NODE, option="--node")
+    own = DEFAULT_NODE if options.scenario is None else node_for(options.scenario, option="SCENARIO")
+    node = load_node(options.node or own, option="--node")
     scenario = UNDISTURBED if options.scenario is None else load_scenario(options.scenario, node, option="SCENARIO")
     order = RunOrder(
         node=node,

@@ -85,7 +85,9 @@ def run(
     scenario: Annotated[
         str | None, typer.Argument(help="Scenario, by name or file; may be omitted with --node, --rack or --workload.")
     ] = None,
-    node: Annotated[str | None, typer.Option("--node", help="Node, by name or file; default: v100x4.")] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", help="Node, by name or file; default: that of the scenario, or v100x4.")
+    ] = None,
     rack: Annotated[
         str | None, typer.Option("--rack", help="Rack, by name or file; default: that of the rack scenario.")
     ] = None,

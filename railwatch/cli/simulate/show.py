@@ -20,13 +20,12 @@ from railwatch.cli.simulate.show_node import (
     rack_figures,
 )
 from railwatch.cli.simulate.show_scenario import print_scenario
-from simulator.files import DEFAULT_NODE
 from simulator.files.loading import kind_of, names_in
 from simulator.files.node import GPUS, NODES, NodeFile, load_gpu_part, load_node
 from simulator.files.rack import RACKS, RackFile, load_rack
 from simulator.files.rack_scenario import RACK_SCENARIOS, RackScenarioFile, load_rack_scenario
 from simulator.files.remarks import SourcedNumber, numbers_of
-from simulator.files.scenario import SCENARIOS, ScenarioFile, load_scenario
+from simulator.files.scenario import SCENARIOS, ScenarioFile, load_scenario, node_for
 from simulator.files.workload import WORKLOADS, load_workload
 from telemetry.documents import read_document
 from telemetry.errors import ConfigError
@@ -60,7 +59,9 @@ def show(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name from railwatch simulate list, or path of a YAML file.")
     ],
-    node: Annotated[str | None, typer.Option(help="Node on which a scenario is shown; default: v100x4.")] = None,
+    node: Annotated[
+        str | None, typer.Option(help="Node on which a scenario is shown; default: the one it names.")
+    ] = None,
     rack: Annotated[
         str | None, typer.Option(help="Rack on which a rack scenario is shown; default: the one it names.")
     ] = None,
@@ -119,7 +120,7 @@ def _choose(name: str, kind: str, *, node: str | None, rack: str | None) -> _Cho
         case "node":
             chosen: BaseModel = load_node(name, option=option)
         case "scenario":
-            on = node or DEFAULT_NODE
+            on = node or node_for(name, option=option)
             chosen = load_scenario(name, load_node(on, option="--node"), option=option)
         case "workload":
             chosen = load_workload(name, option=option)
