@@ -45,7 +45,7 @@ def test_a_node_is_shown_with_its_branches_and_what_follows(run: Run) -> None:
 
 
 def test_a_node_with_measured_pins_is_shown_with_their_paths_and_their_monitor(run: Run) -> None:
-    assert "12V-2x6           13.6 to 15.3 mΩ a pin, measured by astral12vhpwr\n" in run("show", "rtx5090x2")[1]
+    assert "12V-2x6           13.6 to 15.3 mΩ a pin, measured by astral12vhpwr" in run("show", "rtx5090x2")[1]
     assert "12V-2x6" not in run("show", "v100x4")[1]
 
 

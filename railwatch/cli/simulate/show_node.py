@@ -139,7 +139,7 @@ def _parts(node: NodeFile) -> list[tuple[str, str]]:
         ("power", f"{part.power.idle_w:g} W at rest, {limits}"),
         ("clocks", f"{part.clocks.min_mhz:g} to {part.clocks.max_mhz:g} MHz in steps of {part.clocks.step_mhz:g}"),
         ("heat", heat),
-        ("links", f"{part.nvlink_count} x NVLink {part.nvlink_version}, {joined}"),
+        ("links", f"{part.nvlink_count} x NVLink {part.nvlink_version}, {joined}" if part.nvlink_count else "none"),
         ("driver", node.driver.version),
         ("rest of the node", f"{node.other_power_w:g} W"),
         *_loads_of_buses(node.wiring),
