@@ -12,9 +12,10 @@ from evaluation.injection import feeds, meters, nodes, pins
 from evaluation.injection.traces import FeedTrace, NodeTrace
 from evaluation.power.chains import FIELDS, Chain
 from evaluation.power.differences import StepFit, fit_steps, usual_current
-from evaluation.power.pin_trace import PIN_COUNT, PinTrace
+from evaluation.power.pin_trace import PinTrace
 from evaluation.power.plan import PowerFault, Put
 from evaluation.power.recordings import Trace
+from telemetry.catalogue.pins import PIN_COUNT
 from telemetry.frames import FloatArray
 
 # heuristic: below a tenth of the server's power, a feed is a standby of which nothing shows.

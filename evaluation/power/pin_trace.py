@@ -4,13 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from telemetry.catalogue.pins import PINS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
-
-PIN_COUNT = 6
-PIN_VOLTAGES = tuple(f"pin{number}_voltage_v" for number in range(1, PIN_COUNT + 1))
-PIN_CURRENTS = tuple(f"pin{number}_current_a" for number in range(1, PIN_COUNT + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,7 +30,7 @@ class PinTrace:
             name="pins",
             kind=EntityKind.GPU,
             entities=(Entity(kind=EntityKind.GPU, key="card", name="card"),),
-            signals=(*PIN_VOLTAGES, *PIN_CURRENTS),
+            signals=PINS,
         )
 
     def topology(self) -> Topology:

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from evaluation.injection.traces import FeedTrace, NodeTrace
-from evaluation.power.pin_trace import PIN_COUNT, PinTrace
+from evaluation.power.pin_trace import PinTrace
 from evaluation.power.plan import PowerPlan, PowerSet, Track
+from telemetry.catalogue.pins import PIN_COUNT
 from telemetry.clock import NS_PER_S
 from telemetry.errors import ConfigError
 from telemetry.frames import FloatArray, TimeArray

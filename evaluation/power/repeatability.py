@@ -19,9 +19,10 @@ from evaluation.power.chains import pieces_of
 from evaluation.power.differences import fit_steps, usual_current
 from evaluation.power.faults import MAX_ERROR
 from evaluation.power.own_judge import NAME
-from evaluation.power.pin_trace import PIN_COUNT, PinTrace
+from evaluation.power.pin_trace import PinTrace
 from evaluation.power.plan import PowerPlan, PowerSet
 from evaluation.power.recordings import Run, servers_of
+from telemetry.catalogue.pins import PIN_COUNT
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, TimeArray
 

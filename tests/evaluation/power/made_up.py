@@ -7,8 +7,9 @@ import numpy as np
 
 from evaluation.injection.traces import FeedTrace, NodeTrace
 from evaluation.power.chains import START_NS, Chain, Half
-from evaluation.power.pin_trace import PIN_COUNT, PinTrace
+from evaluation.power.pin_trace import PinTrace
 from evaluation.power.plan import Track
+from telemetry.catalogue.pins import PIN_COUNT
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray
 
