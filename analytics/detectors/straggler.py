@@ -33,6 +33,9 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 _LONGEST_WAIT_S = 20.0
 # heuristic: standard errors by which the late share must exceed the early one, so that 1 Hz rows need longer.
 _ERRORS_OFF = 3.0
+# Roots of counts have a standard deviation of a half (Anscombe 1948). heuristic: 4.6 of these below what a job of its
+# own leads to, at any rate of reading.
+_ROOTS_APART, _ROOT_OF = 2.3, 3.0 / 8.0
 # heuristic: updates of a sensor by which a GPU must be late: one of its own, and half of one by which most of its
 # siblings' sensors may show the same end early.
 _UPDATES_OFF = 1.5
@@ -55,8 +58,8 @@ class StragglerState:
     """State between rows; arrays of shape ``(n_gpus,)``.
 
     `last_w` is the newest row of the running second, `running` its phases. `phases` fade, those of `block` do not;
-    `late_blocks` counts the blocks in a row in which it was late, `lasted_s` is how long phases are seen, and
-    `spanned_s`, which fades with `phases`, the seconds that these are of.
+    `late_blocks` counts the blocks in a row in which it was late, and `late_phases` are theirs. `lasted_s` is how long
+    phases are seen, and `spanned_s`, which fades with `phases`, the seconds that these are of.
     """
 
     second: int | None
@@ -69,6 +72,7 @@ class StragglerState:
     running: RunningPhases
     phases: PhaseCounts
     block: PhaseCounts
+    late_phases: PhaseCounts
     lasted_s: FromZero
     spanned_s: FromZero
     late_blocks: FromZero
@@ -170,6 +174,7 @@ class Straggler:
         return replace(
             state,
             block=PhaseCounts.start(len(late)),
+            late_phases=state.late_phases.plus(state.block).where(late),
             late_blocks=np.where(late, state.late_blocks + 1.0, 0.0),
         )
 
@@ -180,8 +185,12 @@ class Straggler:
         by_updates = lateness * phases.updates > _UPDATES_OFF * phases.steps
         # Readings this rare are picks of steps here and there, of which no end is late by a reading.
         by_updates |= phases.updates < _COURSE_HZ * state.spanned_s
-        # What is low while the others compute waits for none of them: it does something else.
+        # What is low while the others compute waits for none of them: it does something else. Phases of another job,
+        # and steps picked at random, are low then as often as ever.
+        early = state.late_phases
+        apart = np.sqrt(early.early_by_chance) - np.sqrt(early.early + _ROOT_OF)
         sure: MaskArray = (lateness > _ERRORS_OFF * spread) & (phases.early_ratio < lateness) & by_updates
+        sure &= apart > _ROOTS_APART
         sure &= state.late_blocks >= _LATE_BLOCKS
         return sure
 

@@ -79,7 +79,22 @@ class PhaseCounts:
     @property
     def early_ratio(self) -> FloatArray:
         """Return the share of rows in which it does not compute while most siblings do."""
-        return self._share(self.begins_late + self.ends_early)
+        return self._share(self.early)
+
+    def where(self, kept: MaskArray) -> "PhaseCounts":
+        """Return these counts of some GPUs, and none of the others."""
+        return PhaseCounts(**{field.name: np.where(kept, getattr(self, field.name), 0.0) for field in fields(self)})
+
+    @property
+    def early(self) -> FloatArray:
+        """Return the number of rows in which it does not compute while most siblings do."""
+        return self.begins_late + self.ends_early
+
+    @property
+    def early_by_chance(self) -> FloatArray:
+        """Return in how many rows it would be low while most siblings compute if it had nothing to do with them."""
+        theirs, own_low = self.both + self.early, self.seen - self.both - (self.begins_early + self.ends_late)
+        return theirs * own_low / np.maximum(self.seen, 1.0)
 
     @property
     def lateness(self) -> FloatArray:

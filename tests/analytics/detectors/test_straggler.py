@@ -118,6 +118,18 @@ def test_it_is_found_at_one_row_a_second_of_a_step_that_lasts_no_whole_second() 
     assert [one.entity_id for one in findings if one.status == "raised"] == ["gpu:GPU-0"]
 
 
+@pytest.mark.parametrize(
+    ("period_s", "others_s"), [(1.378, 2.237), (0.435, 1.667), (0.733, 1.845), (0.788, 1.375), (2.635, 2.609)]
+)
+def test_steps_of_another_job_that_compute_longer_make_no_straggler(period_s: float, others_s: float) -> None:
+    """GPU 0 of eight has a job of its own, and each is read once a second."""
+    gpus, alone = tuple(gpu(number) for number in range(8)), np.arange(8) == 0
+    at_s = np.arange(1200.0)[:, np.newaxis]
+    phase = (at_s / np.where(alone, period_s, others_s)) % 1.0
+    power_w = np.where(phase < np.where(alone, 0.85, 0.61), 300.0, 130.0)
+    assert reported(frame_of(EntityKind.GPU, gpus, {"power_w": power_w}, rate_hz=1.0)) == ()
+
+
 def test_independent_loads_have_no_straggler_however_busy_each_is() -> None:
     for seed in range(10):
         rng = np.random.default_rng(seed)
