@@ -297,7 +297,7 @@ def _compared(
     rounded = rounding_ratio(means.mean_v, means.mean_a, state.stillness.step)
     # Meters that agreed within some per cent are off by no more watts at any load.
     offset_w = np.fmin(_OFFSET_A * np.abs(means.mean_v), _AGREED_RATIO * state.agreed_w)
-    by_offset = offset_w / np.where(large, np.fmax(power_w, product_w), np.inf)
+    by_offset = np.where(large, offset_w, 0.0) / np.where(large, np.fmax(power_w, product_w), 1.0)
     differs = known & (np.abs(mismatch) > power_ratio + rounded + by_offset)
     lasted_s = np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0)
     agrees = np.abs(off) < _AGREED_RATIO
@@ -358,10 +358,15 @@ def _counted(
     seen = means.samples >= _MIN_SAMPLES
     volts = seen & is_stuck(means.spread_v, means.spread_a, state.usual_v, means.samples)
     amps = seen & is_stuck(means.spread_a, means.spread_v, state.usual_a, means.samples)
-    # heuristic: the partner must move as much as when both moved: half of it. A value that moved by a few counts of its
-    # converter then may be flat now.
-    volts &= (means.spread_a > 0.5 * state.usual_a) & (state.usual_v >= _COUNTS * state.stillness.step[:, 0])
-    amps &= (means.spread_v > 0.5 * state.usual_v) & (state.usual_a >= _COUNTS * state.stillness.step[:, 1])
+    # heuristic: the partner must move half as much as when both moved, and by more than between two counts of its
+    # converter. A value that moved by a few counts then may be flat now.
+    step_v, step_a = state.stillness.step.T
+    volts &= (means.spread_a > np.fmax(0.5 * state.usual_a, _HIDDEN_STEPS * step_a)) & (
+        state.usual_v >= _COUNTS * step_v
+    )
+    amps &= (means.spread_v > np.fmax(0.5 * state.usual_v, _HIDDEN_STEPS * step_v)) & (
+        state.usual_a >= _COUNTS * step_a
+    )
     broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
     flat = np.stack((volts, amps), axis=1) | broken
     if flat.any():
@@ -380,11 +385,16 @@ def _counted(
 def _flat_by_load(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
     """Return a mask of voltages and currents, ``(n_supplies, 2)``, that siblings show to move too little to be seen.
 
-    Noise of the partner alone is no sign of a load that moves. Without siblings nothing is known.
+    Noise of the partner alone is no sign of a load that moves. Asked are the siblings on its bus, as another bus may
+    have a job of its own, and those of the node where it has none. Without siblings nothing is known.
     """
     spreads, usual = _spreads(means), np.stack((state.usual_v, state.usual_a), axis=1)
     moves = spreads / np.where(usual > 0.0, usual, np.nan)
-    shown = np.stack([sibling_median(one, state.siblings.groups, min_siblings=1) for one in moves.T], axis=1)
+    shown, of_node = (
+        np.stack([sibling_median(one, groups, min_siblings=1) for one in moves.T], axis=1)
+        for groups in (state.buses.groups, state.siblings.groups)
+    )
+    shown = np.where(np.isnan(shown), of_node, shown)
     return np.asarray(shown * usual < _HIDDEN_STEPS * state.stillness.step, dtype=np.bool_)
 
 

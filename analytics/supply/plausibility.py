@@ -129,8 +129,12 @@ class Stillness:
         )
 
     def broken(self, spreads: FloatArray) -> MaskArray:
-        """Return a mask of constant blocks that cannot be natural."""
-        known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= self.calm)
+        """Return a mask of constant blocks that cannot be natural.
+
+        A partner that toggles between two of its steps may do so by noise, and is no witness.
+        """
+        moved = np.fmax(self.calm, _MIN_STEPS * self.step[:, ::-1])
+        known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= moved)
         return np.asarray(known & (spreads == 0.0), dtype=np.bool_)
 
 

@@ -5,16 +5,18 @@ import pytest
 
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.detectors.supply_plausibility import SupplyPlausibility
-from telemetry.entities import EntityKind
+from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus
 from tests.analytics.detectors import supply_scenes as scenes
 from tests.analytics.scenes import frame_of, gpu, node_of, supply
 
 
-def reported(frame: Frame, limits: SupplyPlausibilityLimits | None = None) -> tuple[Finding, ...]:
+def reported(
+    frame: Frame, limits: SupplyPlausibilityLimits | None = None, topology: Topology | None = None
+) -> tuple[Finding, ...]:
     detector = SupplyPlausibility(limits=limits or SupplyPlausibilityLimits())
-    return detector.step(detector.start(frame.spec), frame, node_of(4, 2))[1]
+    return detector.step(detector.start(frame.spec), frame, topology or node_of(4, 2))[1]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -45,6 +47,23 @@ def test_a_constant_coarse_voltage_of_an_idle_supply_is_no_fault() -> None:
     amps[160:] = 36.0 + np.random.default_rng(1).normal(0, 0.05, (240, 2))
     volts = np.round(scenes.rail(amps, seed=3) / 0.063) * 0.063
     assert reported(scenes.frame(volts, amps)) == ()
+
+
+@pytest.mark.parametrize("open_v", np.arange(50.0, 50.25, 0.05))
+def test_a_constant_coarse_current_is_no_fault_while_the_job_of_another_bus_goes_on(open_v: float) -> None:
+    """Supplies 0 and 1 have a bus, 2 and 3 another one; all are read once a second by coarse meters."""
+    rng = np.random.default_rng(2)
+    node, *members = node_of(0, 4).entities
+    gpus = tuple(gpu(number) for number in range(4))
+    edges = [(node.id, one.id) for one in members]
+    edges += [(members[place].id, gpus[place // 2 * 2 + side].id) for place in range(4) for side in range(2)]
+    load_a = rng.uniform(9.0, 21.0, (1200, 2))
+    load_a[600:, 0] = 9.0
+    amps = np.repeat(load_a, 2, axis=1) + rng.normal(0, 0.04, (1200, 4))
+    volts = open_v - 0.01 * amps + rng.normal(0, 0.01, (1200, 4))
+    coarse = {"voltage_v": np.round(volts / 0.25) * 0.25, "current_a": np.round(amps / 0.5) * 0.5}
+    frame = frame_of(EntityKind.SUPPLY, tuple(members), coarse, rate_hz=1.0)
+    assert reported(frame, topology=Topology(entities=(node, *members, *gpus), edges=tuple(edges))) == ()
 
 
 def test_a_current_that_comes_late_from_some_moment_on_is_reported_and_not_a_loose_contact() -> None:
