@@ -24,6 +24,7 @@ _FUSED_KINDS = frozenset(
         EventKind.XID,
         EventKind.SXID,
         EventKind.BUS_DROP,
+        EventKind.DRIVER_ERROR,
         EventKind.AER,
         EventKind.DEVICE_ADDED,
         EventKind.DRIVER_BOUND,

@@ -47,6 +47,7 @@ class EventKind(StrEnum):
     XID = "xid"
     SXID = "sxid"
     BUS_DROP = "bus_drop"
+    DRIVER_ERROR = "driver_error"
     AER = "aer"
     COLLECTOR = "collector"
     KERNEL_GAP = "kernel_gap"

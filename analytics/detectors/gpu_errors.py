@@ -1,4 +1,4 @@
-"""GPU errors reported as events: Xid, SXid, bus drops and fabric errors are findings while they recur.
+"""GPU errors reported as events: Xid, SXid, bus drops, driver and fabric errors are findings while they recur.
 
 Events must be fused (`analytics.fusion`): a repeated `id` is an update and not counted again. Events of severity info
 (an application's own fault) raise no finding. A device that its driver unbound before the kernel removed it from the
@@ -19,7 +19,7 @@ from telemetry.gpu import XID_NVLINK
 from telemetry.quantities import duration, shortened
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Severity
 
-_JUDGED = frozenset({EventKind.XID, EventKind.SXID, EventKind.BUS_DROP})
+_JUDGED = frozenset({EventKind.XID, EventKind.SXID, EventKind.BUS_DROP, EventKind.DRIVER_ERROR})
 _MAX_STREAKS = 4096
 _MAX_IDS = 16
 
@@ -185,6 +185,6 @@ def _named(event: Event) -> str:
         return "bus drop"
     if _is_missing(event):
         return "missing GPU"
-    if event.kind is EventKind.FABRIC:
-        return "fabric error"
+    if event.kind in (EventKind.FABRIC, EventKind.DRIVER_ERROR):
+        return "fabric error" if event.kind is EventKind.FABRIC else "driver error"
     return f"{'SXid' if event.kind is EventKind.SXID else 'Xid'} {event.code}"

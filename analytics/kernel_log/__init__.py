@@ -1,4 +1,4 @@
-"""Xid, SXid, bus-drop and PCIe error lines of a kernel log, read as a stream.
+"""Xid, SXid, bus-drop, driver and PCIe error lines of a kernel log, read as a stream.
 
 `KernelLogParser` takes one line after the other, in whatever form dmesg, journald, syslog or /dev/kmsg write it,
 and returns a `KernelEvent` for each line that reports a fault. `scan` does so for a whole file, `reports` keeps one

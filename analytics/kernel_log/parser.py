@@ -5,8 +5,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from analytics.kernel_log import bus_drop, firmware, pcie, sxid, xid
+from analytics.kernel_log import bus_drop, driver_error, firmware, pcie, sxid, xid
 from analytics.kernel_log.bus_drop import BusDropReader
+from analytics.kernel_log.driver_error import DriverErrorReader
 from analytics.kernel_log.events import MESSAGE_MAX_CHARS, KernelEvent
 from analytics.kernel_log.firmware import FirmwareRecords
 from analytics.kernel_log.pcie import PcieReports, read_pcie_line
@@ -49,6 +50,7 @@ PATTERNS: Mapping[str, re.Pattern[str]] = {
     **xid.PATTERNS,
     **sxid.PATTERNS,
     **bus_drop.PATTERNS,
+    **driver_error.PATTERNS,
     **firmware.PATTERNS,
     **pcie.PATTERNS,
     "uuid_of_gpu": _UUID,
@@ -68,6 +70,7 @@ class KernelLogParser:
         self._uuids: OrderedDict[str, str] = OrderedDict()
         self._switches = SwitchReports()
         self._bus_drops = BusDropReader()
+        self._driver_errors = DriverErrorReader()
         self._firmware = FirmwareRecords()
         self._pcie = PcieReports()
 
@@ -97,10 +100,12 @@ class KernelLogParser:
         """Try the readers in order; the first match wins."""
         coded = (*self._switches.read(line, text), *read_xids(line, text))
         if coded:
+            for event in coded:
+                self._driver_errors.note(event)
             return coded
-        drop = self._bus_drops.read(line, text)
-        if drop is not None:
-            return (drop,)
+        named = self._bus_drops.read(line, text) or self._driver_errors.read(line, text)
+        if named is not None:
+            return (named,)
         record = self._firmware.read(line, text)
         if record is not None:
             self._pcie.keep(record)

@@ -112,6 +112,7 @@ EVENTS: dict[EventKind, str] = {
     EventKind.XID: "Xid",
     EventKind.SXID: "SXid",
     EventKind.BUS_DROP: "Fell off the bus",
+    EventKind.DRIVER_ERROR: "Driver error",
     EventKind.AER: "PCIe error",
     EventKind.COLLECTOR: "Collector",
     EventKind.KERNEL_GAP: "Kernel log gap",

@@ -33,7 +33,7 @@ def scan_command(
     file: Annotated[Path, typer.Argument(help="Kernel log as text (also .gz); - reads standard input.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
-    """List every Xid, SXid, bus drop and PCIe error line of a kernel log; lines count from 1."""
+    """List every Xid, SXid, bus drop, driver error and PCIe error of a kernel log; lines count from 1."""
     parser = KernelLogParser()
     counts: Counter[str] = Counter()
     with _opened(file) as lines:
@@ -54,7 +54,7 @@ def scan_command(
 def _sentence(fields: dict[str, Any]) -> str:
     code = fields["code"]
     entry = None if code is None else (sxid(code) if fields["kind"] == "sxid" else xid(code))
-    parts = [f"{fields['line']:>7}", f"{fields['kind']:<8}", f"{'' if code is None else code!s:<6}"]
+    parts = [f"{fields['line']:>7}", f"{fields['kind']:<12}", f"{'' if code is None else code!s:<6}"]
     parts.append(f"{fields['pci'] or 'address unknown':<14}")
     who = "" if fields["pid"] is None else f"pid {fields['pid']} {fields['process'] or ''}".strip()
     what = entry.name if entry is not None else fields.get("message", "")

@@ -174,6 +174,7 @@ def errors(*steps: tuple[list[Event], float]) -> tuple[Finding, ...]:
         (EventKind.XID, 79, Cause.GPU_LOST),
         (EventKind.BUS_DROP, None, Cause.GPU_LOST),
         (EventKind.XID, 48, Cause.GPU_ERROR),
+        (EventKind.DRIVER_ERROR, None, Cause.GPU_ERROR),
         (EventKind.XID, 74, Cause.FABRIC_ERROR),
         (EventKind.SXID, 12028, Cause.FABRIC_ERROR),
     ],

@@ -30,6 +30,7 @@ _BY_HAND: dict[str, tuple[EventKind, int | None, str | None, int | None, str | N
     "[1086487.613065]": (EventKind.AER, None, "0000:00:01.1", None, None),
     "[ 4909.922970]": (EventKind.XID, 13, "0000:01:00", None, None),
     "(0000:00:05): 9, Channel 00000000": (EventKind.XID, 9, "0000:00:05", None, None),
+    "RmInitAdapter failed": (EventKind.DRIVER_ERROR, None, "0000:0a:00.0", None, None),
     "[ 1936.510073]": (EventKind.BUS_DROP, None, "0000:01:00.0", None, None),
     "[ 5107.644336]": (EventKind.XID, 79, "0000:03:00", None, None),
     "(PCI:0000:10:1c): 63": (EventKind.XID, 63, "0000:10:1c", 1896, None),
@@ -69,8 +70,10 @@ def test_every_kind_is_found_as_often_as_it_stands_there(lines: list[str]) -> No
     assert counts[EventKind.AER] == sum("pcieport" in line or "AER: " in line for line in lines) == 19
     drops = sum("fallen off the bus" in line and "Xid" not in line for line in lines)
     assert counts[EventKind.BUS_DROP] == drops == 5
-    assert len(events) == 76 + 8 + 19 + 5
-    assert len(reports(events)) == 76 + 6 + 8 + 5
+    assert counts[EventKind.DRIVER_ERROR] == sum("_adapter failed" in line or "RmInitAdapter" in line for line in lines)
+    assert counts[EventKind.DRIVER_ERROR] == 2
+    assert len(events) == 76 + 8 + 19 + 5 + 2
+    assert len(reports(events)) == 76 + 6 + 8 + 5 + 1
 
 
 def test_nothing_is_left_unread(lines: list[str]) -> None:
@@ -90,7 +93,7 @@ def test_every_line_is_read_alike_when_it_stands_alone(lines: list[str]) -> None
     together = _by_line(lines)
     for number, line in enumerate(lines, start=1):
         known = together.get(number)
-        if known is None or known.kind is EventKind.BUS_DROP:
+        if known is None or known.kind in (EventKind.BUS_DROP, EventKind.DRIVER_ERROR):
             continue
         (alone,) = scan([line])
         facts = (known.kind, known.code, known.pci, known.pid, known.process)

@@ -177,7 +177,6 @@ def test_a_line_that_looks_like_an_xid_and_is_none_is_kept_as_text_and_counted(l
         "RPC: xid (0x1a2b): 5 retries",
         "dhclient[812]: DHCPREQUEST on eth0 to 255.255.255.255 port 67 (xid=0x1f2e3d4c)",
         "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.183.01",
-        "NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x24:0x72:1568)",
         "NVRM: A GPU crash dump has been created. If possible, please run",
         "nvidia 0000:01:00.0: vgaarb: changed VGA decodes: olddecodes=io+mem,decodes=none:owns=none",
         "",
