@@ -14,6 +14,7 @@ from config.topology import TopologySection
 from physics.wiring import Wiring
 from telemetry.documents import check_document
 from telemetry.errors import ConfigError, Problem
+from telemetry.json_text import json_text
 
 # Raised where a fleet loop would read a document of before wrongly; a key more is refused by its name.
 SCHEMA = 1
@@ -41,7 +42,7 @@ def document_of(topology: TopologySection) -> str:
     """
     if topology.wiring() is None:
         return ""
-    text = json.dumps(topology.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False, allow_nan=False)
+    text = json_text(topology.model_dump(mode="json", exclude_defaults=True), ascii_only=False)
     _check_length(text)
     return text
 

@@ -11,6 +11,7 @@ from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.commands import Command
 from telemetry.errors import EnvironmentLacksError
+from telemetry.json_text import json_bytes
 from telemetry.record_journal import Position, RecordJournalReader, RecordJournalWriter
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class LedgerFile:
             last = 0
         term = max(last + 1, self._clock.utc_ns() // NS_PER_S)
         try:
-            replace_file(self._term_path, json.dumps({"term": term}).encode())
+            replace_file(self._term_path, json_bytes({"term": term}))
         except OSError as err:
             raise EnvironmentLacksError(f"{self._term_path}: {err.strerror}; expected a writable file") from err
         return term

@@ -20,6 +20,7 @@ from telemetry.commands import Command
 from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import Frame
+from telemetry.json_text import json_bytes
 from telemetry.line_protocol import encode_frame, encode_records, simulated_tag
 from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome
 from telemetry.rollup import Resolution
@@ -132,7 +133,7 @@ class Outbox:
             if self._waiting:
                 self._records.append(self._waiting)
             until_ns = max(until_ns, self.published_until_ns)
-            replace_file(self._marker, json.dumps({"told_until_ns": until_ns}).encode())
+            replace_file(self._marker, json_bytes({"told_until_ns": until_ns}))
         except (TransientError, OSError) as err:
             logger.error("cannot save fleet records, they wait in memory: %s", err)  # noqa: TRY400 -- the reason suffices
             return

@@ -27,6 +27,7 @@ from typing import IO, Any, NoReturn, Protocol
 
 from agent.scheduling import freeze_loaded_objects
 from railwatch.processes.child import run_child
+from telemetry.json_text import json_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -207,7 +208,7 @@ class Launcher:
         stdout_read, stdout_write = os.pipe2(os.O_CLOEXEC)
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
         theirs = (stdin_read, stdout_write, status_write)
-        request = json.dumps({"module": module, "arguments": list(arguments), "environ": dict(environ)}).encode()
+        request = json_bytes({"module": module, "arguments": list(arguments), "environ": dict(environ)})
         try:
             socket.send_fds(self._connection, [request], theirs)
             reply, fds, _, _ = socket.recv_fds(self._connection, _REPLY_BYTES, 1)

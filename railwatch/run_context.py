@@ -17,6 +17,7 @@ from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
 from telemetry.folder_watch import FolderWatch
+from telemetry.json_text import json_bytes, json_text
 from telemetry.record_journal import Position, RecordJournalReader, RecordJournalWriter, lost_of, trouble_of
 
 FILE_NAME = "session.json"
@@ -251,13 +252,13 @@ class RunContext:
 
     def keep_journal_starts(self, starts: Mapping[str, Position]) -> None:
         """Save the positions at which the journals end now."""
-        (self.run_dir / JOURNAL_STARTS).write_text(json.dumps(dict(starts)), encoding="ascii")
+        (self.run_dir / JOURNAL_STARTS).write_text(json_text(dict(starts)), encoding="ascii")
 
     def save(self) -> None:
         """Write it to the run folder."""
         fields = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
         # A process that starts again meanwhile reads the old file or the new one.
-        replace_file(self.run_dir / FILE_NAME, json.dumps(fields).encode(), synced=False)
+        replace_file(self.run_dir / FILE_NAME, json_bytes(fields), synced=False)
 
     @classmethod
     def load(cls, run_dir: Path) -> "RunContext":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from telemetry.errors import EnvironmentLacksError
+from telemetry.json_text import json_bytes
 from telemetry.record_json import from_json, to_json
 from telemetry.records import Record
 
@@ -97,10 +98,7 @@ class RecordJournalWriter:
 
     def append(self, record: Record) -> None:
         """Append one record; on a full disk to the spill, and count it in `lost` where that fails too."""
-        line = (
-            json.dumps(to_json(record, simulated=self._simulated), separators=(",", ":"), allow_nan=False).encode()
-            + b"\n"
-        )
+        line = json_bytes(to_json(record, simulated=self._simulated)) + b"\n"
         if self._trouble and self._spill_dir is not None and not has_room(self._path):
             reason = self._trouble
         else:

@@ -1,5 +1,6 @@
 """JSON form of the records: `to_json` returns it, `from_json` reads it, also as earlier versions wrote it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +24,8 @@ DERIVED_KEYS: dict[type[Any], Mapping[str, Any]] = {
     Decision: dict.fromkeys(SETTING_FIELDS.values(), float | None),
     Action: {"ahead_of": str | None},
 }
+# Fields without an absent value; where one is NaN, JSON has null (`telemetry.json_text`).
+_ALWAYS_NUMBERS = frozenset({"value", "score", "probability", "impact_gpu_hours"})
 _TYPE_NAMES = {record_type: name for name, record_type in RECORD_TYPES.items()}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RECORD_TYPES.items()}
 
@@ -42,6 +45,17 @@ def from_json(fields: Mapping[str, Any]) -> Record:
     if name not in _ADAPTERS:
         raise ValueError(f"unknown record type {name!r}: expected one of {', '.join(RECORD_TYPES)}")
     derived = DERIVED_KEYS.get(RECORD_TYPES[name], {})
-    own = {key: value for key, value in present.items() if key not in _HEAD and key not in derived}
+    own = {key: _with_numbers(value, key) for key, value in present.items() if key not in _HEAD and key not in derived}
     record: Record = _ADAPTERS[name].validate_python(own)
     return record
+
+
+def _with_numbers(value: Any, key: str) -> Any:
+    """Return a value with NaN where a field that is always a number was written as null."""
+    if value is None:
+        return math.nan if key in _ALWAYS_NUMBERS else None
+    if isinstance(value, Mapping):
+        return {name: _with_numbers(item, name) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_numbers(item, "") for item in value]
+    return value

@@ -26,6 +26,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology, merged_entities
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 from telemetry.frames import Frame, TableSpec
+from telemetry.json_text import json_text
 from telemetry.recording_files import MAX_PROBLEMS, Header, RowWriter, open_writer, read_header, read_rows
 from telemetry.recording_rows import (
     KERNEL_LINE,
@@ -350,9 +351,7 @@ class _Reading:
             entities=self._parsed("topology.entities", drawn.get("entities"), entity_from_json, expected=_ENTITY),
             edges=self._parsed("topology.edges", drawn.get("edges"), _edge, expected="[parent, child]"),
         )
-        tables = self._parsed(
-            "tables", header["tables"], lambda spec: spec_from_json(json.dumps(spec)), expected=_TABLE
-        )
+        tables = self._parsed("tables", header["tables"], lambda spec: spec_from_json(json_text(spec)), expected=_TABLE)
         return tables, topology, meta_of(header)
 
     def _parsed(self, key: str, found: Any, parse: Callable[[Any], _Parsed], *, expected: str) -> tuple[_Parsed, ...]:
@@ -375,5 +374,5 @@ def _edge(found: Any) -> tuple[str, str]:
 
 
 def _excerpt(found: Any) -> str:
-    text = json.dumps(found)
+    text = json_text(found)
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."

@@ -10,6 +10,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from telemetry.errors import ConfigError, Problem
+from telemetry.json_text import json_bytes, json_text
 from telemetry.recording_rows import RecordingRows
 
 COLUMNS = ("time_ns", "kind", "entity", "signal", "value", "text")
@@ -58,7 +59,7 @@ class ParquetWriter:
 
     def close(self, header: Header) -> None:
         """Write the header into the metadata and close the file."""
-        self._writer.add_key_value_metadata({_METADATA_KEY: json.dumps(header).encode()})
+        self._writer.add_key_value_metadata({_METADATA_KEY: json_bytes(header)})
         self._writer.close()
 
 
@@ -81,7 +82,7 @@ class CsvWriter:
 
     def close(self, header: Header) -> None:
         """Write the header and close the file."""
-        self._file.write(f"{_COMMENT}{json.dumps(header)}\n")
+        self._file.write(f"{_COMMENT}{json_text(header)}\n")
         self._file.close()
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec
+from telemetry.json_text import json_text
 from telemetry.record_json import RECORD_TYPES, from_json, to_json
 from telemetry.records import Event, EventKind, Finding, Record, Severity
 
@@ -225,4 +226,4 @@ def _record_row(record: Record) -> tuple[int, str, str, str, float, str]:
     elif isinstance(record, Finding):
         signal, value = str(record.cause), record.score
     entity = body.get("entity_id") or ""
-    return record.time_ns, str(body["type"]), entity, signal, value, json.dumps(body, separators=(",", ":"))
+    return record.time_ns, str(body["type"]), entity, signal, value, json_text(body)

@@ -10,7 +10,6 @@ A line is in the kernel before the hardware is written, so a kill loses nothing.
 
 import contextlib
 import fcntl
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from telemetry.atomic_files import open_replaced, write_whole
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
 from telemetry.gpu import KnobKind, ReleasedBy
+from telemetry.json_text import json_bytes
 from telemetry.records import Mode
 
 logger = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ def block_text(bar: Block) -> bytes:
 
 
 def _line(fields: Mapping[str, object]) -> bytes:
-    return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return json_bytes(fields) + b"\n"
 
 
 def _claim_fields(claim: KnobClaim) -> dict[str, object]:

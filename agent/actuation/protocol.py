@@ -12,6 +12,7 @@ from agent.actuation.knobs import KnobCheck
 from agent.actuation.report import RecentBatch
 from telemetry.errors import TransientError
 from telemetry.gpu import KnobKind
+from telemetry.json_text import json_bytes
 from telemetry.record_json import from_json, to_json
 from telemetry.records import Action, Mode
 
@@ -169,7 +170,7 @@ def request_line(request: Request) -> bytes:
 
 
 def _line(fields: Mapping[str, object]) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    return json_bytes(fields) + b"\n"
 
 
 def answer_line(actions: tuple[Action, ...]) -> bytes:
@@ -195,12 +196,12 @@ def status_line(status: Mapping[str, object]) -> bytes:
 
 def refusal_line(message: str) -> bytes:
     """Return the reply to an invalid request; nothing was changed."""
-    return json.dumps({"refused": message}).encode() + b"\n"
+    return json_bytes({"refused": message}) + b"\n"
 
 
 def failure_line(message: str) -> bytes:
     """Return the reply to a request that failed; how far it came is unknown."""
-    return json.dumps({"failed": message}).encode() + b"\n"
+    return json_bytes({"failed": message}) + b"\n"
 
 
 def read_answer(line: bytes) -> tuple[Action, ...] | str:

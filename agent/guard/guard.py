@@ -20,6 +20,7 @@ from telemetry.clock import Clock
 from telemetry.commands import Command, CommandVerb
 from telemetry.frames import Frame
 from telemetry.gpu import ReleasedBy
+from telemetry.json_text import json_bytes
 from telemetry.record_journal import Position, RecordJournalReader
 from telemetry.records import (
     Action,
@@ -307,7 +308,7 @@ class Guard:
         self._baselines_at_s = now_s + BASELINES_EVERY_S
         rows = [asdict(one) for one in self._pipeline.note_baselines(now_ns)]
         with contextlib.suppress(OSError):  # a command then reads the previous file
-            replace_file(self._baselines_path, json.dumps(rows).encode(), synced=False)
+            replace_file(self._baselines_path, json_bytes(rows), synced=False)
 
     def _read_journal(self) -> tuple[Action, ...]:
         """Return the new actions in the journals of actuator and responder."""
@@ -362,7 +363,7 @@ class Guard:
         if self._responses is not None:
             state["responses"] = list(self._responses.position)
         try:
-            replace_file(self._snapshot_path, json.dumps(state).encode(), synced=False)
+            replace_file(self._snapshot_path, json_bytes(state), synced=False)
         except OSError as err:
             if not self._unsaved:
                 logger.error("cannot save open incidents to %s: %s", self._snapshot_path, err.strerror)  # noqa: TRY400 -- a full disk needs no traceback

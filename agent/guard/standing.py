@@ -1,6 +1,5 @@
 """Standing verdict on the supply side, for a file that other processes read; it is renewed each minute."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -10,6 +9,7 @@ from analytics.detectors.build import AnyDetector
 from analytics.detectors.gpu_margins import GpuMarginsState
 from analytics.detectors.supply_margins import SupplyMarginsState
 from analytics.supply.standing import StandingVerdict
+from telemetry.json_text import json_bytes
 
 
 def verdict_of(states: Iterable[Any]) -> StandingVerdict:
@@ -53,4 +53,4 @@ class Standing:
         """Return a function that packs the verdict; another thread calls it."""
         del now_ns
         verdict = self._packed = self.verdict
-        return lambda: json.dumps(asdict(verdict)).encode()
+        return lambda: json_bytes(asdict(verdict))

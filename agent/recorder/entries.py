@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from telemetry.frames import Frame, TableSpec
+from telemetry.json_text import json_bytes
 
 _HEAD = struct.Struct("<HBxIIq")
 _CHECKED = struct.Struct("<Bq")
@@ -60,7 +61,7 @@ class BoxEntry:
 
 def json_entry(kind: EntryKind, taken_ns: int, fields: dict[str, Any]) -> BoxEntry:
     """Return an entry with a body of JSON."""
-    return BoxEntry(kind=kind, taken_ns=taken_ns, body=json.dumps(fields, separators=(",", ":")).encode())
+    return BoxEntry(kind=kind, taken_ns=taken_ns, body=json_bytes(fields))
 
 
 def whole_entries(data: bytes) -> Iterator[BoxEntry]:
@@ -92,7 +93,7 @@ def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> Bo
     planes = np.ascontiguousarray(steps.T).view(np.uint8).reshape(-1, 8).T
     head = {"table": frame.spec.name, "layout": layout, "rows": len(frame), "first": first}
     parts = (
-        json.dumps(head, separators=(",", ":")).encode() + b"\n",
+        json_bytes(head) + b"\n",
         np.diff(frame.time_ns, prepend=np.int64(0)).astype("<i8").tobytes(),
         np.packbits(frame.fresh).tobytes(),
         np.ascontiguousarray(planes).tobytes(),

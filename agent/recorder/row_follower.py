@@ -14,6 +14,7 @@ from agent.ring.rings import Rings
 from telemetry.entities import Topology
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import TableSpec
+from telemetry.json_text import json_text
 from telemetry.store.chunks import entity_from_json, spec_from_json, spec_to_json
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class RingLayout:
     def of_entry(cls, entry: BoxEntry) -> "RingLayout":
         """Parse the entry of `to_entry`."""
         fields = entry.fields()
-        specs = [spec_from_json(json.dumps(spec)) for spec in fields["tables"]]
+        specs = [spec_from_json(json_text(spec)) for spec in fields["tables"]]
         return cls(
             number=fields["layout"],
             topology=Topology(

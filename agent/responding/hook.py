@@ -1,6 +1,5 @@
 """Hook programs from an allow-list: each gets incident and decision as JSON and runs under a time limit."""
 
-import json
 import os
 import stat
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from agent.responding.port import MessageRequest, Receipt
 from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
+from telemetry.json_text import json_bytes
 from telemetry.record_json import to_json
 
 # The parameter of a decision that names the program.
@@ -97,4 +97,4 @@ def request_json(order: MessageRequest) -> bytes:
         "decision": to_json(order.decision),
         "incident": None if order.incident is None else to_json(order.incident),
     }
-    return json.dumps(fields).encode() + b"\n"
+    return json_bytes(fields) + b"\n"

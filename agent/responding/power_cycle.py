@@ -16,6 +16,7 @@ from agent.responding.reset import PowerCycleSettings
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock, iso_utc
 from telemetry.errors import ActionRefusedError, NotSupportedError, TransientError
+from telemetry.json_text import json_bytes
 from telemetry.records import Decision, Verdict
 
 logger = logging.getLogger(__name__)
@@ -214,7 +215,7 @@ class PowerCycle:
             "reset": self._settings.reset.value,
         }
         try:
-            replace_file(self._path, json.dumps(kept).encode())
+            replace_file(self._path, json_bytes(kept))
         except OSError as err:
             raise TransientError(f"{self._path}: {err.strerror}; not requested without a record on disk") from err
 

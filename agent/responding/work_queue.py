@@ -21,6 +21,7 @@ from agent.responding.pacing import is_due, pause_s
 from agent.responding.work import ActuatorCounts, HeldSwitch, Task, Work, WorkPhase, action_of, claim_of
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.json_text import json_text
 from telemetry.record_journal import Position
 from telemetry.record_json import from_json, to_json
 from telemetry.records import Action, ActionState, Decision, Incident, IncidentState
@@ -127,15 +128,15 @@ class WorkQueue:
                         work.actuator,
                         work.task.value,
                         WorkPhase.WAITING.value,
-                        json.dumps(to_json(work.decision)),
-                        None if work.incident is None else json.dumps(to_json(work.incident)),
+                        json_text(to_json(work.decision)),
+                        None if work.incident is None else json_text(to_json(work.incident)),
                         work.decision.incident_id,
                         now_ns,
                     ),
                 )
             fresh = self._file.total_changes - before
             self._report(actions)
-            self._file.execute("INSERT OR REPLACE INTO place VALUES (?, ?)", (journal, json.dumps(list(position))))
+            self._file.execute("INSERT OR REPLACE INTO place VALUES (?, ?)", (journal, json_text(list(position))))
             self._file.execute(
                 "DELETE FROM work WHERE phase = ? AND changed_ns < ?", (WorkPhase.OVER.value, now_ns - REMEMBER_NS)
             )
@@ -265,12 +266,12 @@ class WorkQueue:
             self._file.execute("DELETE FROM barred WHERE incident_id = ?", (incident.id,))
         else:
             self._file.execute(
-                "INSERT OR REPLACE INTO incidents VALUES (?, ?)", (incident.id, json.dumps(to_json(incident)))
+                "INSERT OR REPLACE INTO incidents VALUES (?, ?)", (incident.id, json_text(to_json(incident)))
             )
 
     def _report(self, actions: Sequence[Action]) -> None:
         self._file.executemany(
-            "INSERT INTO outbox (record) VALUES (?)", [(json.dumps(to_json(action)),) for action in actions]
+            "INSERT INTO outbox (record) VALUES (?)", [(json_text(to_json(action)),) for action in actions]
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import TableSpec
+from telemetry.json_text import json_text
 
 SCHEMA_VERSION = 1
 _PAGE_BYTES = 4096
@@ -57,7 +58,7 @@ def header_to_json(
         "tables": described,
     }
     # The offsets are part of the header, so leave room for their digits.
-    offset = _pages(len(json.dumps(head)) + 64 * (len(tables) + 1))
+    offset = _pages(len(json_text(head)) + 64 * (len(tables) + 1))
     for spec, table in zip(tables, described, strict=True):
         table["offset_bytes"] = offset
         offset += _PAGE_BYTES + _pages(table["rows"] * _row_bytes(spec))

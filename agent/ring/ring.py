@@ -19,7 +19,6 @@ Keep the file on tmpfs: on a disk, write-back of dirty pages can hold an append 
 import contextlib
 import errno
 import fcntl
-import json
 import mmap
 import os
 import struct
@@ -35,6 +34,7 @@ from agent.ring.header import SCHEMA_VERSION, RingHeader, header_from_json, head
 from telemetry.entities import Topology
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import CellView, FloatArray, Frame, MaskArray, TableSpec
+from telemetry.json_text import json_bytes
 
 _MAGIC = b"RWRING\x00\x01"
 _PREFIX = struct.Struct("<8sQ")
@@ -208,7 +208,7 @@ class Ring:
             Another process writes this ring, or the directory has no room or no permission.
         """
         header = header_to_json(tables, node=node, topology=topology, simulated=simulated, rows=rows)
-        body = json.dumps(header, sort_keys=True).encode()
+        body = json_bytes(header, sort_keys=True)
         try:
             with contextlib.suppress(FileNotFoundError):
                 adopted = _adopt(path, body)

@@ -1,6 +1,5 @@
 """Learnt curves as JSON, for a restart and for recordings."""
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from analytics.board_curve.learning import CLOCKS_MOST, BoardState
 from analytics.board_curve.windows import LoadKind
 from physics.board_curve import RATIOS, SEEN_IDLE_SD_RATIO, is_slope, is_valid
+from telemetry.json_text import json_bytes
 
 VERSION = 1
 # heuristic: relative precision that is kept; a thousandth of the least bound.
@@ -163,7 +163,7 @@ def pack_boards(states: Mapping[str, BoardState], absent: Mapping[str, KeptBoard
     for name, state in states.items():
         with suppress(ValidationError):
             boards[name] = kept_of(state).model_dump()
-    return json.dumps({"version": VERSION, "boards": boards}, separators=(",", ":")).encode()
+    return json_bytes({"version": VERSION, "boards": boards})
 
 
 def read_boards(blob: bytes) -> dict[str, KeptBoard]:

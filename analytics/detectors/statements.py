@@ -45,7 +45,10 @@ def findings_from(
     now_ns: int,
     describe: Describe,
 ) -> tuple[Finding, ...]:
-    """Return the findings of one row; loops only over entities that changed."""
+    """Return the findings of one row; loops only over entities that changed.
+
+    A score that is not a number, as of a finding that clears while a value is absent, is 0.
+    """
     found: list[Finding] = []
     for status, indices in (
         (FindingStatus.RAISED, changes.raised),
@@ -65,7 +68,7 @@ def findings_from(
                     entity_id=entities[index].id,
                     status=status,
                     severity=statement.severity,
-                    score=min(max(statement.score, 0.0), 1.0),
+                    score=0.0 if math.isnan(statement.score) else min(max(statement.score, 0.0), 1.0),
                     summary=shortened(statement.summary),
                     evidence=statement.evidence,
                 )

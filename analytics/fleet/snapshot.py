@@ -17,6 +17,7 @@ from analytics.shards.packing import archive, opened
 from analytics.shards.panel import pack_panel, unpack_panel
 from physics.wiring import Wiring
 from telemetry.entities import Entity, EntityKind
+from telemetry.json_text import json_text
 from telemetry.records import Finding
 
 VERSION = 3
@@ -45,7 +46,7 @@ def pack_judge(judge: FleetJudge) -> bytes:
         "wirings": _WIRINGS.dump_python(state.wirings, mode="json"),
         "standing": _STANDING.dump_python(state.standing, mode="json"),
         "folded": _FOLDED.dump_python(state.folded.held, mode="json"),
-        "book": json.dumps(state.book.snapshot()),
+        "book": json_text(state.book.snapshot()),
     }
     return archive(head, arrays)
 

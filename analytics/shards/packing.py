@@ -20,6 +20,7 @@ import numpy.typing as npt
 from analytics.detectors.build import AnyDetector
 from analytics.shards.shard import Leaf, Shard, State, leaves_of, notes_in_json, notes_of_json, with_leaves
 from telemetry.frames import TableSpec
+from telemetry.json_text import json_bytes
 
 VERSION = 1
 _HEAD = "head"
@@ -104,7 +105,7 @@ def joined(start: State, arrays: Mapping[str, npt.NDArray[Any]], rest: Mapping[s
 def archive(head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Return a JSON head and arrays as one blob, uncompressed: states hardly compress."""
     body = io.BytesIO()
-    text = np.frombuffer(json.dumps(head, separators=(",", ":")).encode(), dtype=np.uint8)
+    text = np.frombuffer(json_bytes(head), dtype=np.uint8)
     # By keyword the names would be arguments of savez; through a mapping any place in a tree is a name.
     np.savez(body, allow_pickle=False, **{_HEAD: text}, **{f"array {place}": array for place, array in arrays.items()})
     whole = body.getvalue()

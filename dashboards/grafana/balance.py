@@ -1,6 +1,5 @@
 """The power-cooling balance of one node: computing, the power that feeds it, the heat it makes, and what was done."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from dashboards.grafana.panels import (
 )
 from physics.rail_classes import RAIL_CLASSES
 from telemetry.entities import NOMINAL_TAG, EntityKind
+from telemetry.json_text import json_text
 
 UID = "railwatch-balance"
 NAME = "power-cooling-balance"
@@ -58,7 +58,7 @@ def build_dashboards() -> dict[str, dict[str, Any]]:
 def generated_files() -> dict[Path, str]:
     """Return the text of every generated file by its path."""
     return {
-        GENERATED_DIR / f"{name}.json": json.dumps(built, indent=2, ensure_ascii=False) + "\n"
+        GENERATED_DIR / f"{name}.json": json_text(built, indent=2, ascii_only=False) + "\n"
         for name, built in build_dashboards().items()
     }
 

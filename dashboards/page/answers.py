@@ -2,14 +2,15 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from dashboards.page.record_texts import record_json
 from dashboards.page.shapes import CommandShape
 from dashboards.page.source import ApprovalPort, PageSource
 from telemetry.commands import WHO_MAX, WHY_MAX
+from telemetry.json_text import json_text
+from telemetry.record_json import to_json
 from telemetry.records import Verdict
 
 _Line = StringConstraints(strip_whitespace=True, pattern=r"^[^\x00-\x1f]*$")
@@ -40,11 +41,12 @@ def answer_router(source: PageSource, answers: ApprovalPort) -> APIRouter:
             503: {"description": "The guard did not take it in time."},
         },
     )
-    def answer(decision_id: str, given: Answer) -> JSONResponse:
+    def answer(decision_id: str, given: Answer) -> Response:
         decisions = source.records().decisions
         if not any(one.id == decision_id and one.verdict is Verdict.PENDING for one in decisions):
             raise HTTPException(404, f"{decision_id} does not wait for a person; GET /api/v1/approvals lists what does")
         approve = given.answer == "approve"
-        return JSONResponse(record_json(answers.answer(decision_id, approve=approve, who=given.who, why=given.why)))
+        command = answers.answer(decision_id, approve=approve, who=given.who, why=given.why)
+        return Response(json_text(to_json(command)), media_type="application/json")
 
     return router

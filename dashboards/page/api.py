@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from dashboards.page.live import entities_json, status_json, stream, with_freshness
-from dashboards.page.record_texts import RecordTexts, array_of, dumps
+from dashboards.page.record_texts import RecordTexts, array_of
 from dashboards.page.series_tables import NS_PER_MS, table_json, table_of
 from dashboards.page.shapes import (
     ActionShape,
@@ -26,6 +26,7 @@ from dashboards.page.source import NodeStatus, PageSource
 from dashboards.page.wiring_map import WiringMap
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
+from telemetry.json_text import json_text
 from telemetry.records import IN_FORCE, IncidentState, Verdict
 from telemetry.signals import signals_of
 
@@ -54,7 +55,7 @@ def _reply(shape: Any) -> dict[int | str, dict[str, Any]]:
 
 
 def _answer(data: Any) -> Response:
-    return Response(dumps(data), media_type="application/json")
+    return Response(json_text(data), media_type="application/json")
 
 
 def _node_paths(router: APIRouter, source: PageSource, clock: Clock) -> None:

@@ -1,6 +1,5 @@
 """The path of /api/v1 over hours, days and a year: statistics of every step, from the ring or the store."""
 
-import json
 import threading
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from dashboards.page.series_tables import numbers
 from dashboards.page.source import PageSource
 from telemetry.clock import NS_PER_MS, NS_PER_S, Clock
 from telemetry.entities import EntityKind
+from telemetry.json_text import json_text
 from telemetry.rollup import decimals_of, statistics_of
 from telemetry.series import STEPS_S, step_for
 from telemetry.signals import signal, signals_of
@@ -83,7 +83,7 @@ def history_router(source: PageSource, clock: Clock) -> APIRouter:
             raise HTTPException(503, f"other reads of history took longer than {TURN_S:g} s; try again later")
         try:
             reply = _reply(source, kind, signals, now_ns=clock.utc_ns(), span_ns=span_ns, step_ns=step_ns)
-            content = json.dumps(reply, separators=(",", ":"), allow_nan=False)
+            content = json_text(reply)
         finally:
             one_read.release()
         return Response(content, media_type="application/json")

@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dashboards.page.labels import labels
-from dashboards.page.record_texts import RecordState, RecordTexts, dumps
+from dashboards.page.record_texts import RecordState, RecordTexts
 from dashboards.page.series_tables import NS_PER_MS, PAGE_SIGNALS, Table, table_json, table_of, whole_buckets
 from dashboards.page.source import NodeStatus, PageSource
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Topology
 from telemetry.errors import RailwatchError
 from telemetry.frames import Frame
+from telemetry.json_text import json_text
 from telemetry.records import Health
 from telemetry.signals import signals_of
 
@@ -56,7 +57,7 @@ class Cursor:
 
 def message(event: str, data: Mapping[str, Any] | str) -> bytes:
     """Return one server-sent event; `data` is JSON text or an object for it."""
-    return f"event: {event}\ndata: {data if isinstance(data, str) else dumps(data)}\n\n".encode()
+    return f"event: {event}\ndata: {data if isinstance(data, str) else json_text(data)}\n\n".encode()
 
 
 def status_json(status: NodeStatus, now_ns: int) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def hello(source: PageSource, clock: Clock, texts: RecordTexts, history_s: float
         "labels": asdict(labels()),
         "tables": [table_json(table) for table in tables],
     }
-    return message("hello", f'{dumps(data)[:-1]},"records":{records.to_json()}}}'), cursor
+    return message("hello", f'{json_text(data)[:-1]},"records":{records.to_json()}}}'), cursor
 
 
 def turn(source: PageSource, clock: Clock, texts: RecordTexts, cursor: Cursor, number: int) -> list[bytes]:

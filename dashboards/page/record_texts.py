@@ -1,13 +1,11 @@
 """JSON text of the recent records, encoded once however many watch, and what changed between two states of them."""
 
-import json
-import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dashboards.page.source import Records
+from telemetry.json_text import json_text
 from telemetry.record_json import to_json
 from telemetry.records import Record
 
@@ -34,7 +32,7 @@ class RecordState:
             for kind, texts in self.kinds.items()
         }
         gone = {kind: [key for key in before.kinds[kind] if key not in texts] for kind, texts in self.kinds.items()}
-        return f'{RecordState(version=self.version, kinds=changed).to_json()[:-1]},"gone":{dumps(gone)}}}'
+        return f'{RecordState(version=self.version, kinds=changed).to_json()[:-1]},"gone":{json_text(gone)}}}'
 
 
 class RecordTexts:
@@ -58,30 +56,9 @@ class RecordTexts:
 
     def _encode(self, kind: str, record: Record) -> tuple[Record, str]:
         known = self._encoded.get((kind, record.id))
-        return known if known is not None and known[0] == record else (record, dumps(record_json(record)))
-
-
-def record_json(record: Record) -> dict[str, Any]:
-    """Return the JSON form of a record; a number that is not finite becomes null."""
-    plain: dict[str, Any] = _finite(to_json(record))
-    return plain
+        return known if known is not None and known[0] == record else (record, json_text(to_json(record)))
 
 
 def array_of(texts: Iterable[str]) -> str:
     """Return JSON texts as one array."""
     return f"[{','.join(texts)}]"
-
-
-def dumps(data: Any) -> str:
-    """Return JSON without blanks; ValueError for a number that is not finite."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

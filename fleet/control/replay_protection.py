@@ -16,6 +16,7 @@ from rules.limits.node import DAY_NS
 from rules.policy.model import ActionClass
 from telemetry.atomic_files import open_replaced, write_whole
 from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.json_text import json_bytes
 
 # heuristic: a few thousand requests; then the entries that are still needed are rewritten.
 COMPACT_BYTES = 256 << 10
@@ -155,4 +156,4 @@ def _term(fleet: str, term: int, instance: str) -> dict[str, object]:
 
 
 def _line(fields: dict[str, object]) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    return json_bytes(fields) + b"\n"

@@ -4,7 +4,6 @@ The signature covers the JSON text as sent, so that two JSON writers need not ag
 8032) by the key of the client certificate: the signer is the connected service.
 """
 
-import json
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -17,6 +16,7 @@ from rules.policy.document_values import PolicyId
 from rules.policy.model import ActionClass
 from telemetry.gpu import KnobKind
 from telemetry.identity_names import FleetId, Name, Printable
+from telemetry.json_text import json_bytes
 
 # Prefix of the signed text, so that a signature is valid for requests alone.
 SIGNED_AS = b"railwatch control request 1\n"
@@ -138,7 +138,7 @@ class ControlReply(BaseModel):
 
     def line(self) -> bytes:
         """Return the reply as one line of JSON."""
-        return json.dumps(self.model_dump(by_alias=True), separators=(",", ":")).encode() + b"\n"
+        return json_bytes(self.model_dump(by_alias=True)) + b"\n"
 
 
 def _checked(model: type[Model], body: bytes) -> Model:

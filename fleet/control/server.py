@@ -4,7 +4,6 @@ It uses the server of the standard library, because `Admission` needs the client
 not pass on. Each connection has a thread, of a small number, and a timeout.
 """
 
-import json
 import logging
 import socket
 import ssl
@@ -17,6 +16,7 @@ from fleet.control.admission import Admission
 from fleet.control.request import ENVELOPE_BYTES_MAX, ControlReply
 from telemetry.errors import EnvironmentLacksError, NotPermittedError
 from telemetry.identity_names import Identity
+from telemetry.json_text import json_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         if why:
             self._send(403, ControlReply(kind="scope", reason=why).line())
         else:
-            self._send(200, json.dumps(self.server.admission.status()).encode() + b"\n")
+            self._send(200, json_bytes(self.server.admission.status()) + b"\n")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the library's own name
         """Log nothing: `Admission` publishes refusals."""

@@ -16,6 +16,7 @@ from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import ConfigError
+from telemetry.json_text import json_text
 from telemetry.recording import Recording, read_recording
 
 app = typer.Typer(
@@ -48,7 +49,7 @@ def plan(
     if not out.parent.is_dir():
         expected = "a file in a folder that exists"
         raise ConfigError.at("--out", f"got {str(out)!r}", expected)
-    out.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
+    out.write_text(json_text(asdict(made), indent=1) + "\n", encoding="utf-8")
     for level in made.levels:
         typer.echo(f"{level.start_s:5.0f} s to {level.stop_s:3.0f} s: {level.clock_mhz:.0f} MHz")
     typer.echo(f"{made.duration_s:5.0f} s: back to {made.restore_mhz:.0f} MHz, or to the earlier setting")

@@ -1,7 +1,6 @@
 """Output of commands: JSON lines for programs, tables and lines for people, problems on standard error."""
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import Clock
 from telemetry.commands import Command
 from telemetry.errors import Problem
+from telemetry.json_text import json_text
 from telemetry.quantities import SUMMARY_LENGTH, shortened
 from telemetry.records import (
     Action,
@@ -44,7 +44,7 @@ _INTERVAL_S = 10.0  # heuristic: rare enough for the log of a build
 
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print one JSON object as one line; an absent value is null."""
-    sys.stdout.write(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(fields, ascii_only=False) + "\n")
     sys.stdout.flush()
 
 

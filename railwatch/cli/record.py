@@ -25,6 +25,7 @@ from railwatch.run_context import RunContext, box_dir, recordings_dir, wishes_di
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.json_text import json_bytes
 from telemetry.record_journal import has_room
 from telemetry.recording import check_suffix, write_recording
 from telemetry.recording_rows import KernelLogRow
@@ -80,7 +81,7 @@ def _requested(context: RunContext, clock: Clock) -> dict[str, Any]:
         )
     time_ns = clock.utc_ns()
     wish, done = folder / f"{time_ns}.wish", folder / f"{time_ns}.done"
-    body = json.dumps({"reason": "requested by hand", "time_ns": time_ns}).encode()
+    body = json_bytes({"reason": "requested by hand", "time_ns": time_ns})
     replace_file(wish, body, synced=False)
     end_s = clock.monotonic_s() + context.config.recorder.longest + WRITTEN_WITHIN_S
     progress = Console(stderr=True)

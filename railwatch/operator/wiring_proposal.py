@@ -1,6 +1,5 @@
 """Proposal of a wiring from samples: the learnt links as a description to accept, with the confidence of each."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from physics.rail_classes import may_feed_gpus
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, Frame
+from telemetry.json_text import json_text
 from telemetry.series import series_of
 
 GRID_S = 0.1  # heuristic: the update interval of most GPUs' power
@@ -198,7 +198,7 @@ def _names(supplies: Sequence[Entity]) -> dict[str, str]:
 def _quoted(name: str) -> str:
     """Return a name as YAML reads it back: plain where it can mean nothing else, else in the quotes of JSON."""
     is_plain = _PLAIN.fullmatch(name) is not None and yaml.safe_load(name) == name
-    return name if is_plain else json.dumps(name)
+    return name if is_plain else json_text(name)
 
 
 _Series = tuple[FloatArray, FloatArray]

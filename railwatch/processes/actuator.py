@@ -4,7 +4,6 @@ Where `railwatch actuatord` does that, this process only copies its actions to t
 """
 
 import contextlib
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +26,7 @@ from telemetry.atomic_files import replace_file
 from telemetry.clock import SystemClock
 from telemetry.errors import NotSupportedError, RailwatchError, TransientError
 from telemetry.gpu import KnobKind
+from telemetry.json_text import json_bytes
 from telemetry.record_journal import RecordJournalWriter
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class StatusCounts:
         """Update the counts and write the file."""
         with self._lock, contextlib.suppress(OSError):
             self._counts.update(counts)
-            replace_file(self._path, json.dumps(self._counts).encode(), synced=False)
+            replace_file(self._path, json_bytes(self._counts), synced=False)
 
 
 class ActuatorFollower:

@@ -5,7 +5,6 @@ The protocol with the supervisor is one line of JSON on standard output, ``{"rea
 standard input, which the supervisor holds open for as long as it lives.
 """
 
-import json
 import logging
 import os
 import signal
@@ -18,6 +17,7 @@ from typing import Any, NoReturn
 
 from railwatch.run_context import RunContext
 from telemetry.errors import ConfigError, EnvironmentLacksError
+from telemetry.json_text import json_bytes
 
 Ready = Callable[[dict[str, Any]], None]
 Main = Callable[[RunContext, threading.Event, Ready], None]
@@ -69,4 +69,4 @@ def _send_ready(facts: dict[str, Any]) -> None:
 
 
 def _send(line: dict[str, Any]) -> None:
-    os.write(1, json.dumps(line).encode() + b"\n")
+    os.write(1, json_bytes(line) + b"\n")

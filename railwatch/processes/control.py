@@ -26,6 +26,7 @@ from telemetry.clock import Clock, SystemClock
 from telemetry.entities import Entity
 from telemetry.errors import EnvironmentLacksError
 from telemetry.gpu import KnobKind
+from telemetry.json_text import json_text
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ def main(context: RunContext, stop: Flag, ready: Ready, *, clock: Clock | None =
             if (warning := expiry.due_warning(now_ns)) is not None:
                 logger.warning("%s", warning.message)
                 journal.append(warning)
-            status = json.dumps(admission.status() | {"port": server.port, "days_left": expiry.days_left(now_ns)})
+            status = json_text(admission.status() | {"port": server.port, "days_left": expiry.days_left(now_ns)})
             if status != published:
                 context.control_status_path.write_text(status, encoding="utf-8")
                 published = status

@@ -26,6 +26,7 @@ from railwatch.run_context import RunContext, box_dir, left_dir, recordings_dir,
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import RailwatchError
+from telemetry.json_text import json_bytes
 from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Event, EventKind, Record, Severity
 
@@ -267,7 +268,7 @@ def _boot() -> str:
 
 def _put(path: Path, fields: dict[str, Any]) -> None:
     try:
-        replace_file(path, json.dumps(fields).encode(), synced=False)
+        replace_file(path, json_bytes(fields), synced=False)
     except OSError as err:
         logger.debug("%s cannot be written: %s", path, err.strerror)
 

@@ -1,7 +1,6 @@
 """The responder process: carries out the guard's decisions outside the GPUs."""
 
 import contextlib
-import json
 import logging
 from pathlib import Path
 from threading import Event
@@ -15,6 +14,7 @@ from railwatch.wiring.responder import ResponderLanes, ResponderSetup, build_out
 from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import TransientError
+from telemetry.json_text import json_bytes
 from telemetry.record_journal import RecordJournalReader
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ def _publish(
     }
     if now != last or not context.responder_status_path.exists():
         try:
-            replace_file(context.responder_status_path, json.dumps(now).encode(), synced=False)
+            replace_file(context.responder_status_path, json_bytes(now), synced=False)
         except OSError:
             return last
     return now

@@ -1,7 +1,6 @@
 """The service process: writes samples and records to the store, and serves the page."""
 
 import contextlib
-import json
 import logging
 from collections.abc import Collection
 from dataclasses import replace
@@ -25,6 +24,7 @@ from railwatch.wiring.wiring_report import WiringReport
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame
+from telemetry.json_text import json_text
 from telemetry.records import IncidentState, Record
 from telemetry.rollup import Rollup
 from telemetry.store.records import RecordFile
@@ -126,7 +126,7 @@ class Service:
         self._reported = status
         self._page.trouble = trouble
         with contextlib.suppress(OSError):
-            self._context.service_status_path.write_text(json.dumps(status), encoding="utf-8")
+            self._context.service_status_path.write_text(json_text(status), encoding="utf-8")
 
     def close_simulated(self, *, at_start: bool) -> None:
         """Close the open incidents of a simulated node, which ends with its run; after a kill the next run does it."""

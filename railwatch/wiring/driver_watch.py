@@ -25,6 +25,7 @@ from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.gpu import GpuIdentity
+from telemetry.json_text import json_bytes
 from telemetry.signals import RateClass, Source, signal
 
 logger = logging.getLogger(__name__)
@@ -278,6 +279,6 @@ def _read_mark(path: Path) -> Away | None:
 def _write(path: Path, known: object) -> None:
     """Write state for the next process of this run; without it that one may wait for the driver, or lose rows."""
     try:
-        replace_file(path, json.dumps(known).encode(), synced=False)
+        replace_file(path, json_bytes(known), synced=False)
     except OSError as err:
         logger.warning("cannot write %s: %s; a start without the driver lacks it", path, err.strerror)

@@ -1,6 +1,5 @@
 """The guard of a sampling process: made out of the configuration, run in a thread of its own, watched."""
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from config.sources import SourceUse
 from railwatch.run_context import RunContext
 from telemetry.clock import Clock
 from telemetry.frames import TableSpec
+from telemetry.json_text import json_text
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ class GuardThread:
         on_suspicion: Callable[[], None],
         first_rows: Mapping[str, int],
     ) -> None:
-        context.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
-        context.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
+        context.clocks_path.write_text(json_text(supported_mhz), encoding="utf-8")
+        context.ranges_path.write_text(json_text(ranges), encoding="utf-8")
         self._kept = _kept_in(context) / "guard.json"
         self._actuator = ActuatorClient(context.actuator_socket)
         self._journal = context.journal_writer("guard")

@@ -9,6 +9,7 @@ from pathlib import Path
 from analytics.calibration.achieved import PageCount, PageRate
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
+from telemetry.json_text import json_bytes
 from telemetry.records import Incident, Record
 
 PAGES = "pages.json"
@@ -45,7 +46,7 @@ class KeptPageCount:
         """Save the count; on a full disk it is lost for a restart, not for this run."""
         self._save_at_s = self._clock.monotonic_s() + SAVE_EVERY_S
         with contextlib.suppress(OSError):
-            replace_file(self._path, json.dumps(asdict(self._count)).encode(), synced=False)
+            replace_file(self._path, json_bytes(asdict(self._count)), synced=False)
 
 
 def read_count(path: Path) -> PageCount:

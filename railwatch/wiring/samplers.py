@@ -31,6 +31,7 @@ from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec
 from telemetry.gpu import GpuIdentity
+from telemetry.json_text import json_bytes
 from telemetry.topology import topology_of
 
 logger = logging.getLogger(__name__)
@@ -210,7 +211,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     try:
-        replace_file(path, json.dumps(rows).encode(), synced=False)
+        replace_file(path, json_bytes(rows), synced=False)
     except OSError as err:
         logger.warning("cannot write %s: %s; the page shows old states", path, err.strerror)
 

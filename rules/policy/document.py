@@ -1,6 +1,5 @@
 """A policy as a YAML file: every key, its unit and its bounds."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from rules.policy.document_values import CLOSED, PolicyId, Sentence, Sentences
 from rules.policy.model import Policy, PolicyStatus
 from rules.policy.then_document import ThenDocument
 from telemetry.durations import format_duration
+from telemetry.json_text import json_text
 
 
 class PolicyHead(BaseModel):
@@ -79,4 +79,4 @@ def policy_schema() -> dict[str, Any]:
 
 def policy_schema_text() -> str:
     """Return the text of the committed schema, ``rules/policy/policy.schema.json``."""
-    return json.dumps(policy_schema(), indent=2, ensure_ascii=False) + "\n"
+    return json_text(policy_schema(), indent=2, ascii_only=False) + "\n"

@@ -1,6 +1,5 @@
 """Description of a run in its files: its settings, its start, and its truth for scoring judgements of the recording."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from simulator.runs.topology import NodeEntities
 from telemetry.clock import NS_PER_MS, NS_PER_S
 from telemetry.durations import format_duration
 from telemetry.frames import TableSpec
+from telemetry.json_text import json_text
 from telemetry.recording import RecordingMeta
 from telemetry.recording_rows import Place
 
@@ -130,7 +130,7 @@ class TruthSeries:
 def truth_document(order: RunOrder, known: dict[str, Any], happened: Sequence[PlantEvent]) -> str:
     """Return all that was true as JSON."""
     document = {**known, "events": events_of(happened, order.node)}
-    return json.dumps(document, indent=1) + "\n"
+    return json_text(document, indent=1) + "\n"
 
 
 def run_description(order: RunOrder, happened: Sequence[PlantEvent], *, tier: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Rack, millisecond by millisecond, into a recording of each node, and the truth of rack and nodes."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -33,6 +32,7 @@ from simulator.runs.summary import RackSummary, RackTally
 from simulator.runs.topology import NodeEntities, in_rack, rack_topology
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
+from telemetry.json_text import json_text
 from telemetry.recording import RecordingMeta
 
 _MS_PER_S = 1000.0
@@ -86,7 +86,7 @@ def rack_document(known: dict[str, Any], happened: Sequence[tuple[NodeFile, Sequ
         {**rest, "events": events_of(events, node)}
         for rest, (node, events) in zip(known["nodes"], happened, strict=True)
     ]
-    return json.dumps({**known, "nodes": nodes}, indent=1) + "\n"
+    return json_text({**known, "nodes": nodes}, indent=1) + "\n"
 
 
 def _job_description(spanning: SpanningJob) -> dict[str, Any]:

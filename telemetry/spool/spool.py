@@ -22,6 +22,7 @@ from pathlib import Path
 
 from telemetry.atomic_files import replace_file
 from telemetry.errors import EnvironmentLacksError
+from telemetry.json_text import json_bytes
 from telemetry.line_protocol import count_lines
 from telemetry.rollup import Resolution
 
@@ -291,7 +292,7 @@ class Spool:
         }
         # On a full disk the position stays behind, and entries are sent again after a restart.
         with contextlib.suppress(OSError):
-            replace_file(self._directory / _POSITION, json.dumps(position).encode(), synced=False)
+            replace_file(self._directory / _POSITION, json_bytes(position), synced=False)
 
     # -- growing and shrinking ----------------------------------------------------------------------------------
 

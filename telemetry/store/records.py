@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.errors import TransientError
+from telemetry.json_text import json_text
 from telemetry.record_json import from_json, to_json
 from telemetry.records import Incident, IncidentState, Record
 from telemetry.store.sqlite import open_database, open_read_only, transaction
@@ -78,7 +79,7 @@ class RecordFile:
         rows = []
         for record in records:
             body = to_json(record, simulated=self._simulated)
-            rows.append((body["type"], record.id, record.time_ns, json.dumps(body, separators=(",", ":"))))
+            rows.append((body["type"], record.id, record.time_ns, json_text(body)))
         with self._lock, transaction(self._connection, str(self._path)):
             self._connection.executemany("INSERT INTO version (type, id, time_ns, body) VALUES (?, ?, ?, ?)", rows)
             # A later version is newer, even if the clock was stepped back in between.

@@ -13,6 +13,7 @@ import urllib3
 from telemetry.clock import NS_PER_MS, NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
+from telemetry.json_text import json_text
 from telemetry.rollup import Resolution
 from telemetry.store.influxql import text_of
 from telemetry.store.servers import StoredRecord, TaggedColumns, flags_by_step
@@ -159,5 +160,5 @@ class VictoriaServer:
 
 
 def _selector(names: Sequence[str], node: str | None) -> str:
-    own = "" if node is None else f",node={json.dumps(node)}"
+    own = "" if node is None else f",node={json_text(node)}"
     return f'{{__name__=~"{"|".join(names)}",by=""{own}}}'

@@ -84,7 +84,7 @@ class Processes:
         self._ask.write(f"{self._run_dir}\n")
         self._ask.flush()
         self._pid = int(self._answers.readline().removeprefix("pid "))
-        assert self._answers.readline() == '{"ready": {}}\n'
+        assert self._answers.readline() == '{"ready":{}}\n'
 
     def kill(self) -> None:
         """Kill the running responder, as ``kill -9`` does."""

@@ -115,7 +115,7 @@ def test_what_is_no_request_is_refused_and_counted_and_changes_nothing(machine: 
         for line in lines:
             with contextlib.closing(raw(machine)) as connection:
                 connection.sendall(line)
-                assert connection.recv(4096).startswith(b'{"refused": ')
+                assert connection.recv(4096).startswith(b'{"refused":')
         with contextlib.closing(raw(machine)) as connection, contextlib.suppress(OSError):
             connection.sendall(b"x" * (1 << 20))
             connection.recv(4096)

@@ -107,7 +107,7 @@ def actuator(context: RunContext) -> Iterator[subprocess.Popen[bytes]]:
         stdout=subprocess.PIPE,
     ) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == b'{"ready": {}}\n'
+        assert child.stdout.readline() == b'{"ready":{}}\n'
         try:
             yield child
         finally:

@@ -45,7 +45,7 @@ def finish(process: ForkedProcess) -> None:
 def test_a_forked_process_shows_its_own_command_line_and_environment(launcher: Launcher, tmp_path: Path) -> None:
     process = start(launcher, tmp_path, "works")
     assert process.stdout is not None
-    assert process.stdout.readline() == f'{{"ready": {{"pid": {process.pid}}}}}\n'.encode()
+    assert process.stdout.readline() == f'{{"ready":{{"pid":{process.pid}}}}}\n'.encode()
     seen = psutil.Process(process.pid)
     assert seen.cmdline() == [sys.executable, "-m", MODULE, str(tmp_path)]
     assert os.getsid(process.pid) == process.pid

@@ -97,7 +97,7 @@ def test_the_parquet_file_states_everything_in_its_metadata(tmp_path: Path) -> N
     write_recording(path, [sampled(FAST, 10)], topology=TOPOLOGY, meta=META)
     file = pq.ParquetFile(path)
     assert file.schema_arrow.names == ["time_ns", "kind", "entity", "signal", "value", "text"]
-    assert b'"simulated": true' in file.metadata.metadata[b"railwatch"]
+    assert b'"simulated":true' in file.metadata.metadata[b"railwatch"]
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
@@ -130,7 +130,7 @@ def _with_header(**changed: object) -> str:
 
 
 _BAD_TABLE = (
-    'bad.csv: (header) tables[0]: got {"name": "a", "kind": "gpu", "entities": ["g0"], "signals": []}; '
+    'bad.csv: (header) tables[0]: got {"name":"a","kind":"gpu","entities":["g0"],"signals":[]}; '
     'expected an object of "name", "kind", "entities" and "signals", each entity an object of "kind", "key"'
 )
 

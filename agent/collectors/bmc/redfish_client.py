@@ -19,6 +19,7 @@ from telemetry.errors import (
     RailwatchError,
     TransientError,
 )
+from telemetry.json_text import json_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class RedfishClient:
         ActionRefusedError where the service refuses the action; nothing was changed.
         """
         headers = self._proof()
-        response = self._request("POST", path, headers, body=json.dumps(body).encode())
+        response = self._request("POST", path, headers, body=json_bytes(body))
         if response.status in (200, 201, 202, 204):
             return
         if response.status in (400, 409):
@@ -151,7 +152,7 @@ class RedfishClient:
     def _log_in(self) -> None:
         """Create a session; without session support, user and password are sent with every request."""
         wanted = {"UserName": self._settings.user, "Password": self._settings.password()}
-        response = self._request("POST", self._sessions_path, {}, body=json.dumps(wanted).encode())
+        response = self._request("POST", self._sessions_path, {}, body=json_bytes(wanted))
         token = response.headers.get("X-Auth-Token")
         if response.status in (200, 201) and token:
             self._token = token

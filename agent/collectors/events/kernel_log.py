@@ -22,6 +22,7 @@ from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.folder_watch import FILE_CHANGES, inotify_fd
+from telemetry.json_text import json_bytes
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
@@ -337,7 +338,7 @@ class KernelLogPosition:
         if sequence is None or sequence == self._written:
             return
         self._written = sequence
-        body = json.dumps({"log": self._log, "sequence": sequence}).encode()
+        body = json_bytes({"log": self._log, "sequence": sequence})
         try:
             replace_file(self._path, body, synced=False)
         except OSError as err:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
+from telemetry.json_text import json_bytes
 from telemetry.records import Event, EventKind, Severity
 
 logger = logging.getLogger(__name__)
@@ -94,6 +95,6 @@ def _read(path: Path) -> tuple[str, ...]:
 
 def _write(path: Path, uuids: Sequence[str]) -> None:
     try:
-        replace_file(path, json.dumps(list(uuids)).encode(), synced=False)
+        replace_file(path, json_bytes(list(uuids)), synced=False)
     except OSError as err:
         logger.warning("cannot save GPUs for the next start: %s", err.strerror)

@@ -4,7 +4,6 @@ The form of an alert (POST /api/v2/alerts) is that of Alertmanager's own OpenAPI
 """
 
 import hashlib
-import json
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from agent.responding.notification.notice import Notice, NoticeKind
 from agent.responding.notification.route import Route
 from telemetry.clock import NS_PER_S, Clock, iso_utc
 from telemetry.errors import ActionRefusedError, NotPermittedError, TransientError
+from telemetry.json_text import json_bytes
 from telemetry.records import Severity
 
 # heuristic: chat services answer within a second; after this the message is retried.
@@ -60,7 +60,7 @@ class Poster:
             answer = self._connection().request(
                 "POST",
                 url,
-                body=json.dumps(body).encode(),
+                body=json_bytes(body),
                 headers=sent,
                 timeout=_TIMEOUT,
                 retries=False,

@@ -12,6 +12,7 @@ from typing import Any
 
 from agent.responding.notification.notice import Notice, notice_from_json, notice_to_json
 from telemetry.clock import NS_PER_S
+from telemetry.json_text import json_text
 from telemetry.records import Severity
 from telemetry.store.sqlite import open_database, open_read_only, transaction
 
@@ -125,7 +126,7 @@ class Ledger:
                     notice.time_ns,
                     int(quiet),
                     int(notice.over),
-                    json.dumps(list(notified_routes)),
+                    json_text(list(notified_routes)),
                     body,
                 ),
             )

@@ -14,6 +14,7 @@ from simulator.served.board.redfish.resource import COLLECTED, ROOT, SCHEMAS, SE
 from simulator.served.board.redfish.sessions import RedfishSessions
 from simulator.served.board.redfish.tree import RedfishTree
 from telemetry.errors import EnvironmentLacksError
+from telemetry.json_text import json_bytes, json_text
 
 SCHEMAS_AT = "http://redfish.dmtf.org/schemas/v1"
 METHODS = ("GET", "HEAD", "POST", "PATCH", "PUT", "DELETE")
@@ -106,7 +107,7 @@ class RedfishHandler:
 
 def _shown(resource: Resource, path: str, asked: Mapping[str, str]) -> Response:
     """Return a resource; 304 to a client that already has this very text."""
-    tag = f'"{hashlib.sha256(json.dumps(resource).encode()).hexdigest()[:16]}"'
+    tag = f'"{hashlib.sha256(json_bytes(resource)).hexdigest()[:16]}"'
     headers = {**_HEADERS, "ETag": tag, "Allow": _allowed(path)}
     if "@odata.type" in resource:
         schema = resource["@odata.type"].lstrip("#").rpartition(".")[0]
@@ -117,7 +118,7 @@ def _shown(resource: Resource, path: str, asked: Mapping[str, str]) -> Response:
 
 
 def _json(value: Resource | None, *, headers: Mapping[str, str], status: int = 200) -> Response:
-    return Response(json.dumps(value), status_code=status, media_type="application/json", headers=headers)
+    return Response(json_text(value), status_code=status, media_type="application/json", headers=headers)
 
 
 def _allowed(path: str) -> str:
