@@ -42,10 +42,18 @@ def expected_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> FloatA
         raise ValueError(f"{n_blocks} blocks, {blocks_per_alarm:g} per alarm; expected two or more, and above 1")
     with np.errstate(invalid="ignore"):
         mean, spread = maxima.mean(axis=-1), maxima.std(axis=-1, ddof=1)
-    factor = _frequency_factor(blocks_per_alarm)
-    error = math.sqrt((1.0 + _KITE_1 * factor + _KITE_2 * factor * factor) / n_blocks)
-    found: FloatArray = mean + spread * (factor + _SURE * error)
+    found = moment_threshold(mean, spread, np.asarray(float(n_blocks)), blocks_per_alarm=blocks_per_alarm)
     return np.where(np.isfinite(maxima).all(axis=-1), np.maximum(found, maxima.max(axis=-1)), np.nan)
+
+
+def moment_threshold(
+    mean: FloatArray, spread: FloatArray, n_blocks: FloatArray, *, blocks_per_alarm: float
+) -> FloatArray:
+    """Return the same level from mean and deviation of the maxima of `n_blocks` blocks, all of one shape."""
+    factor = _frequency_factor(blocks_per_alarm)
+    error = np.sqrt((1.0 + _KITE_1 * factor + _KITE_2 * factor * factor) / np.maximum(n_blocks, 1.0))
+    found: FloatArray = mean + spread * (factor + _SURE * error)
+    return found
 
 
 def bootstrapped_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> float:

@@ -10,7 +10,7 @@ spreads.
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -26,7 +26,7 @@ from analytics.change.control_charts import (
     page_hinkley_step,
 )
 from analytics.novelty.calibration import N_BLOCKS
-from telemetry.frames import FloatArray, TimeArray, filled
+from telemetry.frames import FloatArray, MaskArray, TimeArray, filled
 
 MAX_CORRELATION = 0.99  # a series nearer to a random walk has no mean to be off from; heuristic
 MIN_PAIRS = 30  # heuristic: the error of a correlation is then below 0.2
@@ -70,7 +70,9 @@ def whitened(model: Autoregression, before: FloatArray, values: FloatArray) -> F
     return np.asarray(errors, dtype=np.float64)
 
 
+RELEARNT_VALUES = 256  # heuristic: a mean behind a change is then known to a sixteenth of a sigma
 SMALLEST_SPREAD = 1e-9  # of a column that never moved in the healthy rows
+SMALLEST_SCORE = 1e-3  # sums rest at zero, which has no logarithm; far below any threshold
 
 
 class ChangeMethod(StrEnum):
@@ -89,36 +91,105 @@ class ChangeScores:
     leading: TimeArray
 
 
-def change_scores(
-    method: ChangeMethod, healthy: FloatArray, rows: FloatArray, *, limit: float = np.inf
-) -> ChangeScores:
-    """Score rows ``(n_rows, n_columns)`` against healthy ones.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChangeModel:
+    """Values of healthy rows as a method sees them: errors of an autoregression, or spreads about a mean."""
 
-    A gap changes nothing. A sum that passes `limit` has alarmed and restarts at zero, so that a past change does not
-    alarm again. Cost: some array operations a row.
+    method: ChangeMethod
+    autoregression: Autoregression
+    centre: FloatArray
+    spread: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChangeState:
+    """State of the charts, and the row before ``(n_columns,)``.
+
+    `offset` ``(n_columns,)`` is the mean of the values since a column's last alarm, from `n_since` of them; the learnt
+    mean holds while that is -1.
     """
-    if method is ChangeMethod.PAGE_HINKLEY:
-        values = _in_spreads(healthy, rows)
+
+    chart: Any
+    before: FloatArray
+    offset: FloatArray
+    n_since: TimeArray
+
+    def learn(self, values: FloatArray) -> "ChangeState":
+        """Learn the mean anew from a row ``(n_columns,)`` of the columns that have alarmed."""
+        if (self.n_since < 0).all():
+            return self
+        taken = np.isfinite(values) & (self.n_since >= 0) & (self.n_since < RELEARNT_VALUES)
+        n_since = self.n_since + taken
+        with np.errstate(invalid="ignore"):
+            moved = self.offset + (values - self.offset) / np.maximum(n_since, 1)
+        return replace(self, n_since=n_since, offset=np.where(taken, moved, self.offset))
+
+    def centred(self, values: FloatArray) -> FloatArray:
+        """Return a row less the means since the last alarms; NaN while a mean has too few values."""
+        return np.where((self.n_since >= 0) & (self.n_since < MIN_VALUES), np.nan, values - self.offset)
+
+    def alarmed(self, columns: MaskArray) -> "ChangeState":
+        """Return the state behind alarms of the marked columns."""
+        return replace(self, offset=np.where(columns, 0.0, self.offset), n_since=np.where(columns, 0, self.n_since))
+
+
+def fit_changes(method: ChangeMethod, healthy: FloatArray) -> ChangeModel:
+    """Learn from healthy rows ``(n_rows, n_columns)``; gaps are left out."""
+    known = np.where(np.isfinite(healthy), healthy, np.nan)
+    return ChangeModel(
+        method=method,
+        autoregression=fit_autoregression(healthy),
+        centre=np.nanmean(known, axis=0),
+        spread=np.maximum(np.nanstd(known, axis=0), SMALLEST_SPREAD),
+    )
+
+
+def begin_changes(model: ChangeModel) -> ChangeState:
+    """Return the state before the first row."""
+    kind, _ = _CHARTS[model.method]
+    size = model.centre.size
+    return ChangeState(
+        chart=filled(kind, size),
+        before=np.full(size, np.nan),
+        offset=np.zeros(size),
+        n_since=np.full(size, -1, dtype=np.int64),
+    )
+
+
+def score_changes(
+    model: ChangeModel, state: ChangeState, rows: FloatArray, *, limit: float = np.inf
+) -> tuple[ChangeState, ChangeScores]:
+    """Score rows ``(n_rows, n_columns)`` that follow the state's; cut elsewhere, they get the same scores.
+
+    A gap changes nothing. A sum that passes `limit` has alarmed and restarts at zero, and the mean of its column is
+    learnt anew from the values behind: a level that changed for good alarms once. Cost: some array operations a row.
+    """
+    _, step = _CHARTS[model.method]
+    if model.method is ChangeMethod.PAGE_HINKLEY:
+        values = (rows - model.centre) / model.spread
     else:
-        model = fit_autoregression(healthy)
-        before = np.concatenate([np.full((1, rows.shape[1]), np.nan), rows[:-1]])
-        values = whitened(model, before, rows)
-    kind, step = _CHARTS[method]
-    state, table = filled(kind, rows.shape[1]), np.empty(rows.shape)
+        values = whitened(model.autoregression, np.concatenate([state.before[np.newaxis], rows[:-1]]), rows)
+    table = np.empty(rows.shape)
     for place, row in enumerate(values):
-        state, table[place] = step(state, row, limit)
+        state = state.learn(row)
+        chart, table[place] = step(state.chart, state.centred(row), limit)
+        state = replace(state, chart=chart)
+        if model.method is not ChangeMethod.PAGE_HINKLEY and table[place].max() > limit:
+            state = state.alarmed(table[place] > limit)
     known = np.isfinite(rows).any(axis=1)
     leading = np.where(known, table.argmax(axis=1), -1)
-    return ChangeScores(score=np.where(known, table.max(axis=1), np.nan), leading=leading)
+    score = np.where(known, np.maximum(table.max(axis=1), SMALLEST_SCORE), np.nan)
+    return replace(state, before=rows[-1]), ChangeScores(score=score, leading=leading)
 
 
 def unseen_change_scores(method: ChangeMethod, healthy: FloatArray) -> tuple[FloatArray, ...]:
     """Return the scores of each block of healthy rows, each by what was learnt of the other blocks."""
     cuts = np.linspace(0, len(healthy), N_BLOCKS + 1).astype(int)
-    return tuple(
-        change_scores(method, np.concatenate([healthy[:first], healthy[beyond:]]), healthy[first:beyond]).score
-        for first, beyond in itertools.pairwise(cuts)
-    )
+    found = []
+    for first, beyond in itertools.pairwise(cuts):
+        model = fit_changes(method, np.concatenate([healthy[:first], healthy[beyond:]]))
+        found.append(score_changes(model, begin_changes(model), healthy[first:beyond])[1].score)
+    return tuple(found)
 
 
 def _cusum(state: CusumState, values: FloatArray, limit: float) -> tuple[CusumState, FloatArray]:
@@ -152,9 +223,3 @@ _CHARTS: dict[ChangeMethod, tuple[type[Any], Callable[[Any, FloatArray, float], 
     ChangeMethod.EWMA: (EwmaState, _ewma),
     ChangeMethod.PAGE_HINKLEY: (PageHinkleyState, _page_hinkley),
 }
-
-
-def _in_spreads(healthy: FloatArray, rows: FloatArray) -> FloatArray:
-    known = np.where(np.isfinite(healthy), healthy, np.nan)
-    spread = np.maximum(np.nanstd(known, axis=0), SMALLEST_SPREAD)
-    return np.asarray((rows - np.nanmean(known, axis=0)) / spread, dtype=np.float64)

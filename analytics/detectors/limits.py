@@ -64,6 +64,9 @@ class NoveltyLimits:
     settle_s
         Time left out after whatever explains a change: a job that begins or ends, a driver that is bound, another
         finding that ended. heuristic: five minutes, more than twice the slowest time constant of a heat sink here.
+    relearn_after_s
+        A GPU that was unusual for this long has changed for good: its note clears, and it is learnt anew. heuristic: a
+        day, in which an operator sees the note; loads and rooms repeat within it.
     """
 
     distance: float = 5.0
@@ -77,6 +80,7 @@ class NoveltyLimits:
     hold_s: DurationS = 60.0
     clear_after_s: DurationS = 120.0
     settle_s: DurationS = 300.0
+    relearn_after_s: DurationS = 86_400.0
 
     def __post_init__(self) -> None:
         """Refuse shares that are none, and what cannot be learnt from."""

@@ -3,7 +3,8 @@
 A low-priority backstop for unforeseen faults. Every half minute it takes the means of a GPU's signals, less those of
 its siblings at a similar load, and compares them with the learnt and frozen distribution for its power
 (`analytics.novelty.streams`). The finding is a note that something is new, not what. Any other finding on the GPU, its
-node, supplies or links silences it, as do jobs that begin or end, drivers that come or go, and clocks cut for heat.
+node, supplies or links silences it, as do jobs that begin or end, drivers that come or go, and clocks cut for heat. A
+GPU that stays unusual for a day is learnt anew: the note would otherwise hide whatever comes next.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from analytics.novelty.features import FEATURE_SIGNALS, features_of, present
 from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in, unrest
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled, reset_where
+from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled, reset_where
 from telemetry.gpu import COOLING_REASONS
 from telemetry.records import Cause, Event, Finding, FindingStatus
 
@@ -34,6 +35,9 @@ _MAX_GAP_WINDOWS = 4
 # heuristic: share of the newest window in the unrest of a GPU where it rises, and where it falls: it is up within two
 # minutes and down within ten, since a load that jumps by chance is steady by chance for some windows.
 _UNREST_RISES, _UNREST_FALLS = 0.3, 0.05
+# heuristic: a note raises the logarithm of a GPU's threshold by this, and the time of a budget of one note lowers it as
+# much: notes, true ones included, cannot come much more often than the budget for long.
+_RAISED_BY_NOTE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,7 +47,8 @@ class NoveltyState:
     `total` and `count` ``(n_gpus, n_senses)`` are the sums of the window that runs, `cut` marks clocks that were held
     down in it. `far` is the smoothed distance, NaN where there is none; `sensed` what the last judged window showed.
     `last` ``(n_gpus, n_senses + 1)`` are the features of the last window that had them, NaN after a gap; `unrest` is
-    the smoothed change from one window to the next.
+    the smoothed change from one window to the next; `raised` is by how much earlier notes raise the logarithm of the
+    threshold.
     """
 
     window: int | None
@@ -58,6 +63,7 @@ class NoveltyState:
     sensed: LastWindow
     last: FloatArray
     unrest: FloatArray
+    raised: FromZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +115,7 @@ class Novelty:
             state,
             models=forget(state.models, accepted, self.plan),
             far=np.where(accepted, np.nan, state.far),
+            raised=np.where(accepted, 0.0, state.raised),
         )
 
     def step(self, state: NoveltyState, frame: Frame, topology: Topology) -> tuple[NoveltyState, tuple[Finding, ...]]:
@@ -154,10 +161,13 @@ class Novelty:
         far = np.where(np.isnan(reading.far), before, moved)
         far = np.where(masked, np.nan, far)
         conditions, changes = self._judge(state, far, masked, now_ns=now_ns, passed=passed)
+        settled = self._settled(conditions, now_ns)
+        conditions, changes = _dropped(conditions, changes, settled)
         fresh = ~masked & np.isfinite(reading.far)
         newest = LastWindow(values=means, usual=beside + state.models.centre[:, 1:], shares=reading.shares[:, 1:])
         models = take_in(state.models, features, far, where=~masked & ~conditions.engaged, plan=plan)
-        zero = np.zeros_like(state.total)
+        zero, lowered = np.zeros_like(state.total), limits.notes_per_gpu_month * limits.window_s / MONTH_S
+        noted = np.bincount(changes.raised, minlength=len(far))
         state = replace(
             state,
             total=zero,
@@ -170,14 +180,20 @@ class Novelty:
             sensed=reset_where(state.sensed, newest, fresh),
             last=np.where(np.isnan(features), state.last, features) if in_a_row else np.full_like(state.last, np.nan),
             unrest=restless,
+            raised=np.maximum(state.raised + _RAISED_BY_NOTE * (noted - lowered), 0.0),
         )
-        return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, masked=masked)
+        findings = self._findings(state, changes, now_ns, spec.entities, senses=senses, masked=masked)
+        return self.accept(state, settled) if settled.any() else state, findings
 
     def threshold(self, state: NoveltyState) -> FloatArray:
         """Return the threshold distance of each GPU, NaN while it is learnt."""
-        own = state.models.threshold
-        found: FloatArray = np.where(np.isnan(own), np.nan, np.fmax(own, self.limits.distance))
-        return found
+        return state.models.raised_threshold(self.plan, state.raised, least=self.limits.distance)
+
+    def _settled(self, conditions: Conditions, now_ns: int) -> MaskArray:
+        """Return a mask of GPUs that have been unusual for so long that they changed for good."""
+        age_ns = now_ns - conditions.since_ns
+        settled: MaskArray = conditions.active & (age_ns >= round(self.limits.relearn_after_s * NS_PER_S))
+        return settled
 
     def _judge(
         self, state: NoveltyState, far: FloatArray, masked: MaskArray, *, now_ns: int, passed: int
@@ -197,13 +213,8 @@ class Novelty:
         )
         badness = np.where(np.isfinite(far), far / limits.distance, 0.0)
         conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
-        dropped = masked & conditions.engaged
-        if not dropped.any():
-            return conditions, changes
         # Another finding explains it now; a hold that only began is dropped silently.
-        ended = np.flatnonzero(dropped & conditions.active)
-        conditions = clear_where(conditions, masked)
-        return conditions, replace(changes, cleared=np.union1d(changes.cleared, ended))
+        return _dropped(conditions, changes, masked)
 
     def _findings(
         self,
@@ -225,6 +236,7 @@ class Novelty:
                 entity=entities[index],
                 status=status,
                 is_explained=bool(masked[index]),
+                is_settled=state.conditions.lasted_s(index, now_ns) >= self.limits.relearn_after_s,
                 is_alone=bool(sizes[index] <= MIN_SIBLINGS),
                 seconds=state.conditions.lasted_s(index, now_ns),
                 far=float(state.far[index]),
@@ -235,6 +247,14 @@ class Novelty:
         return findings_from(
             self.name, Cause.NOVELTY, entities, state.conditions, changes, now_ns=now_ns, describe=described
         )
+
+
+def _dropped(conditions: Conditions, changes: Changes, where: MaskArray) -> tuple[Conditions, Changes]:
+    """End the notes of the marked GPUs."""
+    if not (where & conditions.engaged).any():
+        return conditions, changes
+    ended = np.flatnonzero(where & conditions.active)
+    return clear_where(conditions, where), replace(changes, cleared=np.union1d(changes.cleared, ended))
 
 
 def _smoothed_unrest(before: FloatArray, change: FloatArray) -> FloatArray:

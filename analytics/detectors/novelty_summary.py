@@ -9,7 +9,7 @@ from analytics.detectors.statements import Statement, evidence
 from analytics.novelty.features import FEATURE_SIGNALS
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray
-from telemetry.quantities import quantity
+from telemetry.quantities import duration, quantity
 from telemetry.records import FindingStatus, Severity
 
 
@@ -29,10 +29,19 @@ class SignalDeviation:
     entity: Entity
     status: FindingStatus
     is_explained: bool
+    is_settled: bool
     is_alone: bool
     seconds: float
     far: float
     threshold: float
+
+
+def _why(subject: SignalDeviation) -> str:
+    if subject.is_explained:
+        return "something else accounts for it"
+    if subject.is_settled:
+        return f"learnt as usual after {duration(subject.seconds)}"
+    return "behaves as learnt again"
 
 
 def describe(
@@ -45,7 +54,7 @@ def describe(
     value, usual = float(sensed.values[index, place]), sense.value(float(sensed.usual[index, place]))
     name = subject.entity.label
     if subject.status is FindingStatus.CLEARED:
-        why = "something else accounts for it" if subject.is_explained else "behaves as learnt again"
+        why = _why(subject)
         summary = f"{name} no longer unusual: {why}"
     else:
         unit = sense.unit or "ratio"

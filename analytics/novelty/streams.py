@@ -3,8 +3,9 @@
 A window of one entity is a row of features: the first is its load, the others are what answers to it. The distance is
 that of the answers *given the load* (Mahalanobis; the load's own part of the quadratic form is left out), so that a
 load which is merely higher than usual is not new. Mean and scatter are learnt for a while and then frozen; the
-distances of the windows that follow, which the model has not seen, set the threshold of each entity. Nothing moves
-afterwards until an operator accepts the entity as it is.
+distances of the windows that follow, which the model has not seen, set the threshold of each entity. Afterwards only
+the threshold moves: later blocks of windows raise it where the series varies more than in its first two hours, up to
+three times the first one, so that a slow fault still crosses it.
 
 `analytics.novelty.score` keeps four rows of all columns together, ``(4 n)`` squared numbers an entity; for a hundred
 thousand entities that is gigabytes. Here it is ``n`` squared.
@@ -14,13 +15,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.calibration.tail import expected_threshold
+from analytics.calibration.tail import expected_threshold, moment_threshold
 from telemetry.frames import FloatArray, MaskArray, reset_where
 
 # heuristic: a load beyond so many of its own learnt deviations was not learnt: its effect is unknown.
 MOST_LOAD_DEVIATIONS = 4.0
 # heuristic: one feature counts at most so many steps of its resolution: a wild reading is a sensor fault.
 MAX_STEPS = 40.0
+# heuristic: number of later blocks that the threshold is estimated from; a day of blocks of five minutes.
+REMEMBERED_BLOCKS = 288.0
+# heuristic: no threshold is raised beyond this multiple of the first one, as in the calibration from healthy time.
+MOST_RAISED_RATIO = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,6 +39,63 @@ class StreamPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LaterBlocks:
+    """Largest distances of the blocks of windows behind the learning time, ``(n_entities,)`` each.
+
+    `count`, `mean` and `squares` (the sum of squared deviations) are those of complete blocks, of REMEMBERED_BLOCKS at
+    most; `highest` and `windows` those of the block that runs.
+    """
+
+    count: FloatArray
+    mean: FloatArray
+    squares: FloatArray
+    highest: FloatArray
+    windows: FloatArray
+
+    @staticmethod
+    def none(n_entities: int) -> "LaterBlocks":
+        """Return the state before the first block."""
+        zero = np.zeros(n_entities)
+        return LaterBlocks(count=zero, mean=zero, squares=zero, highest=zero, windows=zero)
+
+    def behind(self, maxima: FloatArray, where: MaskArray) -> "LaterBlocks":
+        """Return the state behind the learning time of the marked entities, with its blocks ``(n_entities, n)``."""
+        known = np.where(where[:, np.newaxis], maxima, 0.0)
+        mean = known.mean(axis=1)
+        return replace(
+            self,
+            count=np.where(where, float(maxima.shape[1]), self.count),
+            mean=np.where(where, mean, self.mean),
+            squares=np.where(where, np.square(known - mean[:, np.newaxis]).sum(axis=1), self.squares),
+        )
+
+    def take_in(self, far: FloatArray, *, where: MaskArray, block_windows: int) -> "LaterBlocks":
+        """Add a window of the marked entities (Welford, Technometrics 4(3), 1962; old blocks fade)."""
+        highest = np.where(where, np.maximum(self.highest, far), self.highest)
+        windows = self.windows + where
+        done = windows >= block_windows
+        if not done.any():
+            return replace(self, highest=highest, windows=windows)
+        full = self.count >= REMEMBERED_BLOCKS
+        count = np.where(done & ~full, self.count + 1.0, self.count)
+        faded = self.squares * np.where(full, 1.0 - 1.0 / REMEMBERED_BLOCKS, 1.0)
+        off = highest - self.mean
+        mean = np.where(done, self.mean + off / np.maximum(count, 1.0), self.mean)
+        return LaterBlocks(
+            count=count,
+            mean=mean,
+            squares=np.where(done, faded + off * (highest - mean), self.squares),
+            highest=np.where(done, 0.0, highest),
+            windows=np.where(done, 0.0, windows),
+        )
+
+    def threshold(self, plan: StreamPlan) -> FloatArray:
+        """Return the level that alarms exceed at the rate of the plan, at its upper 95 % bound."""
+        spread = np.sqrt(np.maximum(self.squares, 0.0) / np.maximum(self.count - 1.0, 1.0))
+        return moment_threshold(self.mean, spread, self.count, blocks_per_alarm=plan.blocks_per_alarm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamModels:
     """Learnt models, one per entity.
 
@@ -41,7 +103,8 @@ class StreamModels:
     feature, known once it is frozen, 1 before. `counts` and `centre` ``(n_entities, n_features)`` and `form`
     ``(n_entities, n_features, n_features)`` are the sums of a regression while it is learnt; from then on `form` is the
     precision. `maxima` ``(n_entities, n_blocks)`` are the largest distances of the blocks behind, `threshold`
-    ``(n_entities,)`` is NaN until it is frozen. A feature that was never seen while learning has no part later.
+    ``(n_entities,)`` is NaN until it is frozen, `later` are the blocks that follow. A feature that was never seen while
+    learning has no part later.
     """
 
     windows: FloatArray
@@ -51,6 +114,7 @@ class StreamModels:
     load_variance: FloatArray
     maxima: FloatArray
     threshold: FloatArray
+    later: LaterBlocks
 
     @staticmethod
     def unknown(n_entities: int, n_features: int, plan: StreamPlan) -> "StreamModels":
@@ -63,7 +127,18 @@ class StreamModels:
             load_variance=np.ones(n_entities),
             maxima=np.full((n_entities, plan.blocks), -np.inf),
             threshold=np.full(n_entities, np.nan),
+            later=LaterBlocks.none(n_entities),
         )
+
+    def raised_threshold(self, plan: StreamPlan, raised: FloatArray, *, least: float) -> FloatArray:
+        """Return the threshold that holds now ``(n_entities,)``, `least` at least; NaN while it is learnt.
+
+        `raised` ``(n_entities,)`` is by how much earlier alarms raise its logarithm.
+        """
+        first = np.where(np.isnan(self.threshold), np.nan, np.fmax(self.threshold, least))
+        now = np.fmax(first, self.later.threshold(plan)) * np.exp(raised)
+        held: FloatArray = np.minimum(now, MOST_RAISED_RATIO * first)
+        return held
 
     def learnt_ratio(self, plan: StreamPlan) -> FloatArray:
         """Return how much of what is needed was taken in, 1 where the threshold is frozen."""
@@ -123,12 +198,16 @@ def take_in(
 ) -> StreamModels:
     """Learn from one window of the marked entities that still learn; `far` are smoothed distances."""
     learning = where & (models.windows < plan.learn_windows) & np.isfinite(features[:, 0])
-    trying = where & np.isnan(models.threshold) & (models.windows >= plan.learn_windows) & np.isfinite(far)
+    beyond = where & (models.windows >= plan.learn_windows) & np.isfinite(far)
+    trying, known = beyond & np.isnan(models.threshold), beyond & ~np.isnan(models.threshold)
     if learning.any():
         models = _learned(models, features, learning)
         models = _frozen(models, learning & (models.windows >= plan.learn_windows))
     if trying.any():
         models = _tried(models, far, trying, plan)
+    if known.any():
+        later = models.later.take_in(far, where=known, block_windows=plan.block_windows)
+        models = replace(models, later=later)
     return models
 
 
@@ -178,8 +257,9 @@ def _tried(models: StreamModels, far: FloatArray, where: MaskArray, plan: Stream
     maxima[here, block[here]] = np.maximum(maxima[here, block[here]], far[here])
     windows = models.windows + where
     done = where & (windows >= plan.learn_windows + plan.blocks * plan.block_windows)
-    threshold = models.threshold
+    threshold, later = models.threshold, models.later
     if done.any():
+        later = later.behind(maxima, done)
         threshold = threshold.copy()
         threshold[done] = expected_threshold(maxima[done], blocks_per_alarm=plan.blocks_per_alarm)
-    return replace(models, windows=windows, maxima=maxima, threshold=threshold)
+    return replace(models, windows=windows, maxima=maxima, threshold=threshold, later=later)

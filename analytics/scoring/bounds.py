@@ -24,6 +24,31 @@ def rate_bounds(count: int, exposure: float, *, confidence: float = 0.95) -> tup
     return low / exposure, high / exposure
 
 
+def count_dispersion(places: TimeArray, n_rows: int, *, block_rows: int) -> float:
+    """Return the variance over the mean of events counted in blocks of rows, 1 at least: 1 where they come alone.
+
+    `places` ``(n_events,)`` are their rows of `n_rows`. (Quasi-Poisson: McCullagh and Nelder, "Generalized Linear
+    Models", 2nd edition, 1989, section 6.2.3.)
+    """
+    counts = np.bincount(places // block_rows, minlength=max(n_rows // block_rows, 1))
+    mean = float(counts.mean())
+    return max(float(counts.var()) / mean, 1.0) if mean > 0 else 1.0
+
+
+def clustered_rate_bounds(
+    places: TimeArray, n_rows: int, *, block_rows: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return two-sided bounds of the rate per row of events at rows `places`, which may come in clusters.
+
+    Those of a Poisson count that holds as much evidence: events and rows over the dispersion. Rounded outwards.
+    """
+    effective = count_dispersion(places, n_rows, block_rows=block_rows)
+    fewer = len(places) / effective
+    low, _ = rate_bounds(math.floor(fewer), n_rows / effective, confidence=confidence)
+    _, high = rate_bounds(math.ceil(fewer), n_rows / effective, confidence=confidence)
+    return low, high
+
+
 def share_bounds(count: int, total: int, *, confidence: float = 0.95) -> tuple[float, float]:
     """Return two-sided bounds of a share from `count` of `total` (Clopper and Pearson, Biometrika 26(4), 1934)."""
     if not 0 <= count <= total or total == 0:

@@ -206,7 +206,7 @@ PARTS: Mapping[str, LearntParts] = {
         shaped_by=("window_s", "learn_windows"),
     ),
     "novelty": LearntParts(
-        learnt=("models", "sensed"),
+        learnt=("models", "sensed", "raised"),
         holding=("conditions", "far"),
         causes={"conditions": (Cause.NOVELTY,)},
         shaped_by=("window_s", "learn_windows", "blocks", "block_windows", "smoothing", "notes_per_gpu_month"),

@@ -22,6 +22,7 @@ LIMIT_SHARE = 0.001  # of the healthy values of a column lie beyond each of its 
 MAD_ROWS = 256  # a day at five minutes; heuristic
 MATRIX_ROWS = 32  # length of the compared shapes; heuristic
 PCA_SHARE = 0.95  # of the healthy variance; what textbooks on process monitoring take
+PCA_ROWS = 20  # a moving mean of the residual; heuristic
 NEIGHBOUR_ROWS = 2048  # healthy rows to be near to; heuristic
 MIN_SPREAD_RATIO = 1e-3  # of a column's healthy range, where its rolling deviation is smaller
 
@@ -91,6 +92,16 @@ def pca_residual(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  
     return score, score
 
 
+def smoothed_pca(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Return the mean of `pca_residual` over the last `PCA_ROWS` rows."""
+    residual, _ = pca_residual(healthy, rows, full)
+    sums = np.concatenate([np.zeros(1), np.cumsum(residual)])
+    ends = np.arange(1, len(residual) + 1)
+    begins = np.maximum(ends - PCA_ROWS, 0)
+    score = (sums[ends] - sums[begins]) / (ends - begins)
+    return score, score
+
+
 def nearest_neighbours(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
     """Return the mean distance of each row to its five nearest healthy ones (scikit-learn, its default number).
 
@@ -145,6 +156,7 @@ METHODS: tuple[Method, ...] = (
     Method(name="rolling_mad", scores=rolling_mad),
     Method(name="isolation_forest", scores=isolation_forest),
     Method(name="pca_residual", scores=pca_residual),
+    Method(name="smoothed_pca", scores=smoothed_pca),
     Method(name="nearest_neighbours", scores=nearest_neighbours),
     Method(name="half_space_trees", scores=half_space_trees),
     Method(name="matrix_profile", scores=matrix_profile),

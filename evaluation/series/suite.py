@@ -1,8 +1,8 @@
 """The suite `series`: our general detector beside others on SMD, ASD and NAB, on one split and one alarm budget.
 
 For each set: VUS-PR, the mean over its machines; event F1 over all its events, every method at the threshold that lets
-it raise the same number of false alarms, with how many each did raise; and what came of the threshold that we set from
-healthy rows alone.
+it raise the same number of false alarms, with how many each did raise; and the false alarms of each general detector
+against the budget that it was given (`evaluation.series.kept`).
 Bounds are those of a block bootstrap of the rows. Margins are ours less the best other's, drawn together.
 """
 
@@ -16,11 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from analytics.novelty.calibration import threshold_for, unseen_scores
+from analytics.novelty.calibration import AlarmBudget
 from analytics.scoring.bounds import block_draws, middle_share, rate_bounds
 from analytics.scoring.events import EventMatches, match_events, threshold_at
 from analytics.scoring.vus import vus_pr
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_root, step_counter
+from evaluation.series.kept import Kept, kept_rows, kept_within
+from evaluation.series.live import note_rate
 from evaluation.series.methods import METHODS, Scores
 from evaluation.workers import each
 from telemetry.errors import EnvironmentLacksError
@@ -34,6 +36,7 @@ SUITE = "series"
 # An alarm per 1,000 rows is one in 17 hours at a minute, the default of `railwatch backtest` as well. Heuristic.
 BUDGET_PER_1000_ROWS = 1.0
 JOIN_ROWS = 10  # alarms this close are one, and an alarm this early is true; heuristic
+BUDGET = AlarmBudget(per_1000_rows=BUDGET_PER_1000_ROWS, join_rows=JOIN_ROWS)
 MAX_WINDOW = 100  # default of the authors' program for VUS
 BLOCK_ROWS = 500  # many times what rows of these sets share, and some dozens of blocks a machine; heuristic
 DRAWS, FULL_DRAWS = 60, 400
@@ -100,9 +103,7 @@ class _Machine:
     vus: FloatArray
     drawn: FloatArray
     counts: FloatArray
-    false_alarms: int
-    found: int
-    events: int
+    kept: tuple[Kept, ...]
 
 
 def series_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
@@ -115,23 +116,18 @@ def series_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     for name, of_set in sets.items():
         found = list(islice(machines, len(of_set)))
         yield from _set_rows(name, found, n_rows=sum(len(series.rows) for series in of_set))
+        yield from _live_rows(name, [series.healthy for series in of_set])
 
 
 def _machine(series: LabelledSeries, effort: Effort) -> _Machine:
     scores = [method.scores(series.healthy, series.rows, effort.full) for method in METHODS]
     rng = np.random.default_rng(SEED)
     drawn = block_draws(len(series.rows), block_rows=BLOCK_ROWS, draws=FULL_DRAWS if effort.full else DRAWS, rng=rng)
-    threshold = threshold_for(
-        unseen_scores(series.healthy), alarms_per_1000_rows=BUDGET_PER_1000_ROWS, join_rows=JOIN_ROWS
-    )
-    flagged = match_events(scores[0][1] > threshold, series.truth, join_rows=JOIN_ROWS, early_rows=JOIN_ROWS)
     return _Machine(
         vus=np.array([vus_pr(ranked, series.truth, max_window=MAX_WINDOW) for ranked, _ in scores]),
         drawn=np.array([_drawn_vus(ranked, series, drawn) for ranked, _ in scores]),
         counts=np.array([_block_counts(found, series) for found in scores]),
-        false_alarms=int((~flagged.is_true).sum()),
-        found=int(flagged.is_found.sum()),
-        events=len(flagged.event_rows),
+        kept=kept_within(series.healthy, series.rows, series.truth, BUDGET),
     )
 
 
@@ -173,13 +169,15 @@ def _set_rows(name: str, machines: list[_Machine], *, n_rows: int) -> Iterator[R
     drawn = np.array([_f1(counts[:, rows].sum(axis=1)) for rows in blocks]).T
     yield from _compared(f"{name}.event_f1", _f1(counts.sum(axis=1)), drawn)
     yield from _budget_rows(name, counts.sum(axis=1), n_rows)
-    false_alarms = sum(machine.false_alarms for machine in machines)
-    low, high = rate_bounds(false_alarms, n_rows / 1000)
-    rate = Row(suite=SUITE, name=f"{name}.false_alarms", value=false_alarms / n_rows * 1000, low=low, high=high)
-    yield at_most(replace(rate, unit="per 1000 rows"), BUDGET_PER_1000_ROWS)
-    events = sum(machine.events for machine in machines)
-    found = sum(machine.found for machine in machines)
-    yield Row(suite=SUITE, name=f"{name}.recall", value=found / events if events else None, unit="of events")
+    yield from kept_rows(name, [machine.kept for machine in machines], BUDGET, suite=SUITE)
+
+
+def _live_rows(name: str, healthy: list[FloatArray]) -> Iterator[Row]:
+    """Yield the notes of the live detector on healthy rows, against the same budget; nothing for single columns."""
+    rate = note_rate(healthy, BUDGET)
+    if rate is not None:
+        row = Row(suite=SUITE, name=f"{name}.unlabelled_alarms.live", value=rate.per_1000_rows)
+        yield at_most(replace(row, low=rate.low, high=rate.high, unit="per 1000 windows"), BUDGET_PER_1000_ROWS)
 
 
 def _budget_rows(name: str, counts: FloatArray, n_rows: int) -> Iterator[Row]:

@@ -1,53 +1,24 @@
 """``railwatch backtest``: an anomaly score and a flag for every row of any table of series."""
 
 import csv
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import track
 
-from analytics.change.table import ChangeMethod, change_scores, unseen_change_scores
-from analytics.novelty.calibration import MIN_HEALTHY_ROWS, threshold_for, unseen_scores
-from analytics.novelty.score import NoveltyModel, NoveltyScores, begin, fit, score_rows
+from analytics.change.general import Flagged, GeneralMethod, flag_rows
+from analytics.novelty.calibration import MIN_HEALTHY_ROWS, AlarmBudget, AlarmRate, alarm_rate
 from analytics.scoring.events import stretches
 from railwatch.cli.logged_file import LoggedTable, read_table
-from railwatch.cli.printing import print_json
+from railwatch.cli.printing import pluralize, print_json, progress_bar
 from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import ConfigError, Problem
-from telemetry.frames import FloatArray, MaskArray, TimeArray
+from telemetry.frames import FloatArray, TimeArray
 
-SMALLEST_SCORE = 1e-3  # sums rest at zero, which has no logarithm; far below any threshold
-BLOCK_ROWS = 4096  # rows scored between two steps of the progress bar
 # heuristic: each block of healthy rows is scored by a model of the others, so no quarter may hold all values.
 LEAST_SHARE = 0.5
 JOIN_ROWS = 10  # heuristic: alarms this close are one, as in the evaluation
-
-
-class BacktestMethod(StrEnum):
-    """Method that scores the rows."""
-
-    NOVELTY = "novelty"
-    CUSUM = "cusum"
-    EWMA = "ewma"
-    PAGE_HINKLEY = "page-hinkley"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scored:
-    """Scores, flags and leading columns of all rows ``(n_rows,)``; healthy rows are never flagged."""
-
-    score: FloatArray
-    flag: MaskArray
-    leading: TimeArray
-    threshold: float
-    n_healthy: int
 
 
 def backtest(
@@ -64,8 +35,8 @@ def backtest(
         float, typer.Option("--budget", help="Allowed false alarms per 1000 rows; sets the threshold.")
     ] = 1.0,
     method: Annotated[
-        BacktestMethod, typer.Option("--method", help="novelty: all columns together; others: change of one column.")
-    ] = BacktestMethod.NOVELTY,
+        GeneralMethod, typer.Option("--method", help="novelty: all columns together; others: change of one column.")
+    ] = GeneralMethod.NOVELTY,
     as_json: JsonFlag = False,
 ) -> None:
     """Score every row of a CSV table against its healthy first part, and flag anomalies."""
@@ -76,12 +47,12 @@ def backtest(
     table = read_table(file, time=time, columns=names)
     used, values = _with_values(file, table, train_share)
     n_healthy = int(train_share * len(values))
-    if method is BacktestMethod.NOVELTY:
-        scored = _scored(values, n_healthy, budget)
-    else:
-        scored = _changed(ChangeMethod(method.value), values, n_healthy, budget)
-    _write(out, table, used, scored)
-    alarms = stretches(scored.flag, join_rows=JOIN_ROWS)
+    allowed = AlarmBudget(per_1000_rows=budget, join_rows=JOIN_ROWS)
+    with progress_bar("scoring", len(values)) as done:
+        flagged = flag_rows(method, values[:n_healthy], values[n_healthy:], allowed, done=done)
+    _write(out, table, used, flagged)
+    alarms = stretches(flagged.flag, join_rows=JOIN_ROWS)
+    raised = alarm_rate(alarms[:, 0] - n_healthy, len(values) - n_healthy)
     fields = {
         "file": str(file),
         "out": str(out),
@@ -90,16 +61,19 @@ def backtest(
         "columns": list(used),
         "left_out": _left_out(table, used),
         "backward_rows": int(table.backward.sum()),
-        "healthy_rows": scored.n_healthy,
+        "healthy_rows": n_healthy,
         "budget_per_1000_rows": budget,
-        "threshold": scored.threshold,
+        "threshold": float(flagged.threshold[-1]),
         "alarms": len(alarms),
-        "flagged_rows": int(scored.flag.sum()),
+        "flagged_rows": int(flagged.flag.sum()),
+        "alarms_per_1000_rows": _rate_fields(raised),
+        "kept_per_1000_rows": _rate_fields(flagged.kept),
     }
     if as_json:
         print_json(fields)
         return
-    typer.echo(_sentence(table, used, scored, alarms=alarms, budget=budget))
+    typer.echo(_sentence(table, used, flagged, alarms=alarms, raised=raised))
+    typer.echo(_kept(flagged.kept, budget))
     typer.echo(f"{out}: a score and a flag for each of {len(values)} rows")
 
 
@@ -135,78 +109,47 @@ def _with_values(file: Path, table: LoggedTable, train_share: float) -> tuple[tu
     return tuple(table.columns[place] for place in kept), table.values[:, kept]
 
 
-def _scored(values: FloatArray, n_healthy: int, budget: float) -> Scored:
-    healthy = values[:n_healthy]
-    model = fit(healthy)
-    threshold = threshold_for(unseen_scores(healthy), alarms_per_1000_rows=budget, join_rows=JOIN_ROWS)
-    parts = list(_streamed(model, values))
-    flag_score = np.concatenate([part.flag_score for part in parts])
-    flag = flag_score > threshold
-    flag[:n_healthy] = False
-    return Scored(
-        score=np.concatenate([part.score for part in parts]),
-        flag=flag,
-        leading=np.concatenate([part.leading for part in parts]),
-        threshold=threshold,
-        n_healthy=n_healthy,
-    )
-
-
-def _changed(method: ChangeMethod, values: FloatArray, n_healthy: int, budget: float) -> Scored:
-    """Score changes of single columns after the healthy rows; each alarm restarts the score."""
-    healthy = values[:n_healthy]
-    blocks = tuple(np.maximum(block, SMALLEST_SCORE) for block in unseen_change_scores(method, healthy))
-    threshold = threshold_for(blocks, alarms_per_1000_rows=budget, join_rows=JOIN_ROWS)
-    learnt = change_scores(method, healthy, healthy)
-    after = change_scores(method, healthy, values[n_healthy:], limit=threshold)
-    score = np.concatenate([learnt.score, after.score])
-    flag = score > threshold
-    flag[:n_healthy] = False
-    return Scored(
-        score=score,
-        flag=flag,
-        leading=np.concatenate([learnt.leading, after.leading]),
-        threshold=threshold,
-        n_healthy=n_healthy,
-    )
-
-
-def _streamed(model: NoveltyModel, values: FloatArray) -> Iterator[NoveltyScores]:
-    state = begin(model, values[:0])
-    blocks = range(0, len(values), BLOCK_ROWS)
-    console = Console(stderr=True)
-    for first in track(blocks, "scoring", console=console, disable=not sys.stderr.isatty(), transient=True):
-        state, scores = score_rows(model, state, values[first : first + BLOCK_ROWS])
-        yield scores
-
-
-def _write(out: Path, table: LoggedTable, used: tuple[str, ...], scored: Scored) -> None:
+def _write(out: Path, table: LoggedTable, used: tuple[str, ...], flagged: Flagged) -> None:
+    columns = (table.times, flagged.score, flagged.flag, flagged.leading, flagged.level, flagged.threshold)
     with out.open("w", encoding="utf-8", newline="") as text:
         rows = csv.writer(text, lineterminator="\n")
-        rows.writerow(("time", "score", "flag", "leading_column"))
-        for time, score, flag, leading in zip(
-            table.times, scored.score.tolist(), scored.flag.tolist(), scored.leading.tolist(), strict=True
-        ):
-            rows.writerow(
-                (time, f"{score:.6g}" if leading >= 0 else "", int(flag), used[leading] if leading >= 0 else "")
-            )
+        rows.writerow(("time", "score", "flag", "leading_column", "level", "threshold"))
+        for time, score, flag, leading, level, threshold in zip(*columns, strict=True):
+            named = used[leading] if leading >= 0 else ""
+            rows.writerow((time, _number(score), int(flag), named, _number(level), _number(threshold)))
 
 
-def _sentence(table: LoggedTable, used: tuple[str, ...], scored: Scored, *, alarms: TimeArray, budget: float) -> str:
-    n_judged = len(table.times) - scored.n_healthy
-    last = table.times[scored.n_healthy - 1]
-    allowed = budget * n_judged / 1000
+def _number(value: float) -> str:
+    return f"{value:.6g}" if np.isfinite(value) else ""
+
+
+def _sentence(
+    table: LoggedTable, used: tuple[str, ...], flagged: Flagged, *, alarms: TimeArray, raised: AlarmRate
+) -> str:
+    n_healthy = len(table.times) - raised.rows
     parts = [
-        f"the first {scored.n_healthy} of {len(table.times)} rows, up to {last}, taken as healthy",
-        f"{len(alarms)} alarms in the {n_judged} rows after them (budget: {allowed:.3g} false alarms)",
+        f"the first {n_healthy} of {len(table.times)} rows, up to {table.times[n_healthy - 1]}, taken as healthy",
+        f"{pluralize(raised.alarms, 'alarm')} in the {raised.rows} rows after them, {_bounded(raised)}",
     ]
     if len(alarms):
         first = int(alarms[0, 0])
-        parts.append(f"the first at {table.times[first]}, led by {used[int(scored.leading[first])]}")
-    parts += [_why_left_out(name, table, scored.n_healthy) for name in _left_out(table, used)]
+        parts.append(f"the first at {table.times[first]}, led by {used[int(flagged.leading[first])]}")
+    parts += [_why_left_out(name, table, n_healthy) for name in _left_out(table, used)]
     if table.backward.any():
         parts.append(f"{int(table.backward.sum())} rows with a time that goes back were not scored")
     return "; ".join(parts)
+
+
+def _kept(kept: AlarmRate, budget: float) -> str:
+    return f"budget {budget:g} false alarms in 1000 rows; on {kept.rows} healthy rows not seen before: {_bounded(kept)}"
+
+
+def _bounded(rate: AlarmRate) -> str:
+    return f"{rate.per_1000_rows:.2g} in 1000 (95 %: {rate.low:.2g} to {rate.high:.2g})"
+
+
+def _rate_fields(rate: AlarmRate) -> dict[str, float]:
+    return {"alarms": rate.alarms, "rows": rate.rows, "value": rate.per_1000_rows, "low": rate.low, "high": rate.high}
 
 
 def _left_out(table: LoggedTable, used: tuple[str, ...]) -> list[str]:

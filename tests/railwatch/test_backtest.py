@@ -156,3 +156,32 @@ def test_files_that_cannot_be_read_or_written_are_reported_in_one_line(run: Run,
         assert status == 2
         assert "--out" in err
     assert good.read_text().startswith("t,host")
+
+
+@pytest.mark.parametrize("method", ["novelty", "cusum", "ewma", "page-hinkley"])
+def test_a_level_that_changes_for_good_is_flagged_and_not_for_ever(run: Run, tmp_path: Path, method: str) -> None:
+    table = np.random.default_rng(5).normal(0, 1, (4000, 2)) * [4.0, 0.4] + [300.0, 60.0]
+    table[2000:, 1] += 8.0
+    table[3500:3520, 0] += 60.0
+    arguments = ("--time", "t", "--out", tmp_path / "s.csv", "--method", method, "--json")
+    status, out, _ = run(write(tmp_path / "a.csv", table), *arguments)
+    assert status == 0
+    flagged = np.array([row["flag"] == "1" for row in scores(tmp_path / "s.csv")])
+    assert flagged[2000:2050].any()
+    assert flagged[2300:3400].mean() < 0.01
+    assert flagged[3500:3525].any(), "a later fault is found"
+    result = json.loads(out)
+    kept = result["kept_per_1000_rows"]
+    assert kept["low"] <= 1.0
+    assert kept["low"] <= kept["value"] < kept["high"]
+    assert result["alarms_per_1000_rows"]["high"] > result["alarms_per_1000_rows"]["value"]
+
+
+def test_the_rates_are_printed_with_bounds_beside_the_budget(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run(write(tmp_path / "a.csv", values()), "--time", "t", "--out", tmp_path / "s.csv")
+    assert status == 0
+    assert "in the 1400 rows after them" in out
+    assert "budget 1 false alarms in 1000 rows; on 450 healthy rows not seen before: 0 in 1000 (95 %: 0 to" in out
+    rows = scores(tmp_path / "s.csv")
+    assert all(row["threshold"] == row["level"] == "" for row in rows[:600])
+    assert all((float(row["level"]) > float(row["threshold"])) == (row["flag"] == "1") for row in rows[600:])

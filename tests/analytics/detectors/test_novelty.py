@@ -184,3 +184,52 @@ def test_limits_that_cannot_be_are_refused() -> None:
     for wrong in ({"distance": 0.0}, {"learn_windows": 3}, {"smoothing": 2.0}, {"window_s": 0.1}):
         with pytest.raises(ValueError, match=r"above 0|at least"):
             replace(NoveltyLimits(), **wrong)
+
+
+def test_a_gpu_unusual_for_a_day_is_learnt_again_and_its_next_fault_is_found() -> None:
+    detector = Novelty(limits=NoveltyLimits(relearn_after_s=7200.0))
+    frame = node(9, rows=1400, hotter_c=12.0, begins=BEGINS, lasts=2000)
+    frame.signal("hbm_temp_c")[1200:, 1] += 12.0
+    state, reported = detector.step(detector.start(frame.spec), frame, TOPOLOGY)
+    first, cleared, second = reported[0], reported[-2], reported[-1]
+    assert first.status is FindingStatus.RAISED
+    assert (cleared.status, cleared.entity_id) == (FindingStatus.CLEARED, "gpu:GPU-1")
+    assert cleared.time_ns - first.since_ns == pytest.approx(7200 * NS_PER_S, abs=60 * NS_PER_S)
+    assert "learnt as usual after 2 h" in cleared.summary
+    assert (second.status, second.entity_id) == (FindingStatus.RAISED, "gpu:GPU-1")
+    assert second.since_ns >= START_NS + 1200 * EVERY_S * NS_PER_S
+    assert state.models.windows[[0, 2, 3]].min() == state.models.windows[0], "only that GPU was learnt anew"
+
+
+def swinging(seed: int, *, times: float) -> Frame:
+    """Return a node whose second GPU's memory is a while later and later hotter, for longer than it was learnt from."""
+    frame = node(seed, rows=2000)
+    later = np.arange(2000) >= 300
+    swing = times * np.sin(np.arange(2000) / 40.0) * np.minimum((np.arange(2000) - 300) / 800.0, 1.0)
+    frame.signal("hbm_temp_c")[later, 1] += swing[later]
+    return frame
+
+
+def test_a_gpu_that_varies_more_than_while_it_was_learnt_raises_its_own_threshold_and_no_others() -> None:
+    frame = swinging(1, times=5.0)
+    state, _ = judged(frame.rows(0, 300))
+    first = DETECTOR.threshold(state)
+    state, _ = judged(frame.rows(300, 2000), state=state)
+    after = DETECTOR.threshold(state)
+    assert after[1] > 1.3 * first[1]
+    assert (after <= 3.0 * first + 1e-9).all()
+    np.testing.assert_allclose(after[[0, 2, 3]], first[[0, 2, 3]], rtol=0.2)
+
+
+def test_a_slow_fault_does_not_carry_the_threshold_along() -> None:
+    frame = node(10, rows=3000)
+    frame.signal("hbm_temp_c")[300:, 1] += np.arange(2700) / 2700.0 * 60.0
+    assert {one.entity_id for one in raised(judged(frame)[1])} == {"gpu:GPU-1"}
+
+
+def test_each_note_raises_the_threshold_of_its_gpu_until_it_is_accepted() -> None:
+    state, reported = judged(node(11, hotter_c=12.0, lasts=30))
+    assert len(raised(reported)) == 1
+    np.testing.assert_allclose(state.raised, [0.0, 0.5, 0.0, 0.0], atol=1e-3)
+    accepted = DETECTOR.accept(state, np.array([False, True, False, False]))
+    assert accepted.raised[1] == 0.0

@@ -66,9 +66,35 @@ def test_cutting_the_rows_elsewhere_returns_the_same_scores() -> None:
     for first, last in ((0, 1), (1, 1), (1, 130), (130, 301), (301, 1500)):
         state, part = score_rows(model, state, rows[first:last])
         parts.append(part)
-    for name in ("score", "flag_score", "leading"):
+    for name in ("score", "flag_score", "fresh_score", "leading"):
         np.testing.assert_allclose(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
     np.testing.assert_allclose(state.levels, whole_state.levels)
+
+
+def test_a_level_that_changed_for_good_is_fresh_for_some_rows_and_unusual_for_ever() -> None:
+    rows = healthy_rows(3000, seed=12)
+    rows[1000:, 1] += 60.0
+    score = scored(rows)
+    usual = np.quantile(score.fresh_score[:1000], 0.99)
+    assert score.fresh_score[1000:1010].max() > 10 * usual
+    assert np.quantile(score.fresh_score[1300:], 0.95) < 3 * usual
+    assert np.median(score.flag_score[1300:]) > 3 * usual
+    rows[2000:2020, 2] += 0.4
+    again = scored(rows).fresh_score
+    assert again[2000:2010].max() > 3 * np.quantile(again[1300:2000], 0.99)
+
+
+def test_one_column_is_judged_by_its_shape_over_dozens_of_rows() -> None:
+    rng = np.random.default_rng(13)
+    wave = np.sin(np.arange(4000) / 6.0)[:, np.newaxis] + rng.normal(0, 0.3, (4000, 1))
+    rows = wave[2000:].copy()
+    rows[1000:1060] = rng.permutation(rows[1000:1060])  # values and their spread stay, the shape is gone
+    model = fit(wave[:2000])
+    assert model.shape is not None
+    assert model.shape.n_rows == 48
+    score = score_rows(model, begin(model, wave[:2000]), rows)[1].score
+    assert score[1000:1080].max() > 1.5 * np.quantile(score[100:1000], 0.99)
+    assert fit(np.repeat(wave[:2000], 2, axis=1)).shape is None
 
 
 def test_gaps_are_evidence_neither_for_nor_against() -> None:

@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from analytics.scoring.bounds import block_draws, middle_share, rate_bounds, share_bounds
+from analytics.scoring.bounds import (
+    block_draws,
+    clustered_rate_bounds,
+    count_dispersion,
+    middle_share,
+    rate_bounds,
+    share_bounds,
+)
 from analytics.scoring.events import brier, expected_calibration_error
 
 
@@ -26,6 +33,29 @@ def test_a_rate_without_exposure_and_a_share_of_nothing_are_misuse() -> None:
         rate_bounds(1, 0.0)
     with pytest.raises(ValueError, match="total"):
         share_bounds(0, 0)
+
+
+def test_events_that_come_alone_have_poisson_bounds_and_clusters_wider_ones() -> None:
+    alone = np.arange(50, 10_000, 1000)
+    assert count_dispersion(alone, 10_000, block_rows=100) == 1.0
+    assert clustered_rate_bounds(alone, 10_000, block_rows=100) == rate_bounds(10, 10_000)
+    together = np.concatenate([np.arange(100, 190, 20), np.arange(5000, 5090, 20)])
+    assert count_dispersion(together, 10_000, block_rows=100) == pytest.approx(4.9)
+    low, high = clustered_rate_bounds(together, 10_000, block_rows=100)
+    assert low < rate_bounds(10, 10_000)[0]
+    assert high > rate_bounds(10, 10_000)[1]
+    assert clustered_rate_bounds(alone[:0], 1000, block_rows=100) == rate_bounds(0, 1000)
+
+
+def test_bounds_of_clustered_events_cover_their_rate() -> None:
+    rng = np.random.default_rng(4)
+    covered = 0
+    for _ in range(200):
+        begins = np.flatnonzero(rng.random(10_000) < 0.002)
+        places = np.unique((begins[:, None] + 12 * np.arange(4)).ravel())
+        low, high = clustered_rate_bounds(places[places < 10_000], 10_000, block_rows=100)
+        covered += low <= 0.008 <= high
+    assert covered >= 184
 
 
 def test_draws_are_blocks_of_neighbours_that_wrap() -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analytics.change.general import GeneralMethod
 from analytics.scoring.vus import vus_pr
 from evaluation import workers
 from evaluation.rows import Effort, Row, at_least, at_most
+from evaluation.series import kept
 from evaluation.series import methods as series_methods
 from evaluation.series import suite as series
 from evaluation.series.methods import METHODS, Scores, ours, rolling_mad, static_limits
@@ -46,6 +48,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "processes", lambda: 1)
     monkeypatch.setattr(series, "METHODS", METHODS[:3])
     monkeypatch.setattr(series, "DRAWS", 5)
+    monkeypatch.setattr(kept, "DETECTORS", (GeneralMethod.NOVELTY,))
 
 
 def rows_of(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[Row]:
@@ -63,6 +66,7 @@ def test_sets_are_read_as_they_lie_there(folder: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_every_set_has_its_rows_with_bounds_and_goals(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(kept, "DETECTORS", tuple(GeneralMethod))
     found = {row.name: row for row in rows_of(monkeypatch, folder)}
     for name in ("smd", "asd", "nab"):
         for measure in ("vus_pr", "event_f1"):
@@ -72,11 +76,14 @@ def test_every_set_has_its_rows_with_bounds_and_goals(monkeypatch: pytest.Monkey
         costs = [found[f"{name}.event_f1_cost.{method.name}"] for method in METHODS[:3]]
         assert all(row.met for row in costs), "no method may have more false alarms than the budget"
         assert found[f"{name}.vus_pr.ours"].value == pytest.approx(1.0, abs=0.3)
-        rate = found[f"{name}.false_alarms"]
-        assert rate.low is not None
-        assert rate.value is not None
-        assert rate.high is not None
-        assert rate.low <= rate.value < rate.high
+        for method in ("", ".cusum", ".ewma", ".page-hinkley"):
+            rate = found[f"{name}.false_alarms{method}"]
+            assert rate.low is not None
+            assert rate.value is not None
+            assert rate.high is not None
+            assert rate.low <= rate.value < rate.high
+            assert rate.goal == "<= 1 per 1000 rows"
+            assert f"{name}.unlabelled_alarms{method}" in found
 
 
 @pytest.mark.usefixtures("quick")
@@ -85,12 +92,15 @@ def test_a_set_without_any_event_has_no_figures_and_misses_its_goals(
 ) -> None:
     (folder / "nab" / "windows.json").write_text("{}")
     found = [row for row in rows_of(monkeypatch, folder) if row.name.startswith("nab.")]
-    rates = [row for row in found if ".false_alarms" in row.name or ".event_f1_cost." in row.name]
+    counts = (".false_alarms", ".unlabelled_alarms", ".flagged", ".event_f1_cost.")
+    rates = [row for row in found if any(part in row.name for part in counts)]
     assert all(row.value is None for row in found if row not in rates)
     assert all(row.missed for row in found if ".margin_over_" in row.name)
 
 
-@pytest.mark.parametrize("method", [series_methods.pca_residual, series_methods.nearest_neighbours])
+@pytest.mark.parametrize(
+    "method", [series_methods.pca_residual, series_methods.smoothed_pca, series_methods.nearest_neighbours]
+)
 @pytest.mark.parametrize("n_columns", [1, 4])
 def test_what_was_never_seen_scores_highest(method: Callable[..., Scores], n_columns: int) -> None:
     pytest.importorskip("sklearn")
