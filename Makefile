@@ -37,7 +37,7 @@ check: $(STAMP) ## format, lint, types, import contracts, plain words, generated
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy docs/plots
+	$(BIN)/mypy docs/plots docs/converters
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.docs.plain_words
 	$(BIN)/python -m railwatch.reference.generate --check

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from telemetry.entities import EntityKind, NominalSource
@@ -47,3 +48,24 @@ def test_the_page_names_what_the_code_knows() -> None:
     assert f"`format` | {FORMAT}" in PAGE
     for name in (*COLUMNS, *EntityKind, *NominalSource, *RatingSource):
         assert f"`{name}`" in PAGE
+
+
+@pytest.mark.parametrize("with_header", [False, True])
+def test_values_are_held_at_a_tick_and_end_at_an_empty_one(tmp_path: Path, *, with_header: bool) -> None:
+    path = tmp_path / "mine.csv"
+    rows = [
+        "supply,PSU1,voltage_v,54.1",
+        "tick,{},,",
+        "supply,PSU1,voltage_v,",
+        "tick,{},,",
+        "supply,PSU1,voltage_v,54.1",
+    ]
+    table = "rails" if with_header else "supply"
+    lines = [f"{1_795_420_800_000_000_000 + at},{row.format(table)}," for at, row in enumerate(rows)]
+    header = json.loads(PAGE.partition("```json\n")[2].partition("```")[0])
+    end = [f"# railwatch {json.dumps(header)}"] if with_header else []
+    path.write_text("\n".join([",".join(COLUMNS), *lines, *end]) + "\n")
+    (frame,) = read_recording(path).frames()
+    volts = frame.spec.signals.index("voltage_v")
+    assert np.array_equal(frame.values[:, 0, volts], [54.1, 54.1, np.nan, np.nan, 54.1], equal_nan=True)
+    assert frame.fresh[:, 0, volts].tolist() == [True, False, False, False, True]
