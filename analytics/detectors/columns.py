@@ -12,6 +12,13 @@ def optional(frame: Frame, name: str) -> FloatArray:
     return np.broadcast_to(np.nan, frame.values.shape[:2])
 
 
+def renewed(frame: Frame, name: str) -> MaskArray:
+    """Return a mask of new values of a signal, shape ``(n_times, n_entities)``; none where the table lacks it."""
+    if name in frame.spec.signals:
+        return frame.fresh[:, :, frame.spec.signals.index(name)]
+    return np.zeros(frame.values.shape[:2], dtype=np.bool_)
+
+
 def bits_set(flags: FloatArray, mask: int) -> MaskArray:
     """Return a mask of values with any bit of `mask` set; False where the flags are NaN."""
     known = ~np.isnan(flags)

@@ -23,6 +23,7 @@ from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
 from analytics.supply.carried_load import CarriedLoad
+from analytics.supply.input_fall import MAINS_V
 from analytics.supply.pair_rows import PAIR, PairRows, quiet_end
 from analytics.supply.rail_levels import RailLevels
 from analytics.supply.reference import DipImpedance, Reference, look
@@ -116,6 +117,8 @@ class SupplyHeadroom:
         """Judge the rows of a frame: trips row by row, the rest once a block."""
         lowest_v = np.fmin(frame.signal("voltage_v"), optional(frame, "voltage_min_v"))
         rated_w = _rated_w(ByIdentity(frame.spec.entities), self.limits.rated_w)
+        # Feeds of mains have watts of their own (`over_power`): volts times amperes are more, by the power factor.
+        rated_w = np.where(np.fmax.reduce(lowest_v, axis=0, initial=0.0) > MAINS_V, np.nan, rated_w)
         buses = state.buses.under(topology, frame.spec.entities)
         state = replace(state, buses=buses, load=replace(state.load, rated_w=rated_w))
         rows, start = PairRows.of(frame), 0

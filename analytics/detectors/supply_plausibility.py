@@ -1,11 +1,11 @@
 """Supply plausibility: readings of one supply that contradict each other, so that a sound supply is not replaced.
 
-- A value repeats exactly while the other one changes as before.
+- A value repeats exactly while the other one changes as before, unless the supply is off or asleep.
 - Voltage and current no longer belong together: the pair fitted better, now it fits better one sample away, and that of
   a sibling is as it was. A source resistance from such a pair may even have the wrong sign.
 - The current no longer follows those of its bus, more than a job makes of all of them, and no voltage acquits it.
 - The voltage fell alone, by more than a path drops, while the current stayed.
-- The supply's own power and voltage times current differ by more than two meters may.
+- The supply's own power and voltage times current differ by more than two meters may, on rails of direct current.
 
 Disproved if the siblings' voltage repeats too, or their resistance changes at the same time.
 """
@@ -18,13 +18,14 @@ import numpy as np
 
 from analytics.connectivity import Siblings, sibling_median
 from analytics.connectivity.buses import Buses
-from analytics.detectors.columns import optional
+from analytics.detectors.columns import optional, renewed
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.seconds import running_sum
 from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.detectors.supply_plausibility_summary import ReadingFault, SupplyReadings, reading_statement
 from analytics.supply.branches import DEAD_RATIO, USUAL_SHARE, group_sum, others_sum, share_moved, took_over
+from analytics.supply.input_fall import MAINS_V
 from analytics.supply.pair_rows import PAIR, PairRows
 from analytics.supply.plausibility import (
     MIN_AGREED_W,
@@ -61,6 +62,8 @@ _AGREED_BLOCKS = 8.0
 # heuristic: what current meters of outputs are off by at any load, until both agreed at a small one; supplies state 1
 # to 2 % of a current for loads of a fifth and more, and amperes below.
 _OFFSET_A = 0.5
+# heuristic: of a power that is renewed in fewer than half of the rows, most rows have one of another moment.
+_RARE_PART = 0.5
 # heuristic: fewer samples of one value in a block are no repetition.
 _MIN_SAMPLES = 8
 # heuristic: a spread of three steps of the converter takes levels six steps apart, and half of that still moves it.
@@ -106,6 +109,7 @@ class SupplyPlausibilityState:
     power_sum_w: FromZero
     product_sum_w: FromZero
     power_rows: FromZero
+    power_reads: FromZero
     mismatch: FloatArray
     mismatch_s: FromZero
     agreed: FromZero
@@ -138,11 +142,12 @@ class SupplyPlausibility:
             siblings=state.siblings.under(topology, frame.spec.entities),
             buses=state.buses.under(topology, frame.spec.entities),
         )
-        rows, power_w, start = PairRows.of(frame), optional(frame, "power_w"), 0
+        rows, start = PairRows.of(frame), 0
+        power_w, power_new = optional(frame, "power_w"), renewed(frame, "power_w")
         findings: list[Finding] = []
         while start < len(rows):
             stop = stretch_end(state.blocks, state.last_ns, rows.time_ns, start)
-            state = _added(state, rows.part(start, stop), power_w)
+            state = _added(state, rows.part(start, stop), power_w, power_new)
             start = stop
             now_ns = rows.time_ns[stop - 1]
             if not is_full(state.blocks, now_ns):
@@ -182,6 +187,7 @@ class SupplyPlausibility:
             power_sum_w=np.zeros(len(streaks)),
             product_sum_w=np.zeros(len(streaks)),
             power_rows=np.zeros(len(streaks)),
+            power_reads=np.zeros(len(streaks)),
             mismatch=power.mismatch,
             mismatch_s=power.lasted_s,
             agreed=power.agreed,
@@ -241,8 +247,10 @@ def _passed_ns(state: SupplyPlausibilityState, now_ns: int) -> int:
     return min(max(0 if state.judged_ns is None else now_ns - state.judged_ns, 0), LONGEST_STEP_NS)
 
 
-def _added(state: SupplyPlausibilityState, rows: PairRows, power_w: FloatArray) -> SupplyPlausibilityState:
-    """Add the rows of one stretch; `power_w` has those of the whole frame."""
+def _added(
+    state: SupplyPlausibilityState, rows: PairRows, power_w: FloatArray, power_new: MaskArray
+) -> SupplyPlausibilityState:
+    """Add the rows of one stretch; `power_w` has those of the whole frame, `power_new` marks the renewed ones."""
     back = state.last_ns is not None and rows.time_ns[0] < state.last_ns
     own_w = power_w[rows.places]
     measured = rows.used & np.isfinite(own_w)
@@ -261,6 +269,7 @@ def _added(state: SupplyPlausibilityState, rows: PairRows, power_w: FloatArray) 
         power_sum_w=running_sum(before_w, np.where(measured, own_w, 0.0)),
         product_sum_w=running_sum(before_va, np.where(measured, product_w, 0.0)),
         power_rows=(0.0 if back else state.power_rows) + measured.sum(axis=0),
+        power_reads=(0.0 if back else state.power_reads) + (measured & power_new[rows.places]).sum(axis=0),
     )
 
 
@@ -287,6 +296,8 @@ def _compared(
     compared_rows = np.where(state.power_rows > 0, state.power_rows, np.nan)
     power_w, product_w = state.power_sum_w / compared_rows, state.product_sum_w / compared_rows
     off = power_mismatch(power_w, product_w, least_w=MIN_AGREED_W)
+    # Of alternating current the product is volt-amperes, and watts are less by the power factor: `feed_factor`.
+    off = np.where(means.mean_v > MAINS_V, np.nan, off)
     large = np.fmax(power_w, product_w) > MIN_POWER_W
     # What a supply that went off still shows are the offsets of its meters.
     carries = ~(means.mean_a < DEAD_RATIO * state.usual_mean_a)
@@ -298,7 +309,10 @@ def _compared(
     # Meters that agreed within some per cent are off by no more watts at any load.
     offset_w = np.fmin(_OFFSET_A * np.abs(means.mean_v), _AGREED_RATIO * state.agreed_w)
     by_offset = np.where(large, offset_w, 0.0) / np.where(large, np.fmax(power_w, product_w), 1.0)
-    differs = known & (np.abs(mismatch) > power_ratio + rounded + by_offset)
+    # A power that is read more rarely than the load moves beats with it for minutes, by as much as the load spreads.
+    rare = state.power_reads < _RARE_PART * state.power_rows
+    beats = np.divide(means.spread_a, means.mean_a, out=np.zeros_like(rounded), where=rare & (means.mean_a > 0.0))
+    differs = known & (np.abs(mismatch) > power_ratio + rounded + by_offset + beats)
     lasted_s = np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0)
     agrees = np.abs(off) < _AGREED_RATIO
     return PowerComparison(
@@ -371,7 +385,8 @@ def _counted(
     flat = np.stack((volts, amps), axis=1) | broken
     if flat.any():
         flat &= ~_flat_by_load(state, means)
-        flat[:, 1] &= ~_off(state, means)
+        flat[:, 0] &= ~(means.mean_v < DEAD_RATIO * state.levels.voltage_v)  # its output is off
+        flat[:, 1] &= ~_carries_nothing(state, means)
         broken &= flat
     bad = np.concatenate((flat, (skew.pair | skew.bus)[:, np.newaxis]), axis=1)
     # A block that noise alone should have moved is nearly proof; two, as the first may be a gap in the log.
@@ -413,9 +428,14 @@ def _usual_mean(state: SupplyPlausibilityState, mean_a: FloatArray, *, still: Ma
     return np.where(np.isnan(mean_a) | hurt, usual_a, known_a + USUAL_SHARE * (mean_a - known_a))
 
 
-def _off(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
-    """Return a mask of supplies that carry nothing, and whose bus carries what they did: off, and measured right."""
-    groups = state.buses.groups
-    others_a, usual_others_a = others_sum(means.mean_a, groups), others_sum(state.usual_mean_a, groups)
-    nothing = means.mean_a < DEAD_RATIO * state.usual_mean_a
-    return nothing & took_over(others_a, usual_others_a, state.usual_mean_a)
+def _carries_nothing(state: SupplyPlausibilityState, means: BlockMeans) -> MaskArray:
+    """Return a mask of supplies that are off or asleep, and measured right.
+
+    Their current is nothing, and what the others carry shows it, or their own power: a meter that sticks repeats what
+    it showed last.
+    """
+    groups, usual_a = state.buses.groups, state.usual_mean_a
+    nothing = means.mean_a < DEAD_RATIO * usual_a
+    taken = took_over(others_sum(means.mean_a, groups), others_sum(usual_a, groups), usual_a)
+    own_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
+    return nothing & (taken | (own_w < DEAD_RATIO * usual_a * means.mean_v))

@@ -143,6 +143,42 @@ def test_an_offset_of_the_current_is_no_gain_at_a_light_load() -> None:
     assert "power differs" in reported(scenes.frame(volts, amps, power_w=volts * truth_a * 1.15), limits)[0].summary
 
 
+@pytest.mark.parametrize(("own_w", "is_reported"), [(0.0, False), (600.0, True), (np.nan, True)])
+def test_a_current_of_nothing_is_no_repeating_one_where_its_own_power_is_nothing_too(
+    own_w: float, *, is_reported: bool
+) -> None:
+    """The load fell as the supply went to sleep, so that what the others carry shows nothing."""
+    amps = scenes.load(2)
+    volts = scenes.rail(amps, seed=2)
+    amps[160:, 1], watts = 0.0, amps * volts
+    watts[160:, 1] = own_w
+    found = reported(scenes.frame(volts, amps, power_w=watts), SupplyPlausibilityLimits(power_hold_s=600.0))
+    assert [one.entity_id for one in found] == [supply(1).id] * is_reported
+
+
+def test_a_voltage_of_nothing_is_that_of_an_output_that_is_off() -> None:
+    rng = np.random.default_rng(1)
+    amps = np.full((800, 2), 36.0) + rng.normal(0, 0.05, (800, 2))
+    volts = 12.0 + rng.normal(0, 0.004, (800, 2))
+    amps[600:] += [-36.0, 36.0]
+    volts[600:, 0] = 0.0
+    assert reported(scenes.frame(volts, amps)) == ()
+
+
+def test_a_power_that_is_read_rarely_beats_with_the_steps_of_the_load() -> None:
+    """Twenty pairs a step of the load, and one power: all powers are of its upper half, for minutes."""
+    rows = np.arange(4000)[:, np.newaxis]
+    amps = np.where(rows % 20 < 10, 60.0, 40.0) + np.random.default_rng(1).normal(0.0, 0.2, (4000, 2))
+    volts = 12.0 - 0.001 * amps
+    watts = (amps * volts)[rows[:, 0] // 20 * 20]
+    fresh = np.ones((4000, 2, 3), dtype=np.bool_)
+    fresh[:, :, 2] = rows % 20 == 0
+    frame = scenes.frame(volts, amps, power_w=watts)
+    limits = SupplyPlausibilityLimits(power_hold_s=8.0)
+    assert reported(replace(frame, fresh=fresh), limits) == ()
+    assert reported(frame, limits)
+
+
 def idle_after_a_job(seed: int) -> Frame:
     """Return five minutes of two 54 V supplies whose job ends half-way: the current is one step of the meter then."""
     rng = np.random.default_rng(seed)
