@@ -1,5 +1,6 @@
 """``railwatch replay``: the live pipeline over a recording, deterministic."""
 
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from rich.console import Console
 from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from config.policies import with_site_policies
+from evaluation.recording_faults import cleaned
 from evaluation.replay import recommending, replayed
 from railwatch.cli.printing import describe, pluralize, print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag, RulesFolder
@@ -20,6 +22,8 @@ from railwatch.operator.unjudged import signals_of, unjudged
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.record_json import to_json
 from telemetry.recording import read_recording
+
+logger = logging.getLogger(__name__)
 
 _DAY_NS = 86_400 * NS_PER_S  # longer recordings are printed with dates
 
@@ -36,7 +40,9 @@ def replay(
     `rules test --recording` compares the two. What cannot be judged with the readings of the recording is named at the
     end.
     """
-    read = read_recording(recording)
+    read, left_out = cleaned(read_recording(recording))
+    for left in left_out:
+        logger.warning("%s: %s", recording, left.text)
     config = with_site_policies(load_config(config_file, os.environ), () if rules is None else (rules,))
     settings = recommending(pipeline_settings(config, simulated=bool(read.meta.simulated)))
     ids: defaultdict[str, list[str]] = defaultdict(list)
@@ -53,7 +59,8 @@ def replay(
         for one in (*unjudged(signals_of(read)), *hidden_faults(read)):
             console.print(f"not judged: {one.text}", soft_wrap=True, markup=False, style="dim")
         counts = ", ".join(_count_text(name, found) for name, found in sorted(ids.items())) or "no findings"
-        console.print(f"{recording}: {counts}", soft_wrap=True, markup=False)
+        fewer = f"; {sum(one.readings for one in left_out)} readings left out" if left_out else ""
+        console.print(f"{recording}: {counts}{fewer}", soft_wrap=True, markup=False)
 
 
 def _count_text(name: str, ids: Sequence[str]) -> str:

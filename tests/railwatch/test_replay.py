@@ -136,3 +136,23 @@ def test_replay_lays_a_folder_of_rules_over_the_built_in_ones(run: Run, tmp_path
 
     assert deciding("--config", str(alone)) == {"tell-me"}
     assert deciding() >= {"tell-me", "supply-sag-clock-cap"}
+
+
+def test_faults_of_the_recording_are_named_in_one_line_each_left_out_and_counted(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [
+        f"{(1_700_000_000 + at_s) * 10**9},supply,feed{feed},{signal},{-1.0 if at_s == 50 else value + at_s % 7},"
+        for at_s in range(90)
+        for feed in range(2)
+        for signal, value in (("voltage_v", 206.0), ("current_a", 5.0 + feed), ("power_w", 1030.0 + 206.0 * feed))
+    ]
+    lines = ["time_ns,kind,entity,signal,value,text", *rows, *rows[60:63]]
+    (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    status, printed, _ = run("replay", str(tmp_path / "bad.csv"))
+    assert status == 0
+    assert printed.splitlines()[-1].endswith("; 9 readings left out")
+    assert [line.split("bad.csv: ")[1] for line in caplog.messages] == [
+        "6 readings of -1 at one time (supply feed0, supply feed1): failed reads, left out",
+        "3 readings have the stamp of the one before (supply feed0): left out",
+    ]
