@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 _NAMES_BY_UNIT = {
     "": (
-        "best_pcie_generation best_pcie_width brakes code correlation count cusum_sd dips inputs_low inputs_measured "
-        "nodes nvlink_errors nvlink_repeats of_nodes pci_present pcie_errors pcie_generation pcie_retrains pcie_width "
-        "pin pins_open readings_refused sibling_nvlink_errors sibling_nvlink_repeats sibling_pcie_errors "
-        "sibling_pcie_retrains siblings siblings_answering signals_lost signals_watched sources"
+        "best_pcie_generation best_pcie_width brakes code correlation count cusum_sd dips equal_readings feeds gpus "
+        "inputs_low inputs_measured nodes nvlink_errors nvlink_repeats of_nodes pci_present pcie_errors "
+        "pcie_generation pcie_retrains pcie_width pin pins_open readings_refused sibling_nvlink_errors "
+        "sibling_nvlink_repeats sibling_pcie_errors sibling_pcie_retrains siblings siblings_answering signals_lost "
+        "signals_watched sources"
     ),
     "A": (
         "current_a current_high_a current_low_a current_spread_a load_a most_loaded_pin_a pin_a rating_a siblings_a "
@@ -24,8 +25,8 @@ _NAMES_BY_UNIT = {
         "recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v voltage_spread_v voltage_v"
     ),
     "W": (
-        "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w peak_w power_limit_w power_w rated_w "
-        "usual_power_w"
+        "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w most_w peak_w power_limit_w power_w "
+        "rated_w siblings_power_w step_w taken_over_w usual_power_w"
     ),
     "deviations": "distance limit",
     "ohm": (
@@ -33,12 +34,13 @@ _NAMES_BY_UNIT = {
         "transient_impedance_ohm"
     ),
     "ratio": (
-        "alike_ratio bus_margin_ratio bus_share_ratio bus_unexplained_ratio early_ratio fan_power_ratio fan_ratio "
-        "gpu_util_ratio grows_with_power_ratio hourly_rise_high_ratio hourly_rise_low_ratio hourly_rise_ratio "
-        "imbalance_ratio late_ratio limit_ratio mem_util_ratio nominal_ratio normal_fan_ratio nvlinks_up_ratio "
-        "pin_share_ratio power_mismatch_ratio power_spread_ratio rise_ratio share_ratio smoothed_theta_ratio "
-        "swing_before_ratio theta_ratio theta_ratio_hours thread_ratio usual_bus_share_ratio "
-        "usual_bus_unexplained_ratio usual_gpu_util_ratio usual_mem_util_ratio usual_pin_share_ratio"
+        "alike_ratio bus_margin_ratio bus_share_ratio bus_unexplained_ratio drift_ratio early_ratio efficiency_ratio "
+        "fan_power_ratio fan_ratio gpu_util_ratio grows_with_power_ratio hourly_rise_high_ratio hourly_rise_low_ratio "
+        "hourly_rise_ratio imbalance_ratio late_ratio limit_ratio mem_util_ratio nominal_ratio normal_fan_ratio "
+        "nvlinks_up_ratio off_ratio part_ratio pin_share_ratio power_factor_ratio power_mismatch_ratio "
+        "power_spread_ratio rise_ratio share_ratio smoothed_theta_ratio swing_before_ratio theta_ratio "
+        "theta_ratio_hours thread_ratio usual_bus_share_ratio usual_bus_unexplained_ratio usual_efficiency_ratio "
+        "usual_gpu_util_ratio usual_mem_util_ratio usual_pin_share_ratio usual_power_factor_ratio usual_share_ratio"
     ),
     "rpm": "fan_rpm limit_rpm",
     "s": (
@@ -98,9 +100,9 @@ def multiple(ratio: float) -> str:
     return f"{ratio:.{1 if ratio >= 1.5 else 2}f}x"
 
 
-def percent(ratio: float) -> str:
-    """Return a share of 0 to 1: ``97 %``."""
-    return f"{ratio * 100:.0f} %"
+def percent(ratio: float, *, digits: int = 0) -> str:
+    """Return a share of 0 to 1: ``97 %``, ``33.4 %`` with one digit."""
+    return f"{ratio * 100:.{digits}f} %"
 
 
 def duration(seconds: float) -> str:

@@ -76,6 +76,7 @@ class Cause(StrEnum):
 
     JOINT_AGEING = "joint_ageing"
     SUPPLY_LOST = "supply_lost"
+    FEED_IMBALANCE = "feed_imbalance"
     SUPPLY_OVERLOAD = "supply_overload"
     SYNCHRONOUS_OVERLOAD = "synchronous_overload"
     INPUT_SAG = "input_sag"
@@ -86,6 +87,7 @@ class Cause(StrEnum):
     THERMAL_INTERFACE = "thermal_interface"
     THERMAL_MARGIN = "thermal_margin"
     GPU_LOST = "gpu_lost"
+    ODD_NODE = "odd_node"
     GPU_ERROR = "gpu_error"
     FABRIC_ERROR = "fabric_error"
     LOOSE_MODULE = "loose_module"
@@ -97,6 +99,7 @@ class Cause(StrEnum):
     PLUG_OVER_RATING = "plug_over_rating"
     REDUNDANCY_LOST = "redundancy_lost"
     STEPS_OVER_LIMIT = "steps_over_limit"
+    EFFICIENCY_LOSS = "efficiency_loss"
     NOVELTY = "novelty"
 
 

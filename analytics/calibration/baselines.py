@@ -8,12 +8,22 @@ from typing import Any
 import numpy as np
 
 from analytics.detectors.connector_pins import ConnectorPinsState
+from analytics.detectors.feed_factor import FeedFactorState
+from analytics.detectors.feed_imbalance import FeedImbalanceState
 from analytics.detectors.hotter_than_siblings import SLOT_WINDOWS
 from analytics.detectors.input_voltage import InputVoltageState
 from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.node_siblings import NodeSiblingsState
 from analytics.detectors.novelty import Novelty
+from analytics.detectors.over_power import OverPowerState
 from analytics.detectors.source_resistance import SourceResistanceState
+from analytics.detectors.supply_efficiency import SupplyEfficiencyState
 from analytics.detectors.thermal_resistance import ThermalResistanceState
+from analytics.feeds.efficiency import LEARN_PERIODS as EFFICIENCY_PERIODS
+from analytics.feeds.most_drawn import LEARN_PERIODS as MOST_PERIODS
+from analytics.feeds.power_factor import LEARN_PERIODS as FACTOR_PERIODS
+from analytics.feeds.shares import LEARN_PERIODS as SHARE_PERIODS
+from analytics.feeds.sibling_ratio import RING as SIBLING_PERIODS
 from analytics.pins.levels import FULL, LEARN_BLOCKS
 from analytics.supply.input_voltage import LEARNT_S as INPUT_LEARNT_S
 from analytics.supply.reference import REFERENCE_WINDOWS
@@ -83,6 +93,36 @@ def _pin_shares(state: ConnectorPinsState, limits: DetectorLimits) -> FloatArray
     return np.where(state.quiet.changed_ns > 0, ratio, np.nan)
 
 
+def _share(state: FeedImbalanceState, limits: DetectorLimits) -> FloatArray:
+    """Return the progress at the load that was there for longest; NaN for what is no feed."""
+    del limits
+    count = state.shares.ratios.count.max(axis=1)
+    return np.where(state.readings.source >= 0.0, np.minimum(count / SHARE_PERIODS, 1.0), np.nan)
+
+
+def _factor(state: FeedFactorState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    count = state.factor.factors.count.max(axis=1)
+    return np.where(state.readings.by_volts, np.minimum(count / FACTOR_PERIODS, 1.0), np.nan)
+
+
+def _most(state: OverPowerState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    return np.where(np.isfinite(state.most.last_w), np.minimum(state.most.held / MOST_PERIODS, 1.0), np.nan)
+
+
+def _beside(state: NodeSiblingsState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    seen = np.isfinite(state.ratio.ring).sum(axis=1)
+    return np.where(np.isfinite(state.ratio.own_w), np.minimum(seen / SIBLING_PERIODS, 1.0), np.nan)
+
+
+def _efficiency(state: SupplyEfficiencyState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    count = state.efficiency.learnt.count.max(axis=1)
+    return np.where(np.isfinite(state.efficiency.ratio), np.minimum(count / EFFICIENCY_PERIODS, 1.0), np.nan)
+
+
 LEARNT: tuple[LearntQuantity, ...] = (
     LearntQuantity(detector="source_resistance", what="source resistance when it was first seen", ratio=_reference),
     LearntQuantity(
@@ -112,6 +152,12 @@ LEARNT: tuple[LearntQuantity, ...] = (
     ),
     LearntQuantity(detector="input_voltage", what="usual voltage of its input", ratio=_input),
     LearntQuantity(detector="mains_voltage", what="usual voltage of its mains", ratio=_input),
+    LearntQuantity(detector="feed_imbalance", what="share of its node's power at a like load", ratio=_share),
+    LearntQuantity(detector="feed_factor", what="power factor at a like load", ratio=_factor),
+    LearntQuantity(detector="over_power", what="most that it drew under load", ratio=_most),
+    LearntQuantity(detector="node_siblings", what="what it draws beside its siblings", ratio=_beside),
+    LearntQuantity(detector="supply_efficiency", what="efficiency at a like load", ratio=_efficiency),
+    LearntQuantity(detector="node_efficiency", what="efficiency at a like load", ratio=_efficiency),
     LearntQuantity(detector="feed_voltage", what="usual voltage of its feed", ratio=_input),
     LearntQuantity(
         detector="hotter_than_siblings",

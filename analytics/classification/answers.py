@@ -180,6 +180,21 @@ SYMPTOM_GUIDES: dict[Cause, SymptomGuide] = {
         behind=(FaultClass.SYNCHRONOUS_OVERLOAD,),
         check="railwatch wiring show; cap the clock instead where supplies or plugs cannot bear the steps",
     ),
+    Cause.FEED_IMBALANCE: SymptomGuide(
+        means="a feed carries another share of its node than it did at a like load",
+        behind=(FaultClass.SUPPLY_LOST, FaultClass.JOINT_AGEING, FaultClass.SENSOR_FAULT),
+        check="the supplies behind that feed: LED, status, output currents; its plug and breaker by thermal camera",
+    ),
+    Cause.EFFICIENCY_LOSS: SymptomGuide(
+        means="a supply, or all supplies of a node, take in more for what they give",
+        behind=(FaultClass.SUPPLY_LOST, FaultClass.AIRFLOW, FaultClass.SENSOR_FAULT),
+        check="temperature and fan of the supply, the node's fans; another meter at its input",
+    ),
+    Cause.ODD_NODE: SymptomGuide(
+        means="a node draws unlike the other nodes of its job at the same work",
+        behind=(FaultClass.NO_ELECTRICAL_EVIDENCE, FaultClass.AIRFLOW, FaultClass.SENSOR_FAULT),
+        check="whether all of its GPUs work, their clocks and power limits, its fans; what else runs on it",
+    ),
     Cause.NOVELTY: SymptomGuide(
         means="the values together were never seen like this, and no known cause fits",
         behind=(FaultClass.UNKNOWN,),

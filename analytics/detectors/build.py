@@ -14,8 +14,12 @@ from analytics.detectors.connector_pins import ConnectorPins
 from analytics.detectors.converter_rail import ConverterRail
 from analytics.detectors.current_share import CurrentShare
 from analytics.detectors.fan_stopped import FanStopped
+from analytics.detectors.feed_factor import FeedFactor
+from analytics.detectors.feed_imbalance import FeedImbalance
+from analytics.detectors.feed_lost import FeedLost
 from analytics.detectors.feed_meters import FeedMeters
 from analytics.detectors.gpu_errors import GpuErrors
+from analytics.detectors.gpu_left import GpuLeft
 from analytics.detectors.gpu_lost import GpuLost
 from analytics.detectors.gpu_margins import GpuMargins
 from analytics.detectors.hang import Hang
@@ -24,12 +28,16 @@ from analytics.detectors.hw_slowdown import HwSlowdown
 from analytics.detectors.input_voltage import InputVoltage
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.link_health import LinkHealth
+from analytics.detectors.meter_twins import MeterTwins
+from analytics.detectors.node_siblings import NodeSiblings
 from analytics.detectors.novelty import Novelty
+from analytics.detectors.over_power import OverPower
 from analytics.detectors.power_brake import PowerBrake
 from analytics.detectors.rail_sag import RailSag
 from analytics.detectors.sensor_lost import GPU_SIGNALS, SUPPLY_SIGNALS, SensorLost
 from analytics.detectors.source_resistance import SourceResistance
 from analytics.detectors.straggler import Straggler
+from analytics.detectors.supply_efficiency import SupplyEfficiency
 from analytics.detectors.supply_headroom import SupplyHeadroom
 from analytics.detectors.supply_margins import SupplyMargins
 from analytics.detectors.supply_plausibility import SupplyPlausibility
@@ -52,7 +60,8 @@ class Detector(Protocol[State]):
     nor against. A frame split in two parts yields the same findings as the whole.
 
     A detector with ``joined_columns: tuple[JoinedColumn, ...]`` also gets those columns of other kinds, NaN where no
-    table has them; see `analytics.detectors.joined_columns`. One with ``with_wiring`` uses the described wiring.
+    table has them; see `analytics.detectors.joined_columns`. One with ``with_wiring`` uses the described wiring. One
+    with ``rests`` is not stepped while that returns True of its state: its table has nothing to show, and never will.
     """
 
     @property
@@ -109,6 +118,16 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda _: InputVoltage(name="mains_voltage", signal="mains_voltage_v", sees_loss=False),
     lambda _: InputVoltage(name="feed_voltage", signal="voltage_v", sees_loss=True, meter=FEED_METER),
     lambda _: FeedMeters(),
+    lambda _: FeedMeters(name="node_meters", kind=EntityKind.NODE),
+    lambda _: FeedFactor(),
+    lambda _: MeterTwins(name="meter_twins", kind=EntityKind.NODE),
+    lambda _: MeterTwins(name="meter_twins_of_feeds", kind=EntityKind.SUPPLY),
+    lambda _: FeedLost(),
+    lambda _: FeedImbalance(),
+    lambda _: OverPower(name="over_power", kind=EntityKind.NODE),
+    lambda _: OverPower(name="over_power_by_feeds", kind=EntityKind.SUPPLY),
+    lambda _: SupplyEfficiency(name="supply_efficiency", kind=EntityKind.SUPPLY),
+    lambda _: SupplyEfficiency(name="node_efficiency", kind=EntityKind.NODE),
     lambda limits: CurrentShare(limits=limits.current_share),
     lambda limits: BoardRail(limits=limits.board_rail),
     lambda limits: BusRail(limits=limits.board_rail),
@@ -128,6 +147,9 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: AirflowLost(limits=limits.airflow_lost),
     lambda limits: FanStopped(limits=limits.fan_stopped),
     lambda limits: GpuLost(limits=limits.gpu_lost),
+    lambda _: GpuLeft(name="gpu_left", kind=EntityKind.NODE),
+    lambda _: GpuLeft(name="gpu_left_by_feeds", kind=EntityKind.SUPPLY),
+    lambda _: NodeSiblings(),
     lambda limits: LinkHealth(limits=limits.link_health),
     lambda limits: Hang(limits=limits.hang),
     lambda limits: Straggler(limits=limits.straggler),

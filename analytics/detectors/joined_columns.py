@@ -24,6 +24,11 @@ class Relation(StrEnum):
     MAX_BELOW = "max below"
     MEAN_BELOW = "mean below"
     SUM_BESIDE = "sum beside"
+    MAX_BESIDE = "max beside"
+
+
+_BESIDE = (Relation.SUM_BESIDE, Relation.MAX_BESIDE)
+_MAXIMA = (Relation.MAX_BELOW, Relation.MAX_BESIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +36,9 @@ class JoinedColumn:
     """Joined column: a signal of another kind of entity.
 
     `Relation.ANCESTOR` takes the value of the entity of that kind above, the first of its table if there are several.
-    The others aggregate over the entities below that have a value, NaN if none has; `Relation.SUM_BESIDE` sums over
-    those of the same node, such as its jobs. `column` renames the column where the signal's own name is in use.
+    The others aggregate over the entities below that have a value, NaN if none has; `Relation.SUM_BESIDE` and
+    `Relation.MAX_BESIDE` over those of the same node, such as its jobs. `column` renames the column where the signal's
+    own name is in use.
     `rails_v` are the nominal voltages of the rails that count; all where it is empty.
     """
 
@@ -71,7 +77,8 @@ class JoinPairs:
         if self.topology is topology:
             return self
         # Sums, maxima and means share their pairs, and so the cache.
-        how = one.how if one.how in (Relation.ANCESTOR, Relation.SUM_BESIDE) else Relation.SUM_BELOW
+        how = Relation.ANCESTOR if one.how is Relation.ANCESTOR else Relation.SUM_BELOW
+        how = Relation.SUM_BESIDE if one.how in _BESIDE else how
         left, right, starts = _pairs(
             ByIdentity(topology), how, ByIdentity(own.entities), ByIdentity(others.entities), one.rails_v
         )
@@ -189,7 +196,7 @@ def _gathered(rows: FloatArray, reach: JoinPairs, how: Relation, n_own: int) -> 
     starts = reach.starts
     there = ~np.isnan(given)
     counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)
-    if how is Relation.MAX_BELOW:
+    if how in _MAXIMA:
         made = np.maximum.reduceat(np.where(there, given, -np.inf), starts, axis=1)
     else:
         made = np.add.reduceat(np.where(there, given, 0.0), starts, axis=1)

@@ -128,7 +128,7 @@ class Panel:
         findings: list[Finding] = []
         for detector, before, columns in zip(self.detectors, state.detectors, state.column_joins, strict=True):
             own = _with_findings(detector, before, findings)
-            if own is None or detector.kind not in joined:
+            if own is None or detector.kind not in joined or _rests(detector, own):
                 states.append(own)
                 joins_after.append(held(columns, joined))
                 continue
@@ -186,6 +186,11 @@ def _with_findings(detector: AnyDetector, own: Any, findings: Sequence[Finding])
     if own is None or not findings or not hasattr(detector, "take_findings"):
         return own
     return detector.take_findings(own, findings)
+
+
+def _rests(detector: AnyDetector, own: Any) -> bool:
+    """Return True for a detector to which its table has nothing to show."""
+    return hasattr(detector, "rests") and detector.rests(own)
 
 
 def _joined_columns(detector: AnyDetector) -> tuple[JoinedColumn, ...]:

@@ -19,7 +19,8 @@ from telemetry.signals import RateClass, SignalKind, signal
 
 # The signals that detectors look at; what else is stored costs only its reading.
 JUDGED: dict[EntityKind, tuple[str, ...]] = {
-    EntityKind.NODE: ("inlet_temp_c", "nv_queue_ratio", "nv_irq_ratio", "rail_voltage_v", "main_bus_voltage_v"),
+    EntityKind.NODE: ("inlet_temp_c", "nv_queue_ratio", "nv_irq_ratio", "rail_voltage_v", "main_bus_voltage_v",
+                      "node_power_w"),
     EntityKind.GPU: (
         "power_w", "sm_clock_mhz", "gpu_util_ratio", "mem_util_ratio", "throttle_reasons", "gpu_temp_c", "hbm_temp_c",
         "slowdown_temp_c", "margin_c", "power_limit_w", "power_limit_default_w", "memory_used_bytes",
@@ -29,8 +30,8 @@ JUDGED: dict[EntityKind, tuple[str, ...]] = {
     ),
     EntityKind.SUPPLY: (
         "voltage_v", "current_a", "voltage_min_v", "current_max_a", "power_w", "output_voltage_v",
-        "output_current_a", "rail_voltage_v", "fan_rpm", "input_power_w", "mains_power_w", "mains_current_a",
-        "ups_power_w", "input_voltage_v", "mains_voltage_v",
+        "output_current_a", "rail_voltage_v", "fan_rpm", "input_power_w", "input_current_a", "mains_power_w",
+        "mains_current_a", "ups_power_w", "input_voltage_v", "mains_voltage_v",
     ),
     EntityKind.FAN: ("fan_rpm", "fan_ratio"),
     EntityKind.LINK: (

@@ -4,13 +4,15 @@ from telemetry.records import Cause, Finding
 
 # In each family from the root towards what follows from it: a joint that ages lets the rail sag, a rail that sags makes
 # the platform pull the brake, a brake slows the hardware; air that is too warm or a bad interface eats the thermal
-# margin; a GPU that is off the bus goes on to report other errors; a loose module hangs the job or makes one rank lag.
+# margin; a GPU that is off the bus leaves its node with less to draw, and goes on to report other errors; a loose
+# module hangs the job or makes one rank lag.
 # Ratings are a family of their own: what would happen after a loss is no symptom of one, and lasts for months.
 FAMILIES: tuple[tuple[Cause, ...], ...] = (
     (
         Cause.INPUT_SAG,
         Cause.SUPPLY_LOST,
         Cause.JOINT_AGEING,
+        Cause.FEED_IMBALANCE,
         Cause.SUPPLY_OVERLOAD,
         Cause.SYNCHRONOUS_OVERLOAD,
         Cause.SUPPLY_SAG,
@@ -18,12 +20,13 @@ FAMILIES: tuple[tuple[Cause, ...], ...] = (
         Cause.HW_SLOWDOWN,
     ),
     (Cause.AIRFLOW, Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN),
-    (Cause.GPU_LOST, Cause.GPU_ERROR),
+    (Cause.GPU_LOST, Cause.ODD_NODE, Cause.GPU_ERROR),
     (Cause.LOOSE_MODULE, Cause.HANG, Cause.STRAGGLER),
     (Cause.FABRIC_ERROR,),
     (Cause.SENSOR_FAULT, Cause.SENSOR_LOST),
     (Cause.NOVELTY,),
     (Cause.FEED_OVER_RATING, Cause.PLUG_OVER_RATING, Cause.REDUNDANCY_LOST, Cause.STEPS_OVER_LIMIT),
+    (Cause.EFFICIENCY_LOSS,),
 )
 ELECTRICAL, HEAT, LOSS, MODULE, FABRIC, SENSORS = range(6)
 STORM = -1
@@ -43,6 +46,7 @@ STANDING = frozenset(
         Cause.INPUT_SAG,
         Cause.SUPPLY_LOST,
         Cause.JOINT_AGEING,
+        Cause.FEED_IMBALANCE,
         Cause.SUPPLY_OVERLOAD,
         Cause.SYNCHRONOUS_OVERLOAD,
     }

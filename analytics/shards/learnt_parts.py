@@ -144,6 +144,17 @@ _BOARD_RAIL = LearntParts(
     starts_over=_DIFFERENCES,
 )
 
+_OVER_POWER = LearntParts(
+    learnt=("most.most_w", "most.held", "most.least_w", "most.over"),
+    holding=("over_most", "over_rating"),
+    causes={"over_most": (Cause.SUPPLY_OVERLOAD,), "over_rating": (Cause.SUPPLY_OVERLOAD,)},
+)
+_EFFICIENCY = LearntParts(
+    learnt=("efficiency.learnt",),
+    holding=("less", "efficiency.departure"),
+    causes={"less": (Cause.EFFICIENCY_LOSS,)},
+)
+
 PARTS: Mapping[str, LearntParts] = {
     "input_voltage": _INPUT_PARTS,
     "mains_voltage": _INPUT_PARTS,
@@ -204,6 +215,25 @@ PARTS: Mapping[str, LearntParts] = {
         holding=("conditions", *_levels("over")),
         causes={"conditions": (Cause.AIRFLOW,)},
         shaped_by=("window_s", "learn_windows"),
+    ),
+    "feed_imbalance": LearntParts(
+        learnt=("shares.ratios", "shares.most_w", "shares.least_w"),
+        holding=("imbalance", "waste", "shares.departure", "shares.drift"),
+        causes={"imbalance": (Cause.FEED_IMBALANCE,), "waste": (Cause.EFFICIENCY_LOSS,)},
+    ),
+    "feed_factor": LearntParts(
+        learnt=("factor.factors",),
+        holding=("off", "factor.departure", "factor.above_s"),
+        causes={"off": (Cause.SENSOR_FAULT,)},
+    ),
+    "over_power": _OVER_POWER,
+    "over_power_by_feeds": _OVER_POWER,
+    "supply_efficiency": _EFFICIENCY,
+    "node_efficiency": _EFFICIENCY,
+    "node_siblings": LearntParts(
+        learnt=("ratio.ring", "ratio.usual", "ratio.learnt", "ratio.most_w", "ratio.together", "ratio.like"),
+        holding=("odd", "waste", "short", "ratio.changed", "ratio.base", "ratio.since_ns", "ratio.back", "ratio.odd"),
+        causes={"odd": (Cause.ODD_NODE,), "waste": (Cause.EFFICIENCY_LOSS,), "short": (Cause.GPU_LOST,)},
     ),
     "novelty": LearntParts(
         learnt=("models", "sensed", "raised"),

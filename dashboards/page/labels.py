@@ -85,6 +85,15 @@ CAUSES: dict[Cause, tuple[str, str]] = {
         "Steps over limit",
         "Load steps of a GPU exceed the power limit that is set: a limit bounds averages, a clock cap steps.",
     ),
+    Cause.FEED_IMBALANCE: (
+        "Feed imbalance",
+        "A feed carries another share of its node than it did at a like load: check the supplies behind it.",
+    ),
+    Cause.EFFICIENCY_LOSS: (
+        "Efficiency loss",
+        "A supply or node takes in more for what it gives than it did: supplies that fail, fans, or a meter.",
+    ),
+    Cause.ODD_NODE: ("Odd node", "A node draws unlike the other nodes of its job at the same work."),
     Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so what it measured is unknown."),
 }
 

@@ -54,6 +54,7 @@ MEMBERS = {
     EntityKind.GPU: tuple(gpu(number) for number in range(4)),
     EntityKind.SUPPLY: (supply(0), supply(1)),
 }
+NODES = tuple(Entity(kind=EntityKind.NODE, key=f"m{number}", name=f"m{number}") for number in range(10_000))
 
 
 def eventful(kind: EntityKind, *, seed: int = 1, rows: int = 400, members: tuple[Entity, ...] = ()) -> Frame:
@@ -200,7 +201,7 @@ def test_a_healthy_stretch_is_silent_for_ten_thousand_entities(detector: AnyDete
     if detector.kind is EntityKind.GPU:
         members = topology.of_kind(EntityKind.GPU)
     else:
-        members = tuple(supply(number) for number in range(10_000))
+        members = NODES if detector.kind is EntityKind.NODE else tuple(supply(number) for number in range(10_000))
     rng = np.random.default_rng(5)
     shape = (30, 10_000)
     level = {
@@ -219,6 +220,8 @@ def test_a_healthy_stretch_is_silent_for_ten_thousand_entities(detector: AnyDete
         "mains_voltage_v": 230.0 + rng.normal(0, 0.5, shape),
         **{name: 12.0 + rng.normal(0, 0.004, shape) for name in PIN_VOLTAGES},
         **{name: 7.0 + rng.normal(0, 0.02, shape) for name in PIN_CURRENTS},
+        "input_power_w": 270 + rng.normal(0, 5, shape),
+        "node_power_w": 6000 + rng.normal(0, 60, shape),
     }
     columns = {signal.name: level[signal.name] for signal in signals_of(detector.kind) if signal.name in level}
     assert run(detector, frame_of(detector.kind, members, columns, rate_hz=1.0), topology=topology)[1] == ()
