@@ -55,6 +55,7 @@ generate: $(STAMP) ## rewrite the generated references
 plots: $(STAMP) ## draw the plots of the documentation
 	$(BIN)/python docs/plots/draw_simulator.py
 	$(BIN)/python docs/plots/draw_rehearsal.py
+	$(BIN)/python docs/plots/draw_coverage.py
 
 lock: ## resolve requirements.lock anew (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --extra dev pyproject.toml -o requirements.lock

@@ -58,6 +58,18 @@ def at_most(row: Row, goal: float) -> Row:
     return _judged(row, f"<= {goal:g}", is_met=row.value is not None and row.value <= goal)
 
 
+def within(row: Row, low: float, high: float) -> Row:
+    """Return the row with the goal that its value lie from `low` to `high`, as far as its bounds show.
+
+    A share of some hundred is known within a few per cent, so one whose bounds reach into the range meets the goal.
+    """
+    goal = f"{low:g} to {high:g} {row.unit}".rstrip()
+    if row.value is None:
+        return replace(row, goal=goal)
+    least, most = (row.value if bound is None else bound for bound in (row.low, row.high))
+    return replace(row, goal=goal, met=most >= low and least <= high)
+
+
 def _judged(row: Row, goal: str, *, is_met: bool) -> Row:
     met = None if row.value is None else is_met
     return replace(row, goal=f"{goal} {row.unit}".rstrip(), met=met)

@@ -52,7 +52,6 @@ class Identifiability(StrEnum):
     TOO_FEW_SAMPLES = "too few samples"
     LOAD_TOO_STEADY = "the load is too steady"
     NOT_CORRELATED = "voltage does not follow current"
-    TIME_SKEW = "voltage and current were not taken together: time skew"
     TOO_UNCERTAIN = "the bounds are too wide"
 
 

@@ -23,6 +23,7 @@ from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.streaks import Streaks, begun, settled
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.supply import input_fall
+from analytics.supply.bands import Bands
 from analytics.supply.branches import (
     Branches,
     are_light,
@@ -39,6 +40,7 @@ from analytics.supply.input_fall import InputFall, after_block, fall_rows, may_f
 from analytics.supply.pair_rows import PAIR, SAME_V, PairRows, quiet_end, values_before
 from analytics.supply.plausibility import COARSE_V
 from analytics.supply.reference import Reference, forget, look
+from analytics.supply.sampling import declared_means
 from analytics.supply.shared_rise import BusShares, has_calm_sibling
 from analytics.supply.slow_change import OpenHour, SlowChange, accept, add_hour, take
 from analytics.supply.stream_estimate import (
@@ -81,6 +83,7 @@ class SourceResistanceState:
     air_sum_c: FromZero
     air_rows: FromZero
     means: BlockMeans
+    bands: Bands
     reference: Reference
     branches: Branches
     fall: InputFall
@@ -119,6 +122,7 @@ class SourceResistance:
         """Reset reference and baseline of the accepted paths."""
         return replace(
             state,
+            bands=reset_where(state.bands, filled(Bands, len(accepted)), accepted),
             reference=forget(state.reference, accepted),
             slow=accept(state.slow, accepted),
             fall=input_fall.forget(state.fall, accepted),
@@ -148,7 +152,7 @@ class SourceResistance:
             state, lost = self._branches(state, part, light[part.places[-1]])
             findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
-                state, ageing, lost, sag = self._block(state, now_ns)
+                state, ageing, lost, sag = self._block(state, now_ns, declared_means(entities))
                 findings.extend(
                     self._findings(state, Cause.JOINT_AGEING, state.ageing, ageing, now_ns, spec=frame.spec)
                 )
@@ -211,11 +215,12 @@ class SourceResistance:
         return replace(state, sag=sag), changes
 
     def _block(
-        self, state: SourceResistanceState, now_ns: int
+        self, state: SourceResistanceState, now_ns: int, means_declared: MaskArray
     ) -> tuple[SourceResistanceState, Changes, Changes, Changes]:
-        blocks, means, windows = close(state.blocks, now_ns)
+        blocks, means, windows = close(state.blocks, now_ns, declared_means=means_declared)
         # Over the whole block: where one takes hours, its last row is another time of the day.
         normal_ohm = at_25_c(windows.resistance_ohm, state.air_sum_c / np.where(state.air_rows, state.air_rows, np.nan))
+        bands, normal_ohm = state.bands.at_home(normal_ohm, windows.load_hz)
         hour, ended = take(state.hour, normal_ohm, windows.sd_ohm, now_ns, block_s=means.seconds)
         state = replace(
             state,
@@ -224,6 +229,7 @@ class SourceResistance:
             air_rows=np.zeros_like(normal_ohm),
             means=means,
             shares=state.shares.after_block(means, state.buses.groups),
+            bands=bands,
             reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
             branches=usual_after_block(
                 state.branches, means.mean_a, means.mean_v, state.buses.sharing, buses=state.buses.groups

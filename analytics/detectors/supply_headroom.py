@@ -27,6 +27,7 @@ from analytics.supply.input_fall import MAINS_V
 from analytics.supply.pair_rows import PAIR, PairRows, quiet_end
 from analytics.supply.rail_levels import RailLevels
 from analytics.supply.reference import DipImpedance, Reference, look
+from analytics.supply.sampling import declared_means
 from analytics.supply.stream_estimate import (
     LONGEST_STEP_NS,
     BlockMeans,
@@ -145,15 +146,15 @@ class SupplyHeadroom:
             if not full and not is_over:
                 continue
             if full:
-                state = self._block(state, now_ns)
+                state = self._block(state, now_ns, declared_means(frame.spec.entities))
             state, stepping, overload = self._judge(state, now_ns, full=full)
             findings.extend(self._findings(state, Cause.SYNCHRONOUS_OVERLOAD, stepping, now_ns, frame.spec.entities))
             findings.extend(self._findings(state, Cause.SUPPLY_OVERLOAD, overload, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
-    def _block(self, state: SupplyHeadroomState, now_ns: int) -> SupplyHeadroomState:
+    def _block(self, state: SupplyHeadroomState, now_ns: int, means_declared: MaskArray) -> SupplyHeadroomState:
         limits, load, scale = self.limits, state.load, state.rails.scale
-        blocks, means, windows = close(state.blocks, now_ns)
+        blocks, means, windows = close(state.blocks, now_ns, declared_means=means_declared)
         reference = look(state.reference, windows, now_ns, normal_ohm=windows.resistance_ohm)
         seen = means.samples > 0
         high_a, low_a = np.where(seen, load.high_a, np.nan), np.where(seen, load.low_a, np.nan)

@@ -35,12 +35,12 @@ from analytics.supply.plausibility import (
     power_mismatch,
     rounding_ratio,
 )
+from analytics.supply.sampling import declared_means
 from analytics.supply.sibling_fit import SiblingFit
 from analytics.supply.stream_estimate import (
     LONGEST_STEP_NS,
     BlockMeans,
     Blocks,
-    ResistanceWindows,
     add_rows,
     close,
     is_full,
@@ -49,6 +49,7 @@ from analytics.supply.stream_estimate import (
 )
 from analytics.supply.usual_fit import UsualFit
 from analytics.supply.voltage_alone import UsualLevels
+from analytics.supply.window_fit import ResistanceWindows
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
@@ -152,14 +153,16 @@ class SupplyPlausibility:
             now_ns = rows.time_ns[stop - 1]
             if not is_full(state.blocks, now_ns):
                 continue
-            state, changes = self._block(state, now_ns)
+            state, changes = self._block(state, now_ns, declared_means(frame.spec.entities))
             if changes.some:
                 findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
-    def _block(self, state: SupplyPlausibilityState, now_ns: int) -> tuple[SupplyPlausibilityState, Changes]:
+    def _block(
+        self, state: SupplyPlausibilityState, now_ns: int, means_declared: MaskArray
+    ) -> tuple[SupplyPlausibilityState, Changes]:
         limits = self.limits
-        blocks, means, windows = close(state.blocks, now_ns)
+        blocks, means, windows = close(state.blocks, now_ns, declared_means=means_declared)
         passed_ns = _passed_ns(state, now_ns)
         power = _compared(state, means, passed_ns, power_ratio=limits.power_ratio)
         currents = state.currents.after_block(

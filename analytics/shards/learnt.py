@@ -270,6 +270,8 @@ def _old_leaves(
             found[place] = _single(place, single or {})
             continue
         array = batch.arrays.get(place, batch.arrays.get(place.removeprefix(keeps.moved_to)))
+        if array is None and keeps.is_added(place):
+            array = np.full((len(ids), *leaf.shape[1:]), leaf.flat[0] if leaf.size else 0, dtype=leaf.dtype)
         if array is None or array.dtype != leaf.dtype or array.shape != (len(ids), *leaf.shape[1:]):
             raise ValueError(f"layout of {place} changed")
         odd |= _odd(array, leaf)

@@ -46,6 +46,8 @@ class LearntParts:
         Mask ``(n_entities,)`` of values that no step of the detector produces and that the next step would fail on.
     moved_to
         Place that now holds all that files of earlier versions have at the top.
+    added
+        Places that files of earlier versions lack: they begin as at a first start.
     starts_over
         Names of fields below the saved places that are not saved: the block before, and what its differences showed.
     """
@@ -59,12 +61,17 @@ class LearntParts:
     columns: Callable[[Sequence[str]], tuple[str, ...]] = lambda _signals: ()
     odd: Callable[[Any, Leaves], MaskArray | bool] = lambda _detector, _leaves: False
     moved_to: str = ""
+    added: tuple[str, ...] = ()
     starts_over: frozenset[str] = frozenset()
 
     def keeps(self, place: str) -> bool:
         """Return True if a leaf is saved."""
         is_saved = _under(place, self.learnt) or _under(place, self.holding)
         return is_saved and place.rpartition(".")[2] not in self.starts_over
+
+    def is_added(self, place: str) -> bool:
+        """Return True if files of earlier versions lack a leaf."""
+        return _under(place, self.added)
 
     def holds(self, place: str) -> bool:
         """Return True if a leaf is saved only where a finding continues."""
@@ -161,6 +168,7 @@ PARTS: Mapping[str, LearntParts] = {
     "feed_voltage": _INPUT_PARTS,
     "source_resistance": LearntParts(
         learnt=(
+            "bands",
             "reference",
             "slow",
             "hour",
@@ -179,6 +187,7 @@ PARTS: Mapping[str, LearntParts] = {
         evidence=("slow.cusum", "slow.effect", "slow.variance"),
         has_enough=_risen,
         odd=_full_and_unknown,
+        added=("bands",),
     ),
     "current_share": LearntParts(
         learnt=("usual", "block.step_v", "block.step_a"),

@@ -143,6 +143,8 @@ _SAME = 1e-5
 # heuristic: this share of the differences must be whole steps, and a step has at least this many of them to show.
 _WHOLE_SHARE = 0.95
 _MIN_LEVELS = 3
+# heuristic: so many values on two levels only are those of a meter with a step between them.
+_ENOUGH_VALUES = 16
 # heuristic: a difference counts as whole within a tenth of a step.
 _WHOLE_WITHIN = 0.1
 # A step counts as coarse where it moves the resistance by more than the drift that is looked for: 63 mV is the common
@@ -156,6 +158,8 @@ def quantum_of(values: FloatArray) -> float:
     Values of shape ``(n,)``; NaN is left out. A constant series has no step to see.
     """
     levels = np.unique(values[np.isfinite(values)])
+    if len(levels) == _MIN_LEVELS - 1 and len(values) >= _ENOUGH_VALUES:
+        return float(levels[1] - levels[0])
     if len(levels) < _MIN_LEVELS:
         return 0.0
     steps = np.diff(levels)

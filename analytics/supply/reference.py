@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from analytics.supply.stream_estimate import ResistanceWindows
+from analytics.supply.window_fit import ResistanceWindows
 from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 

@@ -16,7 +16,7 @@ import numpy as np
 from analytics.connectivity import GroupArray, any_sibling, sums_of_others
 from analytics.supply.branches import DEAD_RATIO
 from analytics.supply.pair_rows import PairRows
-from analytics.supply.stream_estimate import ResistanceWindows
+from analytics.supply.window_fit import ResistanceWindows
 from telemetry.frames import FloatArray, FromZero, MaskArray
 
 # heuristic: a correlation of so many samples is known within some hundredths where the fit is good.

@@ -13,9 +13,24 @@ from typing import Annotated, Protocol
 import numpy as np
 
 from analytics.supply.pair_rows import PairRows, values_before
-from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
-from physics.constants import MIN_CORRELATION, MIN_SPREAD_A, MIN_SPREAD_RATIO
-from physics.rail_classes import times_measured
+from analytics.supply.window_fit import (
+    AA,
+    AV,
+    COLUMNS,
+    DA,
+    DAA,
+    DAV,
+    DV,
+    DVV,
+    HELD,
+    TURN,
+    VV,
+    A,
+    N,
+    ResistanceWindows,
+    V,
+    fit_windows,
+)
 from physics.thevenin import INDEPENDENT_AFTER_S, MIN_SAMPLES
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, FromZero, MaskArray
@@ -25,8 +40,6 @@ BLOCK_S = 2.0
 BLOCK_ROWS = 32
 # heuristic: a day is the longest over which the open-circuit voltage counts as the same within 10 mV.
 LONGEST_BLOCK_S = 86_400.0
-# heuristic: worse than a tenth of the answer (one standard deviation) is no estimate.
-MAX_SD_RATIO = 0.10
 # heuristic: blocks pooled for longer than two days belong to another time.
 LONGEST_WINDOW_S = 2 * 86_400.0
 
@@ -38,10 +51,6 @@ _MOST_CELLS = 32_768
 
 # A double keeps 16 digits; a few are lost over the sums of a block.
 _ROUNDING = 1e-11
-
-# Columns of the sums.
-_N, _A, _V, _AA, _AV, _VV, _LATE, _EARLY, _PAIRS, _HELD = range(10)
-_COLUMNS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,8 +69,8 @@ class Blocks:
     last_a: FloatArray
     last_v: FloatArray
     max_a: FromZero
-    sums: Annotated[FloatArray, 0.0, _COLUMNS]
-    pooled: Annotated[FloatArray, 0.0, _COLUMNS]
+    sums: Annotated[FloatArray, 0.0, COLUMNS]
+    pooled: Annotated[FloatArray, 0.0, COLUMNS]
     pooled_s: FromZero
     independent: FromZero
 
@@ -76,26 +85,6 @@ class BlockMeans:
     mean_v: FloatArray
     spread_a: FloatArray
     spread_v: FloatArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ResistanceWindows:
-    """The windows that a block completes, shape ``(n_supplies,)``.
-
-    `complete` marks supplies with a complete window, `moved` those with enough load change, `skewed` those whose
-    voltage fits the current one row away better. `spread_a` is the standard deviation of the current, `scatter_v` that
-    of the voltage about the line. Resistance and voltage are NaN where not identified.
-    """
-
-    complete: MaskArray
-    moved: MaskArray
-    skewed: MaskArray
-    correlation: FloatArray
-    spread_a: FloatArray
-    scatter_v: FloatArray
-    resistance_ohm: FloatArray
-    sd_ohm: FloatArray
-    open_v: FloatArray
 
 
 class OpenBlock(Protocol):
@@ -134,24 +123,33 @@ def stretch_end(
 
 def add_rows(blocks: Blocks, rows: PairRows) -> Blocks:
     """Add rows of one stretch, at least one. The sums are the same however the rows are cut."""
-    used = rows.used
-    zero_a, zero_v = blocks.zero_a, blocks.zero_v
-    if (first := np.isnan(zero_a) & used.any(axis=0)).any():
+    used, zero_a, zero_v = rows.used, blocks.zero_a, blocks.zero_v
+    if (unknown := np.isnan(zero_a)).any() and (first := unknown & used.any(axis=0)).any():
         at = used.argmax(axis=0), np.arange(len(first))
         zero_a, zero_v = np.where(first, rows.current_a[at], zero_a), np.where(first, rows.voltage_v[at], zero_v)
-    x, y = np.where(used, rows.current_a - zero_a, 0.0), np.where(used, rows.voltage_v - zero_v, 0.0)
+    x, y, current_a = rows.current_a - zero_a, rows.voltage_v - zero_v, rows.current_a
+    if not used.all():
+        x, y, current_a = np.where(used, x, 0.0), np.where(used, y, 0.0), np.where(used, current_a, np.nan)
     before_x, last_a = values_before(x, used, blocks.last_a)
     before_y, last_v = values_before(y, used, blocks.last_v)
-    pair = used & ~np.isnan(before_x)
+    alone = ~used | np.isnan(before_x)
+    if alone.any():
+        before_x, before_y = np.where(alone, x, before_x), np.where(alone, y, before_y)
+    step_x, step_y = x - before_x, y - before_y
+    # One column at a time, each in one loop over all rows and supplies.
     sums = np.empty((len(rows) + 1, *blocks.sums.shape))
     sums[0], added = blocks.sums, sums[1:]
-    added[:, :, _N], added[:, :, _A], added[:, :, _V] = used, x, y
-    added[:, :, _AA], added[:, :, _AV], added[:, :, _VV] = x * x, x * y, y * y
-    added[:, :, _LATE] = np.where(pair, before_x, 0.0) * y
-    added[:, :, _EARLY] = np.where(pair, before_y, 0.0) * x
-    added[:, :, _PAIRS] = pair
+    added[:, :, N], added[:, :, A], added[:, :, V] = used, x, y
+    added[:, :, DA], added[:, :, DV] = step_x, step_y
+    np.multiply(x, x, out=added[:, :, AA])
+    np.multiply(y, y, out=added[:, :, VV])
+    np.multiply(x, y, out=added[:, :, AV])
+    np.multiply(step_x, step_x, out=added[:, :, DAA])
+    np.multiply(step_y, step_y, out=added[:, :, DVV])
+    np.multiply(step_x, step_y, out=added[:, :, DAV])
+    np.subtract(before_x * y, before_y * x, out=added[:, :, TURN])
     # As of a meter that reads its supplies in turn and is logged again before it has another value.
-    added[:, :, _HELD] = pair & (x == before_x) & (y == before_y)
+    added[:, :, HELD] = ~alone & (step_x == 0.0) & (step_y == 0.0)
     return replace(
         blocks,
         start_ns=rows.time_ns[0] if blocks.start_ns is None else blocks.start_ns,
@@ -160,9 +158,9 @@ def add_rows(blocks: Blocks, rows: PairRows) -> Blocks:
         zero_v=zero_v,
         last_a=last_a,
         last_v=last_v,
-        max_a=np.fmax(blocks.max_a, np.fmax.reduce(np.where(used, rows.current_a, np.nan), axis=0)),
-        # Row by row, as a sum in another order is rounded otherwise.
-        sums=np.add.accumulate(sums, axis=0)[-1],
+        max_a=np.fmax(blocks.max_a, np.fmax.reduce(current_a, axis=0)),
+        # Row by row, as a reduction over the first of several axes goes: a sum in another order is rounded otherwise.
+        sums=np.add.reduce(sums, axis=0),
     )
 
 
@@ -184,20 +182,25 @@ def restart(blocks: Blocks) -> Blocks:
     return replace(blocks, start_ns=None, rows=0, last_a=unknown, last_v=unknown, sums=np.zeros_like(blocks.sums))
 
 
-def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, ResistanceWindows]:
-    """Close the open block; return its means and the windows that it completes."""
+def close(
+    blocks: Blocks, now_ns: int, *, declared_means: MaskArray | None = None
+) -> tuple[Blocks, BlockMeans, ResistanceWindows]:
+    """Close the open block; return its means and the windows that it completes.
+
+    `declared_means` marks supplies whose source declares its readings to be means.
+    """
     start_ns = now_ns if blocks.start_ns is None else blocks.start_ns
     seconds = max((now_ns - start_ns) / NS_PER_S, 0.0)
     about = _about_means(blocks.sums)
-    samples = blocks.sums[:, _N]
+    samples = blocks.sums[:, N]
     divisor = np.where(samples > 0, samples, np.nan)
     means = BlockMeans(
         seconds=seconds,
         samples=samples,
-        mean_a=blocks.zero_a + blocks.sums[:, _A] / divisor,
-        mean_v=blocks.zero_v + blocks.sums[:, _V] / divisor,
-        spread_a=np.sqrt(about[:, _AA] / divisor),
-        spread_v=np.sqrt(about[:, _VV] / divisor),
+        mean_a=blocks.zero_a + blocks.sums[:, A] / divisor,
+        mean_v=blocks.zero_v + blocks.sums[:, V] / divisor,
+        spread_a=np.sqrt(about[:, AA] / divisor),
+        spread_v=np.sqrt(about[:, VV] / divisor),
     )
     steps = np.maximum(samples, 1.0)
     alone = np.minimum(seconds / steps / INDEPENDENT_AFTER_S, 1.0)
@@ -205,7 +208,16 @@ def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, ResistanceWi
     pooled_s = np.where(samples > 0, blocks.pooled_s + seconds, blocks.pooled_s)
     independent = blocks.independent + samples * alone
     complete = (samples > 0) & (independent >= MIN_SAMPLES)
-    windows = _judge(pooled, independent, complete, blocks)
+    rows = np.where(complete, pooled[:, N], np.nan)
+    windows = fit_windows(
+        pooled,
+        complete,
+        mean_a=blocks.zero_a + pooled[:, A] / rows,
+        mean_v=blocks.zero_v + pooled[:, V] / rows,
+        max_a=blocks.max_a,
+        period_s=pooled_s / rows,
+        means=np.zeros(len(complete), dtype=np.bool_) if declared_means is None else declared_means,
+    )
     done = complete | (pooled_s > LONGEST_WINDOW_S)
     after = replace(
         restart(blocks),
@@ -218,54 +230,16 @@ def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, ResistanceWi
 
 def _about_means(sums: FloatArray) -> FloatArray:
     """Return the sums of a block about its means; counts and plain sums stay."""
-    count = np.maximum(sums[:, _N], 1.0)
-    x, y = sums[:, _A] / count, sums[:, _V] / count
+    count = np.maximum(sums[:, N], 1.0)
+    x, y = sums[:, A] / count, sums[:, V] / count
     about = sums.copy()
-    about[:, _AA] = unless_rounding(sums[:, _AA] - count * x * x, sums[:, _AA])
-    about[:, _AV] = sums[:, _AV] - count * x * y
-    about[:, _VV] = unless_rounding(sums[:, _VV] - count * y * y, sums[:, _VV])
-    # The first and last row have one neighbour only, which is little in a block of 32.
-    about[:, _LATE] = sums[:, _LATE] - sums[:, _PAIRS] * x * y
-    about[:, _EARLY] = sums[:, _EARLY] - sums[:, _PAIRS] * x * y
+    about[:, AA] = unless_rounding(sums[:, AA] - count * x * x, sums[:, AA])
+    about[:, AV] = sums[:, AV] - count * x * y
+    about[:, VV] = unless_rounding(sums[:, VV] - count * y * y, sums[:, VV])
+    about[:, TURN] = sums[:, TURN] + y * sums[:, DA] - x * sums[:, DV]
     return about
 
 
 def unless_rounding(spread: FloatArray, squares: FloatArray) -> FloatArray:
     """Return a spread, 0 where it is only the rounding error of a constant value."""
     return np.where(spread > _ROUNDING * squares, spread, 0.0)
-
-
-def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blocks: Blocks) -> ResistanceWindows:
-    count = np.where(complete, pooled[:, _N], np.nan)
-    aa = np.where(pooled[:, _AA] > 0.0, pooled[:, _AA], np.nan)
-    vv = np.where(pooled[:, _VV] > 0.0, pooled[:, _VV], np.nan)
-    av = np.where(pooled[:, _AV] != 0.0, pooled[:, _AV], np.nan)
-    spread_a = np.sqrt(aa / count)
-    mean_a, mean_v = blocks.zero_a + pooled[:, _A] / count, blocks.zero_v + pooled[:, _V] / count
-    least_a = MIN_SPREAD_A / times_measured(mean_v)
-    moved = complete & (spread_a > np.fmax(least_a, MIN_SPREAD_RATIO * blocks.max_a))
-    correlation = av / np.sqrt(aa * vv)
-    pairs = np.maximum(pooled[:, _PAIRS], 1.0)
-    near = np.fmin(pooled[:, _LATE], pooled[:, _EARLY]) / pairs * count
-    near_correlation = near / np.sqrt(aa * vv)
-    resistance_ohm = -av / aa
-    better = 1.0 - near_correlation**2 < CLEARLY_BETTER * (1.0 - correlation**2)
-    other_slope = np.abs(near / av - 1.0) > HARMLESS_RATIO
-    skewed = moved & (near < av) & better & other_slope
-    scatter_vv = np.maximum(vv - av * av / aa, 0.0) / count
-    # What a reading repeats, its rounding included, it does not know better.
-    known = np.maximum(independent * (1.0 - pooled[:, _HELD] / count), 1.0)
-    left_vv = scatter_vv * known / np.maximum(known - 2.0, 1.0)
-    sd_ohm = np.sqrt(left_vv / known) / spread_a
-    good = moved & ~skewed & (correlation < -MIN_CORRELATION) & (sd_ohm < MAX_SD_RATIO * resistance_ohm)
-    return ResistanceWindows(
-        complete=complete,
-        moved=moved,
-        skewed=moved & (correlation > -MIN_CORRELATION) & (near < av) & other_slope,
-        correlation=np.where(complete, correlation, np.nan),
-        spread_a=spread_a,
-        scatter_v=np.sqrt(scatter_vv),
-        resistance_ohm=np.where(good, resistance_ohm, np.nan),
-        sd_ohm=np.where(good, sd_ohm, np.nan),
-        open_v=np.where(good, mean_v + resistance_ohm * mean_a, np.nan),
-    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
 from analytics.supply.branches import group_sum, known_count
-from analytics.supply.stream_estimate import ResistanceWindows
+from analytics.supply.window_fit import ResistanceWindows
 from telemetry.frames import FloatArray, FromZero, MaskArray
 
 # heuristic: the mean of four windows is known to half of their scatter, less than what counts as worse.

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from analytics.supply.log_estimate import SeriesEstimate, estimate_series
+from analytics.supply.sampling import Sampled
+from evaluation.source_resistance.coverage import KINDS, Cell, Tally
 from evaluation.source_resistance.plan import RecordingsPlan
-from physics.thevenin import Identifiability
 from telemetry.frames import FloatArray
 
 
@@ -58,29 +59,24 @@ class LoggedFeed:
             current_a=self.current_a[late : late + stop],
         )
 
-    def estimate(self) -> SeriesEstimate:
+    def estimate(self, *, halves: bool = False) -> SeriesEstimate:
         """Return our estimate of it."""
-        return estimate_series(self.time_s, self.voltage_v, self.current_a)
+        return estimate_series(self.time_s, self.voltage_v, self.current_a, halves=halves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedResult:
     """Error as a share of least squares; None where we gave no estimate.
 
-    `averaged` has the worst phase of each rate, None where one of them had no answer. `covered` states for every phase
-    of the picked samples, which are as few and far noisier, whether our bounds hold least squares over everything, and
-    `skewed_means` the same for means whose voltage and current were taken apart; `skewed_error` is the worst answer
-    that was given to these, None where all were refused.
+    `averaged` has the worst phase of each rate, None where one of them had no answer. `tallies` state for each rate and
+    kind, with and without skew, how many phases were answered and how many bounds hold least squares over everything.
     """
 
     name: str
     full_rate: float | None
     averaged: dict[float, float | None]
-    covered: dict[float, tuple[bool, ...]]
     halves: float | None
-    refused: tuple[bool, ...]
-    skewed_means: dict[float, tuple[bool, ...]]
-    skewed_error: dict[float, float | None]
+    tallies: dict[Cell, Tally]
 
 
 def load_feeds(folder: Path) -> Iterator[LoggedFeed]:
@@ -98,54 +94,38 @@ def load_feeds(folder: Path) -> Iterator[LoggedFeed]:
 
 
 def judge_feed(feed: LoggedFeed, plan: RecordingsPlan) -> FeedResult:
-    """Estimate one feed at all rates, and with voltage and current taken apart."""
-    truth_ohm, whole = feed.least_squares_ohm, feed.estimate()
+    """Estimate one feed at all rates, and with voltage and current taken apart; nothing is declared."""
+    truth_ohm, whole = feed.least_squares_ohm, feed.estimate(halves=True)
     skew = max(1, round(plan.skew * feed.rate_hz))
-    apart = [feed.skewed(samples) for samples in (-skew, skew)]
-    refused = tuple(one.estimate().identifiability is not Identifiability.IDENTIFIED for one in apart)
-    slow = {
-        rate_hz: [
-            one.means(step, begin).estimate() for one in apart for step, begin in _cuts(one, rate_hz, plan.phases)
-        ]
-        for rate_hz in plan.rates_hz
-    }
+    tallies: dict[Cell, Tally] = {}
+    for rate_hz in plan.covered_hz:
+        for kind in KINDS:
+            for lag in (0, -skew, skew):
+                moved = feed.skewed(lag) if lag else feed
+                cell = Cell(kind=kind, rate_hz=rate_hz, skew_s=plan.skew if lag else 0.0)
+                for step, begin in _cuts(moved, rate_hz, plan.phases):
+                    found = (moved.every if kind is Sampled.PICKS else moved.means)(step, begin).estimate()
+                    tallies.setdefault(cell, Tally()).take(found.source_resistance_bounds_ohm, truth_ohm)
     return FeedResult(
         name=feed.name,
         full_rate=_error(whole, truth_ohm),
         averaged={rate_hz: _worst(feed, rate_hz, plan.phases, truth_ohm) for rate_hz in plan.rates_hz},
-        covered={
-            rate_hz: tuple(
-                _holds(feed.every(step, begin).estimate(), truth_ohm)
-                for step, begin in _cuts(feed, rate_hz, plan.phases)
-            )
-            for rate_hz in plan.rates_hz
-        },
         halves=whole.halves_differ_ratio,
-        refused=refused,
-        skewed_means={rate_hz: tuple(_holds(one, truth_ohm) for one in found) for rate_hz, found in slow.items()},
-        skewed_error={
-            rate_hz: max((error for one in found if (error := _error(one, truth_ohm)) is not None), default=None)
-            for rate_hz, found in slow.items()
-        },
+        tallies=tallies,
     )
 
 
 def _cuts(feed: LoggedFeed, rate_hz: float, phases: int) -> tuple[tuple[int, int], ...]:
     """Return the number of samples that make one at a rate, and where each phase begins."""
     step = max(1, round(feed.rate_hz / rate_hz))
-    return tuple((step, begin) for begin in sorted({round(number * step / phases) for number in range(phases)}))
+    starts = sorted({round(number * step / phases) for number in range(phases)})
+    return tuple((step, begin) for begin in starts if begin < step)
 
 
 def _worst(feed: LoggedFeed, rate_hz: float, phases: int, truth_ohm: float) -> float | None:
     errors = [_error(feed.means(step, begin).estimate(), truth_ohm) for step, begin in _cuts(feed, rate_hz, phases)]
     known = [error for error in errors if error is not None]
     return max(known) if len(known) == len(errors) else None
-
-
-def _holds(found: SeriesEstimate, truth_ohm: float) -> bool:
-    """Return True if the bounds hold the truth; an answer that was refused claims nothing, and so nothing wrong."""
-    bounds = found.source_resistance_bounds_ohm
-    return bounds is None or bounds[0] <= truth_ohm <= bounds[1]
 
 
 def _error(found: SeriesEstimate, truth_ohm: float) -> float | None:

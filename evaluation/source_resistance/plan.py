@@ -34,9 +34,51 @@ class RecordingsPlan(FilePart):
 
     folder: str
     rates_hz: tuple[float, ...]
+    covered_hz: tuple[float, ...]
     phases: Annotated[int, Field(ge=1)]
     skew: DurationS
     goals: RecordingGoals
+
+
+class CoverageGoals(FilePart):
+    """Share of bounds that hold the truth, lowest and highest, and the most refusals of logs without skew."""
+
+    lowest: float
+    highest: float
+    refused: float
+
+
+class CoveragePlan(FilePart):
+    """Random circuits whose bounds are judged: of logs at every rate, with and without skew, and of a stream.
+
+    A stream of one row a second has circuits of its own that last `slow`, one for each `slow_every` of the others.
+    """
+
+    seed: int
+    circuits: Annotated[int, Field(ge=1)]
+    full_circuits: Annotated[int, Field(ge=1)]
+    rates_hz: tuple[float, ...]
+    skew: DurationS
+    coarse_rates_hz: tuple[float, ...]
+    stream_rates_hz: tuple[float, ...]
+    slow: DurationS
+    slow_every: Annotated[int, Field(ge=1)]
+    goals: CoverageGoals
+
+
+class MainsGoals(FilePart):
+    """Most spread of a feed's resistance from run to run, of the median feed, and the share of bounds that hold it."""
+
+    spread: float
+    covered: float
+
+
+class MainsPlan(FilePart):
+    """Real recordings of AC feeds: runs of one machine, of which each feed has one resistance."""
+
+    folder: str
+    error: float
+    goals: MainsGoals
 
 
 class NodesPlan(FilePart):
@@ -82,4 +124,6 @@ class SupplyPlan(FilePart):
     """The whole file."""
 
     recordings: RecordingsPlan
+    coverage: CoveragePlan
+    mains: MainsPlan
     ageing: AgeingPlan

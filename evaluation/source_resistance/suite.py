@@ -5,21 +5,32 @@ from functools import partial
 from operator import call
 
 from evaluation.measures import Measured, median, rate, share
-from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter
+from evaluation.rows import Effort, Progress, Row, at_least, at_most, data_folder, measured_row, step_counter, within
 from evaluation.source_resistance.ageing import AgeingResult, age
+from evaluation.source_resistance.coverage import Cell, Tally, cover, log_cells, stream_cells
 from evaluation.source_resistance.feeds import judge_feed, load_feeds
-from evaluation.source_resistance.plan import SUPPLY, AgeingPlan, RecordingsPlan, SensorChain, SupplyPlan
+from evaluation.source_resistance.mains import feed_spreads
+from evaluation.source_resistance.plan import (
+    SUPPLY,
+    AgeingPlan,
+    CoveragePlan,
+    MainsPlan,
+    RecordingsPlan,
+    SensorChain,
+    SupplyPlan,
+)
 from evaluation.workers import each
 from telemetry.documents import load_document
 
 SUITE = "supply"
 _row = partial(measured_row, SUITE)
-# Most of the time goes into the months; feeds take seconds.
-_FEEDS_SHARE = 0.1
+# Shares of the time: half goes into the months, most of the rest into the random circuits, seconds into recordings.
+_AGEING_UP_TO, _COVERAGE_UP_TO = 0.5, 0.95
+_CIRCUITS_AT_ONCE = 8
 
 
 def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
-    """Yield the rows of the months first, then those of the recordings, which need the public data."""
+    """Yield the rows of the months and of random circuits, then those of recordings, which need the public data."""
     plan = load_document(SupplyPlan, SUPPLY)
     ageing = plan.ageing
     fleets = effort.seeds or (ageing.full_fleets if effort.full else 1)
@@ -28,11 +39,45 @@ def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
         for chain in ageing.sensors
         for number in range(fleets)
     ]
-    results = list(each(call, work, done=step_counter(progress, len(work), "fleets", up_to=1.0 - _FEEDS_SHARE)))
+    results = list(each(call, work, done=step_counter(progress, len(work), "fleets", up_to=_AGEING_UP_TO)))
     for chain in ageing.sensors:
         yield from ageing_rows(chain, [one for one in results if one.chain is chain], ageing)
+    yield from coverage_rows(plan.coverage, tallies_of(plan.coverage, effort, progress))
     yield from _recording_rows(plan.recordings)
+    yield from _mains_rows(plan.mains)
     progress("recordings", 1.0)
+
+
+Tallies = dict[tuple[str, Cell], Tally]
+
+
+def tallies_of(plan: CoveragePlan, effort: Effort, progress: Progress) -> Tallies:
+    """Return the tallies of all circuits."""
+    count = effort.seeds or (plan.full_circuits if effort.full else plan.circuits)
+    work = [tuple(range(start, min(start + _CIRCUITS_AT_ONCE, count))) for start in range(0, count, _CIRCUITS_AT_ONCE)]
+
+    def moved(text: str, part: float) -> None:
+        progress(text, _AGEING_UP_TO + part)
+
+    done = step_counter(moved, len(work), "groups of circuits", up_to=_COVERAGE_UP_TO - _AGEING_UP_TO)
+    tallies: Tallies = {}
+    for found in each(partial(cover, plan), work, done=done):
+        for key, tally in found.items():
+            tallies.setdefault(key, Tally()).add(tally)
+    return tallies
+
+
+def coverage_rows(plan: CoveragePlan, tallies: Tallies) -> Iterator[Row]:
+    """Yield how often bounds hold the truth, and how often there are none."""
+    goals = plan.goals
+    for cell in log_cells(plan):
+        tally = tallies[("log", cell)]
+        yield within(_row(f"bounds hold the truth, {cell.name}", tally.coverage), goals.lowest, goals.highest)
+        refused = _row(f"refused, {cell.name}", tally.refusals)
+        yield refused if cell.skew_s else at_most(refused, goals.refused)
+    for cell in stream_cells(plan):
+        tally = tallies[("stream", cell)]
+        yield within(_row(f"bounds hold the truth, live, {cell.name}", tally.coverage), goals.lowest, goals.highest)
 
 
 def ageing_rows(chain: SensorChain, results: list[AgeingResult], plan: AgeingPlan) -> Iterator[Row]:
@@ -69,15 +114,25 @@ def _recording_rows(plan: RecordingsPlan) -> Iterator[Row]:
         for rate_hz, error in result.averaged.items():
             name = f"resistance against least squares, {result.name}, means at {rate_hz:g} Hz, worst phase"
             yield at_most(_row(name, Measured(value=error)), plan.goals.averaged)
-        for rate_hz, covered in result.covered.items():
-            name = f"bounds hold least squares, {result.name}, picked at {rate_hz:g} Hz"
-            yield at_least(_row(name, share(sum(covered), len(covered))), plan.goals.covered)
         yield at_most(_row(f"halves differ, {own}", Measured(value=result.halves)), plan.goals.halves)
-        refused = share(sum(result.refused), len(result.refused))
-        skew = f"{plan.skew * 1e3:g} ms of skew"
-        yield at_least(_row(f"refused with {skew}, {result.name}", refused), 1.0)
-        for rate_hz, honest in result.skewed_means.items():
-            name = f"refused or bounds hold with {skew}, {result.name}, means at {rate_hz:g} Hz"
-            yield at_least(_row(name, share(sum(honest), len(honest))), plan.goals.covered)
-            worst = f"worst answer given with {skew}, {result.name}, means at {rate_hz:g} Hz"
-            yield _row(worst, Measured(value=result.skewed_error[rate_hz]))
+        for cell, tally in result.tallies.items():
+            row = _row(f"bounds hold least squares, {result.name}, {cell.name}", tally.coverage)
+            yield at_least(row, plan.goals.covered) if tally.answered else row
+            if tally.answered < tally.asked:
+                yield _row(f"refused, {result.name}, {cell.name}", tally.refusals)
+
+
+def _mains_rows(plan: MainsPlan) -> Iterator[Row]:
+    feeds = feed_spreads(data_folder(plan.folder), error=plan.error)
+    for feed in feeds:
+        runs = f"{feed.sharp} of {feed.runs} runs"
+        yield _row(f"spread of the resistance from run to run, {feed.feed}, {runs}", Measured(value=feed.spread))
+    spreads = [feed.spread for feed in feeds if feed.spread is not None]
+    middle = Measured(value=median(spreads).value)
+    yield at_most(_row("spread of the resistance from run to run, median feed", middle), plan.goals.spread)
+    by_levels = Measured(value=median([feed.levels for feed in feeds]).value)
+    yield _row("the same by levels", by_levels)
+    held = share(sum(feed.held for feed in feeds), sum(feed.answered for feed in feeds))
+    yield at_least(_row("bounds hold the mean of the feed's other runs", held), plan.goals.covered)
+    refused = share(sum(feed.runs - feed.answered for feed in feeds), sum(feed.runs for feed in feeds))
+    yield _row("refused, AC feeds", refused)

@@ -35,7 +35,16 @@ def test_a_log_is_answered_in_one_line(run: Run) -> None:
     assert (status, err) == (0, "")
     (line,) = out.splitlines()
     assert line.startswith("log.csv: source resistance 5 mΩ (4.")
-    for expected in ("open circuit 12.30", "r = -0.99", "400 samples at 10 Hz", "halves differ by"):
+    # Levels that last a second, each one reached from one pick to the next.
+    for expected in (
+        "standard error 0.0",
+        "open circuit 12.30",
+        "r = -0.99",
+        "400 picks (inferred) at 10 Hz",
+        "load from 0.",
+        " Hz up",
+        "halves differ by",
+    ):
         assert expected in line
 
 
@@ -48,13 +57,62 @@ def test_a_log_is_answered_in_one_object(run: Run) -> None:
     low, high = result["source_resistance_bounds_ohm"]
     assert low < 0.005 < high
     assert result["samples"] == 400
+    assert (result["sampled"], result["sampled_from"], result["method"]) == ("picks", "inferred", "line")
+    assert low < result["source_resistance_ohm"] - result["standard_error_ohm"]
+    load_hz, fastest_hz = result["band_hz"]
+    assert 0.1 < load_hz < 0.5  # ten picks a level
+    assert fastest_hz is None
+
+
+def test_what_the_source_declares_is_not_inferred_and_bounds_the_band(run: Run) -> None:
+    result = json.loads(run(write(log()), *NAMES, "--sampled", "means", "--json")[1])
+    assert (result["sampled"], result["sampled_from"]) == ("means", "declared")
+    assert result["band_hz"][1] == pytest.approx(5.0)
+    assert "400 means at 10 Hz" in run("log.csv", *NAMES, "--sampled", "means")[1]
+    status, _, err = run("log.csv", *NAMES, "--sampled", "medians")
+    assert status == 2
+    assert "medians" in err
+
+
+def test_a_skew_is_taken_out_and_stated(run: Run) -> None:
+    status, out, _ = run(write(log(lag=2)), *NAMES)
+    assert status == 0
+    assert "source resistance 5 mΩ" in out
+    assert "current moved back by 200 ms" in out
+
+
+def test_eight_bits_are_named(run: Run) -> None:
+    rows = [row.split(",") for row in log()[1:]]
+    steps = [f"{time},{round(float(volts) / 0.063) * 0.063:.4f},{amps}" for time, volts, amps in rows]
+    assert "400 picks (inferred) at 10 Hz, steps of 63 mV" in run(write(["t,v,a", *steps]), *NAMES)[1]
+
+
+def test_mains_are_estimated_from_differences(run: Run) -> None:
+    rng = np.random.default_rng(4)
+    amps = np.repeat(rng.choice([4.0, 12.0], 60), 10) + rng.normal(0, 0.01, 600)
+    volts = 238.0 + 2.0 * np.sin(np.arange(600) / 90.0) - 0.12 * amps + rng.normal(0, 0.02, 600)
+    lines = [
+        "t,v,a",
+        *(f"{second},{volt:.2f},{amp:.3f}" for second, (volt, amp) in enumerate(zip(volts, amps, strict=True))),
+    ]
+    result = json.loads(run(write(lines), *NAMES, "--json")[1])
+    assert result["method"] == "differences"
+    assert result["source_resistance_ohm"] == pytest.approx(0.12, abs=3.0 * result["standard_error_ohm"])
+    assert result["standard_error_ohm"] < 0.005
+    low, high = result["source_resistance_bounds_ohm"]
+    assert low < 0.12 < high
+    assert "from differences, as mains drift" in run("log.csv", *NAMES)[1]
+    steady = [line if place == 0 else ",".join((*line.split(",")[:2], "8.000")) for place, line in enumerate(lines)]
+    assert "fewer than three steps of the current by 3 %" in run(write(steady), *NAMES)[1]
 
 
 def test_what_cannot_be_reported_ends_with_one_and_the_reason(run: Run) -> None:
-    status, out, err = run(write(log(lag=2)), *NAMES)
+    rng = np.random.default_rng(2)
+    rows = [row.split(",") for row in log()[1:]]
+    noise = [f"{time},{12.0 + rng.normal(0.0, 0.1):.4f},{amps}" for time, _, amps in rows]
+    status, out, err = run(write(["t,v,a", *noise]), *NAMES)
     assert (status, err) == (1, "")
-    assert "not identifiable: time skew" in out
-    assert "200 ms with the current moved back" in out
+    assert "not identifiable: voltage does not follow current" in out
     status, out, _ = run(write(log()[:6]), *NAMES, "--json")
     assert status == 1
     assert json.loads(out)["reason"] == "too few samples"
@@ -76,7 +134,7 @@ def test_stamps_since_1970_are_read_whatever_they_are_in(run: Run, per_second: i
         lines = lines[::10]  # whole seconds
     status, out, err = run(write(["t,v,a", *lines]), *NAMES)
     assert (status, err) == (0, "")
-    assert f"samples at {1 if per_second == 1 else 10} Hz" in out
+    assert f" at {1 if per_second == 1 else 10} Hz" in out
 
 
 @pytest.mark.parametrize(

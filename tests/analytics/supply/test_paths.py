@@ -36,6 +36,11 @@ def test_the_step_of_a_sensor_is_read_off_its_values(step: float) -> None:
     assert quantum_of(np.append(values, NAN)) == pytest.approx(step)
 
 
+def test_two_levels_are_a_step_apart_where_there_are_many_values() -> None:
+    assert quantum_of(np.where(np.arange(40) % 3 > 0, 12.0, 12.063)) == pytest.approx(0.063)
+    assert quantum_of(np.array([12.0, 12.063, 12.0])) == 0.0
+
+
 def test_values_on_no_grid_have_no_step() -> None:
     assert quantum_of(np.random.default_rng(0).normal(12.0, 0.2, 500)) < 1e-3
     assert quantum_of(np.full(50, 12.0)) == 0.0

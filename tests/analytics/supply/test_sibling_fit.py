@@ -8,7 +8,7 @@ import pytest
 from analytics.connectivity import GroupArray
 from analytics.supply.pair_rows import PairRows
 from analytics.supply.sibling_fit import SiblingFit
-from analytics.supply.stream_estimate import ResistanceWindows
+from analytics.supply.window_fit import ResistanceWindows
 from telemetry.frames import FloatArray, filled
 
 ROWS = 40
@@ -39,6 +39,7 @@ def pair_windows(n: int, correlation: FloatArray | float = -0.9) -> ResistanceWi
         resistance_ohm=unknown,
         sd_ohm=unknown,
         open_v=unknown,
+        load_hz=unknown,
     )
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from analytics.supply.pair_rows import PairRows
-from analytics.supply.stream_estimate import Blocks, ResistanceWindows, add_rows, close
+from analytics.supply.stream_estimate import Blocks, add_rows, close
+from analytics.supply.window_fit import ResistanceWindows
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, filled
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analytics.supply.stream_estimate import ResistanceWindows
 from analytics.supply.usual_fit import UsualFit
+from analytics.supply.window_fit import ResistanceWindows
 from telemetry.frames import filled
 
 GROUPS = np.zeros(2, dtype=np.intp)
@@ -24,6 +24,7 @@ def windows(*, scatter_v: float, correlation: float = -0.99) -> ResistanceWindow
         resistance_ohm=np.full(2, 0.005),
         sd_ohm=np.full(2, 1e-4),
         open_v=np.full(2, 54.0),
+        load_hz=np.ones(2),
     )
 
 
