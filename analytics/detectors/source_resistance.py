@@ -10,11 +10,13 @@ Ageing is disproved if R returns to its reference at the same load swing.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from analytics.connectivity import Siblings
 from analytics.connectivity.buses import Buses
+from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.joined_columns import JoinedColumn, Relation
@@ -56,9 +58,10 @@ from analytics.supply.stream_estimate import (
 from physics.rail_classes import times_measured
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
-from telemetry.entities import EntityKind, Topology
+from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled, reset_where
 from telemetry.gpu import REASON_IDLE
+from telemetry.ratings import rated_power_w
 from telemetry.records import Cause, Finding
 
 # N/(N-1) for two and three supplies; heuristic: within 6 %, what windows of one path differ by.
@@ -149,7 +152,7 @@ class SourceResistance:
             state = _with_inlet(state, inlet_c[part.places])
             state, dipped = self._fall(state, part)
             findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
-            state, lost = self._branches(state, part, light[part.places[-1]])
+            state, lost = self._branches(state, part, light[part.places[-1]], _rated_w(ByIdentity(entities)))
             findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
                 state, ageing, lost, sag = self._block(state, now_ns, declared_means(entities))
@@ -161,17 +164,18 @@ class SourceResistance:
         return state, tuple(findings)
 
     def _branches(
-        self, state: SourceResistanceState, rows: PairRows, gpus_light: MaskArray
+        self, state: SourceResistanceState, rows: PairRows, gpus_light: MaskArray, rated_w: FloatArray
     ) -> tuple[SourceResistanceState, Changes]:
         """Sum the rows of a stretch, and judge the branches of a loud one, which is a single row."""
         passed_ns, now_ns = _passed_ns(state, rows), rows.time_ns[-1]
         blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
         last_v, step_v = _last_and_step_v(state, rows)
         voltage_v, current_a, used = rows.voltage_v[-1], rows.current_a[-1], rows.used[-1]
-        near = {"groups": state.buses.sharing, "nodes": state.siblings.groups, "buses": state.buses.groups}
         branches = watch_row(
-            state.branches, now_ns, current_a=current_a, voltage_v=voltage_v, used=used, gpus_light=gpus_light, **near
-        )
+            state.branches, now_ns,
+            current_a=current_a, voltage_v=voltage_v, used=used, gpus_light=gpus_light, rated_w=rated_w,
+            groups=state.buses.sharing, nodes=state.siblings.groups, buses=state.buses.groups,
+        )  # fmt: skip
         blocks = add_rows(blocks, rows)
         state = replace(state, last_ns=now_ns, blocks=blocks, branches=branches, last_v=last_v, step_v=step_v)
         dead = branches.since_ns > 0
@@ -366,6 +370,11 @@ def _is_loud(state: SourceResistanceState, rows: PairRows) -> MaskArray:
     if falling or state.sag.busy or state.lost.busy or (state.branches.since_ns > 0).any():
         return np.ones(len(rows), dtype=np.bool_)
     return may_fall(state.fall, rows) | carries_nothing(state.branches, rows)
+
+
+@lru_cache(maxsize=16)
+def _rated_w(entities: ByIdentity[tuple[Entity, ...]]) -> FloatArray:
+    return rated_power_w(entities.it)
 
 
 def _passed_ns(state: SourceResistanceState, rows: PairRows) -> int:

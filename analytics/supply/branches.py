@@ -134,6 +134,17 @@ def are_light(power_w: FloatArray, limit_w: FloatArray, idle: MaskArray) -> Mask
     return np.asarray(idle | (power_w < LIGHT_RATIO * limit_w), dtype=np.bool_)
 
 
+def are_light_for_others(power_w: FloatArray, rated_w: FloatArray, buses: GroupArray) -> FloatArray:
+    """Return 1 for supplies without which the others of the bus carry less than half of their rating, 0 for the rest.
+
+    NaN where a rating or the power of the bus is unknown.
+    """
+    others_w = others_sum(np.where(np.isnan(rated_w), 0.0, rated_w), buses)
+    unknown = group_sum(np.isnan(rated_w).astype(np.float64), buses) > 0
+    is_light = group_sum(power_w, buses) < LIGHT_RATIO * others_w
+    return np.where(unknown | (known_count(power_w, buses) == 0), np.nan, is_light)
+
+
 def carries_nothing(branches: Branches, rows: PairRows) -> MaskArray:
     """Return a mask of rows, shape ``(n_rows,)``, in which a branch that carried something carries nothing."""
     return np.asarray(_dead(branches, rows.current_a, rows.used).any(axis=1), dtype=np.bool_)
@@ -155,12 +166,14 @@ def watch_row(
     nodes: GroupArray,
     buses: GroupArray,
     gpus_light: MaskArray,
+    rated_w: FloatArray,
 ) -> Branches:
     """Add one row, `used` where it is a new sample; a held value is neither dead nor alive.
 
     `groups` are the supplies that take over from each other, `nodes` those of one node: what the others of the node
     carry shows that it runs, where a supply is alone on its bus. `buses` are those of one bus: by its load a supply
-    sleeps. `gpus_light` marks supplies whose GPUs draw little, see `are_light`.
+    sleeps. `gpus_light` marks supplies whose GPUs draw little, see `are_light`; it counts where `rated_w`, the rating
+    of each, is unknown.
     """
     dead = _dead(branches, current_a, used)
     was = branches.since_ns > 0
@@ -169,7 +182,9 @@ def watch_row(
     alive = used & ~dead
     still = was & ~alive
     counts = np.where(still, branches.rows, 0.0)
-    light = (group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a) | gpus_light
+    by_rating = are_light_for_others(voltage_v * current_a, rated_w, buses)
+    by_load = (group_sum(current_a, buses) < LIGHT_RATIO * branches.most_a) | gpus_light
+    light = np.where(np.isnan(by_rating), by_load, by_rating > 0)
     begins = dead & ~was
     heavy_ns = np.where(_awake(branches, now_ns) | (~light & (branches.heavy_ns > 0)), branches.heavy_ns, now_ns)
     heavy_ns = np.where(light & ~_awake(branches, now_ns), 0, np.where(begins, now_ns - WAKES_NS, heavy_ns))

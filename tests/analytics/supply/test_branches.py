@@ -38,6 +38,7 @@ def watched(
     own_v: float = 11.9,
     others_v: float = 11.9,
     idle: Sequence[bool] = (),
+    rated_w: float = np.nan,
 ) -> bool:
     """Return True if supply 0 is off after rows in which it carries nothing and the others these currents together."""
     rng, found = np.random.default_rng(1), False
@@ -56,6 +57,7 @@ def watched(
             nodes=BUS,
             buses=BUS,
             gpus_light=gpus_light,
+            rated_w=np.full(3, rated_w),
         )
         off = gone(branches, now_ns, voltage_v=volts, open_v=np.full(3, np.nan), first_v=BUS_V)
         found = bool(off[0])
@@ -69,6 +71,14 @@ def test_a_branch_that_carries_nothing_at_a_load_that_none_sleeps_at_is_off_at_o
 
 def test_a_branch_that_carries_nothing_at_a_light_load_may_be_asleep() -> None:
     assert not watched(relearnt(loaded(), 12.0), np.full(100, 36.0))
+
+
+@pytest.mark.parametrize(("rated_w", "is_off"), [(400.0, True), (600.0, False)])
+def test_a_branch_with_known_ratings_may_be_asleep_while_the_others_carry_less_than_half_of_theirs(
+    rated_w: float, *, is_off: bool
+) -> None:
+    """The other two carry 428 W at 36 A, and the GPUs draw little all the time."""
+    assert watched(loaded(12.0), np.full(100, 36.0), idle=[True] * 100, rated_w=rated_w) is is_off
 
 
 def test_a_branch_may_be_asleep_while_the_gpus_light_although_no_other_load_was_seen() -> None:
