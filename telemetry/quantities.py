@@ -15,7 +15,7 @@ _NAMES_BY_UNIT = {
         "current_a current_high_a current_low_a current_spread_a load_a most_loaded_pin_a pin_a rating_a siblings_a "
         "siblings_usual_a step_a usual_a"
     ),
-    "K": "excess_c least_margin_c margin_c normal_rise_c over_siblings_c rise_c slot_offset_c",
+    "K": "excess_c least_margin_c margin_c normal_rise_c rise_c slot_offset_c",
     "K/W": "excess_c_per_w normal_k_per_w theta_k_per_w",
     "K/s": "climb_c_per_s",
     "MHz": "sibling_clock_mhz sm_clock_mhz usual_sm_clock_mhz",

@@ -115,8 +115,7 @@ def _seen(sign: Sign, on: Finding | Event, text: str, *, present: bool = True, e
 def _of_finding(finding: Finding, scene: IncidentScene) -> Iterator[Observation]:
     name = scene.kinship.label(finding.entity_id)
     sign = PLAIN_SIGNS.get(finding.cause)
-    # An excess that is there from the start is as likely one of the slot: no sign of a fault.
-    if sign is not None and finding.number("over_siblings_c") is None:
+    if sign is not None:
         yield _seen(sign, finding, f"{_stated(finding.cause)} on {name}{_numbers(finding)}")
     margin_ratio = finding.number("bus_margin_ratio")
     if finding.cause is Cause.SUPPLY_SAG and margin_ratio is not None and margin_ratio >= 0.0:

@@ -33,6 +33,9 @@ SETTLE_S = 25.0
 # rises within the time to settle. heuristic: by more than a sensor's steps over all GPUs, and what is left of a slower
 # rise stays below the limit. After five time constants of a sink, it is something else.
 _STILL_WARMS_RATIO, _WARMS_S = 0.02, 5.0 * SINK_S
+# Fans that were slowed down let the sinks warm for minutes, whatever was found of a duty at once: no learning while the
+# resistance of the duty is above its mean over two minutes. heuristic: by more than a fan's step of one per cent makes.
+_SLOWED_RATIO, _SLOWED_S = 1.02, 120.0
 # heuristic: the highest temperature before is that of a mean over so long: it does not follow the change to be found.
 _PEAK_S = 300.0
 
@@ -76,10 +79,12 @@ def add_row(
     temp_c: FloatArray,
     min_rise_c: float,
     frozen: MaskArray,
+    slowed: MaskArray | None = None,
 ) -> SuddenState:
     """Add one row of rise above the inlet, brought to one fan duty, and power; a NaN changes nothing.
 
-    Where it is `frozen`, what was so far stays: a reported change is not learned.
+    Where it is `frozen`, what was so far stays: a reported change is not learned. Where fans were `slowed` lately,
+    the sinks still warm to that.
 
     After a gap in time (`passed_s` 0) the next rows continue from the last ones.
     """
@@ -104,6 +109,8 @@ def add_row(
     steady_s = np.where(changed, 0.0, state.steady_s + np.where(usable, passed_s, 0.0))
     settled_s = np.where(changed, 0.0, state.settled_s + np.where(usable, passed_s, 0.0))
     warms = learns & (settled_s < SETTLE_S) & (steady_s < _WARMS_S) & (now > (1.0 + _STILL_WARMS_RATIO) * state.so_far)
+    if slowed is not None:
+        warms |= learns & slowed
     settled_s = np.where(warms, 0.0, settled_s)
     begun = np.maximum(settled_s, passed_s)
     share = np.maximum(-math.expm1(-passed_s / _SO_FAR_S), passed_s / np.where(begun > 0, begun, 1.0))
@@ -132,12 +139,16 @@ _WORSE_BY = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AirflowLostState:
-    """State between rows; arrays of shape ``(n_nodes,)``; `factor` is the fan law's, 1 where unknown."""
+    """State between rows; arrays of shape ``(n_nodes,)``.
+
+    `factor` is the fan law's, 1 where unknown, and `factor_so_far` its mean over minutes.
+    """
 
     last_ns: int | None
     counts: GpuCounts
     sudden: SuddenState
     factor: FloatArray
+    factor_so_far: FloatArray
     conditions: Conditions
 
 
@@ -178,6 +189,7 @@ class AirflowLost:
         self, state: AirflowLostState, now_ns: int, *, rise_c: FloatArray, power_w: FloatArray, temp_c: FloatArray
     ) -> tuple[AirflowLostState, Changes]:
         limits, passed_ns = self.limits, elapsed_ns(state.last_ns, now_ns)
+        state = _with_factor(state, passed_ns / NS_PER_S)
         sudden = add_row(
             state.sudden,
             passed_s=passed_ns / NS_PER_S,
@@ -186,6 +198,7 @@ class AirflowLost:
             temp_c=temp_c,
             min_rise_c=limits.min_rise_c,
             frozen=state.conditions.engaged,
+            slowed=state.factor > _SLOWED_RATIO * state.factor_so_far,
         )
         excess = sudden.excess()
         excess_c = (sudden.now - sudden.so_far) * sudden.power_w
@@ -238,3 +251,11 @@ class AirflowLost:
         return findings_from(
             self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
+
+
+def _with_factor(state: AirflowLostState, passed_s: float) -> AirflowLostState:
+    """Return the state with the mean of the fan law's factor over minutes; it starts at the first."""
+    share = -math.expm1(-passed_s / _SLOWED_S)
+    moved = state.factor_so_far + share * (state.factor - state.factor_so_far)
+    so_far = np.where(np.isnan(state.factor), state.factor_so_far, moved)
+    return replace(state, factor_so_far=np.where(np.isnan(state.factor_so_far), state.factor, so_far))

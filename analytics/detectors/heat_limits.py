@@ -32,10 +32,9 @@ class ThermalResistanceLimits:
     floor_c, slow_floor_c
         Kelvin below which no ratio counts. heuristic: two GPUs whose temperatures are rounded to whole kelvin can
         differ by one for as long as the load stays; over hours that averages out.
-    fresh_ratio, fresh_excess_c
-        Limits while a slot is not learned yet; both must be exceeded. Below them a difference may be one of slots: GPUs
-        of healthy 8 x H100 nodes differ by 10 K, a quarter of their rise (public recordings). heuristic: half as much
-        again, and no less in kelvin where the rise is small.
+    fresh_excess_c
+        Kelvin over the GPUs in the same air from which a GPU beyond the range of these is reported, whatever was
+        learnt. heuristic: six steps of the sensor; the range itself is what healthy GPUs of a node differ by.
     min_power_ratio, min_power_w
         Power above which a GPU works: a fifth of the limit in force, or 60 W (a fifth of a V100's 300 W) where the
         limit is unknown. heuristic: idle parts take 10 to 16 %. Below it, it shows the air temperature.
@@ -64,8 +63,7 @@ class ThermalResistanceLimits:
     alone_ratio: float = 0.20
     floor_c: float = 1.5
     slow_floor_c: float = 1.0
-    fresh_ratio: float = 0.35
-    fresh_excess_c: float = 10.0
+    fresh_excess_c: float = 6.0
     min_power_ratio: float = 0.2
     min_power_w: float = 60.0
     inlet_c: float = 25.0

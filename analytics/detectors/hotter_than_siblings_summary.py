@@ -15,20 +15,24 @@ _NOTABLE_C = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotGpu:
-    """One GPU beside its siblings: `over_c` hotter than they are, `slot_c` of it by its slot, `excess_c` unexplained.
+    """One GPU beside its siblings: `rise_c` over the inlet, `over_c` hotter than they are.
 
-    `sibling_c` is the temperature that it would have with its siblings' thermal resistance, `ratio` its thermal
-    resistance over what is normal for it.
+    Of `over_c`, `slot_c` is by its slot and `excess_c` is unexplained. `sibling_c` is the temperature that it would
+    have with its siblings' thermal resistance, `ratio` its thermal resistance over what is normal for it.
+    `order_ratio` is that over GPUs of the same air, `order_limit_ratio` what these differ by.
     """
 
     name: str
     power_w: float
     temp_c: float
+    rise_c: float
     sibling_c: float
     over_c: float
     slot_c: float
     excess_c: float
     ratio: float
+    order_ratio: float
+    order_limit_ratio: float
     seconds: float
 
 
@@ -57,22 +61,22 @@ def change_statement(gpu: HotGpu, status: FindingStatus, limits: HotterThanSibli
 
 
 def slot_statement(gpu: HotGpu, status: FindingStatus) -> Statement:
-    """Return the statement on a GPU that is hotter than its siblings since the start, which its slot may explain.
-
-    It has no `excess_c`, on which rules act.
-    """
+    """Return the statement on a GPU that is hotter than those of the same air, maybe since the start."""
+    more_c = gpu.rise_c * (1.0 - 1.0 / gpu.order_ratio)
     summary = (
-        f"{gpu.name} {gpu.over_c:.0f} K hotter than its siblings since the start ({gpu.temp_c:.0f} °C): "
-        "slot or mounting"
+        f"{gpu.name} {more_c:.0f} K hotter than GPUs in the same air ({gpu.temp_c:.0f} °C at {gpu.power_w:.0f} W): "
+        "mounting or interface"
         if status is not FindingStatus.CLEARED
-        else f"{gpu.name} {gpu.over_c:.0f} K hotter than its siblings, {gpu.slot_c:.0f} K of it usual for its slot"
+        else f"{gpu.name} as warm as its slot lets expect at {gpu.power_w:.0f} W ({gpu.temp_c:.0f} °C)"
     )
     return Statement(
-        severity=Severity.INFO,
-        score=0.0,
+        severity=Severity.WARNING,
+        score=(gpu.order_ratio - 1.0) / (2.0 * (gpu.order_limit_ratio - 1.0)),
         summary=summary,
         evidence=evidence(
-            ("over_siblings_c", gpu.over_c, "K"),
+            ("excess_c", more_c, "K"),
+            ("theta_ratio", gpu.order_ratio, "ratio"),
+            ("limit_ratio", gpu.order_limit_ratio, "ratio"),
             *_readings(gpu),
             ("duration_s", gpu.seconds, "s"),
         ),

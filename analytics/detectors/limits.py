@@ -160,6 +160,9 @@ class HotterThanSiblingsLimits:
         one to clear it: an excess falls with the power, so that it alone would come and go with the load. heuristic:
         an excess over a learnt slot that lasts stays below 1.5 K on simulated healthy GPUs while jobs and fans change,
         and scatters by 1 K. A load that was not learnt yet has a higher limit, by what slots may differ.
+    steady_ratio, steady_excess_c
+        The same for an excess that lasts for half a minute and longer. heuristic: slots that follow a room that swings
+        by 7 K an hour differ by up to 8 % and 3.2 K over a minute on simulated chassis with 12 K between their slots.
     min_power_ratio, min_power_w
         Power from which heat depends on the interface and not on the slot: 40 % of the limit in force, or 120 W (40 %
         of a V100's 300 W) where the limit is unknown.
@@ -175,9 +178,11 @@ class HotterThanSiblingsLimits:
     """
 
     ratio: float = 1.15
-    clear_ratio: float = 1.08
+    clear_ratio: float = 1.05
     excess_c: float = 4.0
     clear_excess_c: float = 3.0
+    steady_ratio: float = 1.09
+    steady_excess_c: float = 3.0
     min_power_ratio: float = 0.4
     min_power_w: float = 120.0
     inlet_c: float = 25.0

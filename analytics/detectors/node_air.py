@@ -14,6 +14,7 @@ JOINED_COLUMNS = (
     JoinedColumn(kind=EntityKind.GPU, signal="gpu_temp_c", how=Relation.MEAN_BELOW, column="mean_gpu_temp_c"),
     JoinedColumn(kind=EntityKind.GPU, signal="gpu_temp_c", how=Relation.MAX_BELOW, column="max_gpu_temp_c"),
     JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=Relation.MEAN_BELOW, column="mean_gpu_power_w"),
+    JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=Relation.MAX_BELOW, column="max_gpu_power_w"),
     JoinedColumn(kind=EntityKind.FAN, signal="fan_ratio", how=Relation.MEAN_BELOW),
 )
 
@@ -38,7 +39,8 @@ class GpuCounts:
 class NodeAir:
     """Rows of a node's air and heat, each of shape ``(n_times, n_nodes)``; NaN where unknown.
 
-    `gpu_c` is the mean temperature of its GPUs but the hottest, `power_w` the mean power of all of them.
+    `gpu_c` is the mean temperature of its GPUs but the hottest, `power_w` the mean power of those: where some are idle
+    the hottest is one that works as much as any.
     """
 
     gpu_c: FloatArray
@@ -49,11 +51,16 @@ class NodeAir:
 
 def node_air(frame: Frame, counts: GpuCounts) -> NodeAir:
     """Return the rows without the hottest GPU, so that one bad interface does not look like bad air."""
-    mean_c, highest_c, n_gpus = optional(frame, "mean_gpu_temp_c"), optional(frame, "max_gpu_temp_c"), counts.counts
-    others_c = (n_gpus * mean_c - highest_c) / np.maximum(n_gpus - 1.0, 1.0)
+    n_gpus = counts.counts
+
+    def without_most(signal: str) -> FloatArray:
+        mean, most = optional(frame, f"mean_{signal}"), optional(frame, f"max_{signal}")
+        others = (n_gpus * mean - np.where(np.isnan(most), mean, most)) / np.maximum(n_gpus - 1.0, 1.0)
+        return np.where(n_gpus > 1, others, mean)
+
     return NodeAir(
-        gpu_c=np.where(n_gpus > 1, others_c, mean_c),
-        power_w=optional(frame, "mean_gpu_power_w"),
+        gpu_c=without_most("gpu_temp_c"),
+        power_w=without_most("gpu_power_w"),
         inlet_c=frame.signal("inlet_temp_c"),
         fan_ratio=optional(frame, "fan_ratio"),
     )

@@ -2,9 +2,11 @@
 
 Each window of two minutes gives ``theta = (T - T_inlet) / P`` for every GPU, `P` being the power that its temperature
 reflects while the load changes. A rise beyond that of its siblings at the same power, and beyond the learned offset of
-its slot, is a bad thermal interface whatever load, room and fans do, since these affect all siblings alike. Where a GPU
-has not two siblings, it is compared with its own past at a like power and inlet. Inlet: its sensor, else the coolest
-idle GPU of the node within an hour, else an assumption, which moves all siblings alike.
+its slot, is a bad thermal interface whatever load, room and fans do, since these affect all siblings alike. A slot is
+learnt from the first window on, and is as uncertain as slots differ before; an excess that was there on the first day
+is one beyond what GPUs in the same air differ by. Where a GPU has not two siblings, it is compared with its own past
+at a like power and inlet. Inlet: its sensor, else the coolest idle GPU of the node within an hour, else an assumption,
+which moves all siblings alike.
 """
 
 from dataclasses import dataclass, replace
@@ -19,30 +21,25 @@ from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.statements import Statement, findings_from
 from analytics.detectors.thermal_resistance_summary import ThermalStatus, WindowReadings, describe
-from analytics.heat.baseline import (
-    LikePast,
-    SlotOffsets,
-    accept_past,
-    accept_slots,
-    expected_from_past,
-    learn_past,
-    learn_slots,
-    slot_offset_c,
-    slot_variance_c2,
-)
-from analytics.heat.comparison import (
-    SCATTER_C,
-    SLOT_AIR_C,
-    HeatComparison,
-    balanced,
-    beyond,
-    compare,
-    coolest,
-    group_part,
-    group_size,
-)
+from analytics.heat.airflow_order import OrderCheck, check_order
+from analytics.heat.baseline import LikePast, accept_past, expected_from_past, learn_past
+from analytics.heat.comparison import SCATTER_C, SLOT_AIR_C, HeatComparison, balanced, beyond, compare
 from analytics.heat.excess import ExcessSums, Levels, add_ratio, add_window, doubt, forget, grown_share
+from analytics.heat.groups import coolest, group_part, group_size
+from analytics.heat.slots import (
+    SlotOffsets,
+    Surroundings,
+    accept_slots,
+    flow_change,
+    flow_error_c,
+    front_variance_c2,
+    is_alike,
+    learn_slots,
+    slot_line,
+    surroundings,
+)
 from analytics.heat.windows import HeatColumns, HeatWindow, HeatWindowSums, add_rows
+from physics.cooling import felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray, filled
@@ -58,9 +55,19 @@ _ASSUMED_AIR_C = 10.0
 _CONSTANT_BELOW = 0.3
 # heuristic: an update is reported when the excess grows by a twentieth of the siblings' rise.
 _WORSE_BY = 0.05
-# heuristic: what is not known of a slot is wrong in every window alike: it counts as if four windows were needed to see
-# through it, as many as the smoothing remembers.
-_SLOT_DOUBT = 4.0
+# While a slot is learnt, an excess over what was learnt so far is not learnt from here on: two steps of the sensor, and
+# three standard deviations. heuristic: a fault that begins is no part of a slot.
+_LEARNT_WITHIN_C, _LEARNT_WITHIN_SIGMAS = 2.0, 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _NormalHeat:
+    """What is normal for each GPU in a window: rise, variance of a rise by chance, and what is not known of normal."""
+
+    normal_c: FloatArray
+    variance_c2: FloatArray
+    unsure_c: FloatArray
+    compared: HeatComparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +75,8 @@ class ThermalResistanceState:
     """State between rows, each array of shape ``(n_gpus,)``.
 
     `judged` is the newest window under load, `limit_w` the newest power limit, `idle_c` the temperature when the GPU
-    was last seen idle, at `idle_ns`; `constant` marks findings reported as warm air at the slot.
+    was last seen idle, at `idle_ns`; `constant` marks findings reported as warm air at the slot. `order` compares with
+    the GPUs of the same air, `by_order` marks findings that rest on it, and `accepted` GPUs that are taken as they are.
     """
 
     sums: HeatWindowSums
@@ -83,6 +91,9 @@ class ThermalResistanceState:
     idle_c: FloatArray
     idle_ns: TimeArray
     constant: MaskArray
+    order: OrderCheck
+    by_order: MaskArray
+    accepted: MaskArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +117,7 @@ class ThermalResistance:
             offsets=accept_slots(state.offsets, accepted),
             past=accept_past(state.past, accepted),
             levels=forget(state.levels, accepted),
+            accepted=state.accepted | accepted,
         )
 
     def step(
@@ -152,12 +164,18 @@ class ThermalResistance:
         air_c = np.where(np.isnan(known_c), limits.inlet_c, known_c)
         groups = state.siblings.groups
         alone = group_size(groups) <= MIN_SIBLINGS
-        compared = compare(window, groups, air_c=air_c, usable=works & (level | ~alone))
-        state, normal_c, variance = self._normal(state, compared, alone=alone, known_air_c=known_c)
+        usable = works & (level | ~alone)
+        state, normal = self._normal(state, window, air_c=air_c, known_air_c=known_c, usable=usable)
+        compared, normal_c = normal.compared, normal.normal_c
         unlike_c = compared.unlike_c * np.where(np.isnan(known_c), _ASSUMED_AIR_C / SLOT_AIR_C, 1.0)
         ratio = beyond(compared.rise_c - normal_c, np.where(alone, 0.0, unlike_c)) / normal_c
         levels = add_ratio(
-            state.levels, ratio, variance / normal_c**2, quick_share=limits.smoothing, slow_share=limits.slow_smoothing
+            state.levels,
+            ratio,
+            normal.variance_c2 / normal_c**2,
+            quick_share=limits.smoothing,
+            slow_share=limits.slow_smoothing,
+            unsure=normal.unsure_c / normal_c,
         )
         state = replace(state, levels=levels, judged=state.judged.renewed(compared, normal_c, where=np.isfinite(ratio)))
         state = self._with_shape(state, window, air_c=air_c, level=level)
@@ -171,37 +189,76 @@ class ThermalResistance:
         return np.where(np.isnan(window.air_c), coolest(fresh_c, state.siblings.groups), window.air_c)
 
     def _normal(
-        self, state: ThermalResistanceState, compared: HeatComparison, *, alone: MaskArray, known_air_c: FloatArray
-    ) -> tuple[ThermalResistanceState, FloatArray, FloatArray]:
+        self,
+        state: ThermalResistanceState,
+        window: HeatWindow,
+        *,
+        air_c: FloatArray,
+        known_air_c: FloatArray,
+        usable: MaskArray,
+    ) -> tuple[ThermalResistanceState, _NormalHeat]:
         """Return the rise that is normal for each GPU at its power and the variance of a rise, and learn both.
 
         NaN where there is nothing to compare with.
         """
-        rise_c, learned = compared.sibling_rise_c, state.offsets.learned(self.limits.learn_windows)
-        state = self._with_slots(state, compared, learned=learned, alone=alone)
-        normal_c = rise_c + np.where(learned, slot_offset_c(state.offsets, rise_c), 0.0)
-        variance = compared.variance_c2 + np.where(learned, _SLOT_DOUBT * slot_variance_c2(state.offsets, rise_c), 0.0)
+        groups = state.siblings.groups
+        alone = group_size(groups) <= MIN_SIBLINGS
+        around = _around(state, window)
+        line = slot_line(state.offsets)
+        reference_c = line.rise_without_c(window.temp_c - air_c, around.ahead)
+        compared = compare(window, groups, air_c=air_c, usable=usable, reference_c=reference_c)
+        rise_c = compared.sibling_rise_c
+        slot_c = line.offset_c(rise_c, around.ahead)
+        shows_flow = ~window.cut & ~state.conditions.active
+        flow = flow_change(np.where(shows_flow, compared.excess_c - slot_c, np.nan), slot_c, groups)
+        flow_c = flow_error_c(state.offsets, slot_c, flow, rise_c=rise_c, theta_k_per_w=rise_c / compared.felt_w)
+        slot_c2 = np.maximum(line.variance_c2(rise_c, around.ahead), 0.0) + flow_c**2
+        slot_c = slot_c * (1.0 + flow)
+        alike = usable & is_alike(around, groups, level=balanced(window))
+        own_theta = np.where(alike, compared.rise_c / compared.felt_w, np.nan)
+        state = replace(state, order=check_order(own_theta, groups, reference=alike & ~window.cut))
+        state = self._with_slots(state, compared, around, slot_c=slot_c, slot_c2=slot_c2, alone=alone)
+        normal_c, unsure_c = rise_c + slot_c, np.sqrt(slot_c2)
+        variance_c2 = compared.variance_c2 + front_variance_c2(rise_c, around)
         if alone.any():
             state, past_c = self._with_past(state, compared, alone=alone, known_air_c=known_air_c)
-            normal_c, variance = np.where(alone, past_c, normal_c), np.where(alone, SCATTER_C**2, variance)
-        return state, np.where(normal_c > 0, normal_c, np.nan), variance
+            normal_c = np.where(alone, past_c, normal_c)
+            variance_c2, unsure_c = np.where(alone, SCATTER_C**2, variance_c2), np.where(alone, 0.0, unsure_c)
+        normal_c = np.where(normal_c > 0, normal_c, np.nan)
+        return state, _NormalHeat(normal_c=normal_c, variance_c2=variance_c2, unsure_c=unsure_c, compared=compared)
 
     def _with_slots(
-        self, state: ThermalResistanceState, compared: HeatComparison, *, learned: MaskArray, alone: MaskArray
+        self,
+        state: ThermalResistanceState,
+        compared: HeatComparison,
+        around: Surroundings,
+        *,
+        slot_c: FloatArray,
+        slot_c2: FloatArray,
+        alone: MaskArray,
     ) -> ThermalResistanceState:
         """Learn slot offsets that are not frozen yet, where there is no sign of a fault."""
-        limits, offsets, levels = self.limits, state.offsets, state.levels
-        rise_c, excess_c = compared.sibling_rise_c, compared.excess_c
-        suspect = (excess_c > limits.fresh_ratio * rise_c) & (excess_c > limits.fresh_excess_c)
-        offsets = learn_slots(
+        offsets, rise_c, more_c = state.offsets, compared.sibling_rise_c, compared.excess_c - slot_c
+        sd_c = np.sqrt(compared.variance_c2 + front_variance_c2(rise_c, around) + slot_c2)
+        suspect = more_c > np.maximum(_LEARNT_WITHIN_C, _LEARNT_WITHIN_SIGMAS * sd_c) + compared.unlike_c
+        suspect |= self._beyond(state, compared.rise_c) | state.conditions.active
+        learned = learn_slots(
             offsets,
             rise_c=rise_c,
-            excess_c=excess_c,
+            excess_c=compared.excess_c,
             variance_c2=compared.variance_c2,
-            where=~learned & ~suspect & ~state.conditions.active & ~alone,
+            around=around,
+            groups=state.siblings.groups,
+            where=~offsets.learned(self.limits.learn_windows) & ~suspect & ~alone,
+            theta_k_per_w=rise_c / compared.felt_w,
         )
-        # What was seen before the slot was known does not count afterwards.
-        return replace(state, offsets=offsets, levels=forget(levels, offsets.learned(limits.learn_windows) & ~learned))
+        return replace(state, offsets=learned)
+
+    def _beyond(self, state: ThermalResistanceState, rise_c: FloatArray) -> MaskArray:
+        """Return where a GPU is hotter than those of the same air by more than slots differ, and is not accepted."""
+        more_c = rise_c * -np.expm1(-state.order.more)
+        beyond_range: MaskArray = state.order.beyond & (more_c > self.limits.fresh_excess_c) & ~state.accepted
+        return beyond_range
 
     def _with_past(
         self, state: ThermalResistanceState, compared: HeatComparison, *, alone: MaskArray, known_air_c: FloatArray
@@ -220,8 +277,12 @@ class ThermalResistance:
         kept = (state.levels.quick > self.limits.clear_ratio) | state.conditions.active
         if not kept.any():
             return state if not state.shape.weight.any() else replace(state, shape=filled(ExcessSums, len(kept)))
-        at_any_load = compare(window, state.siblings.groups, air_c=air_c, usable=level, min_rise_c=0.0)
-        excess_c = at_any_load.excess_c - slot_offset_c(state.offsets, at_any_load.sibling_rise_c)
+        around = _around(state, window)
+        line = slot_line(state.offsets)
+        reference_c = line.rise_without_c(window.temp_c - air_c, around.ahead)
+        groups = state.siblings.groups
+        at_any_load = compare(window, groups, air_c=air_c, usable=level, reference_c=reference_c, min_rise_c=0.0)
+        excess_c = at_any_load.excess_c - line.offset_c(at_any_load.sibling_rise_c, around.ahead)
         shape = add_window(state.shape, power_w=at_any_load.power_w, excess_c=excess_c, kept=kept)
         return replace(state, shape=shape)
 
@@ -249,24 +310,39 @@ class ThermalResistance:
         constant_now, gone = state.constant.copy(), np.zeros(len(quick), dtype=np.bool_)
         constant_now[changes.raised] = constant[changes.raised]
         gone[changes.cleared] = ~other[changes.cleared]
-        return replace(state, conditions=conditions, constant=constant_now, levels=forget(state.levels, gone)), changes
+        beyond_range = conditions.active & self._beyond(state, state.judged.rise_c)
+        by_order = conditions.active & (state.by_order | beyond_range)
+        # What was learnt before it turned out to be beyond the range of its slot is no slot.
+        after = replace(
+            state,
+            conditions=conditions,
+            constant=constant_now,
+            by_order=by_order,
+            levels=forget(state.levels, gone),
+            offsets=accept_slots(state.offsets, by_order & ~state.by_order),
+        )
+        return after, changes
 
     def _evidence(self, state: ThermalResistanceState, *, alone: MaskArray) -> tuple[MaskArray, MaskArray]:
         """Return masks of evidence for a fault and against one."""
         limits, levels, normal_c = self.limits, state.levels, state.judged.normal_c
         learned = state.offsets.learned(limits.learn_windows) & ~alone
-        chance = doubt(levels, levels.quick_weight)
-        least = np.where(learned, limits.ratio, np.where(alone, limits.alone_ratio, limits.fresh_ratio))
-        least_c = np.where(learned | alone, limits.floor_c, limits.fresh_excess_c)
+        chance = doubt(levels, levels.quick_weight, levels.quick_unsure)
+        least = np.where(alone, limits.alone_ratio, limits.ratio)
+        # While a slot is learnt, what would be learnt is no evidence.
+        least_c = np.where(learned | alone, limits.floor_c, _LEARNT_WITHIN_C)
         quick = (levels.quick > np.maximum(least, chance)) & (levels.quick * normal_c > least_c)
+        first_day = self._beyond(state, state.judged.rise_c) & ~alone
+        quick |= first_day
         quick &= levels.windows >= limits.windows
-        least_slow = np.maximum(limits.slow_ratio, doubt(levels, levels.slow_weight))
+        least_slow = np.maximum(limits.slow_ratio, doubt(levels, levels.slow_weight, levels.slow_unsure))
         slow = (levels.slow > least_slow) & (levels.slow * normal_c > limits.slow_floor_c)
         slow &= learned & (levels.windows >= limits.slow_windows)
         # Hours take hours to fade; a repair shows within minutes, as a level that is below them beyond chance.
         repaired = (levels.quick < limits.clear_slow_ratio) & (levels.slow - levels.quick > chance)
         faded = (levels.slow < limits.clear_slow_ratio) | repaired | ~learned
-        calm: MaskArray = (levels.quick < limits.clear_ratio) & faded
+        within = state.order.back | state.accepted | ~state.by_order
+        calm: MaskArray = (levels.quick < limits.clear_ratio) & faded & within
         return quick | slow, calm
 
     def _findings(
@@ -306,3 +382,9 @@ class ThermalResistance:
                 findings_from(self.name, cause, entities, state.conditions, part, now_ns=now_ns, describe=described)
             )
         return tuple(found)
+
+
+def _around(state: ThermalResistanceState, window: HeatWindow) -> Surroundings:
+    """Return what the others do to the air of each GPU."""
+    sink_w = np.where(np.isnan(window.sink_w), window.power_w, window.sink_w)
+    return surroundings(state.offsets, felt_w(window.power_w, sink_w), state.siblings.groups)

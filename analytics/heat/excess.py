@@ -17,23 +17,27 @@ _UNREST_SHARE = 0.3
 # heuristic: a single step counts as three standard deviations at most: a fault that begins must not hide itself.
 _LARGEST_STEP = 9.0
 # How many standard deviations of its own a level must be away from zero. heuristic: once in 30,000 windows of the
-# normal distribution, a month and a half under load.
-_SIGMAS = 4.0
+# normal distribution, a month and a half under load. And how many of what is not known of what is normal, which is
+# wrong in every window alike.
+_SIGMAS, _SIGMAS_ALIKE = 4.0, 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Levels:
     """Weighted means with exponential memory, each of shape ``(n_entities,)``, and how many windows went in.
 
-    A weight is the inverse of a variance. `last` is the newest ratio and `last_variance` its variance; `unrest` is the
-    mean square of successive differences over what their variances let expect (von Neumann, Annals of Mathematical
-    Statistics 12(4), 1941): a step counts in it once, a level not at all.
+    A weight is the inverse of a variance. `quick_unsure` and `slow_unsure` are as much weighted means of the standard
+    deviation of what is normal, by which all ratios may be off alike. `last` is the newest ratio, `last_variance` its
+    variance; `unrest` is the mean square of successive differences over what their variances let expect (von Neumann,
+    Annals of Mathematical Statistics 12(4), 1941): a step counts in it once, a level not at all.
     """
 
     quick: FromZero
     quick_weight: FromZero
+    quick_unsure: FromZero
     slow: FromZero
     slow_weight: FromZero
+    slow_unsure: FromZero
     windows: FromZero
     last: FloatArray
     last_variance: FloatArray
@@ -41,26 +45,41 @@ class Levels:
 
 
 def add_ratio(
-    levels: Levels, ratio: FloatArray, variance: FloatArray | float, *, quick_share: float, slow_share: float
+    levels: Levels,
+    ratio: FloatArray,
+    variance: FloatArray | float,
+    *,
+    quick_share: float,
+    slow_share: float,
+    unsure: FloatArray | float = 0.0,
 ) -> Levels:
-    """Add one window with the variance of its ratio; NaN leaves the levels as they are."""
-    used = np.isfinite(ratio) & np.isfinite(variance)
-    weight = np.where(used, 1.0 / np.where(used, variance, 1.0), 0.0)
+    """Add one window with the variance of its ratio; NaN leaves the levels as they are.
 
-    def moved(level: FloatArray, so_far: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
+    `unsure` is the standard deviation of what is normal, by which it and the next ratios may be off alike.
+    """
+    used = np.isfinite(ratio) & np.isfinite(variance) & np.isfinite(unsure)
+    weight = np.where(used, 1.0 / np.where(used, variance + np.square(unsure), 1.0), 0.0)
+
+    def moved(
+        level: FloatArray, of_level: FloatArray, so_far: FloatArray, share: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         whole = np.where(used, so_far * (1.0 - share) + weight, so_far)
-        after: FloatArray = np.where(used, level + weight / np.where(used, whole, 1.0) * (ratio - level), level)
-        return after, whole
+        part = weight / np.where(used, whole, 1.0)
+        after: FloatArray = np.where(used, level + part * (ratio - level), level)
+        alike: FloatArray = np.where(used, of_level + part * (unsure - of_level), of_level)
+        return after, alike, whole
 
-    quick, quick_weight = moved(levels.quick, levels.quick_weight, quick_share)
-    slow, slow_weight = moved(levels.slow, levels.slow_weight, slow_share)
+    quick, quick_unsure, quick_weight = moved(levels.quick, levels.quick_unsure, levels.quick_weight, quick_share)
+    slow, slow_unsure, slow_weight = moved(levels.slow, levels.slow_unsure, levels.slow_weight, slow_share)
     step = np.minimum((ratio - levels.last) ** 2 / (variance + levels.last_variance), _LARGEST_STEP)
     known = np.isfinite(step)
     return Levels(
         quick=quick,
         quick_weight=quick_weight,
+        quick_unsure=quick_unsure,
         slow=slow,
         slow_weight=slow_weight,
+        slow_unsure=slow_unsure,
         windows=levels.windows + used,
         last=np.where(used, ratio, levels.last),
         last_variance=np.where(used, variance, levels.last_variance),
@@ -68,10 +87,14 @@ def add_ratio(
     )
 
 
-def doubt(levels: Levels, weight: FloatArray) -> FloatArray:
-    """Return the largest level that chance alone produces at this weight; infinite without data."""
+def doubt(levels: Levels, weight: FloatArray, unsure: FloatArray | float = 0.0) -> FloatArray:
+    """Return the largest level that chance alone produces at this weight; infinite without data.
+
+    `unsure` is that of the level, where what is normal is known only so well.
+    """
     variance = np.maximum(levels.unrest, 1.0) / np.where(weight > 0, weight, np.nan)
-    reach: FloatArray = np.where(weight > 0, _SIGMAS * np.sqrt(variance), np.inf)
+    chance = np.sqrt(_SIGMAS**2 * variance + np.square(_SIGMAS_ALIKE * unsure))
+    reach: FloatArray = np.where(weight > 0, chance, np.inf)
     return reach
 
 

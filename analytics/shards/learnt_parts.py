@@ -208,13 +208,13 @@ PARTS: Mapping[str, LearntParts] = {
     "board_rail": _BOARD_RAIL,
     "bus_rail": _BOARD_RAIL,
     "hotter_than_siblings": LearntParts(
-        learnt=("slots",),
+        learnt=("slots", "accepted"),
         holding=("conditions", "slot_conditions"),
         causes={"conditions": (Cause.THERMAL_INTERFACE,), "slot_conditions": (Cause.THERMAL_INTERFACE,)},
         shaped_by=("inlet_c",),
     ),
     "thermal_resistance": LearntParts(
-        learnt=("offsets", "past", "levels.unrest", "judged", "idle_c", "idle_ns"),
+        learnt=("offsets", "accepted", "past", "levels.unrest", "judged", "idle_c", "idle_ns"),
         holding=("conditions", "constant", "shape", *_levels("levels")),
         causes={"conditions": (Cause.THERMAL_INTERFACE, Cause.AIRFLOW)},
         shaped_by=("window_s", "inlet_c", "learn_windows"),

@@ -3,26 +3,21 @@
 The heat is the simulator's own; loads come as power, so clocks and supplies have no part in it.
 """
 
-import csv
-import gzip
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluation.heat.plan import HeatPlan, HeatScene, InletPlan, LoadPlan, SceneKind
-from evaluation.rows import data_folder
-from simulator.files.gpu import GpuPart
+from evaluation.heat.chassis import Chassis
+from evaluation.heat.loads import loads_w, rooms_c
+from evaluation.heat.plan import HeatPlan, HeatRun, SceneKind
 from simulator.files.node import NodeFile, load_node
 from simulator.plant.cooling import FLOW_MIN_RATIO
-from simulator.plant.heat import Heat, heat_model
+from simulator.plant.heat import HALF_FLOW, Heat, heat_model
 from simulator.plant.power import REFERENCE_C
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
 
 FAULTY = 2  # the GPU on which a fault of one GPU stands
@@ -39,66 +34,8 @@ _USUAL = {
     SceneKind.SWING: 0.0,
     SceneKind.LOAD: 1.0,
     SceneKind.OWN_LOAD: 1.0,
+    SceneKind.HALF: 0.0,
 }
-
-
-def loads_w(plan: LoadPlan, part: GpuPart, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
-    """Return power of a GPU of each node, ``(seconds, n_nodes)``: traces one after the other, in an order by chance.
-
-    A recorded second is a second here; EnvironmentLacksError where the recordings are not there.
-    """
-    traces = _traces(plan)
-    return np.stack([_one_load(plan, part, traces, chance, seconds) for chance in chances], axis=1)
-
-
-def rooms_c(plan: InletPlan, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
-    """Return temperature before each node, ``(seconds, n_nodes)``: a stretch of the recording, from hour to hour."""
-    path = data_folder(plan.folder) / plan.file
-    if not path.is_file():
-        raise EnvironmentLacksError(f"{path}: no such file; expected the room's temperatures by the hour")
-    with path.open(newline="", encoding="utf-8") as lines:
-        by_hour_c = np.array([(float(row["value"]) - 32.0) * 5.0 / 9.0 for row in csv.DictReader(lines)])
-    by_hour_c += plan.median_c - np.median(by_hour_c)
-    hours = np.arange(seconds) / 3600.0
-    starts = [int(chance.integers(len(by_hour_c) - int(hours[-1]) - 2)) for chance in chances]
-    return np.stack([np.interp(hours + start, np.arange(len(by_hour_c)), by_hour_c) for start in starts], axis=1)
-
-
-@lru_cache(maxsize=1)
-def _traces(plan: LoadPlan) -> tuple[FloatArray, ...]:
-    """Return the traces, each from 0 to 1."""
-    folder = data_folder(plan.folder)
-    index = folder / "INDEX.csv"
-    if not index.is_file():
-        raise EnvironmentLacksError(f"{index}: no such file; expected the list of the recordings")
-    with index.open(newline="", encoding="utf-8") as lines:
-        names = [
-            row["trace"]
-            for row in csv.DictReader(lines)
-            if float(row["w_max"]) > plan.least_w and int(row["n"]) >= plan.least_rows
-        ]
-    picked = np.unique(np.linspace(0, len(names) - 1, min(plan.traces, len(names))).astype(np.intp))
-    return tuple(_trace(folder / f"{names[place]}.csv.gz") for place in picked)
-
-
-def _trace(path: Path) -> FloatArray:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
-        power_w = np.array([float(row["watts"]) for row in csv.DictReader(lines)])
-    power_w = power_w[power_w >= 0.0]  # a reading that failed is below zero
-    level: FloatArray = (power_w - power_w.min()) / (power_w.max() - power_w.min())
-    return level
-
-
-def _one_load(
-    plan: LoadPlan, part: GpuPart, traces: tuple[FloatArray, ...], chance: np.random.Generator, seconds: int
-) -> FloatArray:
-    low_w, limit_w = part.power.idle_w, part.power_limit_w.default
-    parts: list[FloatArray] = []
-    while sum(map(len, parts)) < seconds:
-        high_w = chance.uniform(*plan.high_ratio) * limit_w
-        level = np.tile(traces[chance.integers(len(traces))], chance.integers(1, plan.repeats + 1))
-        parts.append(low_w + level * (high_w - low_w))
-    return np.concatenate(parts)[:seconds]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,24 +74,30 @@ class HeatTables:
 
 
 class HeatNodes:
-    """The same nodes in several scenes, one scene after the other; `onset_s` is when the fault begins on each."""
+    """The same nodes in all scenes of a run, one scene after the other; `onset_s` is when the fault begins on each.
 
-    def __init__(self, plan: HeatPlan, name: str, scenes: Sequence[HeatScene], *, n_nodes: int) -> None:
-        # Each node is a seed of its own, and the same in every scene but for what happens to it.
-        chances = [np.random.default_rng(plan.seed + number) for number in range(n_nodes)]
+    Each of `seeds` is a node of its own, and the same in every scene but for what happens to it.
+    """
+
+    def __init__(self, plan: HeatPlan, name: str, run: HeatRun, seeds: tuple[int, ...]) -> None:
+        chances = [np.random.default_rng(seed) for seed in seeds]
+        scenes, n_nodes = tuple(run.scenes.values()), len(seeds)
+        times = len(scenes)
         self._node, self._noise = load_node(name), plan.chance.noise
-        self._chance = np.random.default_rng(plan.seed)
-        self.seconds, times = round(plan.hours * 3600.0), len(scenes)
-        self.onset_s = np.tile([chance.uniform(*plan.onset_h) * 3600.0 for chance in chances], times)
-        self._load_w = np.tile(loads_w(plan.load, self._node.gpu, chances, seconds=self.seconds), times)
+        self._chance = np.random.default_rng(seeds[0])
+        self.seconds = round(run.hours * 3600.0)
+        onset_s = [chance.uniform(*run.onset_h) * 3600.0 for chance in chances]
+        self.onset_s = np.tile(onset_s, times) * np.repeat([not one.from_start for one in scenes], n_nodes)
+        self._mended_s = self.onset_s + np.repeat([_or_never(one.mended) for one in scenes], n_nodes)
+        self._load_w = np.tile(loads_w(run.load, self._node.gpu, chances, seconds=self.seconds), times)
         self._room_c = np.tile(rooms_c(plan.inlet, chances, seconds=self.seconds), times)
-        drawn = np.stack([chance.standard_normal((4, self._node.gpu_count)) for chance in chances])
-        drawn = np.tile(drawn, (times, 1, 1))
+        self._chassis = Chassis.drawn(plan.chassis, plan.chance, self._node, chances).over(times)
+        drawn = np.stack([chance.standard_normal((3, self._node.gpu_count)) for chance in chances])
+        idle = np.argsort([chance.random(self._node.gpu_count) for chance in chances], axis=1)
+        drawn, self._idle_rank = np.tile(drawn, (times, 1, 1)), np.tile(idle, (times, 1))
         self._gain = 1.0 + np.clip(drawn[:, 0], -_GAIN_MOST, _GAIN_MOST) * plan.chance.gain
         self._share = 1.0 + plan.chance.share * drawn[:, 1]
-        self._interface = self._node.gpu.heat.interface_k_per_w * np.exp(plan.chance.interface * drawn[:, 2])
-        self._inlet_off_c = plan.chance.inlet_offset_c * drawn[:, 3, 0]
-        self._preheat_c = np.array([slot.preheat_k for slot in self._node.slots])
+        self._inlet_off_c = plan.chance.inlet_offset_c * drawn[:, 2, 0]
         self._busy: MaskArray = np.zeros(self._gain.shape, dtype=np.bool_)
         self._sizes = {
             kind: np.repeat([one.size if one.kind is kind else usual for one in scenes], n_nodes)
@@ -162,15 +105,17 @@ class HeatNodes:
         }
         self._shows_duty = np.repeat([one.duty for one in scenes], n_nodes)
         self.tables = HeatTables.of(*self._gain.shape)
+        self.gpus_per_node = self._node.gpu_count
 
     def frames(self) -> Iterator[tuple[Frame, Frame, Frame]]:
         """Simulate and yield the rows of all tables, some minutes at a time."""
         fans = _Fans(self._node, len(self.onset_s))
+        chassis, power_w = self._chassis, self._wanted_w(0)
         heat = Heat(
-            heat_model(self._node),
-            power_w=self._wanted_w(0),
-            interface_k_per_w=self._interface,
-            air_c=self._air_c(0)[:, None] + self._preheat_c,
+            replace(heat_model(self._node), heatsink_k_per_w=chassis.sink_k_per_w),
+            power_w=power_w,
+            interface_k_per_w=chassis.interface_k_per_w,
+            air_c=self._air_c(0)[:, None] + chassis.air.warmth_k(power_w, flow_ratio=HALF_FLOW),
         )
         for first in range(0, self.seconds, _CHUNK_S):
             rows = [self._second(second, heat, fans) for second in range(first, min(first + _CHUNK_S, self.seconds))]
@@ -181,12 +126,13 @@ class HeatNodes:
         power_w = self._wanted_w(second) + self._leak_w(heat.die_c)
         air_c, after = self._air_c(second), second >= self.onset_s
         turning = np.where(after, self._sizes[SceneKind.FANS], 1.0)
+        flow_ratio = np.maximum(fans.duty * turning, FLOW_MIN_RATIO)[:, None]
         heat.advance(
             1.0,
             power_w=power_w,
-            interface_k_per_w=self._interfaces(after),
-            air_c=air_c[:, None] + self._preheat_c,
-            flow_ratio=np.maximum(fans.duty * turning, FLOW_MIN_RATIO)[:, None],  # type: ignore[arg-type] # one a node
+            interface_k_per_w=self._interfaces(after & (second < self._mended_s)),
+            air_c=air_c[:, None] + self._chassis.air.warmth_k(heat.to_air_w, flow_ratio=flow_ratio),
+            flow_ratio=flow_ratio,
         )
         fans.look(second, heat.die_c.max(axis=1))
         return heat.die_c, power_w, air_c, fans.duty
@@ -198,8 +144,9 @@ class HeatNodes:
         busy = self._sizes[SceneKind.OWN_LOAD][:, None]
         if second % _REQUEST_S == 0:
             self._busy = self._chance.random(load_w.shape) < busy
-        idle_w = self._node.gpu.power.idle_w
-        return np.where((busy >= 1.0) | self._busy | ~after[:, None], load_w, idle_w)
+        waits = ~after[:, None] & (self._idle_rank < self._sizes[SceneKind.HALF][:, None] * self._node.gpu_count)
+        works = ((busy >= 1.0) | self._busy | ~after[:, None]) & ~waits
+        return np.where(works, load_w, self._node.gpu.power.idle_w)
 
     def _leak_w(self, die_c: FloatArray) -> FloatArray:
         part = self._node.gpu.power
@@ -216,7 +163,7 @@ class HeatNodes:
     def _interfaces(self, after: MaskArray) -> FloatArray:
         path = self._node.gpu.heat
         whole = path.junction_k_per_w + path.interface_k_per_w + path.heatsink_k_per_w
-        worse = self._interface.copy()
+        worse = self._chassis.interface_k_per_w.copy()
         worse[:, FAULTY] += np.where(after, self._sizes[SceneKind.INTERFACE] * whole, 0.0)
         return worse
 
@@ -236,6 +183,10 @@ class HeatNodes:
             _column(tables.nodes, time_ns, inlet),
             _column(tables.fans, time_ns, np.where(self._shows_duty, np.round(duty, 2), np.nan)),
         )
+
+
+def _or_never(after_s: float | None) -> float:
+    return np.inf if after_s is None else after_s
 
 
 class _Fans:

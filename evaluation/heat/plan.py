@@ -11,6 +11,7 @@ from telemetry.durations import DurationS
 from telemetry.records import Cause
 
 HEAT = Path(__file__).with_name("heat.yaml")
+Range = tuple[float, float]
 
 
 class SceneKind(StrEnum):
@@ -23,19 +24,22 @@ class SceneKind(StrEnum):
     SWING = "swing"  # kelvin up and down, every two hours
     LOAD = "load"  # one GPU works that share of what its siblings do
     OWN_LOAD = "own_load"  # each GPU has requests of its own, for that share of the time
+    HALF = "half"  # so many GPUs, drawn for each node, are idle until then
 
 
 class LoadPlan(FilePart):
     """Source of loads, and their scaling from a GPU's idle power to a share of its power limit.
 
-    Of the traces that are long and large enough so many, evenly spaced by name; each up to `repeats` times over.
+    Of the traces that are long and large enough, and fall to `least_swing` of their highest, so many, evenly spaced by
+    name; each up to `repeats` times over.
     """
 
     folder: str
     least_w: float
     least_rows: int
+    least_swing: float = 1.0
     traces: Annotated[int, Field(ge=1)]
-    high_ratio: tuple[float, float]
+    high_ratio: Range
     repeats: Annotated[int, Field(ge=1)]
 
 
@@ -47,11 +51,26 @@ class InletPlan(FilePart):
     median_c: float
 
 
+class ChassisPlan(FilePart):
+    """Chassis of the nodes with `gpus` GPUs: one order of the air for each node, and how much of its air returns.
+
+    An order lists the slots that stand behind the others. The air is `behind_c` kelvin warmer there at the power limit
+    and half of the flow, and up to `preheat_c` warmer at any slot.
+    """
+
+    gpus: int
+    orders: tuple[tuple[int, ...], ...]
+    behind_c: Range
+    preheat_c: float
+    recirculation_ratio: Range
+
+
 class HeatChance(FilePart):
     """Spread of nodes and sensors, as standard deviations."""
 
     gain: float
     interface: float
+    sink: float
     share: float
     noise: float
     inlet_offset_c: float
@@ -60,29 +79,51 @@ class HeatChance(FilePart):
 class HeatScene(FilePart):
     """Scene; a `cause` to be reported `within` a time, with the goal share `found`, or none.
 
-    Without `duty` the sensors do not show how fast the fans are meant to turn.
+    The fault is there `from_start`, or `mended` a time after it began. Without `duty` the sensors do not show how fast
+    the fans are meant to turn.
     """
 
     kind: SceneKind
     size: float
+    from_start: bool = False
+    mended: DurationS | None = None
     duty: bool = True
     cause: Cause | None = None
     within: DurationS = 0.0
     found: float | None = None
 
 
+class HeatRun(FilePart):
+    """Scenes of one length; a fault begins between `onset_h`, by chance: what is normal is learnt before.
+
+    `peer_window` and `peer_windows` are for the plain comparison of peers: the length of its windows, and how many it
+    learns.
+    """
+
+    load: LoadPlan
+    hours: Annotated[float, Field(gt=0)]
+    onset_h: Range
+    peer_window: DurationS
+    peer_windows: Annotated[int, Field(ge=1)]
+    scenes: dict[str, HeatScene]
+
+
 class HeatPlan(FilePart):
-    """The whole file."""
+    """The whole file; chassis from `seed` on were there while limits were set, those from `held_back` on were not."""
 
     nodes: tuple[str, ...]
-    load: LoadPlan
+    chassis: ChassisPlan
     inlet: InletPlan
-    hours: Annotated[float, Field(gt=0)]
-    onset_h: tuple[float, float]
     seed: int
+    held_back: int
     seeds: Annotated[int, Field(ge=1)]
     full_seeds: Annotated[int, Field(ge=1)]
     chance: HeatChance
     detectors: tuple[str, ...]
-    scenes: dict[str, HeatScene]
+    runs: dict[str, HeatRun]
     found_on_each: Annotated[float, Field(gt=0, le=1)]
+
+    @property
+    def scenes(self) -> dict[str, HeatScene]:
+        """Return the scenes of all runs by name."""
+        return {name: scene for run in self.runs.values() for name, scene in run.scenes.items()}

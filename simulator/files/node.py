@@ -42,10 +42,16 @@ class DriverVersions(FilePart):
 
 
 class Slot(FilePart):
-    """Place on the board: its address, how much warmer the air is when it arrives there, and the bus that feeds it."""
+    """Place on the board: its address, the air that arrives there, its heat sink, and the bus that feeds it.
+
+    The air is `preheat_k` warmer than the inlet's, and warmer by what the GPU in the slot number `front` gives off.
+    `sink_ratio` is the resistance of the heat sink over that of the part.
+    """
 
     pci: PciAddress
     preheat_k: Finite
+    front: Annotated[int, Field(ge=0)] | None = None  # None: no GPU stands in its air
+    sink_ratio: Positive = 1.0
     numa: Annotated[int, Field(ge=0)] = 0
     bus: BusName | None = None  # None: the only one
 
@@ -54,6 +60,13 @@ def _own_addresses(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
     twice = _twice([slot.pci for slot in slots])
     if twice:
         raise ValueError(f"a PCI address of its own for each slot; {twice} stands twice")
+    return slots
+
+
+def _other_fronts(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    for place, slot in enumerate(slots):
+        if slot.front is not None and (slot.front >= len(slots) or slot.front == place):
+            raise ValueError(f"front of slot {place} as the number of another slot, 0 to {len(slots) - 1}")
     return slots
 
 
@@ -142,6 +155,8 @@ class Cooling(FilePart):
     gain_per_k: NotNegative
     integral_per_k_s: NotNegative
     period: DurationS
+    front_k_per_w: NotNegative = 0.0  # what a watt warms the air of the slot behind, at half flow
+    recirculation_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of the air's rise that comes round from the outlet
 
 
 class PowerConnector(FilePart):
@@ -172,7 +187,12 @@ class NodeFile(FilePart):
     description: str
     driver: DriverVersions
     gpu: GpuPart
-    slots: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MAX_GPUS), AfterValidator(_own_addresses)]
+    slots: Annotated[
+        tuple[Slot, ...],
+        Field(min_length=1, max_length=MAX_GPUS),
+        AfterValidator(_own_addresses),
+        AfterValidator(_other_fronts),
+    ]
     fabric: Literal["none", "mesh", "switch"]  # how NVLinks join the GPUs
     supply: Supply
     cooling: Cooling

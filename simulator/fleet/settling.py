@@ -2,11 +2,12 @@
 
 With power ``P + k (T - 50)``, `k` the leakage per kelvin, and `R` from die to air, ``T = T_air + R [P + k (T - 50)]``
 gives ``T = [T_air + R (P - 50 k)] / (1 - R k)``. `R` is junction, interface and heat sink in a row; the last follows
-the air flow, and so the fans, which look at the hottest die: two rounds suffice.
+the air flow, and so the fans, which look at the hottest die: two rounds suffice. Where GPUs stand in the air of
+others, that air follows the fans too: nine rounds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,11 +17,14 @@ from simulator.fleet.schedule import IndexArray
 from simulator.fleet.table import OperatingPointTable, Operation
 from simulator.plant.clocks import SLOWDOWN_RATIO
 from simulator.plant.cooling import FLOW_MIN_RATIO
-from simulator.plant.heat import HALF_FLOW, HeatModel, heat_model
+from simulator.plant.heat import HALF_FLOW, HeatModel, heat_model, sinks_k_per_w
 from simulator.plant.power import REFERENCE_C
+from simulator.plant.slot_air import SlotAir, slots_air
 from telemetry.frames import FloatArray, MaskArray
 
 _ROUNDS = 2  # leakage is a small part of the power: the second round changes less than 0.1 K
+# What others warm is a quarter of the rise: each round leaves less than half of the error of the one before.
+_ROUNDS_BEHIND = 9
 _LEAST = 0.1  # a part whose leakage ran away would be switched off long before
 Values = dict[Quantity, FloatArray]
 DRAWS = 2  # uniform numbers that each GPU needs for a step
@@ -28,11 +32,12 @@ DRAWS = 2  # uniform numbers that each GPU needs for a step
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoolingConstants:
-    """Constants of each node ``(n_nodes,)``, and of the part."""
+    """Constants of each node ``(n_nodes,)``, of its slots and of the part."""
 
     target_c: FloatArray
     min_ratio: FloatArray
     heat: HeatModel
+    air: SlotAir
 
 
 def fan_ratio(
@@ -61,13 +66,17 @@ def resistance_k_per_w(
 ) -> FloatArray:
     """Return the thermal resistance from die to air, ``(n_nodes, n_gpus)``."""
     flow = np.maximum(duty * turning, FLOW_MIN_RATIO)
-    return coolers.heat.junction_k_per_w + interface_k_per_w + coolers.heat.sink_k_per_w(flow)[:, None]
+    return coolers.heat.junction_k_per_w + interface_k_per_w + coolers.heat.sink_k_per_w(flow[:, None])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ThermalState:
-    """Steady state of a node: dies ``(n_nodes, n_gpus)``, memory half-way to the heat sink, fan duty ``(n_nodes,)``."""
+    """Steady state of a node: dies ``(n_nodes, n_gpus)``, memory half-way to the heat sink, fan duty ``(n_nodes,)``.
 
+    `air_c` is the air that reaches each GPU.
+    """
+
+    air_c: FloatArray
     die_c: FloatArray
     memory_c: FloatArray
     duty: FloatArray
@@ -77,7 +86,7 @@ class ThermalState:
 def balance(
     coolers: CoolingConstants,
     *,
-    air_c: FloatArray,
+    inlet_c: FloatArray,
     power_w: FloatArray,
     leak_w_per_k: FloatArray,
     interface_k_per_w: FloatArray,
@@ -85,18 +94,22 @@ def balance(
 ) -> ThermalState:
     """Return the temperatures at which heat made and heat carried away are equal, and the fans with them.
 
-    Power is `power_w` at 50 degC and grows by `leak_w_per_k`; both ``(n_nodes, n_gpus)``, means over a step.
+    Power is `power_w` at 50 degC and grows by `leak_w_per_k`; both ``(n_nodes, n_gpus)``, means over a step. `inlet_c`
+    is the air before each node, ``(n_nodes,)``.
     """
-    die_c = np.maximum(coolers.target_c[:, None], air_c)  # where the fans want the hottest one
-    for _ in range(_ROUNDS):
+    inlet_c, flow = inlet_c[:, None], np.full((len(inlet_c), 1), HALF_FLOW)
+    die_c = np.maximum(coolers.target_c[:, None], inlet_c + coolers.air.preheat_k)  # where the fans want the hottest
+    for _ in range(_ROUNDS_BEHIND if coolers.air.is_warmed else _ROUNDS):
         warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
+        air_c = inlet_c + coolers.air.warmth_k(warm_w, flow_ratio=flow)
         duty = fan_ratio(coolers, air_c=air_c, power_w=warm_w, interface_k_per_w=interface_k_per_w, turning=turning)
         to_air = resistance_k_per_w(coolers, duty=duty, turning=turning, interface_k_per_w=interface_k_per_w)
         growing = np.maximum(1.0 - to_air * leak_w_per_k, _LEAST)
         die_c = (air_c + to_air * (power_w - REFERENCE_C * leak_w_per_k)) / growing
+        flow = np.maximum(duty * turning, FLOW_MIN_RATIO)[:, None]
     warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
     memory_c = die_c - 0.5 * warm_w * (coolers.heat.junction_k_per_w + interface_k_per_w)
-    return ThermalState(die_c=die_c, memory_c=memory_c, duty=duty, to_air_k_per_w=to_air)
+    return ThermalState(air_c=air_c, die_c=die_c, memory_c=memory_c, duty=duty, to_air_k_per_w=to_air)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,11 +135,11 @@ class SteadyStateSolver:
         self._table = table
         self._limit_c = float(part.temperature_c.gpu_max)
         self._max_mhz = part.clocks.max_mhz
-        self._preheat_k = np.array([[slot.preheat_k for slot in node.slots] for node in nodes])
         self._coolers = CoolingConstants(
             target_c=np.array([node.cooling.target_c for node in nodes]),
             min_ratio=np.array([node.cooling.min_ratio for node in nodes]),
-            heat=heat_model(nodes[0]),
+            heat=replace(heat_model(nodes[0]), heatsink_k_per_w=np.stack([sinks_k_per_w(node) for node in nodes])),
+            air=slots_air(nodes),
         )
 
     def settle(
@@ -152,25 +165,24 @@ class SteadyStateSolver:
         cap_mhz = np.minimum(cap_mhz, self._max_mhz)
         braked = values[Quantity.POWER_BRAKE] > 0.0
         clock = self._table.clock_index(np.where(braked, cap_mhz * SLOWDOWN_RATIO, cap_mhz))
-        air_c = inlet_c[:, None] + self._preheat_k
-        settled = self._at(rows, clock, values, air_c=air_c, there=there)
+        settled = self._at(rows, clock, values, inlet_c=inlet_c, there=there)
         hot = there & (settled.warmth.die_c > self._limit_c)
         if not hot.any():
             return settled
         operation = settled.operation
         leak_w = operation.mean_w(operation.leak_w_per_k) * (self._limit_c - REFERENCE_C)
-        allowed_w = (self._limit_c - air_c) / settled.warmth.to_air_k_per_w - leak_w
+        allowed_w = (self._limit_c - settled.warmth.air_c) / settled.warmth.to_air_k_per_w - leak_w
         slower = clock.copy()
         slower[hot] = np.minimum(clock[hot], self._table.hottest_index(rows[hot], allowed_w[hot]))
-        return self._at(rows, slower, values, air_c=air_c, there=there)
+        return self._at(rows, slower, values, inlet_c=inlet_c, there=there)
 
     def _at(
-        self, rows: IndexArray, clock: IndexArray, values: Values, *, air_c: FloatArray, there: MaskArray
+        self, rows: IndexArray, clock: IndexArray, values: Values, *, inlet_c: FloatArray, there: MaskArray
     ) -> SteadyState:
         operation = self._table.operation(rows, clock, values[Quantity.LEVEL][:, 0])
         warmth = balance(
             self._coolers,
-            air_c=air_c,
+            inlet_c=inlet_c,
             power_w=operation.mean_w(operation.level_w) * there,
             leak_w_per_k=operation.mean_w(operation.leak_w_per_k) * there,
             interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],

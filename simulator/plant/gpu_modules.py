@@ -9,8 +9,9 @@ from simulator.plant.chance import stream
 from simulator.plant.clocks import BrakeSignal, ClockGovernor, Settings, part_clocks
 from simulator.plant.cooling import Fans
 from simulator.plant.decay import DecayBlock
-from simulator.plant.heat import Heat, heat_model
+from simulator.plant.heat import HALF_FLOW, Heat, heat_model
 from simulator.plant.power import part_power
+from simulator.plant.slot_air import slot_air
 from simulator.plant.starting import starting_power_w
 from simulator.plant.state import GpuState, PlantNodeState
 from simulator.plant.timeline import Values
@@ -36,13 +37,13 @@ class GpuModules:
         self._keep = float(np.exp(-1.0 / node.gpu.power.rise_ms))
         self._rise = DecayBlock(self._keep, block_ms)
         self._power = part_power(node.gpu)
-        self._preheat_k = np.array([slot.preheat_k for slot in node.slots])
+        self._air = slot_air(node)
         self.power_w = starting_power_w(node, self._power, workload)
         self._heat = Heat(
             heat_model(node),
             power_w=self.power_w,
             interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],
-            air_c=values[Quantity.INLET_C] + self._preheat_k,
+            air_c=values[Quantity.INLET_C] + self._air.warmth_k(self.power_w, flow_ratio=HALF_FLOW),
         )
         self._fans = Fans(node.cooling)
         self._turning = float(values[Quantity.FANS][0])
@@ -88,12 +89,13 @@ class GpuModules:
         self.power_w = power_w[-1]
         self._governor.observe(self._block_ms, mean_w, self._limit_w)
         self._turning = float(values[Quantity.FANS][0])
+        flow_ratio = self._fans.flow_ratio(self._turning)
         self._heat.advance(
             self._block_ms / 1000.0,
             power_w=mean_w,
             interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],
-            air_c=state.inlet_c + self._preheat_k,
-            flow_ratio=self._fans.flow_ratio(self._turning),
+            air_c=state.inlet_c + self._air.warmth_k(self._heat.to_air_w, flow_ratio=flow_ratio),
+            flow_ratio=flow_ratio,
         )
         present = state.gpus.present
         if state.powered:

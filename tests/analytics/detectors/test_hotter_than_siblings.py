@@ -73,14 +73,41 @@ def steady(seconds: int, power_w: float, seed: int = 0) -> FloatArray:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_slots_that_differ_for_good_are_information_until_they_are_learnt(seed: int) -> None:
-    found = reported(with_slots(steady(1800, 500.0, seed)))
-    assert {one.severity for one in found} == {Severity.INFO}
-    raised = {one.entity_id: one for one in found if one.status is FindingStatus.RAISED}
-    assert set(raised) == {gpu(number).id for number in (0, 3, 4, 7)}
-    assert "since the start" in raised[gpu(0).id].summary
-    assert raised[gpu(0).id].number("excess_c") is None, "rules act on it"
-    assert {one.entity_id for one in found if one.status is FindingStatus.CLEARED} == set(raised)
+def test_slots_that_differ_for_good_by_the_order_of_their_air_are_no_finding(seed: int) -> None:
+    assert reported(with_slots(steady(1800, 500.0, seed))) == ()
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_fault_of_the_first_day_is_beside_those_of_the_same_air_until_it_is_mended(number: int) -> None:
+    worse = np.where(np.arange(1800) < 1200, 0.5, 0.0)
+    shares = K_PER_W * (1.0 + SLOT_SHARE + np.outer(worse, np.arange(N_GPUS) == number))
+    found = [one for one in reported(warmed(steady(1800, 500.0), shares)) if one.detector.endswith(".slot")]
+    assert [one.status for one in found] == [FindingStatus.RAISED, FindingStatus.CLEARED]
+    assert {one.entity_id for one in found} == {gpu(number).id}
+    assert (found[0].time_ns - START_NS) / NS_PER_S < 60.0
+    assert found[0].severity is Severity.WARNING
+    assert "in the same air" in found[0].summary
+    assert (found[1].time_ns - START_NS) / NS_PER_S < 1200.0 + 300.0
+
+
+def test_a_gpu_that_was_accepted_as_it_is_is_no_fault_of_the_first_day_any_more() -> None:
+    shares = K_PER_W * (1.0 + SLOT_SHARE + 0.5 * (np.arange(N_GPUS) == 2))
+    detector, frame = HotterThanSiblings(limits=HotterThanSiblingsLimits()), warmed(steady(1200, 500.0), shares)
+    first, second = parts_of(frame, 600)
+    state, found = detector.step(detector.start(frame.spec), first, node_of(N_GPUS, 1))
+    assert {one.entity_id for one in found} == {gpu(2).id}
+    state, found = detector.step(detector.accept(state, np.arange(N_GPUS) == 2), second, node_of(N_GPUS, 1))
+    assert {one.status for one in found} == {FindingStatus.CLEARED}
+    assert state.comparison.slot_c[2] > 8.0, "it is learnt as it is now"
+
+
+def parts_of(frame: Frame, rows: int) -> tuple[Frame, Frame]:
+    """Return the first rows of a frame, and the others."""
+    first, second = (
+        replace(frame, time_ns=frame.time_ns[part], values=frame.values[part], fresh=frame.fresh[part])
+        for part in (slice(rows), slice(rows, None))
+    )
+    return first, second
 
 
 @pytest.mark.parametrize("before_w", [100.0, 300.0, 400.0])

@@ -101,7 +101,7 @@ def test_a_tenth_more_is_reported_within_a_day_as_information() -> None:
 
 def test_a_fault_that_is_there_from_the_first_minute_is_reported_and_never_learned() -> None:
     time_s = hours(4)
-    findings = judged(scene(time_s, worse=np.full(len(time_s), 0.45)))
+    findings = judged(scene(time_s, worse=np.full(len(time_s), 0.55)))
     assert [(finding.entity_id, finding.status) for finding in findings] == [("gpu:GPU-2", FindingStatus.RAISED)]
     assert minutes_after(findings[0], 0.0) <= 15
 

@@ -108,6 +108,8 @@ def test_files_that_extend_each_other_in_a_circle_are_refused(tmp_path: Path) ->
     [
         ("name: psu1", "name: psu0", "a name of its own for each supply"),
         ('pci: "0000:1c:00.0"', 'pci: "0000:1a:00.0"', "a PCI address of its own for each slot"),
+        ("preheat_k: 1.5", "preheat_k: 1.5, front: 1", "front of slot 1 as the number of another slot, 0 to 3"),
+        ("preheat_k: 1.5", "preheat_k: 1.5, front: 4", "front of slot 1 as the number of another slot, 0 to 3"),
     ],
 )
 def test_a_node_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:

@@ -27,6 +27,7 @@ QUIET = {
     "normal-day",
     "planned-drain",
     "psu-swap",
+    "slot-heat",
 }
 
 

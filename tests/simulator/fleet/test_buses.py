@@ -32,7 +32,8 @@ def test_both_tiers_agree_on_every_supply_and_on_the_lowest_bus(name: str) -> No
     truth = stretch_of(name).truth
     nominal_v = load_node(name).supply.nominal_rail_v
     assert truth.busy_v[0, 0] == pytest.approx(float(np.median(tail.voltage_v)), abs=0.002 * nominal_v)
-    np.testing.assert_allclose(truth.current_a[0, 0], tail.current_a.mean(axis=0), rtol=0.05)  # its fans still follow
+    # Its fans still follow: those of slots in warm air end faster.
+    np.testing.assert_allclose(truth.current_a[0, 0], tail.current_a.mean(axis=0), rtol=0.08)
 
 
 @pytest.mark.parametrize("name", ["v100x4-two-bus", "h100x8-two-bus"])

@@ -5,10 +5,19 @@ from hypothesis import strategies as st
 
 from simulator.fleet.settling import CoolingConstants, ThermalState, balance
 from simulator.plant.heat import HeatModel
+from simulator.plant.slot_air import SlotAir
 
+NOTHING = np.zeros((1, 1))
 COOLERS = CoolingConstants(
     target_c=np.array([60.0]),
     min_ratio=np.array([0.2]),
+    air=SlotAir(
+        preheat_k=NOTHING,
+        front=np.array([[0]]),
+        front_k_per_w=NOTHING,
+        round_k_per_w=NOTHING,
+        other_w=NOTHING,
+    ),
     heat=HeatModel(
         junction_k_per_w=0.025,
         heatsink_k_per_w=0.060,
@@ -22,7 +31,7 @@ COOLERS = CoolingConstants(
 def settled(power_w: float, *, interface: float = 0.030, air_c: float = 22.2, turning: float = 1.0) -> ThermalState:
     return balance(
         COOLERS,
-        air_c=np.array([[air_c]]),
+        inlet_c=np.array([air_c]),
         power_w=np.array([[power_w]]),
         leak_w_per_k=np.array([[0.3]]),
         interface_k_per_w=np.array([[interface]]),
