@@ -30,6 +30,7 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.link_health import LinkHealth
 from analytics.detectors.meter_twins import MeterTwins
 from analytics.detectors.node_siblings import NodeSiblings
+from analytics.detectors.node_warming import NodeWarming
 from analytics.detectors.novelty import Novelty
 from analytics.detectors.over_power import OverPower
 from analytics.detectors.power_brake import PowerBrake
@@ -145,6 +146,7 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: WarmInlet(limits=limits.warm_inlet),
     lambda limits: Airflow(limits=limits.airflow),
     lambda limits: AirflowLost(limits=limits.airflow_lost),
+    lambda limits: NodeWarming(limits=limits.node_warming),
     lambda limits: FanStopped(limits=limits.fan_stopped),
     lambda limits: GpuLost(limits=limits.gpu_lost),
     lambda _: GpuLeft(name="gpu_left", kind=EntityKind.NODE),

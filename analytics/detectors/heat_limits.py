@@ -195,6 +195,44 @@ class AirflowLostLimits:
 
 @_strict
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWarmingLimits:
+    """Limits of all GPUs of a node without an inlet sensor that get hotter together at the same load.
+
+    Parameters
+    ----------
+    rise_c, clear_c
+        Kelvin over what they were under this load, the hottest left out. ASHRAE TC 9.9 allows the air in front of IT
+        equipment a change of 5 K in 15 minutes; heuristic: three steps of the sensor more, and half of it to clear.
+    peak_c, watched_s
+        heuristic: kelvin above the highest that they had before, and time under load for which that must have been
+        watched: as where the fan duty is not known, see `airflow_lost`.
+    min_rise_c
+        heuristic: rise of the GPUs above the inlet from which it shows the air temperature.
+    inlet_c
+        Inlet assumed. Assumption: the middle of a data hall; it moves what another load explains, not the excess.
+    hold_s
+        Time that it must last: more than ten training steps.
+    clear_after_s
+        Time that it must be over.
+    """
+
+    rise_c: float = 8.0
+    clear_c: float = 4.0
+    peak_c: float = 4.0
+    watched_s: DurationS = 300.0
+    min_rise_c: float = 10.0
+    inlet_c: float = 25.0
+    hold_s: DurationS = 15.0
+    clear_after_s: DurationS = 120.0
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0.0 <= self.clear_c <= self.rise_c:
+            raise ValueError("0 <= clear_c <= rise_c")
+
+
+@_strict
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FanStoppedLimits:
     """Limits of a stopped fan.
 

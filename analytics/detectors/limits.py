@@ -13,6 +13,7 @@ from analytics.detectors.heat_limits import (
     AirflowLimits,
     AirflowLostLimits,
     FanStoppedLimits,
+    NodeWarmingLimits,
     ThermalResistanceLimits,
     WarmInletLimits,
 )
@@ -273,6 +274,7 @@ class DetectorLimits:
     warm_inlet: WarmInletLimits = field(default_factory=WarmInletLimits)
     airflow: AirflowLimits = field(default_factory=AirflowLimits)
     airflow_lost: AirflowLostLimits = field(default_factory=AirflowLostLimits)
+    node_warming: NodeWarmingLimits = field(default_factory=NodeWarmingLimits)
     fan_stopped: FanStoppedLimits = field(default_factory=FanStoppedLimits)
     gpu_lost: GpuLostLimits = field(default_factory=GpuLostLimits)
     sensor_lost: SensorLostLimits = field(default_factory=SensorLostLimits)

@@ -37,6 +37,19 @@ def hot_gpu(seed: int) -> Frame:
     return frame_of(EntityKind.GPU, tuple(gpu(number) for number in range(4)), columns, rate_hz=1.0 / _EVERY_S)
 
 
+def warm_node(seed: int) -> Frame:
+    """Four GPUs of a node without an inlet sensor, all of which get hot for a while."""
+    rng = np.random.default_rng(seed)
+    rows = np.arange(_ROWS)[:, np.newaxis]
+    begins = rng.integers(180, 220)
+    hot = (rows >= begins) & (rows < begins + 80)
+    columns = {
+        "gpu_temp_c": np.round(50.0 + rng.uniform(-0.5, 0.5, (_ROWS, 4)) + np.where(hot, 14.0, 0.0)),
+        "power_w": np.full((_ROWS, 4), 250.0),
+    }
+    return frame_of(EntityKind.GPU, tuple(gpu(number) for number in range(4)), columns, rate_hz=0.5)
+
+
 def _air(seed: int, *, rate_hz: float, onset: int) -> Frame:
     rng = np.random.default_rng(seed)
     rows = np.arange(_ROWS)[:, np.newaxis]
@@ -70,6 +83,7 @@ def stopped_fans(seed: int) -> Frame:
 SCENES: dict[str, Callable[[int], Frame]] = {
     "thermal_resistance": hot_gpu,
     "warm_inlet": lambda seed: _air(seed, rate_hz=1.0, onset=100),
+    "node_warming": warm_node,
     "airflow_lost": lambda seed: _air(seed, rate_hz=1.0, onset=100),
     "airflow": lambda seed: _air(seed, rate_hz=1.0 / _EVERY_S, onset=180),
     "fan_stopped": stopped_fans,
