@@ -6,6 +6,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
 from analytics.supply.sampling import Sampled
 from evaluation.rows import Effort
@@ -53,7 +54,7 @@ def _of(tallies: Tallies, panel: Panel, kind: Sampled) -> list[tuple[Cell, Tally
     ]
 
 
-def _series(axes: plt.Axes, kind: Sampled, colour: str, found: list[tuple[Cell, Tally]]) -> None:
+def _series(axes: Axes, kind: Sampled, colour: str, found: list[tuple[Cell, Tally]]) -> None:
     for cell, tally in found:
         share = tally.coverage
         rate_hz = cell.rate_hz * SHIFT[kind]
