@@ -88,7 +88,7 @@ class StepSums:
         path_ohm = np.where(enough & (vv > 0.0), av / np.where(enough, aa, np.nan), np.nan)
         left = np.maximum(vv - path_ohm * av, 0.0) / free
         return BlockSteps(
-            share=np.log(slope),
+            share=np.log(np.where(slope > 0.0, slope, np.nan)),
             share_sd=np.sqrt(np.maximum(1.0 / fit - 1.0, 0.0) / free),
             path_ohm=path_ohm,
             path_sd_ohm=np.sqrt(left / np.where(enough, aa, np.nan)),

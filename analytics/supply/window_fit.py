@@ -212,7 +212,7 @@ def _apart(sums: _Sums, line: _Slopes, other_ohm: FloatArray, left: FloatArray, 
     both_ohm = own_ohm + other_ohm
     apart = apart & (other_ohm > _LEAST_SHARE * both_ohm) & (both_ohm > 0.0)
     apart &= np.abs(both_ohm - line.slope_ohm) > HARMLESS_RATIO * np.abs(line.slope_ohm)
-    left = np.maximum(left, 0.0)
+    left = np.clip(left, 0.0, sums.vv)
     both_aa = sums.aa + sums.near_aa
     both_sd = np.sqrt(2.0 * left / (sums.known - 4.0) / np.maximum(both_aa, 1e-9 * sums.aa))
     # What is left is noise or an edge within a row: half of it either way.
