@@ -87,7 +87,7 @@ class CurrentShare:
         if not block.ready.any():
             return state, NO_CHANGES
         usual, test = take_block(state.usual, state.test, block, now_ns, active=state.ageing.active, groups=groups)
-        over = test.fallen(usual, groups, step_v=state.block.step_v, hangs=hangs, low_ratio=limits.low_ratio)
+        over = test.fallen(usual, groups, now_ns, step_v=state.block.step_v, hangs=hangs, low_ratio=limits.low_ratio)
         under = test.usual_again(clear_ratio=limits.clear_ratio)
         streaks = state.streaks.after(over=over, under=under & ~over, now_ns=now_ns)
         ageing, changes = settled(

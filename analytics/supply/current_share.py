@@ -40,6 +40,7 @@ from analytics.supply.usual_share import (
     UsualShare,
 )
 from physics.rail_classes import times_measured
+from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
 # heuristic: what may be on its way to a finding teaches nothing.
@@ -49,6 +50,8 @@ LEAST_RISE = 2e-4
 # heuristic: voltage meters of supplies drift by up to two per mille within minutes, as they and their dividers warm: a
 # level that was learnt at one end lies four below the other.
 METER_DRIFT = 4e-3
+# heuristic: they need minutes for that, two here; a joint that gets loose raises the voltage in the same block.
+_DRIFTS_NS = 120 * NS_PER_S
 # heuristic: supplies of one bus lie within some per cent of each other; others are of another rail.
 _SAME_RAIL_RATIO = 0.1
 # heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
@@ -171,7 +174,14 @@ class ShareTest:
     bus_a: FloatArray
 
     def fallen(
-        self, usual: UsualShare, groups: GroupArray, *, step_v: FloatArray, hangs: MaskArray, low_ratio: float
+        self,
+        usual: UsualShare,
+        groups: GroupArray,
+        now_ns: int,
+        *,
+        step_v: FloatArray,
+        hangs: MaskArray,
+        low_ratio: float,
     ) -> MaskArray:
         """Return a mask of supplies with a joint that got worse; see the ways above.
 
@@ -185,12 +195,13 @@ class ShareTest:
             return risen
         noise, noise_v = usual.share.noise(SHARE_FLOOR), usual.volts.noise(VOLTS_FLOOR)
         least_v = np.fmax(step_v / self.voltage_v, 0.0)
-        known_v = np.maximum(np.maximum(SURE_SD * noise_v, least_v), METER_DRIFT)
+        steady_v = np.maximum(SURE_SD * noise_v, least_v)
+        drifted = METER_DRIFT * np.clip((now_ns - self.since_ns) / _DRIFTS_NS, 0.0, 1.0)
         far = sure & (self.fall < np.minimum(np.log(low_ratio), -SURE_SD * noise))
         alike = far & self.shares.is_constant(usual.share.slope_sd)
         alike |= stepped & self.swing.fallen(usual.swing, low_ratio=STEPS_RATIO)
         # A set point that fell takes the voltage of its own output down too.
-        alike &= ~self.swing.by_meter & (self.rise > -known_v)
+        alike &= ~self.swing.by_meter & (self.rise > -np.maximum(steady_v, METER_DRIFT))
         falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
         few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
         risen &= self.output.goes_with_load(usual.volts.slope_sd) & self.output.follows_steps()
@@ -198,7 +209,7 @@ class ShareTest:
         # Of a voltage whose gain fell both the level and the slope did.
         risen |= path & (self.rise > -METER_DRIFT)
         risen &= self.fall < SURE_SD * noise
-        higher = far & ~hangs & (self.rise > known_v)
+        higher = far & ~hangs & (self.rise > np.maximum(steady_v, drifted))
         return np.asarray(((higher | alike) & few) | risen, dtype=np.bool_)
 
     def usual_again(self, *, clear_ratio: float) -> MaskArray:

@@ -48,7 +48,9 @@ class Watch:
         )
         step_v = np.full(len(self.groups), 2.0**-7)
         hangs = np.zeros(len(self.groups), dtype=np.bool_)
-        found = self.test.fallen(self.usual, self.groups, step_v=step_v, hangs=hangs, low_ratio=LIMITS.low_ratio)
+        found = self.test.fallen(
+            self.usual, self.groups, self.now_ns, step_v=step_v, hangs=hangs, low_ratio=LIMITS.low_ratio
+        )
         self.ever = self.ever | found
         return found
 
@@ -206,3 +208,12 @@ def test_half_of_a_bus_that_falls_together_is_another_bus(*, fallen: tuple[int, 
         watch.take(*shown(rng, current_a, voltage_v))
     assert watch.ever[0] == found
     assert not watch.ever[3:].any()
+
+
+def test_a_joint_that_gets_loose_is_shown_by_a_small_rise_in_the_same_block() -> None:
+    """No meter drifts by a thousandth within a block of two seconds."""
+    rng, watch = np.random.default_rng(1), Watch(buses(6))
+    for block in range(120):
+        loose = np.where(np.arange(6) == 0, float(block >= 100), 0.0)
+        watch.take(*shown(rng, 20.0 * (1.0 - 0.25 * loose), 54.0 * (1.0 + 1e-3 * loose)))
+    assert watch.ever.tolist() == [True, *[False] * 5]
