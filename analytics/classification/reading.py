@@ -144,11 +144,16 @@ def _siblings_read(finding: Finding) -> bool:
 
 
 def _resistance_ratio(finding: Finding) -> float | None:
-    """Return the source resistance over its own baseline, as electrical findings carry it."""
+    """Return the source resistance over its own baseline, as electrical findings carry it.
+
+    None for one that is risen and whose lower bound is not: it shows neither.
+    """
     if finding.cause not in ELECTRICAL_SIGNS:
         return None
-    ratio = finding.number("resistance_ratio")
-    return finding.number("rise_ratio") if ratio is None else ratio
+    ratio, low_ratio = finding.number("resistance_ratio"), finding.number("rise_low_ratio")
+    ratio = finding.number("rise_ratio") if ratio is None else ratio
+    unsure = ratio is not None and ratio >= _RISEN_RATIO and low_ratio is not None and low_ratio <= 1.0
+    return None if unsure else ratio
 
 
 def _together(scene: IncidentScene) -> Iterator[Observation]:

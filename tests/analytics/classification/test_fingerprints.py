@@ -288,3 +288,10 @@ def test_an_answer_carries_its_numbers_and_what_would_disprove_it() -> None:
     assert "1.38 x its baseline" in likeliest.for_[0]
     assert "PSU 0" in likeliest.for_[0]
     assert likeliest.would_disprove
+
+
+@pytest.mark.parametrize("low_ratio", [0.97, 1.1])
+def test_a_resistance_that_has_not_risen_for_sure_is_no_sign_against_a_sag_of_the_input(low_ratio: float) -> None:
+    sags = (finding(Cause.INPUT_SAG, one, fallen_v=0.6, rise_ratio=1.14, rise_low_ratio=low_ratio) for one in SUPPLIES)
+    texts = " ".join(ranked(scene(*sags))[0].for_)
+    assert ("source resistance 1.14 x its baseline" in texts) is (low_ratio > 1.0)
