@@ -17,7 +17,7 @@ _SHARED_RATIO = 0.97
 
 
 def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, ...]) -> Describe:
-    """Return the description of a supply whose share fell, or whose voltage rose with its current.
+    """Return the description of a supply whose share fell, whose voltage rose, or whose path drops more.
 
     The resistance that the joint gained is at least the voltage that the supply's output rose by over its siblings,
     over its current: what the smaller current itself takes off that voltage comes on top.
@@ -27,13 +27,14 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
         name, ratio = entities[index].label, float(np.exp(test.fall[index]))
         own_a, bus_a = float(test.current_a[index]), float(test.bus_a[index])
         risen_v = float(test.rise[index] * test.voltage_v[index])
+        path_v = float(test.path.rise[index] * test.voltage_v[index])
         others = max(float(usual.carriers[index]) - 1.0, 0.0)
         # Meters at the bus lie behind the joint: their voltage shows none of its resistance.
         joint_w = risen_v * own_a if test.rise[index] > VOLTS_FLOOR else float("nan")
         return Statement(
             severity=Severity.WARNING,
             score=float(np.fmax((1.0 - ratio) / (1.0 - _WORST_RATIO), min(joint_w / HOT_JOINT_W, 1.0))),
-            summary=f"{name} {_summary(ratio, own_a, risen_v, cleared=status is FindingStatus.CLEARED)}",
+            summary=f"{name} {_summary(ratio, own_a, risen_v, path_v, cleared=status is FindingStatus.CLEARED)}",
             evidence=evidence(
                 ("share_ratio", ratio, "ratio"),
                 ("bus_share_ratio", own_a / bus_a, "ratio"),
@@ -43,6 +44,7 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
                 ("siblings_a", bus_a - own_a, "A"),
                 ("siblings", others, ""),
                 ("over_siblings_v", risen_v, "V"),
+                ("path_rise_v", path_v, "V"),
                 ("joint_rise_ohm", joint_w / own_a**2, "ohm"),
                 ("joint_extra_w", joint_w, "W"),
                 ("hot_joint_w", HOT_JOINT_W, "W"),
@@ -53,9 +55,14 @@ def describe_share(usual: UsualShare, test: ShareTest, entities: tuple[Entity, .
     return describe
 
 
-def _summary(ratio: float, own_a: float, risen_v: float, *, cleared: bool) -> str:
+def _summary(ratio: float, own_a: float, risen_v: float, path_v: float, *, cleared: bool) -> str:
     if cleared:
         return f"carries its usual share of the bus again, {percent(ratio)} of it at {own_a:.0f} A"
     fell = f"carries {percent(ratio)} of its usual share of the bus"
-    rose = f"output {1000.0 * risen_v:.0f} mV higher over its siblings' than usual"
-    return f"{rose if ratio > _SHARED_RATIO else fell} at {own_a:.0f} A: ageing joint suspected"
+    if ratio > _SHARED_RATIO:
+        fell = (
+            f"output {1000.0 * risen_v:.0f} mV higher over its siblings' than usual"
+            if risen_v >= path_v
+            else f"path drops {1000.0 * path_v:.0f} mV more in the load's steps than usual"
+        )
+    return f"{fell} at {own_a:.0f} A: ageing joint suspected"
