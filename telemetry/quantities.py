@@ -21,8 +21,9 @@ _NAMES_BY_UNIT = {
     "MHz": "sibling_clock_mhz sm_clock_mhz usual_sm_clock_mhz",
     "V": (
         "baseline_open_circuit_v depth_v drop_v fallen_v input_voltage_v limit_v lowest_v minimum_v "
-        "open_circuit_high_v open_circuit_low_v open_circuit_v over_siblings_v predicted_dip_v recent_minimum_v "
-        "recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v voltage_spread_v voltage_v"
+        "open_circuit_high_v open_circuit_low_v open_circuit_v over_siblings_v path_rise_v predicted_dip_v "
+        "recent_minimum_v recovered_minimum_v risen_v usual_drop_v usual_input_v usual_spread_v voltage_spread_v "
+        "voltage_v"
     ),
     "W": (
         "chosen_for_w compute_power_w hot_joint_w joint_extra_w load_w mend_w most_w peak_w power_limit_w power_w "
@@ -38,7 +39,7 @@ _NAMES_BY_UNIT = {
         "fan_power_ratio fan_ratio gpu_util_ratio grows_with_power_ratio hourly_rise_high_ratio hourly_rise_low_ratio "
         "hourly_rise_ratio imbalance_ratio late_ratio limit_ratio mem_util_ratio nominal_ratio normal_fan_ratio "
         "nvlinks_up_ratio off_ratio part_ratio pin_share_ratio power_factor_ratio power_mismatch_ratio "
-        "power_spread_ratio rise_ratio share_ratio smoothed_theta_ratio swing_before_ratio theta_ratio "
+        "power_spread_ratio rise_low_ratio rise_ratio share_ratio smoothed_theta_ratio swing_before_ratio theta_ratio "
         "theta_ratio_hours thread_ratio usual_bus_share_ratio usual_bus_unexplained_ratio usual_efficiency_ratio "
         "usual_gpu_util_ratio usual_mem_util_ratio usual_pin_share_ratio usual_power_factor_ratio usual_share_ratio"
     ),
@@ -71,6 +72,7 @@ _MULTIPLES = frozenset(
         "hourly_rise_low_ratio",
         "hourly_rise_ratio",
         "limit_ratio",
+        "rise_low_ratio",
         "rise_ratio",
         "smoothed_theta_ratio",
         "theta_ratio",

@@ -155,6 +155,7 @@ LEARNT: tuple[LearntQuantity, ...] = (
     LearntQuantity(detector="feed_imbalance", what="share of its node's power at a like load", ratio=_share),
     LearntQuantity(detector="feed_factor", what="power factor at a like load", ratio=_factor),
     LearntQuantity(detector="over_power", what="most that it drew under load", ratio=_most),
+    LearntQuantity(detector="over_power_by_feeds", what="most that its node drew under load", ratio=_most),
     LearntQuantity(detector="node_siblings", what="what it draws beside its siblings", ratio=_beside),
     LearntQuantity(detector="supply_efficiency", what="efficiency at a like load", ratio=_efficiency),
     LearntQuantity(detector="node_efficiency", what="efficiency at a like load", ratio=_efficiency),

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.supply_outputs import RAIL_OF_OUTPUT
 from physics.wiring import Wiring
+from telemetry.catalogue.pins import PINS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
@@ -27,6 +28,7 @@ JUDGED: dict[EntityKind, tuple[str, ...]] = {
         "power_brake_s", "pci_present",
         "pcie_generation", "pcie_width", "max_pcie_generation", "max_pcie_width", "pcie_replays",
         "pcie_replay_rollovers", "pcie_correctable", "aer_correctable", "fan_ratio", "fan_rpm",
+        *PINS,
     ),
     EntityKind.SUPPLY: (
         "voltage_v", "current_a", "voltage_min_v", "current_max_a", "power_w", "output_voltage_v",

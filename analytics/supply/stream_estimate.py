@@ -218,6 +218,8 @@ def close(
         period_s=pooled_s / rows,
         means=np.zeros(len(complete), dtype=np.bool_) if declared_means is None else declared_means,
     )
+    # Over a gap, rows do not show how often the load moved.
+    windows = replace(windows, load_hz=np.where(pooled_s > LONGEST_WINDOW_S, np.nan, windows.load_hz))
     done = complete | (pooled_s > LONGEST_WINDOW_S)
     after = replace(
         restart(blocks),

@@ -46,7 +46,7 @@ class ResistanceWindows:
     `complete` marks supplies with a complete window, `moved` those with enough load change, `skewed` those whose
     voltage fits the current one row away better. `spread_a` is the standard deviation of the current, `scatter_v` that
     of the voltage about the line. Resistance and voltage are NaN where not identified; `load_hz` is how many times a
-    second the load went up and down, the band that the resistance belongs to.
+    second the load went up and down, the band that the resistance belongs to; NaN over a gap.
     """
 
     complete: MaskArray
@@ -217,7 +217,9 @@ def _apart(sums: _Sums, line: _Slopes, other_ohm: FloatArray, left: FloatArray, 
     both_sd = np.sqrt(2.0 * left / (sums.known - 4.0) / np.maximum(both_aa, 1e-9 * sums.aa))
     # What is left is noise or an edge within a row: half of it either way.
     spread_ohm = np.sqrt((sums.vv - left / 2.0) / sums.aa)
-    spread_sd = spread_ohm * np.sqrt((1.0 - line.follows**2) / sums.known + (left / sums.vv / 4.0) ** 2 / 3.0)
+    spread_sd = spread_ohm * np.sqrt(
+        np.maximum(1.0 - line.follows**2, 0.0) / sums.known + (left / sums.vv / 4.0) ** 2 / 3.0
+    )
     resolved = sums.near_aa > _RESOLVED * sums.aa
     return _Slopes(
         slope_ohm=np.where(apart, np.where(resolved, both_ohm, spread_ohm), line.slope_ohm),

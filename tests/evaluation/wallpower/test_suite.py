@@ -25,7 +25,8 @@ def lines(count: int, *, feeds: int = 0) -> list[str]:
     reported = []
     for second in range(count):
         stamp = (start + timedelta(seconds=second)).strftime("%m-%d-%Y %H:%M:%S.%f")[:-3]
-        amps = 4.0 + (second // 20) % 2
+        # As of an analyser, which resolves milliamperes.
+        amps = 4.0 + (second // 20) % 2 + 0.003 * (7 * second % 5)
         one = f"{230.0 * amps * 0.95:.3f},{230.0 - 0.1 * amps:.2f},{amps:.3f},0.95"
         reported.append(",".join([stamp, *([one] if not feeds else ["-1,-1,-1,-1", *[one] * feeds])]))
     return reported
