@@ -218,8 +218,9 @@ def close(
         period_s=pooled_s / rows,
         means=np.zeros(len(complete), dtype=np.bool_) if declared_means is None else declared_means,
     )
-    # Over a gap, rows do not show how often the load moved.
-    windows = replace(windows, load_hz=np.where(pooled_s > LONGEST_WINDOW_S, np.nan, windows.load_hz))
+    # Over a gap of hours, rows do not show how often the load moved.
+    gap = pooled_s * NS_PER_S > LONGEST_STEP_NS * np.maximum(pooled[:, N], 1.0)
+    windows = replace(windows, load_hz=np.where(gap, np.nan, windows.load_hz))
     done = complete | (pooled_s > LONGEST_WINDOW_S)
     after = replace(
         restart(blocks),
