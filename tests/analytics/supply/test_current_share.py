@@ -66,10 +66,11 @@ def shown(rng: np.random.Generator, current_a: FloatArray, voltage_v: FloatArray
     )
 
 
-def test_healthy_noise_is_silent_for_a_day_on_every_size_of_bus() -> None:
+@pytest.mark.parametrize("blocks", [DAY_BLOCKS // 4, pytest.param(DAY_BLOCKS, marks=pytest.mark.soak)])
+def test_healthy_noise_is_silent_for_hours_on_every_size_of_bus(blocks: int) -> None:
     rng, watch = np.random.default_rng(1), Watch(buses(2, 2, 3, 3, 4, 6, 6, 8))
     gain_a, gain_v = rng.uniform(0.98, 1.02, len(watch.groups)), rng.uniform(0.995, 1.005, len(watch.groups))
-    load_a = 40.0 * (1.0 + 0.05 * np.sin(np.arange(DAY_BLOCKS) / 700.0))
+    load_a = 40.0 * (1.0 + 0.05 * np.sin(np.arange(blocks) / 700.0))
     for level_a in load_a:
         watch.take(*shown(rng, level_a * gain_a, 54.0 * gain_v))
     assert not watch.ever.any()
