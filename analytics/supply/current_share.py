@@ -242,7 +242,8 @@ def take_block(
     heavy = np.where(judged, block.load_a / usual.load_a - 1.0, 0.0)
     if (gap := now_ns - usual.share.last_ns > FOLLOWS_NS).any():
         test = replace(test, shares=test.shares.after_gap(gap), output=test.output.after_gap(gap))
-    test = _tested(usual, test, block, now_ns, judged=judged, light=light, heavy=heavy)
+    path = _path_steps(usual, block)
+    test = _tested(usual, test, block, now_ns, path=path, judged=judged, light=light, heavy=heavy)
     # Most of the time nothing is active anywhere.
     free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0
     calm = judged & free & (np.maximum(test.cusum.below, test.swing.cusum.below) < _CALM_SD)
@@ -251,7 +252,7 @@ def take_block(
     # A slope that is hardly known is no level.
     swing = np.where(block.swing_sd < _MOST_SWING_SD, block.swing, np.nan)
     swing_learnt = usual.swing.taught(calm, swing, STEPS_FLOOR).learn(calm | (block.ready & ~usual.known), swing)
-    test = replace(test, path=test.path.learn(level, _path_steps(usual, block)))
+    test = replace(test, path=test.path.learn(level, path))
     usual = replace(
         usual,
         share=usual.share.taught_by_steps(calm, block.share, light, SHARE_FLOOR, now_ns=now_ns),
@@ -272,6 +273,7 @@ def _tested(
     block: BusBlock,
     now_ns: int,
     *,
+    path: PathSteps,
     judged: MaskArray,
     light: FloatArray,
     heavy: FloatArray,
@@ -297,7 +299,7 @@ def _tested(
         ),
         shares=test.shares.after_block(judged, -share, light + 1.0, sigma),
         output=test.output.after_block(judged, volts, block.current_a / usual.load_a, sigma_v),
-        path=test.path.after_block(_path_steps(usual, block)),
+        path=test.path.after_block(path),
         fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
         rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),
         since_ns=np.where(judged & (test.cusum.below <= 0.0), now_ns, test.since_ns),
