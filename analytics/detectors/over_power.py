@@ -8,7 +8,6 @@ Disproved by a job that is known to need as much.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -23,11 +22,11 @@ from analytics.feeds.most_drawn import PERIOD_S, PERIODS, MostDrawn
 from analytics.feeds.node_watts import SIGNAL, NodeReadings, WattsPeriod, node_period, periods_of
 from analytics.feeds.readings import FeedPeriod, FeedReadings
 from analytics.feeds.volt_amps import VoltAmps
+from analytics.supply.ratings import ratings_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import percent, volts
-from telemetry.ratings import rated_power_w
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # heuristic: meters of 1 % and more; a mean of five seconds is no step.
@@ -86,7 +85,7 @@ class OverPower:
         entities = frame.spec.entities
         state = replace(state, siblings=state.siblings.under(topology, entities))
         nodes, _ = nodes_and_gpus(ByIdentity(topology), ByIdentity(entities))
-        rated_w = _rated_w(ByIdentity(entities))
+        rated_w = ratings_of(entities)
         findings: list[Finding] = []
         for readings, rows, period in periods_of(
             frame, state.meters, state.feeds, state.siblings.groups, every_s=PERIOD_S
@@ -160,11 +159,6 @@ class OverPower:
             f"{self.name}.rating", Cause.SUPPLY_OVERLOAD, entities, state.over_rating, changes, now_ns=now_ns,
             describe=describe,
         )  # fmt: skip
-
-
-@lru_cache(maxsize=16)
-def _rated_w(entities: ByIdentity[tuple[Entity, ...]]) -> FloatArray:
-    return rated_power_w(entities.it)
 
 
 def _judged(

@@ -10,13 +10,11 @@ Ageing is disproved if R returns to its reference at the same load swing.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
 from analytics.connectivity import Siblings
 from analytics.connectivity.buses import Buses
-from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.joined_columns import JoinedColumn, Relation
@@ -41,6 +39,7 @@ from analytics.supply.carried_load import CarriedLoad
 from analytics.supply.input_fall import InputFall, after_block, fall_rows, may_fall
 from analytics.supply.pair_rows import PAIR, SAME_V, PairRows, quiet_end, values_before
 from analytics.supply.plausibility import COARSE_V
+from analytics.supply.ratings import ratings_of
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.sampling import declared_means
 from analytics.supply.shared_rise import BusShares, has_calm_sibling
@@ -58,10 +57,9 @@ from analytics.supply.stream_estimate import (
 from physics.rail_classes import times_measured
 from physics.thevenin import at_25_c
 from telemetry.clock import NS_PER_S
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled, reset_where
 from telemetry.gpu import REASON_IDLE
-from telemetry.ratings import rated_power_w
 from telemetry.records import Cause, Finding
 
 # N/(N-1) for two and three supplies; heuristic: within 6 %, what windows of one path differ by.
@@ -140,6 +138,7 @@ class SourceResistance:
         inlet_c, idle = optional(frame, "inlet_temp_c"), optional(frame, "gpu_reasons") == REASON_IDLE
         light = are_light(optional(frame, "gpus_w"), optional(frame, "gpus_limit_w"), idle)
         entities = frame.spec.entities
+        rated_w = ratings_of(entities)
         state = replace(
             state, siblings=state.siblings.under(topology, entities), buses=state.buses.under(topology, entities)
         )
@@ -152,7 +151,7 @@ class SourceResistance:
             state = _with_inlet(state, inlet_c[part.places])
             state, dipped = self._fall(state, part)
             findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
-            state, lost = self._branches(state, part, light[part.places[-1]], _rated_w(ByIdentity(entities)))
+            state, lost = self._branches(state, part, light[part.places[-1]], rated_w)
             findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
                 state, ageing, lost, sag = self._block(state, now_ns, declared_means(entities))
@@ -370,11 +369,6 @@ def _is_loud(state: SourceResistanceState, rows: PairRows) -> MaskArray:
     if falling or state.sag.busy or state.lost.busy or (state.branches.since_ns > 0).any():
         return np.ones(len(rows), dtype=np.bool_)
     return may_fall(state.fall, rows) | carries_nothing(state.branches, rows)
-
-
-@lru_cache(maxsize=16)
-def _rated_w(entities: ByIdentity[tuple[Entity, ...]]) -> FloatArray:
-    return rated_power_w(entities.it)
 
 
 def _passed_ns(state: SourceResistanceState, rows: PairRows) -> int:

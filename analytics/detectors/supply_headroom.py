@@ -11,13 +11,11 @@ It is disproved by a source resistance above its reference: then it is the path.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
 
 from analytics.connectivity.buses import Buses
-from analytics.connectivity.kinship import ByIdentity
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge
 from analytics.detectors.statements import Statement, evidence, findings_from
@@ -26,6 +24,7 @@ from analytics.supply.carried_load import CarriedLoad
 from analytics.supply.input_fall import MAINS_V
 from analytics.supply.pair_rows import PAIR, PairRows, quiet_end
 from analytics.supply.rail_levels import RailLevels
+from analytics.supply.ratings import ratings_of
 from analytics.supply.reference import DipImpedance, Reference, look
 from analytics.supply.sampling import declared_means
 from analytics.supply.stream_estimate import (
@@ -43,7 +42,6 @@ from physics.supply_path import TRANSIENT_OHM, PathBounds, predict_dip
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, filled
 from telemetry.quantities import multiple, volts
-from telemetry.ratings import rated_power_w
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # heuristic: two rows in a row over the trip level, as a trip takes some milliseconds and one row may be a glitch.
@@ -117,7 +115,7 @@ class SupplyHeadroom:
     ) -> tuple[SupplyHeadroomState, tuple[Finding, ...]]:
         """Judge the rows of a frame: trips row by row, the rest once a block."""
         lowest_v = np.fmin(frame.signal("voltage_v"), optional(frame, "voltage_min_v"))
-        rated_w = _rated_w(ByIdentity(frame.spec.entities), self.limits.rated_w)
+        rated_w = ratings_of(frame.spec.entities, configured_w=self.limits.rated_w)
         # Feeds of mains have watts of their own (`over_power`): volts times amperes are more, by the power factor.
         rated_w = np.where(np.fmax.reduce(lowest_v, axis=0, initial=0.0) > MAINS_V, np.nan, rated_w)
         buses = state.buses.under(topology, frame.spec.entities)
@@ -248,13 +246,6 @@ class SupplyHeadroom:
         name = self.name if stepping else f"{self.name}.{cause.value}"
         conditions = state.stepping if stepping else state.overload
         return findings_from(name, cause, entities, conditions, changes, now_ns=now_ns, describe=describe)
-
-
-@lru_cache(maxsize=32)
-def _rated_w(supplies: ByIdentity[tuple[Entity, ...]], configured_w: float | None) -> FloatArray:
-    rated_w = rated_power_w(supplies.it, configured_w=configured_w)
-    rated_w.flags.writeable = False  # several states share it
-    return rated_w
 
 
 def _below_line_v(reference: Reference, means: BlockMeans) -> FloatArray:
