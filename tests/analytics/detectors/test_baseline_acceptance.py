@@ -39,9 +39,9 @@ def test_the_accepted_begins_again_and_the_others_stay(detector: AnyDetector) ->
     before = baselines_of(detector.name, state, LIMITS, entities)
     now = baselines_of(detector.name, after, LIMITS, entities)
     assert any(one.learnt_ratio > 0 for one in before), "the scene teaches it something"
-    assert all(one.learnt_ratio == 0.0 for one in now if one.entity_id == entities[0].id)
-    kept = [one for one in before if one.entity_id != entities[0].id and detector.name not in SHARED]
-    assert [one for one in now if one.entity_id != entities[0].id and detector.name not in SHARED] == kept
+    begun = {one.id for one in entities} if detector.name in SHARED else {entities[0].id}
+    assert all(one.learnt_ratio == 0.0 for one in now if one.entity_id in begun)
+    assert [one for one in now if one.entity_id not in begun] == [one for one in before if one.entity_id not in begun]
     held = [getattr(after, one.name) for one in fields(after)]
     assert not any(one.active[0] for one in held if isinstance(one, Conditions))
     detector.step(after, frame.rows(380, 400), TOPOLOGY)
