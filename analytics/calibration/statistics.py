@@ -77,7 +77,7 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         name="source_resistance.quick_ratio",
         about="resistance of a supply path over its reference",
-        read=lambda state, _: state.reference.now_low_ohm / state.reference.ohm,
+        read=lambda state, _: state.reference.low_ratio(),
         base=1.0,
     ),
     Statistic(

@@ -233,7 +233,7 @@ class SourceResistance:
             means=means,
             shares=state.shares.after_block(means, state.buses.groups),
             bands=bands,
-            reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
+            reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm, step_v=state.step_v),
             branches=usual_after_block(
                 state.branches, means.mean_a, means.mean_v, state.buses.sharing, buses=state.buses.groups
             ),
@@ -261,7 +261,7 @@ class SourceResistance:
     ) -> tuple[SourceResistanceState, Changes, Changes]:
         limits, reference = self.limits, state.reference
         ratio = reference.ratio()
-        over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm)
+        over = seen & (reference.low_ratio() > limits.quick_ratio)
         over &= ~_of_no_supply(state, seen, over)
         known = np.isfinite(reference.ohm)
         over &= ~state.carried.overdrawn(state.means, over, state.buses.groups, known=known)

@@ -131,7 +131,7 @@ def describe_input_sag(
         now_v = float(fall.now_v[index] if dips else reference.now_v[index])
         before_v = float(fall.usual_v[index] if dips else reference.open_v[index])
         ratio, fallen_v = float(reference.ratio()[index]), before_v - now_v
-        low_ratio = float(reference.now_low_ohm[index] / reference.ohm[index])
+        low_ratio = float(reference.low_ratio()[index])
         slow_v = limits.sag_v * float(times_measured(before_v))
         limit_v = (1.0 - DIP_RATIO) * before_v if fall.dipped[index] else slow_v
         name = entities[index].label

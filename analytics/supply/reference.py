@@ -13,14 +13,17 @@ from typing import Annotated
 
 import numpy as np
 
+from analytics.supply.rounding import slope_error
 from analytics.supply.window_fit import ResistanceWindows
 from physics.rail_classes import times_measured
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 # heuristic: the median of three survives one window in which a job began.
 REFERENCE_WINDOWS = 3
-# heuristic: a window counts by the end of its scatter that is nearer to the reference, two standard deviations.
+# heuristic: a rise counts by the end of what is known of it that is nearer to none, two standard deviations.
 CAUTION_SD = 2.0
+# Standard deviation of the median of three values over that of one (normal distribution).
+_MEDIAN_SD = 0.67
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,21 +32,30 @@ class Reference:
 
     `ohm` and `open_v` are NaN until the reference is complete. `now_ohm`, `now_low_ohm` and the open-circuit
     voltage `now_v` are of the newest window that was identified, at `seen_ns`; `before_ohm` is the one before it.
+    `doubt` and `now_doubt` are the standard deviations of the reference and of that window, as shares; `first_doubt`
+    are those of the first windows.
     """
 
     first_ohm: Annotated[FloatArray, np.nan, REFERENCE_WINDOWS]
     first_v: Annotated[FloatArray, np.nan, REFERENCE_WINDOWS]
+    first_doubt: Annotated[FloatArray, np.nan, REFERENCE_WINDOWS]
     ohm: FloatArray
     open_v: FloatArray
     now_ohm: FloatArray
     now_low_ohm: FloatArray
     now_v: FloatArray
     before_ohm: FloatArray
+    doubt: FloatArray
+    now_doubt: FloatArray
     seen_ns: TimeArray
 
     def ratio(self) -> FloatArray:
         """Return the present resistance over the reference, NaN where either is unknown."""
         return self.now_ohm / self.ohm
+
+    def low_ratio(self) -> FloatArray:
+        """Return the lower end of what is known of that ratio."""
+        return self.ratio() * np.exp(-CAUTION_SD * np.hypot(self.doubt, self.now_doubt))
 
     def fallen_v(self) -> FloatArray:
         """Return how far the open-circuit voltage lies below the reference, brought to 12 V where it is higher.
@@ -53,34 +65,59 @@ class Reference:
         return (self.open_v - self.now_v) / times_measured(self.open_v)
 
 
-def look(reference: Reference, windows: ResistanceWindows, now_ns: int, *, normal_ohm: FloatArray) -> Reference:
-    """Add the windows of a block; `normal_ohm` are their resistances at 25 °C, NaN where not identified."""
+def look(
+    reference: Reference,
+    windows: ResistanceWindows,
+    now_ns: int,
+    *,
+    normal_ohm: FloatArray,
+    step_v: FloatArray | None = None,
+) -> Reference:
+    """Add the windows of a block; `normal_ohm` are their resistances at 25 °C, NaN where not identified.
+
+    `step_v` is the step of each voltage meter, NaN where it is not known, None where nobody asks for bounds.
+    """
     seen = np.isfinite(normal_ohm)
     if not seen.any():
         return reference
-    low_ohm = normal_ohm * (1.0 - CAUTION_SD * windows.sd_ohm / windows.resistance_ohm)
+    rounding_ohm = 0.0 if step_v is None else slope_error(step_v, windows.spread_a, windows.scatter_v)
+    doubt = np.hypot(windows.sd_ohm, rounding_ohm) / windows.resistance_ohm
     after = replace(
         reference,
         now_ohm=np.where(seen, normal_ohm, reference.now_ohm),
-        now_low_ohm=np.where(seen, low_ohm, reference.now_low_ohm),
+        now_low_ohm=np.where(seen, normal_ohm * np.exp(-CAUTION_SD * doubt), reference.now_low_ohm),
         now_v=np.where(seen, windows.open_v, reference.now_v),
         before_ohm=np.where(seen, reference.now_ohm, reference.before_ohm),
+        now_doubt=np.where(seen, doubt, reference.now_doubt),
         seen_ns=np.where(seen, now_ns, reference.seen_ns),
     )
     learning = np.flatnonzero(seen & np.isnan(reference.ohm))
-    return _learnt(after, learning, normal_ohm, windows.open_v) if learning.size else after
+    if not learning.size:
+        return after
+    first_doubt = np.hypot(_MEDIAN_SD * windows.sd_ohm, rounding_ohm) / windows.resistance_ohm
+    return _learnt(after, learning, normal_ohm, windows.open_v, first_doubt)
 
 
 def _learnt(
-    reference: Reference, rows: np.ndarray[tuple[int], np.dtype[np.intp]], ohm: FloatArray, open_v: FloatArray
+    reference: Reference,
+    rows: np.ndarray[tuple[int], np.dtype[np.intp]],
+    ohm: FloatArray,
+    open_v: FloatArray,
+    doubt: FloatArray,
 ) -> Reference:
-    first_ohm, first_v = reference.first_ohm.copy(), reference.first_v.copy()
-    place = np.isfinite(first_ohm[rows]).sum(axis=1)
-    first_ohm[rows, place], first_v[rows, place] = ohm[rows], open_v[rows]
+    place = np.isfinite(reference.first_ohm[rows]).sum(axis=1)
     done = rows[place == REFERENCE_WINDOWS - 1]
-    known_ohm, known_v = reference.ohm.copy(), reference.open_v.copy()
-    known_ohm[done], known_v[done] = np.median(first_ohm[done], axis=1), np.median(first_v[done], axis=1)
-    return replace(reference, first_ohm=first_ohm, first_v=first_v, ohm=known_ohm, open_v=known_v)
+    changed: dict[str, FloatArray] = {}
+    for first, known, values in (
+        ("first_ohm", "ohm", ohm),
+        ("first_v", "open_v", open_v),
+        ("first_doubt", "doubt", doubt),
+    ):
+        kept, middle = getattr(reference, first).copy(), getattr(reference, known).copy()
+        kept[rows, place] = values[rows]
+        middle[done] = np.median(kept[done], axis=1)
+        changed |= {first: kept, known: middle}
+    return replace(reference, **changed)
 
 
 def forget(reference: Reference, accepted: MaskArray) -> Reference:
@@ -90,6 +127,8 @@ def forget(reference: Reference, accepted: MaskArray) -> Reference:
         reference,
         first_ohm=np.where(table, fresh, reference.first_ohm),
         first_v=np.where(table, fresh, reference.first_v),
+        first_doubt=np.where(table, fresh, reference.first_doubt),
+        doubt=np.where(accepted, fresh, reference.doubt),
         ohm=np.where(accepted, fresh, reference.ohm),
         open_v=np.where(accepted, fresh, reference.open_v),
     )

@@ -50,6 +50,34 @@ def test_a_joint_that_works_loose_is_reported_of_its_own_supply_with_the_numbers
     assert "ageing joint suspected" in finding.summary
 
 
+def coarse(*parts: tuple[float, float, float], step_v: float = 0.0625, noise_v: float = 0.002) -> Frame:
+    """Return jobs of ``(seconds, low, high)`` amperes on a sound supply of 5 milliohm with a voltmeter of 62.5 mV."""
+    rng, rate_hz = np.random.default_rng(5), 20.0
+    amps = np.concatenate(
+        [np.where(np.arange(round(s * rate_hz)) % 20 < 12, high, low) for s, low, high in parts]
+    ) + rng.normal(0.0, 0.1, round(sum(s for s, _, _ in parts) * rate_hz))
+    volts = 12.3 - 0.005 * amps + rng.normal(0.0, noise_v, len(amps))
+    columns = {"voltage_v": np.round(volts / step_v) * step_v, "current_a": amps}
+    columns = {name: np.repeat(values[:, np.newaxis], 2, axis=1) for name, values in columns.items()}
+    return frame_of(EntityKind.SUPPLY, (supply(0), supply(1)), columns, rate_hz=rate_hz)
+
+
+@pytest.mark.parametrize("high_a", [64.0, 66.0, 68.0, 70.0])
+def test_a_job_at_other_levels_of_a_coarse_voltmeter_is_no_joint(high_a: float) -> None:
+    """The load moves the voltage by two steps of its meter: they show three at the levels of another job."""
+    frame = coarse((60.0, 41.0, 63.0), (60.0, 40.0, high_a))
+    assert [one for one in reported(frame) if one.cause is Cause.JOINT_AGEING] == []
+
+
+def test_noise_as_large_as_the_steps_makes_a_coarse_voltmeter_as_good_as_a_fine_one() -> None:
+    frame = coarse((60.0, 20.0, 90.0), (60.0, 20.0, 90.0), noise_v=0.06)
+    aged = replace(frame, values=frame.values.copy())
+    volts, amps = (frame.spec.signals.index(name) for name in ("voltage_v", "current_a"))
+    after = len(frame) // 2
+    aged.values[after:, 0, volts] -= np.round(0.005 * aged.values[after:, 0, amps] / 0.0625) * 0.0625
+    assert {one.entity_id for one in reported(aged) if one.cause is Cause.JOINT_AGEING} == {supply(0).id}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_supplies_that_all_fall_steeply_at_more_current_than_ever_have_no_worse_joints(seed: int) -> None:
     assert reported(scenes.at_limit(seed)) == ()
