@@ -1,7 +1,8 @@
 """Certainty of a fault from voltages and currents of the supplies of a node.
 
 With ``d`` what the fault changes of the readings of a row, ``M`` the inverse covariance of their noise that leaves out
-an unknown load, and ``G`` the drifts of gains and set points with standard deviations ``S``:
+an unknown load, and ``G`` the drifts of gains and set points with standard deviations ``S``, each a constant and the
+waves of its own periods from the onset on, whose phases nobody knows:
 
     sigma^2 = (sum d' M d - (sum G' M d)' (S^-2 + sum G' M G)^-1 (sum G' M d)) T_before / (T_before + T_after)
 
@@ -24,6 +25,8 @@ _ROWS_PER_S = 10.0
 # Set points of all supplies move by a tenth of a per mille over the warmth of minutes.
 _SET_POINT_SD = 1e-4
 _USUAL_LOAD, _LOAD_STEP = 0.6, 0.02
+# Amplitudes and periods of what drifts (`chance.wander`), as shares.
+_WAVES = ((0.65, 1.0), (0.35, 0.37))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +34,8 @@ class SupplyView:
     """What of a node is known: places of its supplies, noise, and directions in its readings.
 
     Readings are voltages and then currents, ``(2 n,)``. `load` has a column for each bus, `sources` one for the set
-    point of each supply and one for all together; `drift` are the standard deviations of gains and of these. `cycle` is
+    point of each supply and one for all together; `drift` are the standard deviations of gains and of these, `drift_s`
+    the periods within which they drift. `cycle` is
     the number of rows until every reading came once, `stride` that between rows that count, each for `weight` of them.
     """
 
@@ -45,6 +49,7 @@ class SupplyView:
     load: FloatArray
     sources: FloatArray
     drift: FloatArray
+    drift_s: FloatArray
 
     @staticmethod
     def of(world: World, node: int, state: WorldState) -> "SupplyView":
@@ -60,6 +65,7 @@ class SupplyView:
         volts = float(machines.nodes.volts[node])
         wander_v = machines.supplies.wander_ratio[places] * volts
         drifts = np.concatenate((meters.drift_v[places], meters.drift_a[places], wander_v, [_SET_POINT_SD * volts]))
+        periods = (meters.drift_v_s[places], meters.drift_a_s[places], machines.supplies.wander_s[places], [np.inf])
         return SupplyView(
             places=places,
             buses=np.flatnonzero(machines.buses.node == node),
@@ -71,7 +77,16 @@ class SupplyView:
             load=_load_directions(world, node, places, state),
             sources=_source_directions(world, node, places, state),
             drift=drifts,
+            drift_s=np.concatenate(periods),
         )
+
+    def waves(self, since_s: FloatArray) -> FloatArray:
+        """Return what drifts have become by times since the onset, ``(n_rows, n_drifts, 5)``, of deviations of one."""
+        parts = [np.ones((len(since_s), len(self.drift_s)))]
+        for amplitude, share in _WAVES:
+            turns = 2.0 * np.pi * since_s[:, np.newaxis] / (share * self.drift_s)
+            parts += [amplitude / np.sqrt(2.0) * one for one in (np.cos(turns) - 1.0, np.sin(turns))]
+        return np.stack(parts, axis=2)
 
 
 def _load_directions(world: World, node: int, places: PlaceArray, state: WorldState) -> FloatArray:
@@ -180,22 +195,26 @@ class SupplyRows:
             return np.zeros(len(grid_s))
         weights = view.weight * self._inverse()
         weighed = changes @ weights
+        whole = np.concatenate((np.eye(2 * len(view.places)), view.sources), axis=1)
         # A drift of a gain moves one reading by its value, that of a set point whatever hangs on it, at any load alike.
         drifts = np.concatenate((usual, np.ones((len(usual), view.sources.shape[1]))), axis=1)
+        drifting = drifts[:, :, np.newaxis] * view.waves(since_s)
         squares = np.cumsum((weighed * changes).sum(axis=1))
-        along = np.cumsum(np.concatenate((usual * weighed, weighed @ view.sources), axis=1), axis=0)
+        along = np.cumsum(((weighed @ whole)[:, :, np.newaxis] * drifting).reshape(len(usual), -1), axis=0)
+        drifting = drifting.reshape(len(usual), -1)
         result = np.zeros(len(grid_s))
         ends = np.searchsorted(since_s, grid_s, side="right")
-        whole = np.concatenate((np.eye(2 * len(view.places)), view.sources), axis=1)
-        inner = whole.T @ weights @ whole
+        n_parts = drifting.shape[1] // drifts.shape[1]
+        inner = np.kron(whole.T @ weights @ whole, np.ones((n_parts, n_parts)))
+        prior = np.diag(np.repeat(view.drift, n_parts) ** -2.0)
         products = np.zeros_like(inner)
         start = 0
         for place, end in enumerate(ends.tolist()):
             if end > start:
-                products = products + inner * (drifts[start:end].T @ drifts[start:end])
+                products = products + inner * (drifting[start:end].T @ drifting[start:end])
                 start = end
             if end:
-                left = np.linalg.solve(np.diag(view.drift**-2.0) + products, along[end - 1])
+                left = np.linalg.solve(prior + products, along[end - 1])
                 result[place] = squares[end - 1] - along[end - 1] @ left
         return np.sqrt(np.maximum(result, 0.0) * before_s / (before_s + grid_s))
 
