@@ -83,7 +83,7 @@ class CurrentShare:
     def _block(self, state: CurrentShareState, now_ns: int) -> tuple[CurrentShareState, Changes]:
         limits, groups = self.limits, state.buses.groups
         block, hangs = BusBlock.of(state.block.means(groups), groups), state.block.voltage_hangs(groups)
-        state = replace(state, block=state.block.restart())
+        state = replace(state, block=state.block.restart(state.block.complete(groups)))
         if not block.ready.any():
             return state, NO_CHANGES
         usual, test = take_block(state.usual, state.test, block, now_ns, active=state.ageing.active, groups=groups)

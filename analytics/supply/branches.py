@@ -44,6 +44,13 @@ def group_sum(values: FloatArray, groups: GroupArray) -> FloatArray:
     return np.asarray(np.bincount(groups, weights=known)[groups] if len(groups) else known, dtype=np.float64)
 
 
+def group_most(values: FloatArray, groups: GroupArray) -> FloatArray:
+    """Return for each branch the largest value of its group, 0 where none is larger or known."""
+    most = np.zeros(int(groups.max(initial=-1)) + 1)
+    np.fmax.at(most, groups, values)
+    return np.asarray(most[groups], dtype=np.float64)
+
+
 def others_sum(values: FloatArray, groups: GroupArray) -> FloatArray:
     """Return for each branch the sum over the others of its group."""
     return np.asarray(group_sum(values, groups) - np.where(np.isnan(values), 0.0, values), dtype=np.float64)

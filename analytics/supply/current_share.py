@@ -23,9 +23,10 @@ import numpy as np
 
 from analytics.change.control_charts import CusumState, cusum_step
 from analytics.connectivity import GroupArray
-from analytics.supply.branches import DEAD_RATIO, MIN_USUAL_A, group_sum, known_count
+from analytics.supply.branches import DEAD_RATIO, MIN_USUAL_A, group_most, group_sum, known_count
 from analytics.supply.load_fit import LoadFit
 from analytics.supply.path_rise import PathRise, PathSteps
+from analytics.supply.read_together import ReadTogether
 from analytics.supply.share_block import ShareMeans
 from analytics.supply.slow_change import THRESHOLD_SD
 from analytics.supply.step_sums import over_siblings
@@ -52,12 +53,22 @@ LEAST_RISE = 2e-4
 METER_DRIFT = 4e-3
 # heuristic: they need minutes for that, two here; a joint that gets loose raises the voltage in the same block.
 _DRIFTS_NS = 120 * NS_PER_S
+# heuristic: readings in turn and a load that beat for longer than this are rarer than joints.
+_BEAT_NS = 300 * NS_PER_S
 # heuristic: supplies of one bus lie within some per cent of each other; others are of another rail.
 _SAME_RAIL_RATIO = 0.1
 # heuristic: a load that moves by a tenth of the current moves a meter by several of its steps.
 _LOAD_MOVES_RATIO = 0.1
+# heuristic: a joint takes current off its supply or leaves it as it was; one that gained a tenth has another set point.
+_MORE_SHARE = 0.1
 # heuristic: a slope that is known to worse than a twentieth teaches no level.
 _MOST_SWING_SD = 0.05
+# heuristic: a current that moves by fewer steps of its meter shows its rounding, and not whether it follows another.
+_SHOWN_STEPS = 5.0
+# heuristic: rounding moves a mean by half a step each way, now and when it was learnt, and so does that of a sibling.
+_LEVEL_STEPS = 2.0
+# Differences of levels err by half a step (`rounding`): that of the supply and its siblings', now and as learnt.
+_SLOPE_STEPS = SURE_SD * float(np.sqrt(4.0)) * 0.5
 # heuristic: where half of a bus falls together, the load moved between buses that were taken for one.
 _MOST_FALLING = 0.5
 
@@ -68,11 +79,12 @@ class BusBlock:
 
     `share` is the logarithm of the current over the mean of the `carriers`, `load_a`; `volts` that of the voltage
     over the mean of the siblings; `swing` that of the steps of the current over the mean of the siblings', where
-    the load moves and all carry throughout, `swing_sd` its standard deviation; `count_ratio` is the step of the
-    current's meter over those. `path_ohm` is the slope of the voltage over the current in the steps over the siblings',
-    `path_sd_ohm` its standard deviation, `path_step_v` the step of the voltage's meter over the part of the current
-    that moves. `gpus_w` is the power of the GPUs of the bus. `ready` marks supplies with siblings that carry, on one
-    rail.
+    the load moves and all carry throughout, `swing_sd` its standard deviation; `unlike` is the part of the current's
+    variance that the siblings leave there, `count_ratio` the step of its meter over its steps. `path_ohm` is the slope
+    of the voltage over the current in the steps over the siblings', `path_sd_ohm` its standard deviation,
+    `path_step_v` the step of the voltage's meter over the part of the current that moves. `gpus_w` is the power of the
+    GPUs of the bus. `ready` marks supplies with siblings that carry, on one rail, `in_turn` those of a bus of which one
+    is read in rows of its own.
     """
 
     current_a: FloatArray
@@ -81,6 +93,7 @@ class BusBlock:
     volts: FloatArray
     swing: FloatArray
     swing_sd: FloatArray
+    unlike: FloatArray
     count_ratio: FloatArray
     path_ohm: FloatArray
     path_sd_ohm: FloatArray
@@ -89,6 +102,7 @@ class BusBlock:
     gpus_w: FloatArray
     carriers: FloatArray
     ready: MaskArray
+    in_turn: MaskArray
 
     @staticmethod
     def of(means: ShareMeans, groups: GroupArray) -> "BusBlock":
@@ -116,6 +130,9 @@ class BusBlock:
             gpus_w=np.full(len(own_a), np.nan) if means.gpus_w is None else means.gpus_w,
             carriers=carriers,
             ready=ready,
+            in_turn=np.zeros(len(own_a), dtype=np.bool_)
+            if means.in_turn is None
+            else group_sum(np.where(means.in_turn, 1.0, 0.0), groups) > 0,
         )
 
 
@@ -135,6 +152,7 @@ def _slopes(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups:
         return {
             "swing": swing,
             "swing_sd": np.zeros(len(swing)),
+            "unlike": nothing,
             "path_ohm": nothing,
             "path_sd_ohm": nothing,
             "path_step_v": nothing,
@@ -144,10 +162,17 @@ def _slopes(means: ShareMeans, carriers: FloatArray, load_a: FloatArray, groups:
     return {
         "swing": np.where(moves, steps.share, np.nan),
         "swing_sd": np.where(moves, steps.share_sd, np.nan),
+        "unlike": np.where(moves & (steps_a > _SHOWN_STEPS * np.nan_to_num(means.step_a)), steps.unlike, np.nan),
         "path_ohm": over_siblings(path_ohm, groups),
         "path_sd_ohm": np.where(moves, steps.path_sd_ohm, np.nan),
         "path_step_v": means.step_v * load_a / np.where(moves, steps_a, np.nan),
     }
+
+
+def _falls_alone(fall: FloatArray, carriers: FloatArray, groups: GroupArray, *, low: float) -> MaskArray:
+    """Return a mask of supplies on whose bus so few fell that the load did not move to another bus."""
+    falling = group_sum(np.where(fall < low, 1.0, 0.0), groups)
+    return np.asarray(falling <= np.maximum(_MOST_FALLING * (carriers - 1.0), 1.0), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -155,8 +180,9 @@ class ShareTest:
     """Test of each supply, shape ``(n_supplies,)``.
 
     `fall` and `rise` are exponentially weighted means of the logarithms of share and voltage against the usual, less
-    what another load may explain. `since_ns` is when the CUSUM began to rise; `judged` marks supplies of the newest
-    block, `certain` those at a load at which the usual share is known. The others are of the newest judged block.
+    what another load may explain. `since_ns` is when the CUSUM began to rise, `risen_ns` that of the output; `judged`
+    marks supplies of the newest block, `levelled` those whose levels count in it, `in_turn` those that are read in
+    turn, `certain` those at a load at which the usual share is known. The others are of the newest judged block.
     """
 
     cusum: CusumState
@@ -167,7 +193,11 @@ class ShareTest:
     fall: FromZero
     rise: FromZero
     since_ns: TimeArray
+    risen_ns: TimeArray
+    together: ReadTogether
     judged: MaskArray
+    levelled: MaskArray
+    in_turn: MaskArray
     certain: MaskArray
     current_a: FloatArray
     voltage_v: FloatArray
@@ -185,32 +215,36 @@ class ShareTest:
     ) -> MaskArray:
         """Return a mask of supplies with a joint that got worse; see the ways above.
 
-        A rise within one step of the voltage's meter, `step_v`, is none: rounding moves a mean by half a step each way.
-        Nor is one of a voltage that `hangs`, which lies ever higher over its siblings' as the load grows.
+        A rise within the rounding of the voltage meters of the bus, of steps `step_v`, is none. Nor is one of a voltage
+        that `hangs`, which lies ever higher over its siblings' as the load grows.
         """
-        sure, stepped = self.judged & (self.cusum.below > THRESHOLD_SD), self.judged & self.swing.certain
-        risen = self.judged & self.output.certain & ~hangs
-        path = self.judged & ~hangs & self.path.risen(least=LEAST_RISE)
+        sure, stepped = self.levelled & (self.cusum.below > THRESHOLD_SD), self.judged & self.swing.certain
+        risen = self.levelled & self.output.certain & ~hangs
+        # Of readings that beat with the load, each supply lies off for a while, and is back.
+        sure &= ~self.in_turn | (now_ns - self.since_ns > _BEAT_NS)
+        risen &= ~self.in_turn | (now_ns - self.risen_ns > _BEAT_NS)
+        path = self.judged & ~hangs & self.path.risen(least=LEAST_RISE, steps=_SLOPE_STEPS)
         if not (sure | stepped | risen | path).any():
             return risen
         noise, noise_v = usual.share.noise(SHARE_FLOOR), usual.volts.noise(VOLTS_FLOOR)
-        least_v = np.fmax(step_v / self.voltage_v, 0.0)
+        least_v = _LEVEL_STEPS * group_most(step_v, groups) / self.voltage_v
         steady_v = np.maximum(SURE_SD * noise_v, least_v)
         drifted = METER_DRIFT * np.clip((now_ns - self.since_ns) / _DRIFTS_NS, 0.0, 1.0)
         far = sure & (self.fall < np.minimum(np.log(low_ratio), -SURE_SD * noise))
-        alike = far & self.shares.is_constant(usual.share.slope_sd)
-        alike |= stepped & self.swing.fallen(usual.swing, low_ratio=STEPS_RATIO)
+        steady = far & self.shares.is_constant(usual.share.slope_sd)
+        by_steps = stepped & self.swing.fallen(usual.swing, low_ratio=STEPS_RATIO)
         # A set point that fell takes the voltage of its own output down too.
-        alike &= ~self.swing.by_meter & (self.rise > -np.maximum(steady_v, METER_DRIFT))
-        falling = np.where(self.fall < _MOST_FALLING * np.log(low_ratio), 1.0, 0.0)
-        few = group_sum(falling, groups) <= np.maximum(_MOST_FALLING * (usual.carriers - 1.0), 1.0)
+        joint = ~self.swing.by_meter & (self.rise > -np.maximum(steady_v, METER_DRIFT))
+        low = _MOST_FALLING * np.log(low_ratio)
+        few, few_steps = (_falls_alone(fall, usual.carriers, groups, low=low) for fall in (self.fall, self.swing.fall))
         risen &= self.output.goes_with_load(usual.volts.slope_sd) & self.output.follows_steps()
-        risen &= self.output.slope() > np.maximum(least_v, LEAST_RISE)
+        risen &= (self.output.slope() > np.maximum(least_v, LEAST_RISE)) & (self.rise > least_v)
         # Of a voltage whose gain fell both the level and the slope did.
         risen |= path & (self.rise > -METER_DRIFT)
-        risen &= self.fall < SURE_SD * noise
+        risen &= self.fall < np.minimum(SURE_SD * noise, _MORE_SHARE)
         higher = far & ~hangs & (self.rise > np.maximum(steady_v, drifted))
-        return np.asarray(((higher | alike) & few) | risen, dtype=np.bool_)
+        fallen = ((higher | (steady & joint)) & few) | (by_steps & joint & few_steps)
+        return np.asarray(fallen | risen, dtype=np.bool_)
 
     def usual_again(self, *, clear_ratio: float) -> MaskArray:
         """Return a mask of supplies whose share is back above a ratio of the usual, and whose voltage rises no more."""
@@ -242,21 +276,24 @@ def take_block(
     heavy = np.where(judged, block.load_a / usual.load_a - 1.0, 0.0)
     if (gap := now_ns - usual.share.last_ns > FOLLOWS_NS).any():
         test = replace(test, shares=test.shares.after_gap(gap), output=test.output.after_gap(gap))
-    path = _path_steps(usual, block)
+    path, together = _path_steps(usual, block), test.together.after_block(block.unlike)
+    levelled = judged & together.levels_count(groups)
+    test = replace(test, together=together, levelled=levelled)
     test = _tested(usual, test, block, now_ns, path=path, judged=judged, light=light, heavy=heavy)
     # Most of the time nothing is active anywhere.
     free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0
     calm = judged & free & (np.maximum(test.cusum.below, test.swing.cusum.below) < _CALM_SD)
     usual, changed = usual.counted(block.ready, block.carriers)
     level = calm & (np.maximum(test.output.cusum.above, test.path.cusum.above) < _CALM_SD)
+    taught = calm & levelled
     # A slope that is hardly known is no level.
     swing = np.where(block.swing_sd < _MOST_SWING_SD, block.swing, np.nan)
     swing_learnt = usual.swing.taught(calm, swing, STEPS_FLOOR).learn(calm | (block.ready & ~usual.known), swing)
     test = replace(test, path=test.path.learn(level, path))
     usual = replace(
         usual,
-        share=usual.share.taught_by_steps(calm, block.share, light, SHARE_FLOOR, now_ns=now_ns),
-        volts=usual.volts.taught_by_steps(level, block.volts, heavy, VOLTS_FLOOR, now_ns=now_ns),
+        share=usual.share.taught_by_steps(taught, block.share, light, SHARE_FLOOR, now_ns=now_ns),
+        volts=usual.volts.taught_by_steps(taught & level, block.volts, heavy, VOLTS_FLOOR, now_ns=now_ns),
         swing=swing_learnt,
     )
     usual = usual.learn(block.ready, share=block.share, volts=block.volts, load_a=block.load_a, carriers=block.carriers)
@@ -282,7 +319,8 @@ def _tested(
     doubt, doubt_v = usual.share.doubt(light), usual.volts.doubt(heavy)
     sigma = np.hypot(usual.share.noise(SHARE_FLOOR), doubt)
     sigma_v = np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
-    cusum = cusum_step(test.cusum, np.where(judged, share, np.nan), mean=0.0, sigma=sigma)
+    levelled = test.levelled
+    cusum = cusum_step(test.cusum, np.where(levelled, share, np.nan), mean=0.0, sigma=sigma)
     sure_fall, sure_rise = _sure_fall(share, doubt), -_sure_fall(-volts, doubt_v)
     total_a = block.load_a * block.carriers
     return ShareTest(
@@ -297,13 +335,17 @@ def _tested(
             gpus_w=block.gpus_w,
             bus_share=block.current_a / total_a,
         ),
-        shares=test.shares.after_block(judged, -share, light + 1.0, sigma),
-        output=test.output.after_block(judged, volts, block.current_a / usual.load_a, sigma_v),
+        shares=test.shares.after_block(levelled, -share, light + 1.0, sigma),
+        output=test.output.after_block(levelled, volts, block.current_a / usual.load_a, sigma_v),
         path=test.path.after_block(path),
-        fall=np.where(judged, test.fall + GAIN * (sure_fall - test.fall), test.fall),
-        rise=np.where(judged, test.rise + GAIN * (sure_rise - test.rise), test.rise),
-        since_ns=np.where(judged & (test.cusum.below <= 0.0), now_ns, test.since_ns),
+        fall=np.where(levelled, test.fall + GAIN * (sure_fall - test.fall), test.fall),
+        rise=np.where(levelled, test.rise + GAIN * (sure_rise - test.rise), test.rise),
+        since_ns=np.where(levelled & (test.cusum.below <= 0.0), now_ns, test.since_ns),
+        risen_ns=np.where(levelled & (test.output.cusum.above <= 0.0), now_ns, test.risen_ns),
+        together=test.together,
         judged=judged,
+        levelled=levelled,
+        in_turn=block.in_turn,
         certain=judged & (doubt < SHARE_FLOOR),
         current_a=np.where(judged, block.current_a, test.current_a),
         voltage_v=np.where(judged, block.voltage_v, test.voltage_v),

@@ -49,8 +49,8 @@ class PathSteps:
 class PathRise:
     """Usual path, and the test of each supply, shape ``(n_supplies,)``.
 
-    `rise` is a weighted mean of what the path takes of the voltage at the usual current over the usual, `step` that of
-    the meter in the newest block with steps.
+    `rise` is a weighted mean of what the path takes of the voltage at the usual current over the usual, `step` the
+    step of the meter in the blocks of that mean.
     """
 
     usual: UsualSwing
@@ -71,7 +71,8 @@ class PathRise:
             self,
             cusum=cusum,
             rise=self.rise + gain * (np.nan_to_num(off) - self.rise),
-            step=np.where(shown, steps.step, self.step),
+            # As long as the block weighs in the rise.
+            step=np.where(shown, np.fmax(steps.step, self.step + GAIN * (steps.step - self.step)), self.step),
         )
 
     def learn(self, calm: MaskArray, steps: PathSteps) -> "PathRise":
@@ -80,9 +81,12 @@ class PathRise:
         usual = self.usual.taught(where, steps.drop, PATH_FLOOR).learn(where, steps.drop)
         return replace(self, usual=usual)
 
-    def risen(self, *, least: float) -> MaskArray:
-        """Return a mask of supplies whose path certainly takes more than `least` of the voltage more than usual."""
-        far = self.rise > np.maximum(np.maximum(least, self.step), SURE_SD * self.usual.noise(PATH_FLOOR))
+    def risen(self, *, least: float, steps: float) -> MaskArray:
+        """Return a mask of supplies whose path certainly takes more than `least` of the voltage more than usual.
+
+        So many `steps` of the voltage's meter are its rounding.
+        """
+        far = self.rise > np.maximum(np.maximum(least, steps * self.step), SURE_SD * self.usual.noise(PATH_FLOOR))
         return np.asarray(far & (self.cusum.above > THRESHOLD_SD), dtype=np.bool_)
 
     def cleared(self, where: MaskArray) -> "PathRise":

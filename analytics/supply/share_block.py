@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from analytics.connectivity import GroupArray
+from analytics.connectivity import GroupArray, sums_of_others
 from analytics.supply.branches import group_sum
 from analytics.supply.pair_rows import SAME_V, PairRows, values_before
 from analytics.supply.step_sums import BlockSteps, StepSums
@@ -15,15 +15,21 @@ from telemetry.frames import FloatArray, MaskArray
 # Far below the step of any meter of current: equal values that differ in the last bits.
 _SAME_A = 1e-4
 # Columns of the sums.
-_N, _A, _V, _AA, _KNOWN_W, _W = range(6)
-_COLUMNS = 6
+_N, _A, _V, _AA, _KNOWN_W, _W, _ALONE = range(7)
+_COLUMNS = 7
 # heuristic: a slope needs six rows and more; meters that are read once a second have eight in as many seconds.
 SHARE_ROWS = 8
+# A reading that is lost now and then leaves a row to the siblings alone.
+_MOSTLY = 0.5
+# heuristic: a row or two of these may be lost.
+_LEAST_READINGS = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShareBlock:
     """Sums of the block that is open; the first axis of each array is the supply.
+
+    A bus whose supplies are read in turn has too few readings of each in one block: its sums go on over the next ones.
 
     `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `last_v` and `last_a` are the
     newest values, `step_v` and `step_a` the smallest moves of them ever: the steps of their meters. `moved_v` marks
@@ -60,6 +66,7 @@ class ShareBlock:
         off_a = np.where(used, rows.current_a - zero_a, 0.0)
         added[:, :, _A], added[:, :, _AA] = off_a, off_a * off_a
         added[:, :, _V] = np.where(used, rows.voltage_v - zero_v, 0.0)
+        added[:, :, _ALONE] = used & (sums_of_others(used.astype(np.float64), groups) == 0.0)
         known = used & np.isfinite(gpus_w)
         added[:, :, _KNOWN_W], added[:, :, _W] = known, np.where(known, gpus_w, 0.0)
         return replace(
@@ -78,11 +85,22 @@ class ShareBlock:
             steps=self.steps.add(rows, zero_a, zero_v, groups),
         )
 
-    def restart(self) -> "ShareBlock":
-        """Drop the open block, as when the clock was set back or it was closed."""
-        still = np.zeros_like(self.moved_v)
-        sums, steps = np.zeros_like(self.sums), self.steps.restart()
-        return replace(self, start_ns=None, rows=0, sums=sums, moved_v=still, steps=steps)
+    def restart(self, ended: MaskArray | None = None) -> "ShareBlock":
+        """Drop the open block, as when the clock was set back; one that was closed has `ended` for some supplies."""
+        over = np.ones_like(self.moved_v) if ended is None else ended
+        return replace(
+            self,
+            start_ns=None,
+            rows=0,
+            sums=np.where(over[:, np.newaxis], 0.0, self.sums),
+            moved_v=self.moved_v & ~over,
+            steps=self.steps.restart(over),
+        )
+
+    def complete(self, groups: GroupArray) -> MaskArray:
+        """Return a mask of supplies on whose bus all that are read at all have enough readings."""
+        few = np.where((self.sums[:, _N] > 0) & (self.sums[:, _N] < _LEAST_READINGS), 1.0, 0.0)
+        return np.asarray(group_sum(few, groups) == 0, dtype=np.bool_)
 
     def voltage_hangs(self, groups: GroupArray) -> MaskArray:
         """Return a mask of supplies whose voltage stood still in the open block while all others of the bus moved."""
@@ -92,8 +110,8 @@ class ShareBlock:
         return np.asarray(read & ~self.moved_v & (others > 0) & (moved >= others), dtype=np.bool_)
 
     def means(self, groups: GroupArray) -> "ShareMeans":
-        """Return the means of the open block, and the slopes of its steps."""
-        samples = np.where(self.sums[:, _N] > 0, self.sums[:, _N], np.nan)
+        """Return the means of the open block, and the slopes of its steps; NaN where it is not complete."""
+        samples = np.where((self.sums[:, _N] > 0) & self.complete(groups), self.sums[:, _N], np.nan)
         off_a, squares_aa = self.sums[:, _A] / samples, self.sums[:, _AA] / samples
         spread_aa = unless_rounding(squares_aa - off_a * off_a, squares_aa)
         return ShareMeans(
@@ -103,6 +121,7 @@ class ShareBlock:
             step_a=self.step_a,
             step_v=self.step_v,
             steps=self.steps.slopes(groups),
+            in_turn=self.sums[:, _ALONE] > _MOSTLY * self.sums[:, _N],
             gpus_w=self.sums[:, _W] / np.where(self.sums[:, _KNOWN_W] > 0, self.sums[:, _KNOWN_W], np.nan),
         )
 
@@ -120,7 +139,8 @@ class ShareMeans:
 
     `swing_a` is what the current moved by: twice its standard deviation, as of a load that is high half of the time.
     `step_a` and `step_v` are the steps of its meters, NaN where they are not known; `steps` are the slopes of the
-    load's steps, `gpus_w` the power of the GPUs that the bus supplies, each None where only means are known.
+    load's steps, `gpus_w` the power of the GPUs that the bus supplies, `in_turn` marks supplies that are read in rows
+    of their own, each None where only means are known.
     """
 
     current_a: FloatArray
@@ -130,3 +150,4 @@ class ShareMeans:
     step_v: FloatArray | None = None
     steps: BlockSteps | None = None
     gpus_w: FloatArray | None = None
+    in_turn: MaskArray | None = None

@@ -19,7 +19,7 @@ from analytics.connectivity import GroupArray, sums_of_others
 from analytics.supply.branches import group_sum, known_count
 from analytics.supply.pair_rows import PairRows
 from analytics.supply.stream_estimate import unless_rounding
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, MaskArray
 
 # heuristic: fewer rows show no scatter about a line.
 _LEAST_ROWS = 6.0
@@ -33,11 +33,12 @@ class BlockSteps:
     """Slopes of one block, shape ``(n_supplies,)``; NaN where the load, or the voltage, stood still.
 
     `share` is the logarithm of the own steps over the mean of the siblings', `path_ohm` the voltage over the current;
-    each with its standard deviation.
+    each with its standard deviation. `unlike` is the part of the current's variance that the siblings leave.
     """
 
     share: FloatArray
     share_sd: FloatArray
+    unlike: FloatArray
     path_ohm: FloatArray
     path_sd_ohm: FloatArray
 
@@ -69,9 +70,9 @@ class StepSums:
         sums = np.add.accumulate(np.concatenate((self.sums[np.newaxis], added)), axis=0)[-1]
         return replace(self, zero_o=zero_o, sums=sums)
 
-    def restart(self) -> "StepSums":
-        """Drop the sums."""
-        return replace(self, sums=np.zeros_like(self.sums))
+    def restart(self, over: MaskArray) -> "StepSums":
+        """Drop the sums of some supplies."""
+        return replace(self, sums=np.where(over[:, np.newaxis], 0.0, self.sums))
 
     def slopes(self, groups: GroupArray) -> BlockSteps:
         """Return the slopes of the block."""
@@ -85,11 +86,13 @@ class StepSums:
         off = aa - siblings * oo
         slope = (off + np.sqrt(off**2 + 4.0 * siblings * ao**2)) / np.where(follows, 2.0 * ao, np.nan)
         fit = ao**2 / np.where(follows, aa * oo, np.nan)
+        unlike = np.where(enough & ~follows, 1.0, 1.0 - fit)
         path_ohm = np.where(enough & (vv > 0.0), av / np.where(enough, aa, np.nan), np.nan)
         left = np.maximum(vv - path_ohm * av, 0.0) / free
         return BlockSteps(
             share=np.log(np.where(slope > 0.0, slope, np.nan)),
             share_sd=np.sqrt(np.maximum(1.0 / fit - 1.0, 0.0) / free),
+            unlike=unlike,
             path_ohm=path_ohm,
             path_sd_ohm=np.sqrt(left / np.where(enough, aa, np.nan)),
         )

@@ -93,7 +93,8 @@ class SwingTest:
     """Test of each supply, shape ``(n_supplies,)``.
 
     `fall` and `mean_fall` are exponentially weighted means of the logarithms of the share in the steps, and of the
-    mean share, against the usual. `before` and `variance` are mean and variance of the logarithm of the siblings'
+    mean share, against the usual; `mean_before` is that of the mean share before the steps fell: by then set points may
+    have moved it far from the usual. `before` and `variance` are mean and variance of the logarithm of the siblings'
     current, `per_watt` of the GPUs where that is known, over `before_blocks` blocks in which nothing fell; `after` and
     `blocks` are its mean and the number of blocks since. `count_ratio` is the step of the current's meter over the
     steps in the newest block with any: rounding moves them by as much. `shown` marks supplies whose share in the steps
@@ -104,6 +105,7 @@ class SwingTest:
     cusum: CusumState
     fall: FromZero
     mean_fall: FromZero
+    mean_before: FromZero
     before: FromZero
     before_blocks: FromZero
     variance: FromZero
@@ -129,7 +131,8 @@ class SwingTest:
         """Return a mask of supplies whose share in the steps fell below a ratio of the usual, as their mean did."""
         rounding = np.log1p(-np.minimum(self.count_ratio, _MOST_COUNT_RATIO))
         far = self.fall < np.minimum(np.minimum(np.log(low_ratio), rounding), -SURE_SD * usual.noise(STEPS_FLOOR))
-        return np.asarray(self.certain & far & (self.mean_fall < _SAME_PART * self.fall), dtype=np.bool_)
+        same = self.mean_fall - self.mean_before < _SAME_PART * self.fall
+        return np.asarray(self.certain & far & same, dtype=np.bool_)
 
     def after_block(
         self,
@@ -155,11 +158,13 @@ class SwingTest:
         known = np.isfinite(others_a) & (others_a > 0.0)
         # A block whose slope is hardly known moves the mean by little.
         gain = GAIN * (usual.noise(STEPS_FLOOR) / noise) ** 2
+        calm = shown & (cusum.below <= _CALM_SUM_SD)
         after = replace(
             self,
             cusum=cusum,
             fall=self.fall + np.where(shown, gain * (off - self.fall), 0.0),
             mean_fall=self.mean_fall + np.where(shown, gain * (mean_off - self.mean_fall), 0.0),
+            mean_before=self.mean_before + np.where(calm, GAIN * (mean_off - self.mean_before), 0.0),
             count_ratio=np.where(shown, count_ratio, self.count_ratio),
             shown=shown,
         )

@@ -81,6 +81,45 @@ def test_a_joint_a_tenth_up_is_found_within_minutes(seed: int) -> None:
     assert reported(BUS.frame(job(400, seed=seed), sound(400), seed=seed)) == []
 
 
+def read_in_turn(frame: Frame) -> Frame:
+    """Return the rows of a meter that reads one supply in each, and holds the values of the others."""
+    values, n = frame.values.copy(), len(frame.spec.entities)
+    fresh = np.zeros(values.shape, dtype=np.bool_)
+    for who in range(n):
+        own = np.arange(len(frame)) % n == who
+        fresh[own, who] = True
+        places = np.maximum.accumulate(np.where(own, np.arange(len(frame)), 0))
+        values[:, who] = values[places, who]
+    return replace(frame, values=values, fresh=fresh)
+
+
+@pytest.mark.parametrize("pause_s", [60.0, 200.0])
+@pytest.mark.parametrize("off", [0.002, 0.005, 0.01, -0.01])
+def test_supplies_read_in_turn_that_beat_with_the_steps_of_the_load_have_no_worse_joints(
+    off: float, pause_s: float
+) -> None:
+    """Each supply lies below its siblings for as long as it is read where the load is low, its voltage above them."""
+    steady_a, seconds = np.full(rows_of(pause_s), 100.0), 600.0
+    phase = np.arange(rows_of(seconds)) / 3.0 * (1.0 + off) % 1.0
+    load_a = np.concatenate((steady_a, np.where(phase < 0.6, 150.0, 90.0)))
+    frame = BUS.frame(load_a, np.ones((len(load_a), 3)))
+    assert reported(read_in_turn(frame)) == []
+
+
+def test_a_joint_of_supplies_read_in_turn_is_found_under_a_steady_load() -> None:
+    frame = read_in_turn(BUS.frame(np.full(rows_of(600.0), 140.0), worn(600.0, 3.0, from_s=150.0)))
+    assert {one.entity_id for one in reported(frame)} == {supply(0).id}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_voltages_in_steps_of_the_rise_itself_show_none(seed: int) -> None:
+    """A loop shares the current, and another job moves each voltage to other steps of its meter."""
+    bus = Bus(shared=True, step_v=0.0625, droop_ohm=0.002, joint_ohm=0.001)
+    jobs = [job(120, high=60.0, low=40.0, seed=seed), job(120, high=130.0, low=70.0), job(120, high=90.0, low=45.0)]
+    load_a = np.concatenate(jobs)
+    assert reported(bus.frame(load_a, np.ones((len(load_a), 3)), seed=seed)) == []
+
+
 def test_its_incident_is_an_ageing_joint_of_that_supply() -> None:
     found = reported(BUS.frame(job(120), worn(120, 2.0)))
     book = IncidentBook()

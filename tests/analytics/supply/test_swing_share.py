@@ -107,3 +107,25 @@ def test_the_level_is_the_median_of_the_first_blocks_and_stays() -> None:
         usual = usual.learn(ALL, value)
     middle = (SWING_BLOCKS + 1) / 2
     np.testing.assert_allclose(usual.level, [0.1 * middle, np.nan, 0.3 * middle])
+
+
+@pytest.mark.parametrize("before", [-0.3, 0.3])
+def test_a_mean_that_lay_far_off_before_the_steps_fell_is_compared_with_that(before: float) -> None:
+    watch, fall = Watch(), -0.4
+    usual, test = filled(UsualSwing, 3), filled(SwingTest, 3)
+    rng = np.random.default_rng(1)
+    for block in range(160):
+        changed = np.where((np.arange(3) == 0) & (block >= 100), 1.0, 0.0)
+        value = 0.1 + fall * changed + rng.normal(0.0, 0.005, 3)
+        test = test.after_block(
+            usual,
+            swing=value,
+            count_ratio=np.zeros(3),
+            mean_off=np.array([before, 0.0, 0.0]) + fall * changed,
+            others_a=60.0 * np.exp(taken(fall) * changed),
+            gpus_w=np.full(3, np.nan),
+            bus_share=np.full(3, 0.3),
+        )
+        usual = usual.taught(test.cusum.below < CALM_SD, value, STEPS_FLOOR).learn(ALL, value)
+    watch.usual = usual
+    assert watch.found(test) == [True, False, False]
