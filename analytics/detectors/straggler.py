@@ -256,10 +256,10 @@ def _with_phases(state: StragglerState, fade: float, *, passed_s: float) -> Stra
 
 def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, left_out: MaskArray) -> StragglerState:
     """Count rows: the phases by the middles of the seconds before, the clock in high phases alone."""
-    middle_w = state.swing.middle_w
+    groups: GroupArray = state.siblings.groups
+    middle_w = state.swing.middle_beside_w(groups)
     high = power_w > middle_w
     known = ~np.isnan(power_w) & ~np.isnan(middle_w) & ~left_out
-    groups: GroupArray = state.siblings.groups
     # The frame may cut a second in two.
     rows_w = np.concatenate((state.last_w[np.newaxis], power_w))
     return replace(

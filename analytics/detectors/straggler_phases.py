@@ -9,13 +9,17 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from analytics.connectivity import GroupArray, sums_of_others
+from analytics.connectivity import GroupArray, sibling_median, sums_of_others
+from analytics.connectivity.siblings import MIN_SIBLINGS
 from analytics.detectors.seconds import SignalTally
 from telemetry.frames import FloatArray, FromZero, MaskArray
 
 # heuristic: a swing of a quarter of the high level is a phase; a training step swings by a third and more (0.35 of the
 # compute power while gradients are exchanged, in simulation).
 _MIN_SWING = 0.25
+# heuristic: a rank that never waits swings between computing and exchanging alone, by a seventh of its high level and
+# more: five times the 3 % by which readings of a constant load scatter. Its middle lies a twelfth of that level higher.
+_MIN_SWING_OF_LATE, _HIGHER_MIDDLE = 0.15, 0.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +43,29 @@ class PowerSwing:
     @property
     def middle_w(self) -> FloatArray:
         """Return the level between high and low; NaN where power does not swing, so that there are no phases."""
-        swings = self.high_w - self.low_w > _MIN_SWING * self.high_w
+        return self._middle_w(_MIN_SWING)
+
+    def middle_beside_w(self, groups: GroupArray) -> FloatArray:
+        """Return the levels that tell phases of the GPUs of a node alike.
+
+        A rank that waits for another draws less than one that exchanges data. Once one rank holds up the rest, the
+        others show three levels and it shows the upper two: its middle is above their waits and above their exchanges.
+        Theirs is taken to be as high as its then, as a share of the high level, so that all ranks compute or do not.
+        """
+        own_w = self.middle_w
+        theirs = sibling_median(own_w / self.high_w, groups, min_siblings=MIN_SIBLINGS)
+        ratio = self._middle_w(_MIN_SWING_OF_LATE) / self.high_w
+        higher = ratio > theirs + _HIGHER_MIDDLE
+        if not higher.any():
+            return own_w
+        highest = np.full(groups.max() + 1, -np.inf)
+        np.maximum.at(highest, groups[higher], ratio[higher])
+        shared = highest[groups]
+        takes = np.isfinite(shared) & (higher | ~np.isnan(own_w))
+        return np.where(takes, shared * self.high_w, own_w)
+
+    def _middle_w(self, least_swing: float) -> FloatArray:
+        swings = self.high_w - self.low_w > least_swing * self.high_w
         return np.where(swings, (self.high_w + self.low_w) / 2, np.nan)
 
 

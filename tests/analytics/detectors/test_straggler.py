@@ -256,3 +256,26 @@ def test_a_gpu_that_waits_no_more_runs_another_job_than_its_siblings() -> None:
     load_w = training_w(rng, seconds=200, step_s=1.5, late=0.3)
     load_w[65 * _LOAD_HZ :, 0] = 600.0
     assert reported(sensed(load_w, rng, window_s=0.02, rate_hz=10.0)) == ()
+
+
+def waits_below_exchanges_w(*, seconds: int, late: float, low_w: float = 480.0) -> FloatArray:
+    """Return the load of eight GPUs that draw less while they wait for the first than while they exchange data."""
+    work_s, step_s = 1.2 * (1.0 + late * (np.arange(8) == 0)), 1.2 * (1.0 + late) + 0.6
+    in_step_s = (np.arange(seconds * _LOAD_HZ)[:, np.newaxis] / _LOAD_HZ) % step_s
+    return np.where(in_step_s < work_s, 680.0, np.where(in_step_s < work_s.max(), 200.0, low_w))
+
+
+@pytest.mark.parametrize("low_w", [400.0, 560.0])
+def test_a_rank_is_late_whose_siblings_wait_at_less_than_an_exchange_draws(low_w: float) -> None:
+    rng = np.random.default_rng(1)
+    before, after = (waits_below_exchanges_w(seconds=150, late=late, low_w=low_w) for late in (0.0, 0.3))
+    frame = sensed(np.concatenate((before, after)), rng, window_s=0.02, rate_hz=10.0)
+    assert {one.entity_id for one in reported(frame)} == {"gpu:GPU-0"}
+
+
+def test_a_load_of_small_swings_beside_a_job_of_large_ones_is_no_straggler() -> None:
+    rng = np.random.default_rng(1)
+    load_w = training_w(rng, seconds=300, step_s=1.5)
+    rows = np.arange(len(load_w)) / _LOAD_HZ
+    load_w[:, 0] = np.where(rows % 1.9 < 1.3, 660.0, 540.0)
+    assert reported(sensed(load_w, rng, window_s=0.02, rate_hz=10.0)) == ()
