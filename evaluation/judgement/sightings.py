@@ -7,7 +7,9 @@ from typing import Any
 from analytics.connectivity import Kinship
 from analytics.connectivity.kinship import NODE_ID
 from telemetry.entities import BUS_TAG, EntityKind, Topology
-from telemetry.records import Incident, IncidentState, Record, Severity
+from telemetry.records import FaultClass, Hypothesis, Incident, IncidentState, Record, Severity
+
+_CLASSES = frozenset(map(str, FaultClass))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +110,22 @@ def _ranked(incident: Incident) -> tuple[RankedCause, ...]:
     ordered = sorted(incident.hypotheses, key=lambda one: -one.probability)
     return tuple(
         RankedCause(
-            cause=str(one.cause),
+            cause=_name(one, incident),
             probability=one.probability,
             root=one.path[0].entity_id if one.path else "",
             grounded=not one.ungrounded,
         )
         for one in ordered
     )
+
+
+def _name(one: Hypothesis, incident: Incident) -> str:
+    """Return the name of a hypothesis: that of the symptom where what is behind it is unknown.
+
+    Only a symptom that no class of fault is called after, such as a straggler or a power brake, is an answer so.
+    """
+    symptom = str(incident.cause)
+    return symptom if one.cause is FaultClass.UNKNOWN and symptom not in _CLASSES else str(one.cause)
 
 
 def faults_of(

@@ -47,9 +47,15 @@ def test_hypotheses_are_ranked_by_their_probability() -> None:
     (one,) = sightings_of([replace(EARLIER, hypotheses=guesses)])
     assert one.ranked == (
         RankedCause(cause="joint_ageing", probability=0.8, root="supply:psu0", grounded=True),
-        RankedCause(cause="unknown", probability=0.2, grounded=False),
+        RankedCause(cause="supply_sag", probability=0.2, grounded=False),
     )
     assert "joint_ageing" in one.text
+
+
+def test_what_is_unknown_is_called_by_its_symptom_unless_that_is_the_name_of_a_class() -> None:
+    for symptom, name in ((Cause.STRAGGLER, "straggler"), (Cause.SENSOR_FAULT, "unknown")):
+        (one,) = sightings_of([replace(EARLIER, cause=symptom, hypotheses=(guess("unknown", 0.7),))])
+        assert one.ranked[0].cause == name
 
 
 def label(cause: str, *entities: str, onset_s: int = 30, end_s: int | None = None) -> dict[str, object]:
