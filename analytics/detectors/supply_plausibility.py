@@ -195,7 +195,7 @@ class SupplyPlausibility:
             mismatch_s=power.lasted_s,
             agreed=power.agreed,
             agreed_w=power.agreed_w,
-            stillness=_stood(state.stillness, means),
+            stillness=_stood(state, means),
             streaks=streaks,
             by_bus=np.where(skew.pair | skew.bus, skew.bus & ~skew.pair, state.by_bus),
         )
@@ -346,8 +346,14 @@ def _spreads(means: BlockMeans) -> FloatArray:
     return np.stack((means.spread_v, means.spread_a), axis=1)
 
 
-def _stood(stillness: Stillness, means: BlockMeans) -> Stillness:
-    return stillness.after_block(_spreads(means), (means.samples >= _MIN_SAMPLES)[:, np.newaxis])
+def _bus_a(state: SupplyPlausibilityState, means: BlockMeans) -> FloatArray:
+    """Return by how much the currents of the others on its bus spread in a block, NaN without any."""
+    return sibling_median(means.spread_a, state.buses.groups, min_siblings=1)
+
+
+def _stood(state: SupplyPlausibilityState, means: BlockMeans) -> Stillness:
+    seen = (means.samples >= _MIN_SAMPLES)[:, np.newaxis]
+    return state.stillness.after_block(_spreads(means), _bus_a(state, means), seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -384,7 +390,7 @@ def _counted(
     amps &= (means.spread_v > np.fmax(0.5 * state.usual_v, _HIDDEN_STEPS * step_v)) & (
         state.usual_a >= _COUNTS * step_a
     )
-    broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
+    broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means), _bus_a(state, means))
     flat = np.stack((volts, amps), axis=1) | broken
     if flat.any():
         flat &= ~_flat_by_load(state, means)

@@ -88,20 +88,27 @@ _CALM_PART = 0.5
 _SAME_RATIO = 1e-9
 
 
+# What moves, of voltage and current, and what it should move with: the voltage with its own current, the current with
+# its own voltage, and the current with those of its bus.
+_MOVED = [0, 1, 1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stillness:
-    """History of voltage and current of every supply, shape ``(n_supplies, 2)`` each.
+    """History of voltage and current of every supply.
 
-    `step` is the smallest change ever, inf before one; `lively` counts the blocks since the value was last constant in
-    which it moved by more than that, less those in which it did not; `calm` is the smallest spread of the partner that
-    moved it by a step, by these. `still` marks a constant last block.
+    `step` is the smallest change ever, inf before one, and `last` the newest value, shape ``(n_supplies, 2)``. The
+    others are of voltage and current each beside the other, and of the current beside those of its bus, shape
+    ``(n_supplies, 3)``: `lively` counts the blocks since the value was last constant in which it moved by more than a
+    step, less those in which it did not; `calm` is the smallest spread of the partner that moved it by a step, by
+    these. `still` marks a constant last block.
     """
 
     step: Annotated[FloatArray, np.inf, 2]
-    lively: Annotated[FloatArray, 0.0, 2]
-    calm: Annotated[FloatArray, np.inf, 2]
+    lively: Annotated[FloatArray, 0.0, 3]
+    calm: Annotated[FloatArray, np.inf, 3]
     last: Annotated[FloatArray, np.nan, 2]
-    still: Annotated[MaskArray, False, 2]
+    still: Annotated[MaskArray, False, 3]
 
     def after_rows(self, pairs: FloatArray, used: MaskArray) -> "Stillness":
         """Add rows of shape ``(n_rows, n_supplies, 2)``, `used` of shape ``(n_rows, n_supplies, 1)`` where new."""
@@ -111,31 +118,41 @@ class Stillness:
         step = np.fmin.reduce(np.where(moves, change, np.inf), axis=0)
         return replace(self, step=np.fmin(self.step, step), last=last)
 
-    def after_block(self, spreads: FloatArray, seen: MaskArray) -> "Stillness":
-        """Add the spreads of a block, `seen` of shape ``(n_supplies, 1)`` where it has samples enough."""
-        others = spreads[:, ::-1]
-        lively = seen & (spreads >= _MIN_STEPS * self.step) & (others > 0.0)
+    def after_block(self, spreads: FloatArray, bus_a: FloatArray, seen: MaskArray) -> "Stillness":
+        """Add the spreads of a block.
+
+        `spreads` ``(n_supplies, 2)`` are those of voltage and current, `bus_a` ``(n_supplies,)`` that of the currents
+        of the siblings on its bus, NaN without any; `seen` ``(n_supplies, 1)`` marks those with samples enough.
+        """
+        own, others, own_step = spreads[:, _MOVED], _partners(spreads, bus_a), self.step[:, _MOVED]
+        lively = seen & (own >= _MIN_STEPS * own_step) & (others > 0.0)
         # A value that moves again after it was constant does so by nature: what it did before counts no more.
         begins = lively & self.still
         # The partner moved enough, and the value by too little: it takes three levels by chance.
-        weak = seen & ~lively & (spreads > 0.0) & (others >= self.calm)
-        steps = spreads / np.where(np.isfinite(self.step), self.step, np.nan)
+        weak = seen & ~lively & (own > 0.0) & (others >= self.calm)
+        steps = own / np.where(np.isfinite(own_step), own_step, np.nan)
         needed = others * np.fmax(_CALM_PART, 0.5 / np.where(lively, steps, 1.0))
         return replace(
             self,
             lively=np.fmax(np.where(begins, 0.0, self.lively) + lively - _WEAK_BLOCKS * weak, 0.0),
             calm=np.where(lively, np.fmin(np.where(begins, np.inf, self.calm), needed), self.calm),
-            still=np.where(seen, spreads == 0.0, self.still),
+            still=np.where(seen, own == 0.0, self.still),
         )
 
-    def broken(self, spreads: FloatArray) -> MaskArray:
-        """Return a mask of constant blocks that cannot be natural.
+    def broken(self, spreads: FloatArray, bus_a: FloatArray) -> MaskArray:
+        """Return a mask of constant voltages and currents of a block that cannot be natural; see `after_block`.
 
         A partner that toggles between two of its steps may do so by noise, and is no witness.
         """
-        moved = np.fmax(self.calm, _MIN_STEPS * self.step[:, ::-1])
-        known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= moved)
-        return np.asarray(known & (spreads == 0.0), dtype=np.bool_)
+        partner_step = np.concatenate((self.step[:, ::-1], self.step[:, 1:]), axis=1)
+        moved = np.fmax(self.calm, _MIN_STEPS * partner_step)
+        known = (self.lively >= _MIN_LIVELY) & (_partners(spreads, bus_a) >= moved)
+        found = known & (spreads[:, _MOVED] == 0.0)
+        return np.stack((found[:, 0], found[:, 1] | found[:, 2]), axis=1)
+
+
+def _partners(spreads: FloatArray, bus_a: FloatArray) -> FloatArray:
+    return np.concatenate((spreads[:, ::-1], bus_a[:, np.newaxis]), axis=1)
 
 
 # heuristic: values that differ by less are one value with rounding noise of a float.

@@ -42,6 +42,18 @@ def test_a_current_that_repeats_is_reported_too() -> None:
     assert "current repeats" in finding.summary
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_current_that_repeats_is_reported_by_its_bus_where_the_voltage_hardly_moves(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    load_a = np.repeat(rng.choice([40.0, 70.0], 480), 5)[:, np.newaxis]
+    amps = np.round((load_a + rng.normal(0.0, 0.3, (2400, 2))) / 0.25) * 0.25
+    volts = np.round((12.2051 - 0.0002 * amps + rng.normal(0.0, 0.001, amps.shape)) / 0.0156) * 0.0156
+    assert reported(scenes.frame(volts, amps)) == ()
+    amps[1200:, 0] = amps[1200, 0]
+    found = reported(scenes.frame(volts, amps))
+    assert [one.entity_id for one in found if "current repeats" in one.summary] == [supply(0).id]
+
+
 def test_a_constant_coarse_voltage_of_an_idle_supply_is_no_fault() -> None:
     amps = scenes.load(3)
     amps[160:] = 36.0 + np.random.default_rng(1).normal(0, 0.05, (240, 2))

@@ -5,6 +5,7 @@ from analytics.supply.plausibility import Stillness, rounding_ratio
 from telemetry.frames import FloatArray, filled
 
 SEEN = np.array([[True]])
+ALONE = np.full(1, np.nan)
 
 
 def after(blocks: FloatArray, state: Stillness | None = None) -> Stillness:
@@ -12,7 +13,7 @@ def after(blocks: FloatArray, state: Stillness | None = None) -> Stillness:
     state = state or filled(Stillness, 1)
     for block in blocks:
         state = state.after_rows(block[:, np.newaxis], np.ones((len(block), 1, 1), dtype=np.bool_))
-        state = state.after_block(block.std(axis=0)[np.newaxis], SEEN)
+        state = state.after_block(block.std(axis=0)[np.newaxis], ALONE, SEEN)
     return state
 
 
@@ -24,25 +25,25 @@ def noisy(n_blocks: int, *, step_v: float, noise_v: float, noise_a: float = 0.02
 
 def test_a_noisy_meter_that_becomes_constant_is_broken() -> None:
     state = after(noisy(9, step_v=0.01, noise_v=0.03))
-    assert state.broken(np.array([[0.0, 0.02]]))[0].tolist() == [True, False]
-    assert not state.broken(np.array([[0.01, 0.02]])).any()
+    assert state.broken(np.array([[0.0, 0.02]]), ALONE)[0].tolist() == [True, False]
+    assert not state.broken(np.array([[0.01, 0.02]]), ALONE).any()
 
 
 def test_a_partner_that_moves_less_than_ever_states_nothing() -> None:
-    assert not after(noisy(9, step_v=0.01, noise_v=0.03)).broken(np.array([[0.0, 0.005]])).any()
+    assert not after(noisy(9, step_v=0.01, noise_v=0.03)).broken(np.array([[0.0, 0.005]]), ALONE).any()
 
 
 def test_a_coarse_sensor_that_toggles_between_two_steps_is_never_called_broken() -> None:
-    assert not after(noisy(40, step_v=0.1, noise_v=0.03)).broken(np.array([[0.0, 0.02]])).any()
+    assert not after(noisy(40, step_v=0.1, noise_v=0.03)).broken(np.array([[0.0, 0.02]]), ALONE).any()
 
 
 def test_few_blocks_are_too_few_and_a_value_that_has_stood_still_before_begins_again() -> None:
     blocks = noisy(9, step_v=0.01, noise_v=0.03)
     still = np.array([[0.0, 0.02]])
-    assert not after(blocks[:7]).broken(still).any()
-    state = after(blocks).after_block(still, SEEN)
-    assert state.broken(still)[0, 0]
-    assert not after(blocks[:1], state).broken(still).any()
+    assert not after(blocks[:7]).broken(still, ALONE).any()
+    state = after(blocks).after_block(still, ALONE, SEEN)
+    assert state.broken(still, ALONE)[0, 0]
+    assert not after(blocks[:1], state).broken(still, ALONE).any()
 
 
 def test_half_a_step_of_a_coarse_current_is_much_of_a_small_power_and_little_of_a_large_one() -> None:
@@ -68,10 +69,10 @@ def stepping(n_blocks: int, *, swing: float) -> FloatArray:
 def test_a_value_that_moves_by_more_than_a_step_cannot_become_constant_at_the_same_load(
     swing: float, *, broken: bool
 ) -> None:
-    assert after(stepping(12, swing=swing)).broken(np.array([[0.0, 15.0]]))[0, 0] == broken
+    assert after(stepping(12, swing=swing)).broken(np.array([[0.0, 15.0]]), ALONE)[0, 0] == broken
 
 
 def test_three_levels_that_are_seen_now_and_then_show_no_swing() -> None:
     blocks = stepping(40, swing=0.7)
     blocks[::3, :, 0] = stepping(14, swing=2.0)[:, :, 0]
-    assert not after(blocks).broken(np.array([[0.0, 15.0]])).any()
+    assert not after(blocks).broken(np.array([[0.0, 15.0]]), ALONE).any()
