@@ -46,6 +46,9 @@ LIES_IN: dict[FaultClass, tuple[EntityKind, ...]] = {
     AIR: (EntityKind.NODE, EntityKind.FAN, EntityKind.GPU),
     HANG: (EntityKind.JOB, EntityKind.NODE, EntityKind.GPU),
 }
+# Classes that lie in what the entities that show them share: the ranks of one job hang, one reader answers for all
+# GPUs, the steps of one job load several supplies.
+SHARED = frozenset({HANG, EXPORTER, SYNCHRONOUS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

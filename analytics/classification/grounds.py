@@ -3,14 +3,17 @@
 A cause is grounded by three tests: a path leads from it to the symptom, each entity on that path deviates, and none
 does before the one above it (OpenRCA 2.0, arXiv 2606.27154). The tests change no probability: they separate a cause
 that the structure of the node confirms from one that the signs alone suggest.
+
+A node or a job has no signal of its own to deviate: it is seen by what it holds. It deviates where several of these do
+together, and is the root where a fault of them all would lie in it. One entity alone shows no fault of what holds it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from analytics.classification.classes import LIES_IN
-from analytics.classification.reading import PLAIN_SIGNS, IncidentScene
+from analytics.classification.classes import LIES_IN, SHARED
+from analytics.classification.reading import PLAIN_SIGNS, TOGETHER_NS, IncidentScene
 from analytics.classification.score import OWNERS
 from analytics.classification.sign import Observation
 from analytics.connectivity import Kinship
@@ -22,6 +25,9 @@ from telemetry.records import FaultClass, Finding, Hypothesis, PathStep
 # have begun before.
 _ORDER_NS = 2 * NS_PER_S
 _SUPPLY_ID = f"{EntityKind.SUPPLY}:"
+_HOLDERS = (EntityKind.NODE, EntityKind.JOB)
+# Two or more siblings that deviate together point to their parent.
+_SEVERAL = 2
 
 
 def with_grounds(
@@ -35,6 +41,7 @@ def _grounded(one: Hypothesis, observed: Sequence[Observation], scene: IncidentS
     root = _root(one.cause, observed, symptom)
     if root is None:
         return replace(one, ungrounded="no sign that is its own")
+    root = _shared(one.cause, root, scene, symptom) or root
     kinds = LIES_IN.get(one.cause)
     if kinds is not None and root.entity_id.partition(":")[0] not in kinds:
         return replace(one, path=(root,), ungrounded=f"no {kinds[0]} shows it")
@@ -59,6 +66,24 @@ def _root(cause: FaultClass, observed: Iterable[Observation], symptom: Finding) 
     return PathStep(entity_id=first.entity_id, shows=first.sign.value, since_ns=first.since_ns)
 
 
+def _shared(cause: FaultClass, root: PathStep, scene: IncidentScene, symptom: Finding) -> PathStep | None:
+    """Return the node or job that holds all entities with the symptom, where the fault would lie in it; else None."""
+    kinds = LIES_IN.get(cause)
+    elsewhere = kinds is not None and EntityKind.NODE in kinds and root.entity_id.partition(":")[0] not in kinds
+    if cause not in SHARED and not elsewhere:
+        return None
+    together = [
+        one for one in scene.own if one.cause is symptom.cause and abs(one.since_ns - symptom.since_ns) <= TOGETHER_NS
+    ]
+    members = {one.entity_id for one in together}
+    if len(members) < _SEVERAL or root.entity_id not in members:
+        return None
+    holder = scene.kinship.common_root(sorted(members))
+    if holder is None or holder.partition(":")[0] not in _HOLDERS:
+        return None
+    return replace(root, entity_id=holder, since_ns=min(one.since_ns for one in together))
+
+
 def _step(one: Finding) -> PathStep:
     return PathStep(entity_id=one.entity_id, shows=one.cause.value, since_ns=one.since_ns)
 
@@ -69,8 +94,7 @@ def line_between(root_id: str, symptom_id: str, kinship: Kinship) -> tuple[str, 
     A fault acts on what the entity feeds or holds, on the job or node that it is part of, and over a shared bus on the
     supplies beside it. What a node or job holds is reached at once; from one supply to the next every one counts.
     """
-    holds = (EntityKind.NODE, EntityKind.JOB)
-    if root_id != symptom_id and root_id.partition(":")[0] in holds:
+    if root_id != symptom_id and root_id.partition(":")[0] in _HOLDERS:
         return (root_id, symptom_id) if symptom_id in kinship.descendants(root_id) else ()
     if root_id in kinship.descendants(symptom_id):
         return root_id, symptom_id

@@ -145,7 +145,7 @@ def faults_of(
                 about=about_of(named, topology),
                 onset_ns=label["onset_ns"],
                 end_ns=label["end_ns"],
-                lies_in=named | rails | _shared_by(named, kinship),
+                lies_in=named | rails | _shared_by(named, label["cause"], kinship),
             )
         )
     if not together or not faults:
@@ -175,10 +175,11 @@ def _rails_of(named: frozenset[str], topology: Topology) -> frozenset[str]:
     return frozenset(one.id for one in topology.entities if one.is_rail_of_board and one.tag(BUS_TAG) in buses)
 
 
-def _shared_by(named: frozenset[str], kinship: Kinship) -> frozenset[str]:
-    """Return the lowest entity that holds several of these; of a node itself, the jobs that run on it."""
+def _shared_by(named: frozenset[str], cause: str, kinship: Kinship) -> frozenset[str]:
+    """Return the lowest entity that holds several of these; of a node itself, its jobs, and for its air its fans."""
     if len(named) > 1:
         shared = kinship.common_root(sorted(named))
         return frozenset() if shared is None else frozenset((shared,))
+    kinds = {EntityKind.JOB, EntityKind.FAN} if cause == FaultClass.AIRFLOW else {EntityKind.JOB}
     below = frozenset[str]().union(*(kinship.descendants(one) for one in named if one.startswith(NODE_ID)))
-    return frozenset(one for one in below if one.startswith(f"{EntityKind.JOB}:"))
+    return frozenset(one for one in below if one.partition(":")[0] in kinds)

@@ -1,5 +1,7 @@
 from itertools import pairwise
 
+import pytest
+
 from analytics.classification.grounds import line_between, with_grounds
 from analytics.classification.reading import observations
 from analytics.classification.score import classify
@@ -10,8 +12,8 @@ from tests.analytics.classification.scenes import GPUS, NODE, SUPPLIES, finding,
 from tests.analytics.scenes import node_of
 
 
-def grounded(cause: FaultClass, symptom: Finding, *beside: Finding) -> Hypothesis:
-    around = scene(symptom, beside=beside)
+def grounded(cause: FaultClass, symptom: Finding, *beside: Finding, own: tuple[Finding, ...] = ()) -> Hypothesis:
+    around = scene(symptom, *own, beside=beside)
     observed = observations(around)
     (one,) = [each for each in with_grounds(classify(observed), observed, around, symptom) if each.cause is cause]
     return one
@@ -63,6 +65,30 @@ def test_an_overload_that_only_a_gpu_shows_is_not_grounded() -> None:
     one = grounded(FaultClass.SUPPLY_OVERLOAD, brake)
     assert entities_of(one) == [GPUS[0]]
     assert one.ungrounded == "no supply shows it"
+
+
+@pytest.mark.parametrize(
+    ("cause", "symptom"),
+    [
+        (FaultClass.HANG, Cause.HANG),
+        (FaultClass.EXPORTER_FAULT, Cause.SENSOR_LOST),
+        (FaultClass.SUPPLY_OVERLOAD, Cause.POWER_BRAKE),
+    ],
+)
+def test_what_all_gpus_of_a_node_show_together_lies_in_what_holds_them(cause: FaultClass, symptom: Cause) -> None:
+    first, *others = (finding(symptom, one, at_s=3.0 + place) for place, one in enumerate(GPUS))
+    one = grounded(cause, first, own=tuple(others))
+    assert entities_of(one) == [NODE, GPUS[0]]
+    assert not one.ungrounded
+    alone = grounded(cause, first)
+    assert alone.ungrounded or entities_of(alone) == [GPUS[0]]
+
+
+def test_steps_that_load_several_supplies_lie_in_their_node_and_a_joint_does_not() -> None:
+    first, second = (finding(Cause.SYNCHRONOUS_OVERLOAD, one) for one in SUPPLIES)
+    assert entities_of(grounded(FaultClass.SYNCHRONOUS_OVERLOAD, first, own=(second,))) == [NODE, SUPPLIES[0]]
+    joint, other = (finding(Cause.JOINT_AGEING, one) for one in SUPPLIES)
+    assert entities_of(grounded(FaultClass.JOINT_AGEING, joint, own=(other,))) == [SUPPLIES[0]]
 
 
 def chain(*kinds: str) -> Topology:

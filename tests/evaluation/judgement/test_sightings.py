@@ -107,3 +107,13 @@ def test_labels_that_are_one_event_are_one_fault_that_ends_with_the_last() -> No
     assert fault.causes == ("supply_lost", "supply_overload")
     assert (fault.onset_ns, fault.end_ns) == (30 * NS_PER_S, 50 * NS_PER_S)
     assert {"supply:psu0", "supply:psu1"} <= fault.about
+
+
+def test_the_air_of_a_node_lies_in_its_fans_too() -> None:
+    box = node_of()
+    fan = Entity(kind=EntityKind.FAN, key="box/fan0", name="fan0")
+    node = next(one for one in box.entities if one.kind is EntityKind.NODE)
+    with_fan = replace(box, entities=(*box.entities, fan), edges=(*box.edges, (node.id, fan.id)))
+    for cause, lies in (("airflow", True), ("hang", False)):
+        (fault,) = faults_of([label(cause, "node")], with_fan, node="box", together=False)
+        assert (fan.id in fault.lies_in) is lies
