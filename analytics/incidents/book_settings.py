@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from pydantic import ConfigDict
 
+from analytics.classification.score import DEFAULT_WEIGHTS
 from analytics.connectivity import Kinship
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.durations import DurationS
@@ -116,7 +117,8 @@ class BookSettings:
     storm_window_s
         Time in which the incidents of a flood open; see `storm_above`.
     temperature
-        Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder; 1 was fitted to simulated faults.
+        Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder. Fitted to the answers about
+        faults of machines of another hand; see docs/explanation/causes-and-confidence.md.
     silences
         Silences, each with `until`, `who`, `why`, and optionally `start`, `entity` and `causes`; incidents
         are kept and marked, and no operator is notified. See docs/explanation/causes-and-confidence.md.
@@ -128,7 +130,7 @@ class BookSettings:
     max_open: int = 10_000
     storm_above: int = 10
     storm_window_s: DurationS = 600.0
-    temperature: float = 1.0
+    temperature: float = DEFAULT_WEIGHTS.temperature
     silences: tuple[Silence, ...] = ()
 
     __pydantic_config__ = ConfigDict(extra="forbid")

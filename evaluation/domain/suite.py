@@ -9,7 +9,7 @@ from evaluation.domain.plan import DOMAIN, DomainPlan
 from evaluation.domain.runs import DomainBatch, DomainRun, judge_batch
 from evaluation.judgement.scoring import FaultScore, score_run
 from evaluation.judgement.table import Goal
-from evaluation.measures import Measured, median, rate, share
+from evaluation.measures import Measured, calibration_error, fitted_temperature, median, rate, share
 from evaluation.rows import Effort, Progress, Row, at_least, at_most, measured_row, step_counter
 from evaluation.workers import each
 from telemetry.documents import load_document
@@ -96,6 +96,7 @@ def rows_of(runs: Sequence[DomainRun], plan: DomainPlan) -> Iterator[Row]:
     pages = [page for run in runs if run.seen is not None for page in _false_pages(run, plan)]
     days = sum(run.report.duration_s for run in runs if run.seen is not None) / _DAY_S
     yield _row("false pages per node-day beside a fault", rate(len(pages), days), "1/d")
+    yield from _of_calibration(runs, plan)
     cuts: tuple[tuple[Callable[[DomainRun], str], bool], ...] = (
         (lambda run: run.family, False),
         (lambda run: f"{run.nominal_v:g} V", True),
@@ -122,6 +123,29 @@ def _of_faults(what: str, faults: Sequence[ScoredFault], plan: DomainPlan) -> It
     yield _judged(f"top-1{what}", share(sum(one.score.top_1 for one in faults), len(faults)), plan.goals["top-1"])
     ratios = [one.delay_ratio for one in faults if one.delay_ratio is not None and math.isfinite(one.delay_ratio)]
     yield _judged(f"delay over the oracle's{what}", median(ratios), plan.goals["delay over the oracle's"])
+
+
+def _of_calibration(runs: Sequence[DomainRun], plan: DomainPlan) -> Iterator[Row]:
+    """Yield how far the probabilities can be trusted: of answers about faults, and with those of false pages as wrong.
+
+    Probabilities are of causes given that something is wrong. The temperature is fitted to the answers about faults on
+    machines of odd seeds, and what is in force is judged on those of even ones.
+    """
+    scores = [score_run(run.report, plan) for run in runs]
+    about = [(run.report.seed, one.reported) for run, score in zip(runs, scores, strict=True) for one in score.faults]
+    about = [(seed, answer) for seed, answer in about if answer]
+    false = [answer for score in scores for answer in score.false_reports if answer]
+    goal = plan.goals["ece"]
+    for name, answers in (
+        ("ece", [answer for _, answer in about]),
+        ("ece, even seeds", [answer for seed, answer in about if seed % 2 == 0]),
+        ("ece with false pages", [*(answer for _, answer in about), *false]),
+    ):
+        error = calibration_error([answer[0][0] for answer in answers], [answer[0][1] for answer in answers])
+        yield _judged(name, error, goal) if name == "ece" else _row(name, error)
+        yield _row(f"answers, {name}", Measured(value=float(len(answers))))
+    fitted = fitted_temperature([answer for seed, answer in about if seed % 2])
+    yield _row("temperature that fits, odd seeds", fitted)
 
 
 def _false_pages(run: DomainRun, plan: DomainPlan) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def test_the_order_in_which_signs_are_given_does_not_matter(seen: list[Observati
 
 
 def test_without_any_sign_the_answer_is_the_priors() -> None:
-    assert probabilities([]) == pytest.approx(PRIORS)
+    assert probabilities([], Weights(temperature=1.0)) == pytest.approx(PRIORS)
     assert classify([])[0].cause is FaultClass.UNKNOWN
 
 

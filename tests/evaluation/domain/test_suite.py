@@ -64,15 +64,18 @@ def run(
     cause: str = "joint_ageing",
     false: int = 0,
     faulty: bool = True,
+    seed: int = 1,
+    stated: float | None = None,
 ) -> DomainRun:
     at_ns = None if after_s is None else ONSET_NS + round(after_s * NS_PER_S)
     sighting = Sighting(
-        id="i-1", entities=frozenset({"supply:a"}), causes=frozenset({cause}), ranked=(RankedCause(cause=cause),),
+        id="i-1", entities=frozenset({"supply:a"}), causes=frozenset({cause}),
+        ranked=(RankedCause(cause=cause, probability=stated),),
         reported_ns=(at_ns, at_ns, None), summary="",
     )  # fmt: skip
     fault = TrueFault(causes=("joint",), about=frozenset({"supply:a"}), onset_ns=ONSET_NS, end_ns=None)
     report = RunReport(
-        scenario="joint", node="12 V", seed=1, group="5 Hz", quiet=not faulty, duration_s=86_400.0,
+        scenario="joint", node="12 V", seed=seed, group="5 Hz", quiet=not faulty, duration_s=86_400.0,
         faults=(fault,) if faulty else (), first_drop_ns=None, sightings=() if after_s is None else (sighting,),
     )  # fmt: skip
     return DomainRun(
@@ -145,3 +148,14 @@ def test_a_batch_reports_what_was_found_on_which_machine(plan: DomainPlan) -> No
 def test_a_rate_that_no_meter_has_is_refused(plan: DomainPlan) -> None:
     with pytest.raises(ValueError, match="supply_hz"):
         type(plan.rates[0])(supply_hz=3.0, gpu_hz=1.0, healthy=1, hours=1.0)
+
+
+def test_confidence_is_judged_on_answers_about_faults_and_beside_them_with_false_pages(plan: DomainPlan) -> None:
+    healthy = run(faulty=False, stated=0.9)
+    found = rows(plan, run(stated=1.0), run(stated=0.6, seed=2), healthy)
+    assert found["ece"].value == pytest.approx(0.2)
+    assert found["ece, even seeds"].value == pytest.approx(0.4)
+    assert found["ece with false pages"].value == pytest.approx((0.4 + 0.9) / 3)
+    counts = [found[f"answers, {name}"].value for name in ("ece", "ece, even seeds", "ece with false pages")]
+    assert counts == [2.0, 1.0, 3.0]
+    assert found["ece"].missed
