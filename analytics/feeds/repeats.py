@@ -19,8 +19,11 @@ _N = len(VALUES)
 _CHANCE = 1e-6
 # heuristic: half as long again as ever before, and two readings; never less than eight.
 _LONGER, _MORE, _LEAST = 1.5, 2.0, 8.0
-# heuristic: a share is known after a minute of readings, and follows the last hundred.
-LEARN_READINGS, _MEMORY = 60.0, 100.0
+# A share of n readings may be larger by 3 / n than what they show: the bound of 95 % where none of them repeats
+# (Hanley and Lippman-Hand 1983, "If nothing goes wrong, is everything all right?", JAMA 249).
+_RULE_OF_THREE = 3.0
+# heuristic: below so many readings that bound says little; a share follows the last hundred.
+LEARN_READINGS, _MEMORY = 30.0, 100.0
 # heuristic: changes of a meter that takes three levels and more exceed a step by half in the mean.
 _MIN_STEPS = 1.5
 _LEAST_SHARE, _MOST_SHARE = 0.02, 0.98
@@ -70,7 +73,8 @@ class Repeats:
     @property
     def stuck(self) -> MaskArray:
         """Return a mask of values, ``(n_feeds, 3)``, that repeat for longer than by chance; nothing is no reading."""
-        chance = np.log(_CHANCE) / np.log(np.clip(self.share, _LEAST_SHARE, _MOST_SHARE))
+        share = self.share + _RULE_OF_THREE / np.maximum(self.seen, 1.0)
+        chance = np.log(_CHANCE) / np.log(np.clip(share, _LEAST_SHARE, _MOST_SHARE))
         needed = np.maximum(np.maximum(_LONGER * self.longest + _MORE, chance), _LEAST)
         fine = self.change >= _MIN_STEPS * self.step
         return np.asarray((self.seen >= LEARN_READINGS) & fine & (self.run >= needed) & (self.last > 0.0))

@@ -30,6 +30,9 @@ _OTHER_WORK = 0.3
 _IN_STEP, _STEP_PERIODS, _STEP_MEMORY = 0.7, 10.0, 180.0
 # heuristic: where a fifth of the nodes goes its own way, the rest has no common course either.
 _TOGETHER_PART = 0.8
+# heuristic: where more than half of the nodes are in step, and ten of them or more, their median is a common course
+# whatever the others do (the one recorded job of 64 nodes; the healthy half of it has no alarm).
+_MANY_TOGETHER, _MANY_PART = 10.0, 0.5
 # heuristic: 0.6 % and five standard errors, as the means of one node are no white noise; and five times what the
 # others have moved by meanwhile. The 11 recorded jobs of 8 to 64 nodes have no false alarm (MLPerf Training logs).
 _LEAST_CHANGE, _ERRORS, _OTHERS = 0.006, 5.0, 5.0
@@ -118,8 +121,7 @@ class SiblingRatio:
         ring = np.where(learns[:, np.newaxis], np.column_stack((after.ring[:, 1:], ratio)), after.ring)
         after = replace(after, ring=ring, now=np.where(takes, ratio, after.now))
         in_step = after.in_step & takes
-        together = _part_of(in_step, takes, groups) >= _TOGETHER_PART
-        known = np.isfinite(ring[:, -_LEAST]) & in_step & together
+        known = np.isfinite(ring[:, -_LEAST]) & in_step & _share_a_course(in_step, takes, groups)
         if not known.any():
             return after
         return after.with_changes(known & learns, now_ns, groups).with_odd_ones(known, now_ns, groups)
@@ -207,12 +209,12 @@ class SiblingRatio:
         )
 
 
-def _part_of(marked: MaskArray, of: MaskArray, groups: GroupArray) -> FloatArray:
-    """Return which part of the entities of each one's group is marked."""
+def _share_a_course(in_step: MaskArray, of: MaskArray, groups: GroupArray) -> MaskArray:
+    """Return a mask of nodes in whose job most of those looked at, or many of them, move together."""
     size = max(int(groups.max(initial=0)) + 1, 1)
-    hits, count = (np.bincount(groups, weights=mask, minlength=size) for mask in (marked, of))
-    part: FloatArray = (hits / np.maximum(count, 1.0))[groups]
-    return part
+    hits, count = (np.bincount(groups, weights=mask, minlength=size) for mask in (in_step, of))
+    part = hits / np.maximum(count, 1.0)
+    return np.asarray(((part >= _TOGETHER_PART) | ((hits >= _MANY_TOGETHER) & (part > _MANY_PART)))[groups])
 
 
 def _steps_added(together: FloatArray, own: FloatArray, others: FloatArray) -> FloatArray:

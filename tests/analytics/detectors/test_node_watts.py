@@ -146,6 +146,14 @@ def test_nodes_with_loads_of_their_own_are_not_compared() -> None:
     assert not [one for one in found if one.detector.startswith("node_siblings")]
 
 
+def test_twelve_nodes_in_step_are_compared_though_four_others_go_their_own_way() -> None:
+    watts = job_of(400, 16, seed=4)
+    watts[:, 12:] = np.stack([job_of(400, 1, seed=seed)[:, 0] for seed in range(10, 14)], axis=1)
+    watts[200:, 2] *= 1.06
+    found = panel_findings(nodes_frame(watts, rate_hz=0.2), topology=many_nodes(16))
+    assert {one.entity_id for one in found if one.cause is Cause.ODD_NODE} == {"node:n2"}
+
+
 def test_two_names_for_one_meter_are_one_witness() -> None:
     watts = job_of(400, 6, seed=4)
     watts[:, 3] = watts[:, 1]

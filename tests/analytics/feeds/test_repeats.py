@@ -31,6 +31,12 @@ def test_a_meter_that_sticks_is_found_within_thirty_readings(sd: float) -> None:
     assert 300 <= stuck_rows(readings)[0] <= 330
 
 
+def test_forty_readings_are_enough_to_know_a_meter_that_hardly_ever_repeats() -> None:
+    readings = noisy(100, step=0.01, sd=0.3)
+    readings[40:] = readings[39]
+    assert 40 <= stuck_rows(readings)[0] <= 55
+
+
 def test_a_coarse_meter_that_toggles_and_then_lies_still_is_no_fault() -> None:
     readings = noisy(900, step=1.0, sd=0.4)
     readings[400:] = readings[399]
