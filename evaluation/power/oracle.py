@@ -35,7 +35,16 @@ def sigmas(chain: Chain, fault: PowerFault, rows: slice, place: int, *, look_s: 
     first = slice(rows.start, rows.start + length)
     shift = float(np.nanmean(faulty[first] - usual[first]))
     spread = float(np.std(_changes(usual, length)))
-    return abs(shift) / spread if spread > 0.0 else math.inf
+    return as_normal(abs(shift) / spread, len(usual) / length - 1.0) if spread > 0.0 else math.inf
+
+
+def as_normal(deviations: float, freedom: float) -> float:
+    """Return the standard normal deviate as unlikely as this many deviations whose spread few stretches showed.
+
+    Student's t to the normal: Wallace, Annals of Mathematical Statistics 30 (1959), page 1124.
+    """
+    freedom = max(freedom, 1.0)
+    return (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0) * math.sqrt(freedom * math.log1p(deviations**2 / freedom))
 
 
 def statistic(trace: Trace, put: Put, place: int) -> FloatArray:
