@@ -35,6 +35,7 @@ def at_25_c(resistance_ohm: FloatArray, temp_c: FloatArray) -> FloatArray:
     return np.asarray(resistance_ohm / np.maximum(1.0 + _PER_K * rise_k, 0.5), dtype=np.float64)
 
 
+# heuristic: from thirty samples on the error of an estimate is known within some 13 %, 1 / sqrt(2 (n - 1)).
 MIN_SAMPLES = 30.0
 # A supply recovers from a load step within 20 ms (same recordings), so samples closer than that share their error.
 INDEPENDENT_AFTER_S = 0.02

@@ -12,6 +12,7 @@ import numpy as np
 from analytics.scoring.bounds import block_draws
 from telemetry.frames import FloatArray
 
+# Euler-Mascheroni constant: the mean of a standard Gumbel distribution.
 _EULER = 0.5772156649015329
 # One-sided 95 % of a normal: a threshold is too low in one case of twenty.
 _SURE = 1.6448536269514722

@@ -20,6 +20,7 @@ from telemetry.quantities import duration, shortened
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Severity
 
 _JUDGED = frozenset({EventKind.XID, EventKind.SXID, EventKind.BUS_DROP, EventKind.DRIVER_ERROR})
+# heuristic: far above what a node has at a time; they bound memory.
 _MAX_STREAKS = 4096
 _MAX_IDS = 16
 

@@ -28,6 +28,7 @@ from telemetry.frames import FloatArray, Frame, TableSpec, filled
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
+# What is judged has lasted by then.
 _AT_ONCE = Holds.of_seconds(set_s=0.0, clear_s=0.0)
 # A step is found so many periods after it began.
 _AGO = WINDOW + int(HOLD_PERIODS)

@@ -104,6 +104,7 @@ class ErrorCounts:
         return np.where(alone, recent / thresholds, 0.0)
 
 
+# Places in the arrays of a link.
 _WIDTH, _GENERATION, _UP = 0, 1, 2
 _TEXTS = (
     "{now:g} instead of {best:g} PCIe lanes",

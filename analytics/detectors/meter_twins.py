@@ -24,6 +24,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
+# What is judged has lasted by then.
 _AT_ONCE = Holds.of_seconds(set_s=0.0, clear_s=0.0)
 
 

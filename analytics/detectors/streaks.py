@@ -7,6 +7,7 @@ import numpy as np
 from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
+# A streak is the hold time.
 _AT_ONCE = Holds(set_ns=0, clear_ns=0)
 
 

@@ -27,6 +27,7 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, filled
 from telemetry.quantities import percent
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
+# What is judged has lasted by then.
 _HOLDS = Holds.of_seconds(set_s=0.0, clear_s=0.0)
 # Sum of what the supplies of a node's rails deliver.
 _OUTPUTS = "supplies_power_w"

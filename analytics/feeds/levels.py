@@ -10,6 +10,7 @@ from analytics.feeds.by_load import with_values
 from analytics.feeds.node_watts import WattsPeriod
 from telemetry.frames import FloatArray, FromZero, MaskArray
 
+# heuristic: meters of nodes are read each second or two; some readings make a mean.
 PERIOD_S = 5
 # The newest means: a window that is looked at, what was before it, and what was before that.
 WINDOW, BASE, RING = 4, 12, 20

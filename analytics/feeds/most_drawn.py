@@ -13,6 +13,7 @@ import numpy as np
 from analytics.feeds.node_watts import WattsPeriod
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray
 
+# heuristic: meters of nodes are read each second or two; some readings make a mean.
 PERIOD_S = 5
 # heuristic: healthy machines rise by up to 7 % over what they drew for two minutes (half of 438 recordings, 69 hours).
 OVER_RATIO, BACK_RATIO = 1.08, 1.04

@@ -12,6 +12,7 @@ from analytics.feeds.by_load import ByLoad, Departure
 from analytics.feeds.readings import FeedPeriod
 from telemetry.frames import FloatArray, FromZero, MaskArray
 
+# heuristic: meters of feeds are read each second or two; some readings make a mean.
 PERIOD_S = 5
 # heuristic: a minute at a like load, and at loads up to an eighth away.
 LEARN_PERIODS, _REACH = 12.0, 2

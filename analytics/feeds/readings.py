@@ -22,6 +22,7 @@ VALUES = ("voltage_v", "current_a", "power_w")
 _SOURCES = (VALUES, ("input_voltage_v", "input_current_a", "input_power_w"),
             ("mains_voltage_v", "mains_current_a", "mains_power_w"))  # fmt: skip
 _RAILS = ("voltage_v", "output_voltage_v", "rail_voltage_v")
+# Number of values, and their places.
 _N, _V, _A, _W = 3, 0, 1, 2
 # heuristic: below that nothing is distributed in a server or rack; a reading of nothing is not that of a rail.
 _LEAST_RAIL_V = 1.0

@@ -22,7 +22,7 @@ _LONGER, _MORE, _LEAST = 1.5, 2.0, 8.0
 # A share of n readings may be larger by 3 / n than what they show: the bound of 95 % where none of them repeats
 # (Hanley and Lippman-Hand 1983, "If nothing goes wrong, is everything all right?", JAMA 249).
 _RULE_OF_THREE = 3.0
-# heuristic: below so many readings that bound says little; a share follows the last hundred.
+# heuristic: from fewer readings that bound is too wide; a share follows the last hundred.
 LEARN_READINGS, _MEMORY = 30.0, 100.0
 # heuristic: changes of a meter that takes three levels and more exceed a step by half in the mean.
 _MIN_STEPS = 1.5

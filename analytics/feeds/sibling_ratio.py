@@ -17,6 +17,8 @@ from analytics.feeds.twins import MeterKeys, Twins
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
+# heuristic: ten seconds even out steps of training that nodes take at different times. Three new means are compared
+# with up to 21 before them, with four at least: four minutes, of which half a minute is new.
 PERIOD_S = 10
 RING, _NEW, _LEAST = 24, 3, 7
 # heuristic: the middle of fewer than four others is as odd as any.

@@ -13,6 +13,7 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
+# Places of the two bands.
 SLOWER, FASTER = 0, 1
 # heuristic: on the feeds above a resistance changes by 4 % over a decade of load, half of what is a rise over weeks.
 SAME_BAND = 10.0

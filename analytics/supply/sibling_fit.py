@@ -37,6 +37,7 @@ _SHOWS_LOAD = 0.5
 # heuristic: currents that move by fewer steps of their meter show its rounding.
 _LEAST_STEPS = 5.0
 
+# Places of the sums.
 _N, _Y, _X, _YY, _XY, _XX = range(6)
 _COLUMNS = 6
 

@@ -19,6 +19,7 @@ from physics.constants import MAD_TO_SD, MEDIAN_TO_MEAN, Z_BOTH
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, FromZero, MaskArray, TimeArray, filled, reset_where
 
+# Units of time: minutes of an hour, and an hour of a week.
 HOUR_NS = 3600 * NS_PER_S
 _MINUTE_NS = 60 * NS_PER_S
 _MINUTES = 60

@@ -11,6 +11,7 @@ from pathlib import Path
 from config.reference import reference_markdown, sample_yaml
 from dashboards.grafana import generated_files
 from railwatch.reference.cli import cli_markdown
+from railwatch.reference.grounds import PAGE, grounds_markdown, without_ground
 from railwatch.reference.policy import policy_markdown
 from railwatch.reference.records import records_markdown
 from rules.policy.document import policy_schema_text
@@ -56,6 +57,7 @@ def _own_files() -> Mapping[Path, str]:
         Path("docs/reference/railwatch.sample.yaml"): sample_yaml(),
         Path("docs/reference/cli.md"): cli_markdown(),
         Path("docs/reference/records.md"): records_markdown(),
+        PAGE: grounds_markdown(ROOT),
         POLICY_PAGE: policy_markdown((ROOT / POLICY_PAGE).read_text(encoding="utf-8")),
         Path("rules/policy/policy.schema.json"): policy_schema_text(),
     }
@@ -78,9 +80,10 @@ def main() -> None:
     """Write or check the generated files."""
     stale = stale_files(ROOT)
     if sys.argv[1:] == ["--check"]:
-        for path in stale:
-            sys.stderr.write(f"{path}: differs from the code; run make generate\n")
-        sys.exit(1 if stale else 0)
+        groundless = without_ground(ROOT)
+        for line in (*(f"{path}: differs from the code; run make generate" for path in stale), *groundless):
+            sys.stderr.write(f"{line}\n")
+        sys.exit(1 if stale or groundless else 0)
     for path, text in stale.items():
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text, encoding="utf-8")
