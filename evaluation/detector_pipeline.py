@@ -7,7 +7,7 @@ from analytics.detectors.panel import Panel
 from analytics.incidents.book import IncidentBook
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
-from telemetry.records import Incident
+from telemetry.records import Finding, Incident
 
 
 class DetectorPipeline:
@@ -18,9 +18,17 @@ class DetectorPipeline:
         self._panel = Panel.build(DetectorLimits())
         self._state = self._panel.start(specs)
         self._book = IncidentBook()
+        self._findings: tuple[Finding, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of the newest rows: an incident has each finding as it is after them, raised and cleared alike."""
+        return self._findings
 
     def step(self, frames: Sequence[Frame]) -> tuple[Incident, ...]:
         """Process new rows; return every incident that changed."""
         now_ns = max(int(frame.time_ns[-1]) for frame in frames)
-        self._state, findings = self._panel.step(self._state, frames, self._topology)
-        return self._book.step(findings, now_ns, self._topology, read_judged=lambda: self._panel.judged(self._state))
+        self._state, self._findings = self._panel.step(self._state, frames, self._topology)
+        return self._book.step(
+            self._findings, now_ns, self._topology, read_judged=lambda: self._panel.judged(self._state)
+        )

@@ -20,7 +20,7 @@ from evaluation.power.chains import Chain
 from evaluation.power.plan import AnswerKind
 from evaluation.power.recordings import Trace
 from telemetry.frames import Frame
-from telemetry.records import FindingStatus, Incident
+from telemetry.records import Finding, FindingStatus, Incident
 
 NAME = "railwatch"
 # Its limits are built in: every answer counts.
@@ -46,13 +46,16 @@ _WHOLE = frozenset({"server", "card"})
 
 @dataclass(slots=True)
 class _Reports:
-    """Findings in incidents, notes among them, each with the time at which it first was in one."""
+    """Findings in incidents, notes among them, each with the time at which it was raised or first was in one."""
 
     seen: dict[str, tuple[int, str, AnswerKind, float]] = field(default_factory=dict)
 
-    def add(self, incidents: Iterable[Incident]) -> None:
+    def add(self, incidents: Iterable[Incident], findings: Iterable[Finding]) -> None:
+        """Add the findings in incidents; `findings` are those of the same rows, which some may already have cleared."""
+        raised = {one.id: one for one in findings if one.status is FindingStatus.RAISED}
         for incident in incidents:
-            for finding in incident.findings:
+            for newest in incident.findings:
+                finding = raised.get(newest.id, newest)
                 if finding.status is FindingStatus.CLEARED:
                     continue
                 name = finding.entity_id.partition(":")[2]
@@ -86,7 +89,8 @@ class _Judge:
     def step(self, frame: Frame, start: int, stop: int, *, ended: Callable[[], bool] = lambda: False) -> None:
         """Judge rows, until it has `ended`."""
         for row in range(start, stop, _STEP_ROWS):
-            self.reports.add(self.pipeline.step([frame.rows(row, min(row + _STEP_ROWS, stop))]))
+            incidents = self.pipeline.step([frame.rows(row, min(row + _STEP_ROWS, stop))])
+            self.reports.add(incidents, self.pipeline.findings)
             if ended():
                 return
 

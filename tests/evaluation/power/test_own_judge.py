@@ -38,3 +38,12 @@ def test_a_feed_at_no_volts_is_found_and_named_and_a_healthy_chain_is_quiet() ->
         assert found.delay_s is not None
         assert found.delay_s <= 10.0
         assert {one.kind for one in answers} >= {AnswerKind.LOST}
+
+
+def test_a_sag_that_is_over_before_the_next_rows_come_is_an_answer() -> None:
+    cases = [case for case in wanted("sag of 6 % for 2 s") if case.label is not None]
+    (answers,) = own_answers(cases[0].chain, cases, join_s=JOIN_S)
+    (found,) = found_by(answers, cases[0], 0.0, join_s=JOIN_S)
+    assert found.named
+    assert found.delay_s is not None
+    assert found.delay_s <= 3.0
