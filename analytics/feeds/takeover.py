@@ -18,6 +18,9 @@ _TAKEN_PART = 0.5
 # Cold redundancy puts supplies to sleep below some 40 % of what those that stay awake can carry, as for supplies of
 # direct current (`analytics.supply.branches`); a node was seen at less than its capacity.
 _AWAKE_RATIO = 0.5
+# heuristic: firmware puts supplies to sleep within minutes. One that carried its share of a light load for five of them
+# is not put to sleep on this node.
+_NEVER_ASLEEP_S = 300.0
 # heuristic: usual is the mean of a minute, and what it was just before the mean of five seconds.
 _USUAL_S, _BEFORE_S = 60.0, 5.0
 # heuristic: shares are known after half a minute.
@@ -31,7 +34,8 @@ class Takeover:
     `share` is its usual share of its node, `watts` and `others_w` are the power of the feed and of the others just
     before it carried nothing, `now_w` and `others_now_w` the newest. `since_ns` is when it began to carry nothing, 0
     where it carries something, `readings` how often that was read. `taken` marks those whose load the others took over,
-    `most_w` is the most that the node ever drew.
+    `most_w` is the most that the node ever drew, `light_s` for how long the feed carried its share of a light load, 0
+    again once it did not.
     """
 
     share: FloatArray
@@ -44,6 +48,7 @@ class Takeover:
     readings: FromZero
     taken: MaskArray
     most_w: FromZero
+    light_s: FromZero
 
     @property
     def dead(self) -> MaskArray:
@@ -62,7 +67,9 @@ def after_period(state: Takeover, period: FeedPeriod) -> Takeover:
     limit = np.where(state.dead, BACK_RATIO, DEAD_RATIO)
     dead = (state.known_s >= LEARN_S) & (watts < limit * state.share * total_w) & (n_feeds > 1.0)
     begins = dead & ~state.dead
-    took_over = (others_w - state.others_w >= _TAKEN_PART * state.watts) & (total_w >= _AWAKE_RATIO * state.most_w)
+    light = total_w < _AWAKE_RATIO * state.most_w
+    awake = ~light | (state.light_s >= _NEVER_ASLEEP_S)
+    took_over = (others_w - state.others_w >= _TAKEN_PART * state.watts) & awake
     whole = is_feed & (period.counted(np.isfinite(watts) & ~dead) == n_feeds) & (total_w > 0.0)
     share = watts / np.where(total_w > 0.0, total_w, np.nan)
     readings = np.where(begins, 0.0, state.readings) + period.is_new
@@ -77,6 +84,7 @@ def after_period(state: Takeover, period: FeedPeriod) -> Takeover:
         readings=np.where(dead, readings, 0.0),
         taken=np.asarray(dead & (took_over | (state.taken & ~begins)), dtype=np.bool_),
         most_w=np.fmax(state.most_w, np.where(whole, total_w, 0.0)),
+        light_s=np.where(begins & ~awake, 0.0, state.light_s + np.where(whole & light, period.passed_s, 0.0)),
     )
 
 

@@ -55,6 +55,17 @@ def test_a_dead_supply_behind_a_sound_feed_is_lost_and_its_meter_is_sound(
     assert (f" at {volts:.0f} V;" in found[0].summary) is with_volts
 
 
+@pytest.mark.parametrize(("light_s", "lost"), [(60, False), (400, True)])
+def test_a_feed_that_never_slept_at_a_light_load_is_lost_there_and_another_one_may_sleep(
+    light_s: int, *, lost: bool
+) -> None:
+    rows = 200 + light_s + 60
+    power_w = shared((0.52, 0.48), rows=rows)
+    power_w[200:] *= 0.35
+    found = judged(moved(power_w, slice(200 + light_s, rows), 1.0), with_volts=False)
+    assert [one.entity_id for one in found if one.detector == "feed_lost"] == ["supply:feed0"] * lost
+
+
 def test_a_feed_whose_load_ended_is_not_lost() -> None:
     power_w = shared((0.5, 0.5))
     power_w[FROM:, 0] = 0.0
