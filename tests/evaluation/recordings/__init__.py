@@ -1,0 +1,1 @@
+"""Recordings that tests replay, and what made them."""
