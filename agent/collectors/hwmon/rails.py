@@ -7,6 +7,7 @@ from agent.collectors.hwmon.ratings import rated_power_of
 from agent.collectors.hwmon.tree import Rail
 from agent.collectors.rails.pair import RailPair
 from agent.collectors.rails.sweep import Sweep, SweepSettings
+from analytics.supply.sampling import SAMPLED_TAG, Sampled
 from telemetry.clock import Clock
 from telemetry.entities import INPUT_NOMINAL_TAG, NOMINAL_SOURCE_TAG, NOMINAL_TAG, Entity, EntityKind
 from telemetry.frames import Cells, FloatArray, TableSpec
@@ -27,8 +28,8 @@ class SweepOptions:
 def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
     """Return the rails as supply entities, tagged with their nominal voltage, what named it, and a reported rating.
 
-    Those whose current and voltage are of two conversions are tagged ``pair=skewed``, converters with the nominal
-    voltage of their input.
+    Those whose current and voltage are of two conversions are tagged ``pair=skewed``, those whose readings are means
+    ``sampled=means``, converters with the nominal voltage of their input.
     """
     return tuple(
         Entity(
@@ -42,6 +43,7 @@ def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
                 *rating_tags(rated_power_of(rail), RatingSource.SUPPLY),
                 *(() if rail.input_class is None else ((INPUT_NOMINAL_TAG, f"{rail.input_class.nominal_v:g}"),)),
                 *((("pair", "skewed"),) if rail.current is not None and not rail.one_conversion else ()),
+                *(((SAMPLED_TAG, Sampled.MEANS.value),) if rail.is_mean else ()),
             ),
         )
         for rail in rails

@@ -26,6 +26,11 @@ INLET = re.compile(r"inlet|intake|ambient", re.IGNORECASE)
 # Shunt monitors that convert voltage and current in one go and show both when they are done: TI's INA2xx and INA3221
 # (data sheets, "all conversions are complete"), Renesas' ISL28022.
 _ONE_CONVERSION = re.compile(r"ina\d|isl28022", re.IGNORECASE)
+# Monitors whose readings the driver averages to fill its `update_interval`: "affects number of samples used to average
+# results for bus and shunt voltages" (Documentation/hwmon/ina2xx.rst). It leaves the two conversions of a sample at
+# their 1.1 ms (INA226 data sheet, table 7), so from four samples on, 8.8 ms, a reading is a mean.
+_AVERAGES = re.compile(r"ina(226|230|231|234|260)", re.IGNORECASE)
+_FOUR_SAMPLES_S = 0.008
 # An interval in ms to s.
 _MILLI = 1e-3
 
@@ -49,6 +54,12 @@ class Rail:
     one_conversion: bool = False
     period_s: float | None = None
     input_class: RailClass | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """True if the chip's readings are means over the time between two updates."""
+        averages = _AVERAGES.match(self.device) is not None
+        return averages and self.period_s is not None and self.period_s >= _FOUR_SAMPLES_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from agent.collectors.registry.settings import FastSettings
 from agent.collectors.registry.sources import build_collectors
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS, AttributeFile
 from agent.sampler.counters import SamplerCounters
+from analytics.supply.sampling import SAMPLED_TAG
 from simulator.files.node import load_node
 from simulator.served.sysfs_tree import HwmonTree
 from telemetry.entities import INPUT_NOMINAL_TAG, NOMINAL_SOURCE_TAG
@@ -64,6 +65,19 @@ def test_a_server_supply_over_pmbus_is_its_output_not_its_input(tmp_path: Path) 
     values = np.empty(collector.spec.shape)
     collector.read(values)
     assert values == pytest.approx(np.array([[12.25, 77.0] * 2]))
+
+
+@pytest.mark.parametrize(
+    ("chip", "interval_ms", "sampled"),
+    [("ina226", "35", "means"), ("ina226", "2", None), ("ina226", None, None), ("ina219", "35", None)],
+)
+def test_a_monitor_that_averages_is_tagged_as_one_of_means(
+    tmp_path: Path, chip: str, interval_ms: str | None, sampled: str | None
+) -> None:
+    files = {f"{HWMON}/name": chip, f"{HWMON}/in1_input": "12050", f"{HWMON}/curr1_input": "40000"}
+    write(tmp_path, files | ({f"{HWMON}/update_interval": interval_ms} if interval_ms else {}))
+    (entity,) = RailTable(survey_rails(tmp_path).rails).spec.entities
+    assert entity.tag(SAMPLED_TAG) == sampled
 
 
 @pytest.mark.parametrize(("input_mv", "input_v"), [(53_800, "54"), (230_000, None), (12_100, None), (0, None)])
