@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from evaluation.domain.plant.drawn import Wanted
 from evaluation.domain.plant.faults import FaultKind
-from evaluation.domain.plant.meters import RATES_HZ, MeterKind
+from evaluation.domain.plant.meters import RATES_HZ
 from evaluation.judgement.table import AcceptedCauses, CauseName, Goal
 from simulator.files.part import FilePart
 from telemetry.durations import DurationS
@@ -15,26 +15,6 @@ from telemetry.records import Severity
 
 DOMAIN = Path(__file__).with_name("domain.yaml")
 GOALS = ("false findings per node-day", "recall", "top-1", "delay over the oracle's", "ece")
-
-
-class MachinesWanted(FilePart):
-    """Choices that a scene fixes; the others are drawn."""
-
-    nominal_v: float | None = None
-    meter: MeterKind | None = None
-    at_output: bool | None = None
-    shared: bool | None = None
-    stiff: bool | None = None
-    buses: int | None = None
-    sleeps: bool | None = None
-    rated: bool | None = None
-    mains: bool | None = None
-    two_feeds: bool | None = None
-    links: bool | None = None
-
-    def wanted(self) -> Wanted:
-        """Return them as the plant has them."""
-        return Wanted(**self.model_dump())
 
 
 class DomainScene(FilePart):
@@ -52,7 +32,7 @@ class DomainScene(FilePart):
     lasts: DurationS | None = None
     debounce: DurationS = 0.0
     works: tuple[Literal["training", "requests", "steady", "idle", "mixed"], ...] = ("training", "mixed")
-    machines: MachinesWanted = MachinesWanted()
+    machines: Wanted = Wanted()
     times: Annotated[int, Field(ge=1)] = 1
 
 

@@ -98,7 +98,7 @@ def _world_plan(batch: DomainBatch) -> WorldPlan:
     scenes = [(None if name is None else batch.plan.scenes[name], seed) for name, seed in batch.scenes]
     machines, faults, works = [], [], []
     for scene, seed in scenes:
-        wanted = None if scene is None else scene.machines.wanted()
+        wanted = None if scene is None else scene.machines
         machine = drawn_machine(seed, rate_hz=batch.rate.supply_hz, wanted=wanted)
         machines.append(machine)
         rng = np.random.default_rng([seed, 1403])

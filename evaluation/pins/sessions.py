@@ -1,23 +1,21 @@
 """Recorded sessions of a connector as tables, and faults put into copies of them."""
 
-import csv
-import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from evaluation.csv_tables import read_table
 from evaluation.injection.pins import Pins
+from evaluation.power.recordings import kept_rows, pins_of
 from telemetry.catalogue.pins import PIN_COUNT, PINS
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.errors import ConfigError
 from telemetry.frames import FloatArray, Frame, TableSpec
 
 # Any time: the recordings count from their start.
 _START_NS = 1_700_000_000 * NS_PER_S
-_COLUMNS = (*(f"pin{pin}_v" for pin in range(1, PIN_COUNT + 1)), *(f"pin{pin}_a" for pin in range(1, PIN_COUNT + 1)))
 # What the card reports itself, from another tool at another instant: for the other detectors of a GPU.
 _OWN = {
     "power_w": ("gpu_w", 1.0),
@@ -81,27 +79,12 @@ def topology_of(frame: Frame) -> Topology:
 
 def read_session(path: Path) -> Session:
     """Read a session; ConfigError where a column is missing or holds no number."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        wanted = ("time_s", *_COLUMNS, *(column for column, _ in _OWN.values()))
-        missing = [name for name in wanted if name not in (reader.fieldnames or ())]
-        if missing:
-            raise ConfigError.at(path, f"no column {', '.join(missing)}", f"the columns {', '.join(wanted)}")
-        rows = [[_number(row[name], path, name, line=reader.line_num) for name in wanted] for row in reader]
-    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(wanted))
+    table = read_table(path)
+    kept, trace = kept_rows(table), pins_of(table)
     factors = np.array([factor for _, factor in _OWN.values()])
     return Session(
-        name=path.name.removesuffix(".csv.gz"),
-        time_s=values[:, 0],
-        pins=Pins(voltage_v=values[:, 1 : 1 + PIN_COUNT], current_a=values[:, 1 + PIN_COUNT : 1 + 2 * PIN_COUNT]),
-        own=values[:, 1 + 2 * PIN_COUNT :] * factors,
+        name=trace.name,
+        time_s=(trace.time_ns - trace.time_ns[0]) / NS_PER_S,
+        pins=Pins(voltage_v=trace.voltage_v, current_a=trace.current_a),
+        own=table.columns([column for column, _ in _OWN.values()])[kept] * factors,
     )
-
-
-def _number(text: str | None, path: Path, column: str, *, line: int) -> float:
-    if not text:
-        return float("nan")
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError.at(path, f"got {text!r}", "a number", key=column, line=line) from None

@@ -3,8 +3,6 @@
 What each set holds, and the traps that are handled here, is in docs/benchmark.md.
 """
 
-import csv
-import gzip
 import math
 import re
 from collections import defaultdict
@@ -15,19 +13,21 @@ from pathlib import Path
 
 import numpy as np
 
+from evaluation.csv_tables import CsvTable, read_table
 from evaluation.injection.traces import FeedTrace, NodeTrace
 from evaluation.power.pin_trace import PinTrace
 from evaluation.power.plan import PowerPlan, PowerSet, Track
 from telemetry.catalogue.pins import PIN_COUNT
 from telemetry.clock import NS_PER_S
 from telemetry.errors import ConfigError
-from telemetry.frames import FloatArray, TimeArray
+from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 Trace = FeedTrace | NodeTrace | PinTrace
 FILES = "*.csv.gz"
 _FAILED = (-1.0, -2.0)  # how the analysers' software marks a reading that failed
 _STAMP = "%m-%d-%Y %H:%M:%S.%f"
 _JOB = re.compile(r"(\d+)(?:-\d+)?_\d+")
+_PINS = range(1, PIN_COUNT + 1)
 _NODE = "node_"  # the other names are of switches, which have no siblings
 
 
@@ -94,13 +94,13 @@ def read_feeds(path: Path) -> FeedTrace:
 
     Columns without a number are sums and means over the channels where there are channels, and else the one feed.
     """
-    head, rows = _table(path)
-    feeds = [name.removesuffix("watts") for name in head if re.fullmatch(r"ch\d+_watts", name)] or [""]
-    if "time" in head:
-        time_s = np.array([_stamp_s(path, line, row[0]) for line, row in rows])
+    table = read_table(path)
+    feeds = [name.removesuffix("watts") for name in table.head if re.fullmatch(r"ch\d+_watts", name)] or [""]
+    if "time" in table.head:
+        time_s = np.array([_stamp_s(path, line, row[0]) for line, row in table.rows])
     else:
-        time_s = np.array([_number(path, line, row[0]) for line, row in rows])
-    columns = [_columns(path, head, rows, [f"{feed}{name}" for feed in feeds]) for name in ("volts", "amps", "watts")]
+        (time_s,) = table.columns(table.head[:1]).T
+    columns = [table.columns([f"{feed}{name}" for feed in feeds]) for name in ("volts", "amps", "watts")]
     volts, amps, watts = (np.where(np.isin(values, _FAILED), math.nan, values) for values in columns)
     used = np.nanmax(watts, axis=0, initial=0.0) > 0.0
     kept = rising(time_s) & np.isfinite(watts[:, used]).any(axis=1)
@@ -118,12 +118,12 @@ def read_nodes(path: Path) -> NodeTrace:
 
     A step is the usual time between two readings of a node, in whole seconds.
     """
-    head, rows = _table(path)
-    place_t, place_n, place_w = (_place(path, head, name) for name in ("time_s", "node", "watts"))
+    table = read_table(path)
+    place_t, place_n, place_w = (table.place(name) for name in ("time_s", "node", "watts"))
     readings: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for line, row in rows:
+    for line, row in table.rows:
         if row[place_n].startswith(_NODE):
-            readings[row[place_n]].append((_number(path, line, row[place_t]), _number(path, line, row[place_w])))
+            readings[row[place_n]].append((table.number(line, row, place_t), table.number(line, row, place_w)))
     nodes = tuple(sorted(readings, key=lambda node: (len(node), node)))
     series = [np.array(readings[node]) for node in nodes]
     step_s = max(round(float(np.median(np.concatenate([np.diff(one[:, 0]) for one in series])))), 1)
@@ -156,19 +156,26 @@ def without_twins(trace: NodeTrace) -> tuple[NodeTrace, tuple[tuple[str, str], .
 
 def read_pins(path: Path) -> PinTrace:
     """Return volts and amperes of six pins."""
-    head, rows = _table(path)
-    numbers = range(1, PIN_COUNT + 1)
-    (time_s,) = _columns(path, head, rows, ["time_s"]).T
-    kept = rising(time_s)
+    return pins_of(read_table(path))
+
+
+def pins_of(table: CsvTable) -> PinTrace:
+    """Return volts and amperes of six pins from a table, without the rows that `kept_rows` leaves out."""
+    kept = kept_rows(table)
     return PinTrace(
-        name=path.name.removesuffix(".csv.gz"),
-        time_ns=in_ns(time_s[kept]),
-        voltage_v=_columns(path, head, rows, [f"pin{number}_v" for number in numbers])[kept],
-        current_a=_columns(path, head, rows, [f"pin{number}_a" for number in numbers])[kept],
+        name=table.path.name.removesuffix(".csv.gz"),
+        time_ns=in_ns(table.columns(["time_s"])[kept, 0]),
+        voltage_v=table.columns([f"pin{number}_v" for number in _PINS])[kept],
+        current_a=table.columns([f"pin{number}_a" for number in _PINS])[kept],
     )
 
 
-def rising(time_s: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def kept_rows(table: CsvTable) -> MaskArray:
+    """Return which rows of a table count; see `rising`."""
+    return rising(table.columns(["time_s"])[:, 0])
+
+
+def rising(time_s: FloatArray) -> MaskArray:
     """Return which rows are later than all before; a doubled stamp and one that goes back are left out."""
     before = np.maximum.accumulate(np.concatenate([[-math.inf], time_s[:-1]]))
     return np.asarray(time_s > before)
@@ -177,37 +184,6 @@ def rising(time_s: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 def in_ns(time_s: FloatArray) -> TimeArray:
     """Return seconds as whole nanoseconds, to the microsecond."""
     return np.asarray(np.round(time_s * 1e6).astype(np.int64) * (NS_PER_S // 1_000_000))
-
-
-def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        reader = csv.reader(file)
-        head = next(reader, [])
-        rows = [(reader.line_num, row) for row in reader]
-    for line, row in rows:
-        if len(row) != len(head):
-            raise ConfigError.at(path, f"got {len(row)} cells", f"{len(head)} as in the first line", line=line)
-    if not rows:
-        raise ConfigError.at(path, "no rows", "a header and rows of readings")
-    return head, rows
-
-
-def _place(path: Path, head: list[str], name: str) -> int:
-    if name not in head:
-        raise ConfigError.at(path, f"no column {name}", f"one of them, beside {', '.join(head)}", line=1)
-    return head.index(name)
-
-
-def _columns(path: Path, head: list[str], rows: list[tuple[int, list[str]]], names: list[str]) -> FloatArray:
-    places = [_place(path, head, name) for name in names]
-    return np.array([[_number(path, line, row[place]) for place in places] for line, row in rows], dtype=np.float64)
-
-
-def _number(path: Path, line: int, text: str) -> float:
-    try:
-        return float(text) if text else math.nan
-    except ValueError:
-        raise ConfigError.at(path, f"got {text!r}", "a number", line=line) from None
 
 
 def _stamp_s(path: Path, line: int, text: str) -> float:

@@ -6,6 +6,7 @@ Ranges are those of published parts where one is named, and assumptions about wh
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import ConfigDict, with_config
 
 from evaluation.domain.plant.chance import PlaceArray
 from evaluation.domain.plant.machines import BusTraits, GpuTraits, Machines, NodeTraits, SupplyTraits
@@ -21,9 +22,10 @@ _SET_V = {
 _MAINS_V = (115.0, 208.0, 230.0, 240.0)
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Choices that are fixed; None where they are drawn."""
+    """Choices that are fixed, by a scene of the plan for instance; None where they are drawn."""
 
     nominal_v: float | None = None
     meter: MeterKind | None = None
