@@ -16,9 +16,10 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.streaks import begun
+from analytics.feeds.by_node import judged_by_node
 from analytics.feeds.gpus_beside import JOINED, GpusBeside, nodes_and_gpus
 from analytics.feeds.levels import PERIOD_S, WINDOW, Levels
-from analytics.feeds.node_watts import SIGNAL, NodeReadings, WattsPeriod, node_period, periods_of
+from analytics.feeds.node_watts import SIGNAL, NodeReadings, WattsPeriod
 from analytics.feeds.readings import FeedPeriod, FeedReadings
 from analytics.feeds.step_down import HOLD_PERIODS, StepDown
 from analytics.feeds.volt_amps import VoltAmps
@@ -74,17 +75,16 @@ class GpuLeft:
         entities = frame.spec.entities
         state = replace(state, siblings=state.siblings.under(topology, entities))
         nodes, n_gpus = nodes_and_gpus(ByIdentity(topology), ByIdentity(entities))
-        findings: list[Finding] = []
-        for readings, rows, period in periods_of(
-            frame, state.meters, state.feeds, state.siblings.groups, every_s=PERIOD_S
-        ):
-            if period is not None:
-                ended = node_period(period) if isinstance(period, FeedPeriod) else period
-                state, changes = _judged(state, ended, n_gpus, period)
-                if changes.some:
-                    findings += _findings(self.name, state, changes, ended, nodes=nodes, n_gpus=n_gpus)
-            state = replace(state, gpus=state.gpus.with_rows(frame, rows), **readings)
-        return state, tuple(findings)
+
+        def judge_period(
+            state: GpuLeftState, ended: WattsPeriod, period: FeedPeriod | WattsPeriod
+        ) -> tuple[GpuLeftState, tuple[Finding, ...]]:
+            state, changes = _judged(state, ended, n_gpus, period)
+            if not changes.some:
+                return state, ()
+            return state, _findings(self.name, state, changes, ended, nodes=nodes, n_gpus=n_gpus)
+
+        return judged_by_node(state, frame, judge_period, every_s=PERIOD_S)
 
 
 def _judged(

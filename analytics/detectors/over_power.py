@@ -17,9 +17,10 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge
 from analytics.detectors.joined_columns import JoinedColumn
 from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.streaks import begun
+from analytics.feeds.by_node import judged_by_node
 from analytics.feeds.gpus_beside import JOINED, GpusBeside, nodes_and_gpus
 from analytics.feeds.most_drawn import PERIOD_S, PERIODS, MostDrawn
-from analytics.feeds.node_watts import SIGNAL, NodeReadings, WattsPeriod, node_period, periods_of
+from analytics.feeds.node_watts import SIGNAL, NodeReadings, WattsPeriod
 from analytics.feeds.readings import FeedPeriod, FeedReadings
 from analytics.feeds.volt_amps import VoltAmps
 from analytics.supply.ratings import ratings_of
@@ -86,21 +87,19 @@ class OverPower:
         state = replace(state, siblings=state.siblings.under(topology, entities))
         nodes, _ = nodes_and_gpus(ByIdentity(topology), ByIdentity(entities))
         rated_w = ratings_of(entities)
-        findings: list[Finding] = []
-        for readings, rows, period in periods_of(
-            frame, state.meters, state.feeds, state.siblings.groups, every_s=PERIOD_S
-        ):
-            if period is not None:
-                volts_v = period.volts if isinstance(period, FeedPeriod) else state.volts
-                state = replace(state, watts=period.watts, volts=volts_v)
-                ended = node_period(period) if isinstance(period, FeedPeriod) else period
-                state, learnt, rated = _judged(state, ended, rated_w, period)
-                if learnt.some:
-                    findings += self._over_most(state, learnt, ended.now_ns, nodes)
-                if rated.some:
-                    findings += self._over_rating(state, rated, ended.now_ns, entities, rated_w)
-            state = replace(state, gpus=state.gpus.with_rows(frame, rows), **readings)
-        return state, tuple(findings)
+
+        def judge_period(
+            state: OverPowerState, ended: WattsPeriod, period: FeedPeriod | WattsPeriod
+        ) -> tuple[OverPowerState, tuple[Finding, ...]]:
+            volts_v = period.volts if isinstance(period, FeedPeriod) else state.volts
+            state = replace(state, watts=period.watts, volts=volts_v)
+            state, learnt, rated = _judged(state, ended, rated_w, period)
+            return state, (
+                *(self._over_most(state, learnt, ended.now_ns, nodes) if learnt.some else ()),
+                *(self._over_rating(state, rated, ended.now_ns, entities, rated_w) if rated.some else ()),
+            )
+
+        return judged_by_node(state, frame, judge_period, every_s=PERIOD_S)
 
     def _over_most(
         self, state: OverPowerState, changes: Changes, now_ns: int, nodes: tuple[Entity, ...]

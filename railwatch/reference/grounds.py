@@ -168,7 +168,7 @@ def _of_assignment(module: str, node: ast.Assign | ast.AnnAssign, lines: Sequenc
 
 
 def _of_limits(module: str, node: ast.ClassDef) -> Iterator[Number]:
-    words = _parameters(ast.get_docstring(node) or "")
+    stated = _parameters(ast.get_docstring(node) or "")
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None:
             name = field.target.id
@@ -178,7 +178,7 @@ def _of_limits(module: str, node: ast.ClassDef) -> Iterator[Number]:
                     line=field.lineno,
                     name=f"{node.name}.{name}",
                     value=_short(field.value),
-                    ground=words.get(name, ""),
+                    ground=stated.get(name, ""),
                 )
 
 
@@ -225,5 +225,5 @@ def _comment(lines: Sequence[str], first: int, stop: int) -> str:
         above.insert(0, lines[row].lstrip("# "))
         row -= 1
     behind = [line.split("  # ", 1)[1] for line in lines[first:stop] if "  # " in line]
-    words = " ".join(text for text in (*above, *behind) if not text.startswith(("fmt:", "noqa", "type:")))
-    return re.sub(r"\s*#?\s*fmt: skip|\s*noqa: \S+", "", words).strip()
+    text = " ".join(line for line in (*above, *behind) if not line.startswith(("fmt:", "noqa", "type:")))
+    return re.sub(r"\s*#?\s*fmt: skip|\s*noqa: \S+", "", text).strip()
