@@ -5,7 +5,7 @@ none, even if it also reports its input: rails have detectors of their own.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -101,33 +101,31 @@ class FeedReadings:
 
         `groups` numbers the nodes of the supplies.
         """
-        readings = self
+        readings, columns = self, _Columns(frame=frame)
         for number, rows, ended_ns in stretches(frame.time_ns, self.period, every_s=every_s):
             ended = None
             if ended_ns is not None and readings.period is not None:
                 readings, ended = readings._closed(ended_ns, (number - readings.period) * every_s, groups)
-            part = frame.rows(rows.start, rows.stop)
-            readings = readings.with_rows(part, number).with_signs(part)
+            readings = readings.with_rows(columns, rows, number).with_signs(frame, rows)
             yield readings, rows, ended
 
-    def with_rows(self, part: Frame, number: int) -> "FeedReadings":
+    def with_rows(self, columns: "_Columns", rows: slice, number: int) -> "FeedReadings":
         """Return the readings with new rows of the open period in its sums."""
         sums, counts = self.sums, self.counts
-        for place, names in enumerate(_SOURCES):
-            own = self.source == place
+        for place in range(len(_SOURCES)):
+            own = (self.source == place)[:, np.newaxis]
             if not own.any():
                 continue
-            values = np.stack([optional(part, name) for name in names], axis=2)
-            fresh = np.stack([renewed(part, name) for name in names], axis=2)
-            counted = fresh & np.isfinite(values) & own[:, np.newaxis]
-            sums = running_sum(sums, np.where(counted, values, 0.0))
-            counts = counts + counted.sum(axis=0)
+            values, counted = columns.of(place)
+            sums = running_sum(sums, np.where(own, values[rows], 0.0))
+            counts = counts + (counted[rows].sum(axis=0) * own)
         return replace(self, period=number, sums=sums, counts=counts)
 
-    def with_signs(self, part: Frame) -> "FeedReadings":
+    def with_signs(self, frame: Frame, rows: slice) -> "FeedReadings":
         """Return the readings with what some rows show of supplies that are not known yet, as masks in columns."""
         if not self._open.any():
             return self
+        part = frame.rows(rows.start, rows.stop)
         rails = np.stack([_most(part, name) for name in _RAILS], axis=1)
         volts = np.stack([_most(part, names[_V]) for names in _SOURCES], axis=1)
         watts = np.stack([_most(part, names[_W]) for names in _SOURCES], axis=1)
@@ -180,6 +178,24 @@ class FeedReadings:
         )
         none = np.zeros_like(self.sums)
         return replace(self._with_sources(), sums=none, counts=none, last=values, last_ns=last_ns), ended
+
+
+@dataclass(slots=True, kw_only=True)
+class _Columns:
+    """New values of a frame from each source of `_SOURCES`, 0 where there is none, and where there is one.
+
+    Stacked once a frame and not once a period, ``(n_rows, n_supplies, 3)`` each.
+    """
+
+    frame: Frame
+    stacked: dict[int, tuple[FloatArray, MaskArray]] = field(default_factory=dict)
+
+    def of(self, place: int) -> tuple[FloatArray, MaskArray]:
+        if place not in self.stacked:
+            values = np.stack([optional(self.frame, name) for name in _SOURCES[place]], axis=2)
+            counted = np.stack([renewed(self.frame, name) for name in _SOURCES[place]], axis=2) & np.isfinite(values)
+            self.stacked[place] = np.where(counted, values, 0.0), counted
+        return self.stacked[place]
 
 
 def _most(part: Frame, name: str) -> FloatArray:
