@@ -117,7 +117,7 @@ class PowerPlan(FilePart):
     learning: Annotated[float, Field(gt=0, lt=0.9)]
     budget: Positive
     join: DurationS
-    stands_out: Positive
+    stands_out: Annotated[tuple[Positive, ...], Field(min_length=1)]
     sets: tuple[PowerSet, ...]
     direct_current: DirectCurrent
     gap: DurationS

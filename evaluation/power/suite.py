@@ -98,8 +98,9 @@ def method_rows(results: Sequence[ChainResult], plan: PowerPlan, methods: Sequen
         for number, method in enumerate(methods):
             found = [one for result in results if result.method == method for one in result.found if one.name == name]
             if number == 0:
-                standing = sum(one.sigmas >= plan.stands_out for one in found)
-                yield _row(f"stands out by {plan.stands_out:g} sigma: {name}", share(standing, len(found)))
+                for sigmas in plan.stands_out:
+                    standing = sum(one.sigmas >= sigmas for one in found)
+                    yield _row(f"stands out by {sigmas:g} sigma: {name}", share(standing, len(found)))
             if found:
                 yield from _fault_rows(name, method, found, plan)
 
@@ -120,7 +121,7 @@ def _false_alarm_rows(results: Sequence[ChainResult], plan: PowerPlan) -> Iterat
 
 def _fault_rows(name: str, method: str, found: Sequence[Found], plan: PowerPlan) -> Iterator[Row]:
     """Yield what one method made of one fault; goals are for our own judge, where the fault stands out."""
-    standing = [one for one in found if one.sigmas >= plan.stands_out]
+    standing = [one for one in found if one.sigmas >= plan.stands_out[0]]
     row = _row(f"found: {name}, {method}", _found_share(found))
     if standing and len(standing) < len(found):
         yield row
