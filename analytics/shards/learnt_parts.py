@@ -178,6 +178,7 @@ PARTS: Mapping[str, LearntParts] = {
             "branches.usual_others_a",
             "branches.most_a",
             "shares",
+            "carried",
             "fall.usual_v",
             "fall.usual_a",
             "fall.usual_w",
@@ -187,7 +188,7 @@ PARTS: Mapping[str, LearntParts] = {
         evidence=("slow.cusum", "slow.effect", "slow.variance"),
         has_enough=_risen,
         odd=_full_and_unknown,
-        added=("bands",),
+        added=("bands", "carried"),
     ),
     "current_share": LearntParts(
         learnt=("usual", "block.step_v", "block.step_a"),

@@ -27,7 +27,7 @@ from analytics.shards.shard import leaves_of
 from telemetry.clock import NS_PER_S
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus
-from tests.analytics.detectors.supply_scenes import ageing, frame
+from tests.analytics.detectors.supply_scenes import ageing, at_limit, frame
 from tests.analytics.detectors.test_conformance import ALL, TOPOLOGY, scene
 from tests.analytics.scenes import node_of
 
@@ -151,6 +151,15 @@ def test_a_finding_that_is_not_held_any_more_is_reported_again_only_by_new_windo
     idle = np.full((400, 2), 5.0)
     _, found = run(SUPPLIES, one.state, frame(np.full((400, 2), 12.1), idle))
     assert not found, "an idle node shows nothing of its paths"
+
+
+def test_supplies_that_are_driven_to_their_limit_right_after_a_start_are_no_joints() -> None:
+    rows, taught = at_limit(1), 160  # the load grows from that row on
+    state, _ = run(SUPPLIES, SUPPLIES.start([rows.spec]), rows.rows(0, taught))
+    now_ns = int(rows.time_ns[taught])
+    one = resumed(rows, pack_learnt(SUPPLIES, state, now_ns, frozen={}), now_ns)
+    _, found = run(SUPPLIES, one.state, rows.rows(taught, len(rows)))
+    assert not found, "what the paths carried as usual before the start is known"
 
 
 @pytest.mark.parametrize(
