@@ -347,7 +347,9 @@ def unknown_lines(node: WiredNode) -> Iterator[str]:
     described = wiring.origin in (Origin.CONFIGURED, Origin.SIMULATED)
     unfed = wiring.unfed(node.gpus)
     if unfed:
-        yield f"bus of {label_list(gpu.label for gpu in unfed)}: taken to hang on every supply that feeds a GPU"
+        labels = label_list(gpu.label for gpu in unfed)
+        hang = f"bus of {labels}: taken to hang on every supply that feeds a GPU"
+        yield hang if wiring.supplies else f"supply of {labels}: none is measured or described"
     without = {
         "rating": [one for one in wiring.supplies if node.rated_w(one) is None and not node.is_reading(one)],
         "nominal voltage": [one for one in wiring.supplies if node.nominal_v(one) is None],

@@ -104,6 +104,14 @@ def test_a_described_bus_reaches_the_gpus_behind_its_converters() -> None:
     assert "bus of GPU 3: taken to hang on every supply that feeds a GPU" in shown.unknown
 
 
+def test_where_no_supply_is_measured_the_gpus_hang_on_none_that_is_known() -> None:
+    shown = wiring_map(wired_topology(Topology(entities=(NODE, *GPUS)), None, set()))
+    assert shown.unknown == (
+        "supply of GPUs 0-3: none is measured or described",
+        "feeds, breakers, plugs and redundancy",
+    )
+
+
 @pytest.mark.parametrize(("named", "missing"), [(("0", "7"), ("GPU 7",)), (("gpu9",), ("GPU 9",)), (("1",), ())])
 def test_a_branch_names_the_gpus_that_were_not_found(named: tuple[str, ...], missing: tuple[str, ...]) -> None:
     described = replace(DESCRIBED, buses=(replace(MAIN, branches=(Branch(gpus=named),)), SIDE))

@@ -13,7 +13,7 @@ export function drawSources() {
   const facts = [
     [
       "Sampling",
-      `${sampler.rate_hz} Hz${sampler.overruns ? `, ${sampler.overruns} ticks skipped` : ""}${sampler.detail ? `, ${sampler.detail}` : ""}`,
+      `${quantity(Number(sampler.rate_hz.toPrecision(3)), "Hz")}${sampler.overruns ? `, ${sampler.overruns} ticks skipped` : ""}${sampler.detail ? `, ${sampler.detail}` : ""}`,
     ],
     ["Agent CPU", own("cpu_ratio") === null ? "unknown" : `${(own("cpu_ratio") * 100).toFixed(1)}% of one core`],
     ["Agent memory", quantity(own("resident_bytes"), "B")],

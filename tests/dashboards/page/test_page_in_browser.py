@@ -48,6 +48,7 @@ def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(bro
         see(browser, "#figure-psu0", "PSU 0 · lowest of 5 s")
         see(browser, "#chart-psu1", "PSU 1 · voltage and current")
         see(browser, "#chart-power .legend", "GPU 3")
+        see(browser, "#sources .facts", "20\u202fHz")
         see(browser, "#figure-psu0", "below the 11.40\u202fV limit")
         now(source, "incident_s")
         see(browser, "#incidents .incident.critical", "11.31 V, limit 11.40 V")
