@@ -2,8 +2,9 @@
 
 A training job draws its plateau once per step, so a weak path dips about once a second. The finding stays raised while
 dips recur and clears after a quiet time. It also reports whether the load stepped up at the deepest dip, and the
-source resistance if voltage and current identify it. Of a rail that a described converter makes it reports whether the
-bus before it is within its limits.
+source resistance if voltage and current identify it. Of a rail of 48 or 54 V that was never above its limit it reports
+that a label named its voltage: labels of such rails are often wrong. Of a rail that a described converter makes it
+reports whether the bus before it is within its limits.
 """
 
 from collections.abc import Mapping
@@ -18,10 +19,10 @@ from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import RailSagLimits
 from analytics.supply.converter_plan import BusState, ConverterPlan
 from analytics.supply.rail_levels import RailLevels
-from physics.rail_classes import LEAST_PLAUSIBLE_RATIO
+from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, MAIN_BUSES_V
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
-from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.entities import NOMINAL_SOURCE_TAG, Entity, EntityKind, NominalSource, Topology
 from telemetry.frames import FloatArray, Frame, FromZero, MaskArray, TableSpec, TimeArray, filled
 from telemetry.quantities import duration, ohms, volts
 from telemetry.records import Cause, Finding, FindingStatus, Severity
@@ -60,11 +61,12 @@ class Dips:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RailSagState:
-    """State between rows; `first_ns` is when each rail was first read, shape ``(n_supplies,)``."""
+    """State between rows; when each rail was first read, and its highest reading, of shape ``(n_supplies,)``."""
 
     last_ns: int | None
     rails: RailLevels
     first_ns: TimeArray
+    highest_v: FloatArray
     conditions: Conditions
     dips: Dips
     moments: Moments
@@ -97,6 +99,7 @@ class RailSag:
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             passed_ns = elapsed_ns(state.last_ns, now_ns)
             state, rails = _levelled(state, frame.spec.entities, voltages_v[row], now_ns)
+            state = replace(state, highest_v=np.fmax(state.highest_v, voltages_v[row]))
             moments = add_sample(
                 state.moments,
                 elapsed_ns=passed_ns,
@@ -171,16 +174,17 @@ class RailSag:
         buses: Mapping[int, BusState],
     ) -> tuple[Finding, ...]:
         def describe(index: int, status: FindingStatus) -> Statement:
-            return self._describe(state, index, status, now_ns, name=entities[index].label, bus=buses.get(index))
+            return self._describe(state, index, status, now_ns, rail=entities[index], bus=buses.get(index))
 
         return findings_from(
             self.name, Cause.SUPPLY_SAG, entities, state.conditions, changes, now_ns=now_ns, describe=describe
         )
 
     def _describe(
-        self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, *, name: str, bus: BusState | None
+        self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, *, rail: Entity, bus: BusState | None
     ) -> Statement:
         dips, scale, source = state.dips, float(state.rails.scale[index]), estimate(state.moments, index)
+        name = rail.label
         limit_v = scale * self.limits.minimum_v
         minimum_v, seconds = float(dips.minimum_v[index]), state.conditions.lasted_s(index, now_ns)
         if status is FindingStatus.CLEARED:
@@ -191,6 +195,9 @@ class RailSag:
         else:
             # What matters of a converter's output is whether its bus is low as well.
             why = f": {_dips_text(dips, index, seconds)}, {_path_text(source)}" if bus is None else f"; {bus.text}"
+            named_by = rail.tag(NOMINAL_SOURCE_TAG)
+            if state.highest_v[index] < limit_v and rail.nominal_v in MAIN_BUSES_V and named_by == NominalSource.LABEL:
+                why = f": never above it so far, {rail.nominal_v:g} V by its label"
             summary = f"{name} sags to {volts(minimum_v)}, limit {volts(limit_v)}{why}"
         return Statement(
             severity=Severity.CRITICAL if minimum_v < scale * self.limits.at_once_below_v else Severity.WARNING,

@@ -5,7 +5,7 @@ import pytest
 
 from analytics.detectors.rail_sag import RailSag
 from analytics.detectors.supply_limits import RailSagLimits
-from telemetry.entities import NOMINAL_TAG, EntityKind, Topology
+from telemetry.entities import NOMINAL_SOURCE_TAG, NOMINAL_TAG, EntityKind, NominalSource, Topology
 from telemetry.frames import Frame
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 from tests.analytics.detectors.converter_scenes import main_supply
@@ -219,3 +219,12 @@ def test_the_output_of_a_described_converter_is_reported_with_the_state_of_its_b
         margin = found[0].number("bus_margin_ratio")
         assert margin is not None
         assert (margin > 0.0) == (bus_v == 54.0)
+
+
+def test_of_a_54_v_rail_that_was_never_above_its_limit_it_is_stated_that_a_label_named_its_voltage() -> None:
+    labelled = replace(supply(0), tags=((NOMINAL_TAG, "54"), (NOMINAL_SOURCE_TAG, NominalSource.LABEL.value)))
+    low = np.full(40, 51.2)
+    frames = [frame_of(EntityKind.SUPPLY, (labelled,), {"voltage_v": volts}) for volts in (low, np.append(53.9, low))]
+    (never,), (fell,) = run(frames[0]), run(frames[1])
+    assert never.summary == "PSU 0 sags to 51.20 V, limit 51.30 V: never above it so far, 54 V by its label"
+    assert "by its label" not in fell.summary
