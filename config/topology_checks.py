@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from physics.wiring import Branch, Bus, Redundancy, Wiring, pci_address
+from telemetry.controller_names import rail_key
 from telemetry.key_problems import KeyProblemError
 
 _EVERY_GPU = "all"
@@ -63,8 +64,8 @@ def _shared_sensors(wiring: Wiring) -> Iterator[KeyProblemError]:
             key, expected = f"buses[{place}].sensors[{number}]", ""
             if sensor in shown:
                 expected = f"a rail of the board: it shows supply {shown[sensor]}"
-            elif of_bus.setdefault(sensor, bus.name) != bus.name:
-                expected = f"each rail on one bus: {of_bus[sensor]} has it"
+            elif of_bus.setdefault(rail_key(sensor), bus.name) != bus.name:
+                expected = f"each rail on one bus: {of_bus[rail_key(sensor)]} has it"
             if expected:
                 yield KeyProblemError(key, f"got {sensor!r}", expected)
 

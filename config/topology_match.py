@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from config.topology_checks import problems_of_wiring
-from physics.bus_readings import sensor_names
 from physics.rail_classes import may_feed_gpus
-from physics.wiring import Bus, Wiring, names_gpu
+from physics.wiring import Bus, Wiring, is_shown_by, names_gpu
 from telemetry.entities import MEASURED_SOURCE_TAG, NOMINAL_SOURCE_TAG, Entity, EntityKind, Topology, label_list
 from telemetry.key_problems import KeyProblemError
 
@@ -60,7 +59,7 @@ def _rail_mismatches(wiring: Wiring, rails: Sequence[Entity]) -> Iterator[KeyPro
     for place, bus in enumerate(wiring.buses):
         for number, sensor in enumerate(bus.sensors):
             key = f"buses[{place}].sensors[{number}]"
-            shown = next((one for one in rails if sensor in sensor_names(one)), None)
+            shown = next((one for one in rails if is_shown_by(one, sensor)), None)
             if shown is None:
                 expected = f"a rail of the board: {', '.join(one.name for one in rails)}"
                 yield KeyProblemError(key, f"no sensor {sensor!r}", expected)

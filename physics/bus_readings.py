@@ -7,19 +7,15 @@ that is, no controller reports, and a wrong one would cap the GPUs of the other 
 import re
 
 from physics.rail_classes import MAIN_BUSES_V
-from physics.wiring import Bus, Origin, Wiring
-from telemetry.entities import SOURCE_TAG, Entity
+from physics.wiring import Bus, Origin, Wiring, is_shown_by
+from telemetry.controller_names import SUFFIX
+from telemetry.entities import Entity
 
 # Parts of a name that rails of a board have in common: its voltage, and what it is.
 _VOLTAGE = re.compile(r"p?\d{1,2}v\d{0,2}|v\d{1,2}")
 _ANY_RAIL = frozenset({"bus", "rail", "main", "v"})
 # Names that `railwatch wiring learn` makes up: their numbers are those of no board.
 _NUMBERED = re.compile(r"bus\d+")
-
-
-def sensor_names(rail: Entity) -> frozenset[str]:
-    """Return the names by which a description may mean a rail: those of its entity, and that of its sensor alone."""
-    return frozenset({rail.key, rail.name, rail.name.removesuffix(f" ({rail.tag(SOURCE_TAG)})")})
 
 
 def is_main_rail(rail: Entity) -> bool:
@@ -38,11 +34,10 @@ def bus_shown(rail: Entity, wiring: Wiring) -> Bus | None:
     """Return the bus that a rail of the board shows; None where that is not known, and where the node has one bus."""
     if not is_main_rail(rail) or not has_several_buses(wiring, rail.nominal_v):
         return None
-    names = sensor_names(rail)
-    described = [bus for bus in wiring.buses if not names.isdisjoint(bus.sensors)]
+    described = [bus for bus in wiring.buses if any(is_shown_by(rail, sensor) for sensor in bus.sensors)]
     if described:
         return described[0]
-    own = {part for name in names for part in [_parts(name)] if part}
+    own = {part for part in (_parts(rail.key), _parts(rail.name.removesuffix(SUFFIX))) if part}
     alike = [bus for bus in wiring.buses if not _NUMBERED.fullmatch(bus.name.casefold()) and _parts(bus.name) in own]
     alike = [bus for bus in alike if wiring.nominal_v_of(bus) in (rail.nominal_v, None) and not bus.sensors]
     return alike[0] if len(alike) == 1 else None

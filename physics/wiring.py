@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from physics.breakers import BreakerCurve
+from telemetry.controller_names import rail_key
 from telemetry.entities import Entity
 
 # Digits of the domain, bus and device of a PCI address; NVML writes eight for the domain where sysfs writes four.
@@ -154,13 +155,19 @@ class Bus:
     sensors: tuple[str, ...] = ()
 
 
+def is_shown_by(entity: Entity, sensor: str) -> bool:
+    """Return True if a description means a measured entity by a sensor: its key, its name, of a rail any spelling."""
+    return sensor in (entity.key, entity.name) or (entity.is_rail_of_board and rail_key(sensor) == entity.key)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Index:
-    """Places of supplies in their list, by name, sensor, feed, shelf and the bus that a converter draws from."""
+    """Places of supplies in their list, by name, sensor, rail of the board, feed, shelf, and bus of a converter."""
 
     bus_of: Mapping[str, Bus]
     by_name: Mapping[str, Sequence[int]]
     by_sensor: Mapping[str, Sequence[int]]
+    by_rail: Mapping[str, Sequence[int]]
     by_feed: Mapping[str, Sequence[int]]
     by_shelf: Mapping[str, Sequence[int]]
     by_source: Mapping[str, Sequence[int]]
@@ -171,6 +178,7 @@ class _Index:
             bus_of={supply: bus for bus in buses for supply in bus.supplies},
             by_name=_places((one.name,) for one in supplies),
             by_sensor=_places(one.sensors for one in supplies),
+            by_rail=_places([rail_key(sensor) for sensor in one.sensors] for one in supplies),
             by_feed=_places((one.feed,) for one in supplies),
             by_shelf=_places((one.shelf,) for one in supplies),
             by_source=_places((one.from_bus,) for one in supplies),
@@ -204,6 +212,8 @@ class Wiring:
     def supply_of(self, entity: Entity) -> WiredSupply | None:
         """Return the supply that a measured entity shows; None for one that the wiring does not name."""
         places = [place for text in (entity.key, entity.name) for place in self._index.by_sensor.get(text, ())]
+        if entity.is_rail_of_board:
+            places += self._index.by_rail.get(entity.key, ())
         return self.supplies[min(places)] if places else None
 
     def bus_of(self, supply: str) -> Bus | None:

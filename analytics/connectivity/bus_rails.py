@@ -10,7 +10,8 @@ from analytics.connectivity.board_bus import BoardBuses, main_buses
 from analytics.connectivity.kinship import ByIdentity, Kinship
 from analytics.connectivity.siblings import GroupArray
 from physics.rail_classes import MAIN_BUSES_V
-from telemetry.entities import BUS_TAG, SOURCE_TAG, Entity, Topology
+from telemetry.controller_names import SUFFIX
+from telemetry.entities import BUS_TAG, Entity, Topology
 from telemetry.frames import FloatArray, MaskArray
 
 
@@ -78,6 +79,6 @@ def _bus_rails(entities: ByIdentity[Sequence[Entity]], topology: ByIdentity[Topo
 
 def bus_label(rail: Entity) -> str:
     """Return a rail of the board as people write it, with its bus: ``bus0 (P54V_A)``."""
-    sensor = rail.label.removesuffix(f" ({rail.tag(SOURCE_TAG)})")
+    sensor = rail.label.removesuffix(SUFFIX)
     bus = rail.tag(BUS_TAG)
     return f"{sensor}, bus not known" if bus is None else f"{bus} ({sensor})"

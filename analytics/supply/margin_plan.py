@@ -13,6 +13,7 @@ from analytics.connectivity.kinship import ByIdentity
 from physics.feeding import bus_name, bus_names
 from physics.link_loads import Draw
 from physics.wiring import Bus, Origin, WiredSupply, Wiring
+from telemetry.controller_names import rail_key
 from telemetry.entities import Entity, Topology
 from telemetry.frames import FloatArray
 from telemetry.ratings import rated_power_w
@@ -68,13 +69,20 @@ def _plan(
     wiring = wiring_of_edges(entities.it, topology.it) if described.it is None else described.it
     reported = rated_power_w(entities.it, configured_w=rated_w)
     places: dict[str, list[int]] = {}
+    rails: dict[str, tuple[int, ...]] = {}
     for place, entity in enumerate(entities.it):
         for name in dict.fromkeys((entity.key, entity.name)):
             places.setdefault(name, []).append(place)
+        if entity.is_rail_of_board:
+            rails[entity.key] = (place,)
     columns: dict[str, tuple[int, ...]] = {}
     supplies = []
     for one in wiring.supplies:
-        own = tuple(dict.fromkeys(place for sensor in one.sensors for place in places.get(sensor, ())))
+        own = tuple(
+            dict.fromkeys(
+                place for sensor in one.sensors for place in places.get(sensor) or rails.get(rail_key(sensor), ())
+            )
+        )
         known_w = (float(reported[place]) for place in own if np.isfinite(reported[place]))
         known_v = (v for place in own if (v := entities.it[place].nominal_v) is not None)
         rated_w = next(known_w, None) if one.rated_w is None else one.rated_w

@@ -8,7 +8,7 @@ from physics.bus_readings import bus_shown
 from physics.feeding import feeding_of, wiring_of_topology, with_described_tags
 from physics.link_loads import NOT_METERED, LinkKind, LinkLoad, branch_loads
 from physics.rail_classes import LEAST_PLAUSIBLE_RATIO, rail_class_of
-from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring
+from physics.wiring import Branch, Bus, MainsFeed, Origin, Plugs, Shelf, WiredSupply, Wiring, is_shown_by
 from railwatch.operator.standing import OVER
 from railwatch.operator.wiring_values import LOAD_S, GpuValues, SupplyValues, WiringValues
 from telemetry.entities import SOURCE_TAG, Entity, EntityKind, Topology, label_list, label_of
@@ -63,7 +63,7 @@ class WiredNode:
 
     def entities_of(self, supply: WiredSupply) -> tuple[Entity, ...]:
         """Return the measured entities that show a supply, in the order in which its sensors are named."""
-        return tuple(one for sensor in supply.sensors for one in self.supplies if sensor in (one.key, one.name))
+        return tuple(one for sensor in supply.sensors for one in self.supplies if is_shown_by(one, sensor))
 
     def rated_w(self, supply: WiredSupply) -> float | None:
         """Return the rating of a supply, as described or as it reports; None where it is unknown."""

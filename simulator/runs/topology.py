@@ -7,6 +7,7 @@ from physics.rail_classes import MAIN_BUSES_V, rail_class_of
 from simulator.files.node import NodeFile, Supply
 from simulator.files.sensing import board_rails
 from simulator.files.wiring import Wiring
+from telemetry.controller_names import SUFFIX, rail_key
 from telemetry.entities import (
     BOARD_PLACE,
     BUS_TAG,
@@ -129,8 +130,8 @@ def _rails(node: NodeFile) -> tuple[Entity, ...]:
     return tuple(
         Entity(
             kind=EntityKind.SUPPLY,
-            key=f"bmc-{name.lower().replace('_', '-')}",
-            name=f"{name} (bmc)",
+            key=rail_key(name),
+            name=f"{name}{SUFFIX}",
             tags=((SOURCE_TAG, "bmc"), *nominal, (PLACE_TAG, BOARD_PLACE), *_bus_tags(node, bus)),
         )
         for bus, name in enumerate(board_rails(node))

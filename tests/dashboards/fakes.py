@@ -154,7 +154,9 @@ class FakeSource:
             modes=(ActionMode(action="clock_cap", mode=self.mode), ActionMode(action="notify", mode=Mode.ENFORCE)),
             store=self.store,
             # As measured: the pace of the sensors is no whole number.
-            sampler=SamplerStatus(rate_hz=RATE_HZ * 1.000006, last_sample_ns=self.started_ns + round(last_s * NS_PER_S)),
+            sampler=SamplerStatus(
+                rate_hz=RATE_HZ * 1.000006, last_sample_ns=self.started_ns + round(last_s * NS_PER_S)
+            ),
             collectors=(
                 CollectorStatus(name="nvml", state=CollectorState.WORKING, detail="4 GPUs"),
                 CollectorStatus(name="hwmon", state=CollectorState.WORKING, detail="ina228 x 2"),

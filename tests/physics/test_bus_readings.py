@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from physics.bus_readings import bus_shown, sensor_names
-from physics.feeding import bus_names, feeding_of, with_described_tags
+from physics.bus_readings import bus_shown
+from physics.feeding import bus_names, described_supplies, feeding_of, with_described_tags
 from physics.wiring import Branch, Bus, Origin, WiredSupply, Wiring
 from telemetry.entities import BOARD_PLACE, BUS_TAG, NOMINAL_TAG, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 
@@ -43,8 +43,23 @@ def shown(name: str, wired: Wiring) -> str | None:
 
 @pytest.mark.parametrize("sensor", ["P54V_B", "P54V_B (bmc)", "bmc-p54v-b"])
 def test_a_described_rail_shows_its_bus_by_any_of_its_names(sensor: str) -> None:
-    assert sensor in sensor_names(rail("P54V_B"))
     assert shown("P54V_B", wiring("upper", "lower", sensors=((sensor,), ()))) == "upper"
+
+
+@pytest.mark.parametrize("sensor", ["P12V", "P12V (bmc)", "bmc-p12v"])
+def test_a_described_converter_is_known_by_any_name_of_its_rail_also_under_its_described_name(sensor: str) -> None:
+    converter = WiredSupply(name="aux", sensors=(sensor,), nominal_v=12.0, from_bus="main")
+    one = wiring("main")
+    one = replace(
+        one,
+        supplies=(*one.supplies, converter),
+        buses=(*one.buses, Bus(name="board", nominal_v=12.0, supplies=("aux",))),
+    )
+    supplies = described_supplies((supply("psu0"), rail("P12V", "12")), one)
+    assert supplies[1].name == "aux"
+    assert ("supply:psu0", "supply:bmc-p12v") in feeding_of(one, supplies, GPUS).edges
+    outputs = [replace(one, tags=((SOURCE_TAG, "bmc"),)) for one in (rail("psu0"), rail("aux"))]
+    assert not [one for one in outputs if wiring("main").supply_of(one)], "a controller counts its supplies by itself"
 
 
 @pytest.mark.parametrize(

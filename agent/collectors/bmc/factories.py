@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Sequence
 
 from agent.collectors.bmc.board import BoardLog, BoardNode, BoardTable
-from agent.collectors.bmc.layout import BMC_SUFFIX, FAN_TABLE, NODE_TABLE, SUPPLY_TABLE, Layout, TableLayout
+from agent.collectors.bmc.layout import FAN_TABLE, NODE_TABLE, SUPPLY_TABLE, Layout, TableLayout
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
 from agent.collectors.port import BuiltCollector, EventSource, SourceState, missing, working
 from agent.collectors.registry.settings import SlowSettings
+from telemetry.controller_names import SUFFIX
 from telemetry.entities import NOMINAL_SOURCE_TAG, Entity
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, RailwatchError
 
@@ -91,7 +92,7 @@ def _names(entities: Sequence[Entity]) -> str:
     groups: dict[str, list[str]] = {}
     for one in entities:
         named = "" if one.nominal_v is None else f" ({one.nominal_v:g} V by {one.tag(NOMINAL_SOURCE_TAG)})"
-        groups.setdefault(named, []).append(one.name.removesuffix(BMC_SUFFIX))
+        groups.setdefault(named, []).append(one.name.removesuffix(SUFFIX))
     return ", ".join(f"{', '.join(names)}{named}" for named, names in groups.items())
 
 

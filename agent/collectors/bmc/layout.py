@@ -10,14 +10,13 @@ from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.bmc.rail_nominal import conflicts, nominal_of_point
 from agent.collectors.tables import node_entity
 from physics.rail_classes import MAIN_BUSES_V, MEASURED_AT_V
+from telemetry.controller_names import SUFFIX, slug, unit_key
 from telemetry.entities import BOARD_PLACE, PLACE_TAG, SOURCE_TAG, Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import Signal, signal
 
 NODE_TABLE, SUPPLY_TABLE, FAN_TABLE = "bmc", "bmc_supply", "bmc_fan"
 AGE = "bmc_age_s"
-# Suffix of the names of supplies, rails and fans, since hwmon often has the same names.
-BMC_SUFFIX = " (bmc)"
 _NODE_SIGNALS = (
     "node_power_w",
     "rail_voltage_v",
@@ -116,11 +115,6 @@ def signals_by_point(layout: Layout) -> Mapping[str, Signal]:
     }
 
 
-def unit_key(unit: str) -> str:
-    """Return the key of a controller's supply or fan, distinct from those of other sources."""
-    return f"bmc-{unit}"
-
-
 def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> TableLayout:
     signals = (*_NODE_SIGNALS, _INLET) if with_inlet else _NODE_SIGNALS
     powers = [point for point in points if point.quantity is Quantity.POWER and point.place is Place.BOARD]
@@ -170,7 +164,7 @@ def _supply_table(points: tuple[Point, ...]) -> TableLayout | None:
         signal = _supply_signal(point)
         if signal is None:
             continue
-        unit = (point.unit if point.place is Place.SUPPLY else naming.slug(point.name)) or naming.slug(point.name)
+        unit = (point.unit if point.place is Place.SUPPLY else slug(point.name)) or slug(point.name)
         _, columns = rows.setdefault(unit, (unit if point.place is Place.SUPPLY else point.name, {}))
         columns.setdefault(signal, []).append(point.key)
         named = nominal_of_point(point)
@@ -202,9 +196,9 @@ def _fan_table(points: tuple[Point, ...]) -> TableLayout | None:
     for point in points:
         signal = {Quantity.FAN_SPEED: "fan_rpm", Quantity.FAN_DUTY: "fan_ratio"}.get(point.quantity)
         if signal is not None:
-            unit = point.unit or naming.slug(point.name)
+            unit = point.unit or slug(point.name)
             if signal in rows.get(unit, ("", {}))[1]:  # two rotors of one module differ in the rest of their names
-                unit = naming.slug(point.name)
+                unit = slug(point.name)
             _, columns = rows.setdefault(unit, (unit, {}))
             columns.setdefault(signal, []).append(point.key)
     return _table(FAN_TABLE, EntityKind.FAN, _FAN_SIGNALS, rows)
@@ -220,9 +214,7 @@ def _table(
     if not rows:
         return None
     entities = tuple(
-        Entity(
-            kind=kind, key=unit_key(unit), name=f"{label}{BMC_SUFFIX}", tags=((SOURCE_TAG, "bmc"), *tags.get(unit, ()))
-        )
+        Entity(kind=kind, key=unit_key(unit), name=f"{label}{SUFFIX}", tags=((SOURCE_TAG, "bmc"), *tags.get(unit, ())))
         for unit, (label, _) in rows.items()
     )
     cells = tuple(

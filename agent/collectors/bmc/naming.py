@@ -7,6 +7,7 @@ ExaMon (IBM POWER9), NetApp's GetIpmiInfo, Graphcore's IPU-M2000 BMC guide. The 
 import re
 
 from agent.collectors.bmc.point import Place, Quantity
+from telemetry.controller_names import slug
 
 _SUPPLY = re.compile(r"^(?:psu|ps|power[ _]?supply|pws|pwr[ _]?supply)[ _#-]?(\d+|[a-d]\b)", re.IGNORECASE)
 _FAN = re.compile(r"\bfan|fan\d|^sys_fan|tach", re.IGNORECASE)
@@ -91,8 +92,3 @@ def rail_nominal_v(name: str) -> float | None:
     if found is None:
         return None
     return float((found[1] or found[2]).replace("_", "."))
-
-
-def slug(name: str) -> str:
-    """Return a name reduced to the characters of a key."""
-    return re.sub(r"[^a-z0-9.+]+", "-", name.strip().lower()).strip("-")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import Place, Point, Quantity, SupplyBit
 from agent.collectors.bmc.redfish_client import Resource, child, children, link, text_field
+from telemetry.controller_names import slug
 
 # ReadingUnits (UCUM, and what older services write) by quantity and factor.
 _UNITS: Mapping[str, tuple[Quantity, float]] = {
@@ -246,7 +247,7 @@ def _of_supply(key: str, unit: str, quantity: Quantity, *, is_input: bool = Fals
 
 def _unit(name: str, place: Place) -> str:
     if place is Place.SUPPLY:
-        return naming.supply_unit(name) or naming.slug(name)
+        return naming.supply_unit(name) or slug(name)
     return naming.fan_unit(name) if place is Place.FAN else ""
 
 
