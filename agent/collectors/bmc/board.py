@@ -6,10 +6,11 @@ import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from agent.collectors.bmc.layout import AGE, Layout, TableLayout, lay_out, signals_by_point, unit_key
+from agent.collectors.bmc.layout import AGE, Layout, TableLayout, lay_out, signals_by_point
 from agent.collectors.bmc.point import BoardLink, LogEntry, Place
 from agent.collectors.bmc.settings import RARE_FROM_S
 from telemetry.clock import Clock
+from telemetry.controller_names import unit_key
 from telemetry.entities import EntityKind
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
