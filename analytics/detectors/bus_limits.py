@@ -35,7 +35,8 @@ class HangLimits:
     thread_ratio
         Share of a processor from which nv_queue or a GPU's interrupt thread counts as spinning.
     alone_s
-        Time without a step from which neither thread nor link error is required. heuristic: three times `stall_s`.
+        Time without a step from which neither thread nor link error is required, and time of silence where the
+        driver's threads are read and quiet. heuristic: three times `stall_s`, as long as the longest checkpoints.
     silent_spin_s
         Time to spin where no job reports its steps. heuristic: twice `spin_s`, as one source less is available.
     swing_ratio, swing_s
@@ -44,7 +45,8 @@ class HangLimits:
         of the compute power are 18 %; a burn load and its governor stay below 5 %.
     silence_s
         Time for which all GPUs that swung must spin where nothing but their power shows it. heuristic: what a promise
-        of 30 s leaves, and longer than the 20 s that many checkpoints take.
+        of 30 s leaves, and longer than the 20 s that many checkpoints take. Where the driver's threads are read and
+        quiet it is `alone_s`: a checkpoint may take that long.
     constant_ratio
         Highest relative standard deviation of the power for that. heuristic: a spinning kernel does the same
         all the time, and readings of it have 1 % of noise; work has phases.

@@ -66,8 +66,9 @@ class OpenSecond:
 class HangState:
     """State between rows.
 
-    `threads_s` is how long a driver thread spins, `quiet_links_s` how long the links had no error. `others` marks GPUs
-    where the steps since the spin began belong to another job, `silent` GPUs of a node that fell silent.
+    `threads_s` is how long a driver thread spins, `quiet_links_s` how long the links had no error. `threads_quiet` is
+    true where the driver's threads were read last and did not spin. `others` marks GPUs where the steps since the spin
+    began belong to another job, `silent` GPUs of a node that fell silent.
     """
 
     second: int | None
@@ -79,6 +80,7 @@ class HangState:
     heartbeat: Heartbeat
     threads_s: FromZero
     thread_ratio: FloatArray
+    threads_quiet: MaskArray
     link_errors: FloatArray
     quiet_links_s: Annotated[FloatArray, np.inf]
     answered: MaskArray
@@ -137,6 +139,9 @@ class Hang:
             heartbeat=after_steps(state.heartbeat, now.steps, passed),
             threads_s=np.where(thread_ratio < self.limits.thread_ratio, 0.0, threads_s),
             thread_ratio=thread_ratio,
+            threads_quiet=np.where(
+                np.isnan(thread_ratio), state.threads_quiet, thread_ratio < self.limits.thread_ratio
+            ),
             link_errors=np.where(np.isnan(now.link_errors), state.link_errors, now.link_errors),
             quiet_links_s=np.where(link_grew, 0.0, state.quiet_links_s + passed),
             answered=state.answered | (now.power.count > 0),
@@ -161,7 +166,14 @@ class Hang:
             limits=self.limits,
         )
         swing = with_traffic(swing, now.mem_util_ratio, spin, passed_s=passed)
-        silent = fell_silent(swing, spin, now.mem_util_ratio, state.siblings.groups, limits=self.limits)
+        silent = fell_silent(
+            swing,
+            spin,
+            now.mem_util_ratio,
+            state.siblings.groups,
+            threads_quiet=state.threads_quiet,
+            limits=self.limits,
+        )
         state = replace(state, spin=spin, swing=swing, others=others, silent=silent)
         over = self._evidence(state) & (util >= self.limits.util_ratio) & ~progress
         conditions, changes = judge(

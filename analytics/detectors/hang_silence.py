@@ -151,11 +151,18 @@ def _with_busy_second(before: Swing, power: SignalTally, who: GroupArray, passed
 
 
 def fell_silent(
-    swing: Swing, spin: Spin, mem_util_ratio: FloatArray, groups: GroupArray, *, limits: HangLimits
+    swing: Swing,
+    spin: Spin,
+    mem_util_ratio: FloatArray,
+    groups: GroupArray,
+    *,
+    threads_quiet: MaskArray,
+    limits: HangLimits,
 ) -> MaskArray:
     """Return a mask of GPUs whose node fell silent: every GPU on it that swung from step to step now spins.
 
-    So does one that read its memory most of the time, and now does not.
+    So does one that read its memory most of the time, and now does not. A checkpoint looks the same but for the
+    driver's threads, so where these are read and quiet the silence must last longer than one.
 
     Parameters
     ----------
@@ -163,12 +170,15 @@ def fell_silent(
         Share of time in which memory was read or written; NaN where it is not recorded.
     groups
         GPUs of one node have the same number.
+    threads_quiet
+        GPUs on whose node the driver's threads are read, and none spins.
     """
     if not (spin.lasted_s >= limits.silence_s).any():
         return np.zeros(len(groups), dtype=np.bool_)
     read = (swing.worked_s >= limits.swing_s) & (swing.traffic_ratio > limits.memory_busy_ratio)
     stepped = (swing.swung_s >= limits.swing_s) | (read & ~(mem_util_ratio > _QUIET_MEMORY_RATIO))
-    least_s = np.maximum(limits.silence_s, limits.stall_steps * swing.pause_s)
+    least_s = np.maximum(limits.silence_s, np.where(threads_quiet, limits.alone_s, 0.0))
+    least_s = np.maximum(least_s, limits.stall_steps * swing.pause_s)
     constant = (spin.lasted_s >= least_s) & (spin.spread_ratio <= limits.constant_ratio)
     silent = stepped & constant & ~(mem_util_ratio > limits.memory_busy_ratio) & ~swing.from_idle
     moves = silent & (spin.spread_ratio > _MOVES_RATIO)

@@ -81,9 +81,21 @@ def test_the_summary_names_what_was_seen_and_that_a_constant_kernel_looks_the_sa
     assert len(summary) <= 100
 
 
-def test_quiet_threads_of_the_driver_do_not_deny_it() -> None:
-    findings = reported(changed(uncounted(), "nv_queue_ratio", 0.01))
+def test_quiet_threads_of_the_driver_do_not_deny_it_but_a_checkpoint_is_over_before_it_is_reported() -> None:
+    hung_s = 85
+    findings = reported(changed(uncounted(hung_s=hung_s), "nv_queue_ratio", 0.01))
     assert {one.severity for one in findings} == {Severity.WARNING}
+    assert all(60 <= (one.time_ns - START_NS) / NS_PER_S - hung_s <= 65 for one in findings)
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_a_checkpoint_of_forty_seconds_on_a_node_whose_driver_threads_are_quiet_is_no_hang(*, steps: bool) -> None:
+    """All GPUs draw a constant low power at full utilisation while the state is written, and no step ends."""
+    hung_s = 85
+    frame = hanging(rows=ROWS, hung_row=hung_s * RATE_HZ) if steps else uncounted(hung_s=hung_s)
+    for signal in ("nv_queue_ratio", "nv_irq_ratio"):
+        frame = changed(frame, signal, 0.01)
+    assert reported(frame.rows(0, (hung_s + 40) * RATE_HZ)) == ()
 
 
 def test_link_errors_as_it_begins_make_it_critical() -> None:
@@ -93,7 +105,9 @@ def test_link_errors_as_it_begins_make_it_critical() -> None:
 
 
 def test_a_counter_that_stops_and_gpus_that_fall_silent_are_evidence_together() -> None:
-    counted = changed(hanging(rows=ROWS, hung_row=HUNG_S * RATE_HZ), "nv_queue_ratio", 0.01)
+    counted = hanging(rows=ROWS, hung_row=HUNG_S * RATE_HZ)
+    for signal in ("nv_queue_ratio", "nv_irq_ratio"):
+        counted = changed(counted, signal, np.nan)
     findings = reported(counted.rows(0, (HUNG_S + 30) * RATE_HZ))
     assert len(findings) == 4
     assert all("no step for" in one.summary for one in findings)
