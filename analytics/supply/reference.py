@@ -75,7 +75,7 @@ def look(
 ) -> Reference:
     """Add the windows of a block; `normal_ohm` are their resistances at 25 °C, NaN where not identified.
 
-    `step_v` is the step of each voltage meter, NaN where it is not known, None where nobody asks for bounds.
+    `step_v` is the step of each voltage meter, NaN where it is not known, None where no bounds are used.
     """
     seen = np.isfinite(normal_ohm)
     if not seen.any():
@@ -107,17 +107,26 @@ def _learnt(
 ) -> Reference:
     place = np.isfinite(reference.first_ohm[rows]).sum(axis=1)
     done = rows[place == REFERENCE_WINDOWS - 1]
-    changed: dict[str, FloatArray] = {}
+    firsts, middles = [], []
     for first, known, values in (
-        ("first_ohm", "ohm", ohm),
-        ("first_v", "open_v", open_v),
-        ("first_doubt", "doubt", doubt),
+        (reference.first_ohm, reference.ohm, ohm),
+        (reference.first_v, reference.open_v, open_v),
+        (reference.first_doubt, reference.doubt, doubt),
     ):
-        kept, middle = getattr(reference, first).copy(), getattr(reference, known).copy()
+        kept, middle = first.copy(), known.copy()
         kept[rows, place] = values[rows]
         middle[done] = np.median(kept[done], axis=1)
-        changed |= {first: kept, known: middle}
-    return replace(reference, **changed)
+        firsts.append(kept)
+        middles.append(middle)
+    return replace(
+        reference,
+        first_ohm=firsts[0],
+        first_v=firsts[1],
+        first_doubt=firsts[2],
+        ohm=middles[0],
+        open_v=middles[1],
+        doubt=middles[2],
+    )
 
 
 def forget(reference: Reference, accepted: MaskArray) -> Reference:

@@ -13,6 +13,7 @@ import numpy as np
 
 from telemetry.frames import FloatArray
 
+# The most of sqrt(f (1 - f)), see above.
 _DIFFERENCE = 0.5
 # Scatter of a level half way between two steps, which no noise made.
 _MOST_ROUNDING = 0.25
@@ -27,4 +28,5 @@ def slope_error(step: FloatArray, spread: FloatArray, scatter: FloatArray) -> Fl
     known = np.where(step > 0.0, step, np.nan)
     noise_squares = np.maximum(scatter**2 / known**2 - _MOST_ROUNDING, 0.0)
     left = np.exp(-2.0 * math.pi**2 * noise_squares)
-    return np.nan_to_num(left * _DIFFERENCE * known / np.where(spread > 0.0, 2.0 * spread, np.nan))
+    error = left * _DIFFERENCE * known / np.where(spread > 0.0, 2.0 * spread, np.nan)
+    return np.asarray(np.nan_to_num(error), dtype=np.float64)

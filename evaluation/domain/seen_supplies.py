@@ -2,7 +2,7 @@
 
 With ``d`` what the fault changes of the readings of a row, ``M`` the inverse covariance of their noise that leaves out
 an unknown load, and ``G`` the drifts of gains and set points with standard deviations ``S``, each a constant and the
-waves of its own periods from the onset on, whose phases nobody knows:
+waves of its own periods from the onset on, of unknown phases:
 
     sigma^2 = (sum d' M d - (sum G' M d)' (S^-2 + sum G' M G)^-1 (sum G' M d)) T_before / (T_before + T_after)
 
