@@ -188,13 +188,14 @@ PARTS: Mapping[str, LearntParts] = {
         evidence=("slow.cusum", "slow.effect", "slow.variance"),
         has_enough=_risen,
         odd=_full_and_unknown,
-        added=("bands", "carried"),
+        added=("bands", "carried", "reference.doubt", "reference.first_doubt", "reference.now_doubt"),
     ),
     "current_share": LearntParts(
         learnt=("usual", "block.step_v", "block.step_a"),
         holding=("ageing", "test", "streaks"),
         causes={"ageing": (Cause.JOINT_AGEING,)},
         odd=_full_without_load,
+        added=("test.together", "test.levelled", "test.in_turn", "test.risen_ns", "test.swing.mean_before"),
         starts_over=_DIFFERENCES,
     ),
     "connector_pins": LearntParts(

@@ -54,8 +54,8 @@ class Reference:
         return self.now_ohm / self.ohm
 
     def low_ratio(self) -> FloatArray:
-        """Return the lower end of what is known of that ratio."""
-        return self.ratio() * np.exp(-CAUTION_SD * np.hypot(self.doubt, self.now_doubt))
+        """Return the lower end of what is known of that ratio; references of earlier versions have no doubt."""
+        return self.ratio() * np.exp(-CAUTION_SD * np.hypot(np.nan_to_num(self.doubt), self.now_doubt))
 
     def fallen_v(self) -> FloatArray:
         """Return how far the open-circuit voltage lies below the reference, brought to 12 V where it is higher.

@@ -71,3 +71,15 @@ def test_the_newest_blocks_count() -> None:
     for ohm in [0.002] * 9 + [0.004] * 9:
         dips = seen(dips, floats(OPEN_V - OHM * HIGH_A - ohm * (HIGH_A - LOW_A)))
     assert dips.ohm[0] == pytest.approx(0.004)
+
+
+def test_a_rise_counts_by_its_lower_end_and_a_reference_of_an_earlier_version_has_no_doubt() -> None:
+    reference = replace(
+        filled(Reference, 3),
+        ohm=floats(0.004, 0.004, 0.004),
+        now_ohm=floats(0.006, 0.006, 0.006),
+        doubt=floats(0.03, 0.0, np.nan),
+        now_doubt=floats(0.04, 0.0, 0.05),
+    )
+    assert reference.ratio() == pytest.approx([1.5, 1.5, 1.5])
+    assert reference.low_ratio() == pytest.approx([1.5 * np.exp(-0.1), 1.5, 1.5 * np.exp(-0.1)])
