@@ -46,7 +46,7 @@ class PowerSwing:
         return self._middle_w(_MIN_SWING)
 
     def middle_beside_w(self, groups: GroupArray) -> FloatArray:
-        """Return the levels that part the phases of the GPUs of a node alike.
+        """Return the level above which each GPU computes, comparable among the GPUs of a node.
 
         A rank that waits for another draws less than one that exchanges data. Once one rank holds up the rest, the
         others show three levels and it shows the upper two: its middle is above their waits and above their exchanges.
