@@ -75,6 +75,8 @@ _HIDDEN_STEPS = 0.6
 _SAME_SHARE_RATIO = 0.8
 # heuristic: three times what the path explains; a joint that ages that far is reported by itself.
 _FAR_MORE = 3.0
+# heuristic: two others that both move share the load of this one, or the wiring is unlike any that is known.
+_MIN_OTHERS = 2
 # heuristic: what a job moved is forgotten by half in ten minutes of blocks.
 _FADES = 0.9977
 
@@ -347,8 +349,21 @@ def _spreads(means: BlockMeans) -> FloatArray:
 
 
 def _bus_a(state: SupplyPlausibilityState, means: BlockMeans) -> FloatArray:
-    """Return by how much the currents of the others on its bus spread in a block, NaN without any."""
-    return sibling_median(means.spread_a, state.buses.groups, min_siblings=1)
+    """Return the least by which the currents of the others on its bus spread in a block.
+
+    NaN with fewer than two others: where the wiring is not described, one may be on another bus, with a job of its own.
+    NaN too where its own is less than a step: a supply that is asleep takes no part in the load.
+    """
+    groups, spreads = state.buses.groups, np.nan_to_num(means.spread_a)
+    members = np.bincount(groups, minlength=1)
+    least, second = (np.full(len(members), np.inf) for _ in range(2))
+    np.minimum.at(least, groups, spreads)
+    is_least = spreads == least[groups]
+    np.minimum.at(second, groups[~is_least], spreads[~is_least])
+    lone = np.bincount(groups, weights=is_least, minlength=1) == 1.0
+    others = np.where(is_least & lone[groups], second[groups], least[groups])
+    judged = (members[groups] > _MIN_OTHERS) & (means.mean_a >= state.stillness.step[:, 1])
+    return np.where(judged, others, np.nan)
 
 
 def _stood(state: SupplyPlausibilityState, means: BlockMeans) -> Stillness:

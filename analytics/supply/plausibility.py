@@ -79,6 +79,8 @@ _MIN_LIVELY = 8.0
 # A value that toggles between two neighbouring steps spreads by half a step at most, so more takes three levels, and
 # what lies on three levels moves by more than a step. heuristic: a tenth of a step more, as a row of noise spreads too.
 _MIN_STEPS = 0.6
+# heuristic: a spread of three steps takes levels six steps apart, which noise of a sound meter does not.
+_LOAD_STEPS = 3.0
 # heuristic: one block in five may move by less, as one in which the value became constant does.
 _WEAK_BLOCKS = 4.0
 # A value that spreads by so many steps moves by twice as many at least, so that a load that moves this part as much
@@ -142,10 +144,11 @@ class Stillness:
     def broken(self, spreads: FloatArray, bus_a: FloatArray) -> MaskArray:
         """Return a mask of constant voltages and currents of a block that cannot be natural; see `after_block`.
 
-        A partner that toggles between two of its steps may do so by noise, and is no witness.
+        A partner that toggles between two of its steps may do so by noise, and is no witness. Nor are currents of
+        siblings by their noise, which is none of this one's: the load must have moved them.
         """
-        partner_step = np.concatenate((self.step[:, ::-1], self.step[:, 1:]), axis=1)
-        moved = np.fmax(self.calm, _MIN_STEPS * partner_step)
+        least = np.stack((_MIN_STEPS * self.step[:, 1], _MIN_STEPS * self.step[:, 0], _LOAD_STEPS * self.step[:, 1]))
+        moved = np.fmax(self.calm, least.T)
         known = (self.lively >= _MIN_LIVELY) & (_partners(spreads, bus_a) >= moved)
         found = known & (spreads[:, _MOVED] == 0.0)
         return np.stack((found[:, 0], found[:, 1] | found[:, 2]), axis=1)

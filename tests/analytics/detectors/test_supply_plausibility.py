@@ -6,7 +6,7 @@ import pytest
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.detectors.supply_plausibility import SupplyPlausibility
 from telemetry.entities import EntityKind, Topology
-from telemetry.frames import Frame
+from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause, Finding, FindingStatus
 from tests.analytics.detectors import supply_scenes as scenes
 from tests.analytics.scenes import frame_of, gpu, node_of, supply
@@ -42,16 +42,36 @@ def test_a_current_that_repeats_is_reported_too() -> None:
     assert "current repeats" in finding.summary
 
 
+def behind_coarse_volts(seed: int, *, n_supplies: int, other_a: FloatArray | None = None) -> Frame:
+    """Return two minutes of supplies whose voltage hardly moves; half-way the current of the first repeats.
+
+    `other_a` is the current of the last one, on another bus without described wiring; None for the load of all.
+    """
+    rng = np.random.default_rng(seed)
+    amps = np.repeat(np.repeat(rng.choice([40.0, 70.0], 480), 5)[:, np.newaxis], n_supplies, axis=1)
+    if other_a is not None:
+        amps[:, -1] = other_a
+    amps = np.round((amps + rng.normal(0.0, 0.3, amps.shape)) / 0.25) * 0.25
+    volts = np.round((12.2051 - 0.0002 * amps + rng.normal(0.0, 0.001, amps.shape)) / 0.0156) * 0.0156
+    amps[1200:, 0] = amps[1200, 0]
+    members = tuple(supply(one) for one in range(n_supplies))
+    return frame_of(EntityKind.SUPPLY, members, {"voltage_v": volts, "current_a": amps}, rate_hz=scenes.RATE_HZ)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_current_that_repeats_is_reported_by_its_bus_where_the_voltage_hardly_moves(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    load_a = np.repeat(rng.choice([40.0, 70.0], 480), 5)[:, np.newaxis]
-    amps = np.round((load_a + rng.normal(0.0, 0.3, (2400, 2))) / 0.25) * 0.25
-    volts = np.round((12.2051 - 0.0002 * amps + rng.normal(0.0, 0.001, amps.shape)) / 0.0156) * 0.0156
-    assert reported(scenes.frame(volts, amps)) == ()
-    amps[1200:, 0] = amps[1200, 0]
-    found = reported(scenes.frame(volts, amps))
+    found = reported(behind_coarse_volts(seed, n_supplies=3), topology=node_of(4, 3))
     assert [one.entity_id for one in found if "current repeats" in one.summary] == [supply(0).id]
+
+
+def test_a_constant_current_beside_one_that_rests_too_or_beside_a_single_one_is_no_fault() -> None:
+    resting = np.where(np.arange(2400) < 1200, np.repeat(np.arange(480) % 2 * 30.0 + 40.0, 5), 40.0)
+    for frame, n in (
+        (behind_coarse_volts(1, n_supplies=3, other_a=resting), 3),
+        (behind_coarse_volts(1, n_supplies=2), 2),
+    ):
+        found = reported(frame, topology=node_of(4, n))
+        assert not [one for one in found if "current repeats" in one.summary]
 
 
 def test_a_constant_coarse_voltage_of_an_idle_supply_is_no_fault() -> None:
