@@ -24,6 +24,7 @@ import numpy as np
 from analytics.change.control_charts import CusumState, cusum_step
 from analytics.connectivity import GroupArray
 from analytics.supply.branches import DEAD_RATIO, MIN_USUAL_A, group_most, group_sum, known_count
+from analytics.supply.difference_fit import MAINS_V
 from analytics.supply.load_fit import LoadFit
 from analytics.supply.path_rise import PathRise, PathSteps
 from analytics.supply.read_together import ReadTogether
@@ -117,7 +118,9 @@ class BusBlock:
         load_a = group_sum(current_a, groups) / np.where(carriers > 0, carriers, np.nan)
         rail_v = group_sum(voltage_v, groups) / np.where(carriers > 0, carriers, np.nan)
         strange = np.where(np.abs(voltage_v / rail_v - 1.0) > _SAME_RAIL_RATIO, 1.0, 0.0)
-        ready = carries & (carriers >= 2) & (voltage_v > 0.0) & (group_sum(strange, groups) == 0)
+        # Feeds of mains are in parallel behind the supplies alone: no joint of one lifts its own meter.
+        ready = carries & (carriers >= 2) & (voltage_v > 0.0) & ~(voltage_v >= MAINS_V)
+        ready &= group_sum(strange, groups) == 0
         others_v = (carriers * rail_v - voltage_v) / np.where(ready, carriers - 1.0, np.nan)
         return BusBlock(
             current_a=current_a,

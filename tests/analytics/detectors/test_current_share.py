@@ -120,6 +120,21 @@ def test_voltages_in_steps_of_the_rise_itself_show_none(seed: int) -> None:
     assert reported(bus.frame(load_a, np.ones((len(load_a), 3)), seed=seed)) == []
 
 
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_contact_of_one_feed_of_mains_is_laid_on_no_other_feed(who: int) -> None:
+    """Its own meter lies behind it: the other feed's voltage is higher in proportion to the load."""
+    bus = Bus(open_v=(120.0, 120.2), gain_v=(1.0, 1.0), gain_a=(1.0, 1.0), step_v=0.01, step_a=0.01)
+    load_a = job(240, high=2.6, low=2.0)
+    before = bus.frame(np.zeros(len(load_a)), np.ones((len(load_a), 2)), noise_a=0.0)
+    values = before.values.copy()
+    volts, amps = (before.spec.signals.index(name) for name in ("voltage_v", "current_a"))
+    worn_ohm = np.where((np.arange(len(load_a)) > len(load_a) // 3)[:, np.newaxis] & (np.arange(2) == who), 0.5, 0.3)
+    values[:, :, amps] = load_a[:, np.newaxis]
+    values[:, :, volts] = np.array(bus.open_v) - worn_ohm * load_a[:, np.newaxis]
+    values[:, :, volts] += np.random.default_rng(1).normal(0.0, 0.01, worn_ohm.shape)
+    assert reported(replace(before, values=values), node_of(8, 2)) == []
+
+
 def test_its_incident_is_an_ageing_joint_of_that_supply() -> None:
     found = reported(BUS.frame(job(120), worn(120, 2.0)))
     book = IncidentBook()
