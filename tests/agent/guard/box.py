@@ -55,6 +55,7 @@ class Box:
 
     clock_mhz: Callable[[str], float | None] = lambda _: 1530.0
     resistance_ohm: float = GOOD_OHM
+    ripple_v: float = 0.0
     brake: float = 0.0
     temp_c: dict[int, float] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
@@ -72,7 +73,8 @@ class Box:
         gpus = np.stack([power_w, clocks_mhz, np.full(4, self.brake), heat_c, np.full(4, 87.0)], axis=1)
         gpus[sorted(self.lost)] = np.nan
         current_a = power_w.sum() / 12.0 / 2
-        supply = np.array([12.3 - self.resistance_ohm * current_a, current_a])
+        ripple_v = self.ripple_v * (self.rows % 3 - 1)
+        supply = np.array([12.3 - self.resistance_ohm * current_a + ripple_v, current_a])
         return gpus, np.stack([supply, supply])
 
     def frames(self, rows: int) -> tuple[Frame, Frame]:
