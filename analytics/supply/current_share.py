@@ -68,8 +68,8 @@ _MOST_SWING_SD = 0.05
 _SHOWN_STEPS = 5.0
 # heuristic: rounding moves a mean by half a step each way, now and when it was learnt, and so does that of a sibling.
 _LEVEL_STEPS = 2.0
-# Differences of levels err by half a step (`rounding`): that of the supply and its siblings', now and as learnt.
-_SLOPE_STEPS = SURE_SD * float(np.sqrt(4.0)) * 0.5
+# Differences of levels err by half a step (`rounding`): the supply's and its siblings', now and as learnt, by a step.
+_SLOPE_STEPS = SURE_SD
 # heuristic: where half of a bus falls together, the load moved between buses that were taken for one.
 _MOST_FALLING = 0.5
 
@@ -281,8 +281,8 @@ def take_block(
         test = replace(test, shares=test.shares.after_gap(gap), output=test.output.after_gap(gap))
     path, together = _path_steps(usual, block), test.together.after_block(block.unlike)
     levelled = judged & together.levels_count(groups)
-    test = replace(test, together=together, levelled=levelled)
-    test = _tested(usual, test, block, now_ns, path=path, judged=judged, light=light, heavy=heavy)
+    test = replace(test, together=together, judged=judged, levelled=levelled)
+    test = _tested(usual, test, block, now_ns, path=path, light=light, heavy=heavy)
     # Most of the time nothing is active anywhere.
     free = ~active if not active.any() else group_sum(np.where(active, 1.0, 0.0), groups) == 0
     calm = judged & free & (np.maximum(test.cusum.below, test.swing.cusum.below) < _CALM_SD)
@@ -314,7 +314,6 @@ def _tested(
     now_ns: int,
     *,
     path: PathSteps,
-    judged: MaskArray,
     light: FloatArray,
     heavy: FloatArray,
 ) -> ShareTest:
@@ -322,7 +321,7 @@ def _tested(
     doubt, doubt_v = usual.share.doubt(light), usual.volts.doubt(heavy)
     sigma = np.hypot(usual.share.noise(SHARE_FLOOR), doubt)
     sigma_v = np.hypot(usual.volts.noise(VOLTS_FLOOR), doubt_v)
-    levelled = test.levelled
+    judged, levelled = test.judged, test.levelled
     cusum = cusum_step(test.cusum, np.where(levelled, share, np.nan), mean=0.0, sigma=sigma)
     sure_fall, sure_rise = _sure_fall(share, doubt), -_sure_fall(-volts, doubt_v)
     total_a = block.load_a * block.carriers

@@ -107,25 +107,24 @@ def _learnt(
 ) -> Reference:
     place = np.isfinite(reference.first_ohm[rows]).sum(axis=1)
     done = rows[place == REFERENCE_WINDOWS - 1]
-    firsts, middles = [], []
-    for first, known, values in (
-        (reference.first_ohm, reference.ohm, ohm),
-        (reference.first_v, reference.open_v, open_v),
-        (reference.first_doubt, reference.doubt, doubt),
-    ):
+
+    def learnt(first: FloatArray, known: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         kept, middle = first.copy(), known.copy()
         kept[rows, place] = values[rows]
         middle[done] = np.median(kept[done], axis=1)
-        firsts.append(kept)
-        middles.append(middle)
+        return kept, middle
+
+    first_ohm, known_ohm = learnt(reference.first_ohm, reference.ohm, ohm)
+    first_v, known_v = learnt(reference.first_v, reference.open_v, open_v)
+    first_doubt, known_doubt = learnt(reference.first_doubt, reference.doubt, doubt)
     return replace(
         reference,
-        first_ohm=firsts[0],
-        first_v=firsts[1],
-        first_doubt=firsts[2],
-        ohm=middles[0],
-        open_v=middles[1],
-        doubt=middles[2],
+        first_ohm=first_ohm,
+        first_v=first_v,
+        first_doubt=first_doubt,
+        ohm=known_ohm,
+        open_v=known_v,
+        doubt=known_doubt,
     )
 
 

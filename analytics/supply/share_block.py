@@ -66,7 +66,7 @@ class ShareBlock:
         off_a = np.where(used, rows.current_a - zero_a, 0.0)
         added[:, :, _A], added[:, :, _AA] = off_a, off_a * off_a
         added[:, :, _V] = np.where(used, rows.voltage_v - zero_v, 0.0)
-        added[:, :, _ALONE] = used & (sums_of_others(used.astype(np.float64), groups) == 0.0)
+        added[:, :, _ALONE] = _alone(used, groups)
         known = used & np.isfinite(gpus_w)
         added[:, :, _KNOWN_W], added[:, :, _W] = known, np.where(known, gpus_w, 0.0)
         return replace(
@@ -124,6 +124,14 @@ class ShareBlock:
             in_turn=self.sums[:, _ALONE] > _MOSTLY * self.sums[:, _N],
             gpus_w=self.sums[:, _W] / np.where(self.sums[:, _KNOWN_W] > 0, self.sums[:, _KNOWN_W], np.nan),
         )
+
+
+def _alone(used: MaskArray, groups: GroupArray) -> MaskArray:
+    """Return a mask of readings in rows in which no sibling is read; a supply without siblings has none."""
+    if used.all():
+        return np.zeros_like(used)
+    siblings = np.bincount(groups)[groups] > 1
+    return np.asarray(used & siblings & (sums_of_others(used.astype(np.float64), groups) == 0.0), dtype=np.bool_)
 
 
 def _least_move(values: FloatArray, used: MaskArray, last: FloatArray, *, same: float) -> tuple[FloatArray, FloatArray]:

@@ -35,8 +35,8 @@ class SupplyView:
 
     Readings are voltages and then currents, ``(2 n,)``. `load` has a column for each bus, `sources` one for the set
     point of each supply and one for all together; `drift` are the standard deviations of gains and of these, `drift_s`
-    the periods within which they drift. `cycle` is
-    the number of rows until every reading came once, `stride` that between rows that count, each for `weight` of them.
+    the periods within which they drift. `cycle` is the number of rows until every reading came once, `stride` that
+    between rows that count, each for `weight` of them.
     """
 
     places: PlaceArray
