@@ -30,8 +30,8 @@ _MEDIAN_SD = 0.67
 class Reference:
     """Reference of every path and its newest window; the first axis of each array is the path.
 
-    `ohm` and `open_v` are NaN until the reference is complete. `now_ohm`, `now_low_ohm` and the open-circuit
-    voltage `now_v` are of the newest window that was identified, at `seen_ns`; `before_ohm` is the one before it.
+    `ohm` and `open_v` are NaN until the reference is complete. `now_ohm` and the open-circuit voltage
+    `now_v` are of the newest window that was identified, at `seen_ns`; `before_ohm` is the one before it.
     `doubt` and `now_doubt` are the standard deviations of the reference and of that window, as shares; `first_doubt`
     are those of the first windows.
     """
@@ -42,7 +42,6 @@ class Reference:
     ohm: FloatArray
     open_v: FloatArray
     now_ohm: FloatArray
-    now_low_ohm: FloatArray
     now_v: FloatArray
     before_ohm: FloatArray
     doubt: FloatArray
@@ -52,6 +51,11 @@ class Reference:
     def ratio(self) -> FloatArray:
         """Return the present resistance over the reference, NaN where either is unknown."""
         return self.now_ohm / self.ohm
+
+    @property
+    def now_low_ohm(self) -> FloatArray:
+        """Lower end of what is known of the present resistance by its own window."""
+        return self.now_ohm * np.exp(-CAUTION_SD * self.now_doubt)
 
     def low_ratio(self) -> FloatArray:
         """Return the lower end of what is known of that ratio; references of earlier versions have no doubt."""
@@ -85,7 +89,6 @@ def look(
     after = replace(
         reference,
         now_ohm=np.where(seen, normal_ohm, reference.now_ohm),
-        now_low_ohm=np.where(seen, normal_ohm * np.exp(-CAUTION_SD * doubt), reference.now_low_ohm),
         now_v=np.where(seen, windows.open_v, reference.now_v),
         before_ohm=np.where(seen, reference.now_ohm, reference.before_ohm),
         now_doubt=np.where(seen, doubt, reference.now_doubt),
