@@ -292,12 +292,14 @@ def _single(place: str, singles: Mapping[str, int | None]) -> int | None:
 
 
 def _odd(array: npt.NDArray[Any], start: npt.NDArray[Any]) -> MaskArray:
-    """Return a mask of entities with impossible values: too large, negative, or NaN where the start state has none."""
+    """Return a mask of entities with impossible values: too large, negative, or NaN where the start state has none.
+
+    An infinity with which the start state begins is a lowest or highest value before the first.
+    """
     flat = array.reshape(len(array), -1)
     if array.dtype.kind == "f":
-        odd = np.abs(flat) > _MOST
-        if np.isinf(start).any():
-            odd &= flat > 0.0
+        begins = np.isinf(flat) & np.isin(flat, start[np.isinf(start)])
+        odd = (np.abs(flat) > _MOST) & ~begins
         if not np.isnan(start).any():
             odd |= np.isnan(flat)
     elif array.dtype.kind == "i":

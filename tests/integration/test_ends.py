@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
@@ -103,19 +104,27 @@ def test_after_the_supervisor_was_killed_the_next_run_starts_on_the_same_data(ca
 
 def test_a_killed_process_is_started_again_while_the_cap_stays_in_force_until_sigterm(capped: Capped) -> None:
     node = capped.node
+    # A slow machine is here long enough for the rules to learn under a tight cap how much looser it may be.
+    first_mhz = capped.clocks.capped_mhz()
     for name in ("actuator", "service", "sampler"):
-        before_mhz = capped.clocks.capped_mhz()
         loss = kill_child(node, name)
         node.until(loss.is_made_good, what=f"{name} runs again, samples are on the page")
         node.until(capped.all_are_capped, what=f"all four are capped again after {name} was killed")
-        assert max(capped.clocks.capped_mhz()) <= max(before_mhz), name
-        node.until(lambda: node.of(type="incident")[-1]["state"] == "mitigated", what=f"it helps again, after {name}")
+        assert max(capped.clocks.capped_mhz()) <= max(first_mhz), name
+        node.until(lambda: sags(node)[-1]["state"] == "mitigated", what=f"it helps again, after {name}")
     assert node.end(signal.SIGTERM) == 0, node.story()
     assert capped.clocks.capped_mhz() == NO_CAPS
     summary = node.lines[-1]
-    assert (summary["caps_left"], summary["incidents"]) == (0, 1), node.story()
+    assert summary["caps_left"] == 0, node.story()
+    assert len({line["id"] for line in sags(node)}) == 1, "the incident outlives them all"
     assert (summary["restarts"], summary["troubles"]) == (3, {}), node.story()
+    assert "impossible" not in node.story(), "what was learnt is restored as it was saved"
     assert node.leftovers() == []
+
+
+def sags(node: Node) -> list[dict[str, Any]]:
+    """Return the reports of the incident of the rail; the joints behind it may be found while the test lasts."""
+    return node.of(type="incident", cause="supply_sag")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

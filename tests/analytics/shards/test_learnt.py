@@ -125,6 +125,16 @@ def test_what_a_detector_learns_passes_as_its_own_and_is_never_written_into(dete
                 np.testing.assert_array_equal(old, new, err_msg=place)
 
 
+@pytest.mark.parametrize("detector", LEARNING, ids=lambda one: one.name)
+def test_what_a_detector_has_before_and_after_its_first_row_is_possible(detector: AnyDetector) -> None:
+    panel, rows = panel_of(detector), scene(detector)
+    start = panel.start([rows.spec])
+    one_row, _ = panel.step(start, [rows.rows(0, 1)], TOPOLOGY)
+    for state in (start, one_row):
+        one = with_learnt(panel, start, pack_learnt(panel, state, 7, frozen={}), now_ns=7, holding=())
+        assert one.is_whole, one.summary
+
+
 def test_a_finding_that_both_hold_goes_on_and_ends_by_what_is_measured() -> None:
     rows, blob, now_ns = kept()
     _, _, raised = aged()
